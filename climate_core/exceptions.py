@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, said once: the HTTP status, a stable machine code and the field.
+
+Everything that a user can cause is a :class:`ClimateError`. The API turns it into an answer in
+one place (``climate_core.api``), and RPC carries it from the manager unchanged, so these classes
+must be constructible from ``(message, field=...)`` alone.
+
+:class:`Transient` and :class:`Permanent` never reach the API: plugins raise them to tell the
+engine whether trying again makes sense.
+"""
+
+
+class ClimateError(Exception):
+    """Something was wrong with a request.
+
+    :param message: a sentence for the user: what is wrong and what would be right
+    :param field: the name of the request's field that is to blame, if there is one
+    """
+
+    status = 500
+    code = 'internal_error'
+
+    def __init__(self, message: str = '', field: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or '').strip())
+        self.field = field
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0]) if self.args else ''
+
+
+class BadRequest(ClimateError):
+    """The request is malformed."""
+
+    status = 400
+    code = 'request.invalid'
+
+
+class InvalidDate(BadRequest):
+    """The date is malformed, or lies where it may not."""
+
+    code = 'lease.invalid_date'
+
+
+class UnknownResourceType(BadRequest):
+    """No enabled plugin reserves this type of resource."""
+
+    code = 'reservation.unknown_type'
+
+
+class ResourceNotFound(BadRequest):
+    """The resource to reserve does not exist in this project."""
+
+    code = 'reservation.resource_not_found'
+
+
+class Unauthorized(ClimateError):
+    """The request requires authentication."""
+
+    status = 401
+    code = 'unauthorized'
+
+
+class Forbidden(ClimateError):
+    """The policy does not allow this."""
+
+    status = 403
+    code = 'forbidden'
+
+
+class NotFound(ClimateError):
+    """There is no such thing."""
+
+    status = 404
+    code = 'not_found'
+
+
+class LeaseNotFound(NotFound):
+    """There is no such lease."""
+
+    code = 'lease.not_found'
+
+
+class Conflict(ClimateError):
+    """The request does not fit the present state."""
+
+    status = 409
+    code = 'conflict'
+
+
+class LeaseConflict(Conflict):
+    """A different lease with this id exists."""
+
+    code = 'lease.conflict'
+
+
+class ResourceReserved(Conflict):
+    """The resource is already reserved by another lease."""
+
+    code = 'reservation.resource_reserved'
+
+
+class InvalidState(Conflict):
+    """The lease is in a state that does not allow this."""
+
+    code = 'lease.invalid_state'
+
+
+class GenerationConflict(Conflict):
+    """The lease was changed by somebody else meanwhile. Read it again."""
+
+    code = 'lease.generation_conflict'
+
+
+class ServiceUnavailable(ClimateError):
+    """A service that is needed does not answer. Try again."""
+
+    status = 503
+    code = 'service_unavailable'
+
+
+class Transient(Exception):
+    """Trying again later may help: the engine retries with back-off.
+
+    :param reason: a sentence that the user and the operator can read
+    """
+
+
+class Permanent(Exception):
+    """Trying again will not help: the engine fails the reservation with this reason.
+
+    :param reason: a sentence that the user and the operator can read
+    """

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a resource plugin is.
+
+A plugin knows one type of resource. It never touches the database and never sleeps: the engine
+calls it with a reservation, it looks at the resource, does the difference and says whether the
+resource is there. Being called twice with the same reservation is normal, so "already done" and
+"already gone" are success.
+
+Plugins are found by stevedore in the namespace ``climate.resource.plugins`` and enabled by name
+in climate.conf. ``tests/conformance`` is the suite that every plugin must pass.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from oslo_config import cfg
+
+if TYPE_CHECKING:
+    from climate_core.cloud import Cloud
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Lease, Reservation
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wait:
+    """The resource is on its way: look again in ``seconds``."""
+
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claimed:
+    """What :meth:`ResourcePlugin.reserve` found.
+
+    :param resource_id: the id of the resource in its own service
+    :param params: what the plugin wants to be kept with the reservation and shown in the API;
+        JSON types only
+    """
+
+    resource_id: str
+    params: Mapping[str, Any]
+
+
+class ResourcePlugin(abc.ABC):
+    """One type of resource that a lease can reserve."""
+
+    #: Name of the type in the API, and of the section in climate.conf.
+    resource_type: ClassVar[str]
+    title: ClassVar[str]
+    description: ClassVar[str]
+    #: Options of the section ``[<resource_type>]``.
+    options: ClassVar[Sequence[cfg.Opt]] = ()
+    #: JSON Schema properties that a reservation of this type takes besides ``resource_type``.
+    schema: ClassVar[Mapping[str, Any]]
+    #: Names of those properties that must be given.
+    required: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
+        self.conf = conf
+        self.cloud = cloud
+
+    @abc.abstractmethod
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        """Check, with the rights of the user, that this resource can be reserved.
+
+        Called before the lease is written; must leave nothing behind if the lease is not.
+
+        :param context: the request of the user who makes the lease
+        :param values: the reservation of the request; it has passed :attr:`schema`
+        :raises climate_core.exceptions.ResourceNotFound: not there, or not in this project
+        :raises climate_core.exceptions.BadRequest: it cannot be reserved
+        :raises climate_core.exceptions.ServiceUnavailable: its service does not answer
+        """
+
+    @abc.abstractmethod
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Bring the resource to life with the rights of the lease's owner.
+
+        :returns: None when it runs, a :class:`Wait` when it is on its way
+        :raises climate_core.exceptions.Transient: try again later
+        :raises climate_core.exceptions.Permanent: it will never run
+        """
+
+    @abc.abstractmethod
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Do the end action of the reservation and free its capacity.
+
+        A resource that was never woken is always freed. One that is gone is success.
+
+        :returns: None when it is done, a :class:`Wait` when it is on its way
+        :raises climate_core.exceptions.Transient: try again later (the end is retried for ever)
+        """
+
+    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        """Find resources that are gone without the lease knowing, with the service's own rights.
+
+        Cost must not grow with resources that are not asked about: one call per page, not one
+        per reservation.
+
+        :returns: reservation id -> a sentence that says what happened to its resource
+        """
+        return {}
