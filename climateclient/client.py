@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way in: a keystoneauth Adapter for the lease service.
+
+from climateclient.client import Client
+
+client = Client(session)
+lease = client.leases.create('lease1', end=end, reservations=[
+    {'resource_type': 'virtual:instance', 'resource_id': server_id}])
+"""
+
+from typing import Any
+
+import requests
+from keystoneauth1 import adapter, session
+from keystoneauth1.exceptions import http
+
+from climateclient import exceptions
+from climateclient.leases import Leases, read
+from climateclient.models import Plugin
+
+SERVICE_TYPE = 'reservation'
+
+
+class Client(adapter.Adapter):
+    """The lease service, API v1.
+
+    :param session: any keystoneauth session; its auth plugin is used unless ``auth`` is given
+        (nova gives the user's token with its own service token beside it)
+    :param adapter_kwargs: what a keystoneauth Adapter takes: ``auth``, ``region_name``,
+        ``interface``, ``endpoint_override`` (a URL that ends in /v1, used instead of the
+        catalogue), ``global_request_id``, ``connect_retries`` and ``status_code_retries``
+        (numbers of further tries; a repeated create gives the same lease, a repeated delete
+        may find the lease gone)
+    """
+
+    client_name = 'climateclient'
+
+    def __init__(self, session: session.Session, **adapter_kwargs: Any) -> None:
+        adapter_kwargs.setdefault('service_type', SERVICE_TYPE)
+        super().__init__(session, **adapter_kwargs)
+        self.leases = Leases(self)
+
+    def request(self, url: str, method: str, **kwargs: Any) -> requests.Response:
+        """Send a request, as any Adapter does.
+
+        :raises climateclient.exceptions.ApiError: the service answered with an error
+        """
+        try:
+            return super().request(url, method, **kwargs)
+        except http.HttpError as error:
+            raise exceptions.from_http(error) from error
+
+    def plugins(self) -> list[Plugin]:
+        """What the service can reserve."""
+        return read(
+            self.get('/plugins'), 'plugins', lambda rows: [Plugin.from_dict(r) for r in rows or ()]
+        )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers as the lease service gives them."""
+
+from typing import Any
+
+ENDPOINT = 'http://climate.example.org:1234/v1'
+LEASE_ID = '0cc12f7a-0000-4000-8000-000000000001'
+OTHER_ID = '0cc12f7a-0000-4000-8000-000000000002'
+SERVER_ID = '629581d6-0000-4000-8000-000000000003'
+RESERVATION_ID = '7110bc37-0000-4000-8000-000000000004'
+
+
+def reservation(**changes: Any) -> dict[str, Any]:
+    return {
+        'id': RESERVATION_ID,
+        'lease_id': LEASE_ID,
+        'resource_type': 'virtual:instance',
+        'resource_id': SERVER_ID,
+        'status': 'pending',
+        'status_reason': None,
+        'missing_resources': False,
+        'resources_changed': False,
+        'created_at': '2026-11-21 02:59:32',
+        'updated_at': None,
+        'on_end': 'stop',
+    } | changes
+
+
+def event(event_type: str, time: str, **changes: Any) -> dict[str, Any]:
+    return {
+        'id': f'09ac3819-{event_type}',
+        'lease_id': LEASE_ID,
+        'event_type': event_type,
+        'time': time,
+        'status': 'UNDONE',
+        'created_at': '2026-11-21 02:59:32',
+        'updated_at': None,
+    } | changes
+
+
+def lease(**changes: Any) -> dict[str, Any]:
+    return {
+        'id': LEASE_ID,
+        'name': 'lease1',
+        'user_id': 'user1',
+        'project_id': 'project1',
+        'start_date': '2026-11-21T04:00:00.000000',
+        'end_date': '2026-11-21T06:00:00.000000',
+        'status': 'PENDING',
+        'status_reason': None,
+        'degraded': False,
+        'generation': 1,
+        'created_at': '2026-11-21 02:59:32',
+        'updated_at': None,
+        'reservations': [reservation()],
+        'events': [
+            event('end_lease', '2026-11-21T06:00:00.000000'),
+            event('start_lease', '2026-11-21T04:00:00.000000'),
+        ],
+    } | changes
+
+
+def error(status: int, message: str, name: str, **more: Any) -> dict[str, Any]:
+    return {'error_code': status, 'error_message': message, 'error_name': name} | more

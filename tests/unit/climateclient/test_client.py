@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+import datetime
+import subprocess
+import sys
+import uuid
+
+import pytest
+import requests
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import service_token, session, token_endpoint
+
+from climateclient import exceptions
+from climateclient.client import Client
+from tests.unit.climateclient import samples
+from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, OTHER_ID, SERVER_ID
+
+UTC = datetime.UTC
+END = datetime.datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+LEASES = f'{ENDPOINT}/leases'
+LEASE = f'{ENDPOINT}/leases/{LEASE_ID}'
+
+
+def test_create_sends_what_the_service_takes(client, http):
+    http.post(LEASES, status_code=201, json={'lease': samples.lease()})
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+
+    lease = client.leases.create(
+        'lease1',
+        END.astimezone(zone),
+        reservations=[{'resource_type': 'virtual:instance', 'resource_id': SERVER_ID}],
+        events=[{'event_type': 'remind', 'time': END}],
+        before_end='2026-11-21 05:50',
+        id=LEASE_ID,
+    )
+
+    assert http.last_request.json() == {
+        'id': LEASE_ID,
+        'name': 'lease1',
+        'start_date': 'now',
+        'end_date': '2026-11-21T06:00:00+00:00',
+        'before_end_date': '2026-11-21 05:50',
+        'reservations': [{'resource_type': 'virtual:instance', 'resource_id': SERVER_ID}],
+        'events': [{'event_type': 'remind', 'time': '2026-11-21T06:00:00+00:00'}],
+    }
+    assert http.last_request.headers['X-Auth-Token'] == 'a-token'
+    assert lease.id == LEASE_ID
+
+
+def test_an_answer_becomes_values(client, http):
+    http.get(LEASE, json={'lease': samples.lease(status='ERROR', status_reason='No host.')})
+
+    lease = client.leases.get(LEASE_ID)
+
+    assert lease.start_date == datetime.datetime(2026, 11, 21, 4, tzinfo=UTC)
+    assert lease.created_at == datetime.datetime(2026, 11, 21, 2, 59, 32, tzinfo=UTC)
+    assert (lease.status, lease.status_reason) == ('ERROR', 'No host.')
+    assert [event.event_type for event in lease.events] == ['start_lease', 'end_lease']
+    (reservation,) = lease.reservations
+    assert (reservation.resource_id, reservation.status) == (SERVER_ID, 'pending')
+    assert reservation.params == {'on_end': 'stop'}
+
+
+def test_a_time_without_a_zone_is_refused(client, http):
+    with pytest.raises(ValueError, match='no timezone'):
+        client.leases.create('lease1', END.replace(tzinfo=None))
+    assert http.call_count == 0
+
+
+def test_a_create_that_lost_its_answer_is_sent_again_with_the_same_id(http):
+    auth = token_endpoint.Token(ENDPOINT, 'a-token')
+    client = Client(
+        session.Session(auth=auth),
+        connect_retries=1,
+        connect_retry_delay=0,
+        status_code_retries=1,
+        status_code_retry_delay=0,
+    )
+    http.post(
+        LEASES,
+        [
+            {'exc': requests.exceptions.ConnectionError},
+            {'status_code': 503},
+            {'status_code': 201, 'json': {'lease': samples.lease()}},
+        ],
+    )
+
+    client.leases.create('lease1', END)
+
+    ids = [request.json()['id'] for request in http.request_history]
+    assert len(ids) == 3
+    assert len(set(ids)) == 1
+    assert uuid.UUID(ids[0])
+
+
+def test_update_sends_only_what_changes(client, http):
+    http.put(LEASE, json={'lease': samples.lease(name='other')})
+    changes = [{'id': samples.RESERVATION_ID, 'on_end': 'shelve'}]
+
+    lease = client.leases.update(LEASE_ID, name='other', end=END, reservations=changes)
+
+    assert lease.name == 'other'
+    assert http.last_request.json() == {
+        'name': 'other',
+        'end_date': '2026-11-21T06:00:00+00:00',
+        'reservations': changes,
+    }
+
+
+def test_add_reservation(client, http):
+    http.post(
+        f'{LEASE}/reservations', status_code=201, json={'reservation': samples.reservation()}
+    )
+
+    reservation = client.leases.add_reservation(
+        LEASE_ID, 'virtual:instance', SERVER_ID, on_end='stop'
+    )
+
+    assert http.last_request.json() == {
+        'resource_type': 'virtual:instance',
+        'resource_id': SERVER_ID,
+        'on_end': 'stop',
+    }
+    assert reservation.lease_id == LEASE_ID
+
+
+def test_delete(client, http):
+    http.delete(LEASE, [{'status_code': 204}, {'status_code': 404}, {'status_code': 404}])
+
+    client.leases.delete(LEASE_ID)
+    client.leases.delete(LEASE_ID, ignore_missing=True)
+    with pytest.raises(exceptions.NotFound):
+        client.leases.delete(LEASE_ID)
+
+
+def test_plugins(client, http):
+    http.get(
+        f'{ENDPOINT}/plugins',
+        json={'plugins': [{'resource_type': 'virtual:instance', 'title': 'Servers'}]},
+    )
+    (plugin,) = client.plugins()
+    assert (plugin.resource_type, plugin.title) == ('virtual:instance', 'Servers')
+
+
+def test_find_by_id_asks_once(client, http):
+    http.get(LEASE, json={'lease': samples.lease()})
+    assert client.leases.find(LEASE_ID).name == 'lease1'
+    assert http.call_count == 1
+
+
+def test_find_by_name(client, http):
+    http.get(LEASES, json={'leases': [samples.lease(), samples.lease(id=OTHER_ID, name='lease2')]})
+    assert client.leases.find('lease2').id == OTHER_ID
+
+
+def test_find_by_a_name_that_looks_like_an_id(client, http):
+    http.get(LEASE, status_code=404)
+    http.get(LEASES, json={'leases': [samples.lease(id=OTHER_ID, name=LEASE_ID)]})
+    assert client.leases.find(LEASE_ID).id == OTHER_ID
+
+
+def test_find_says_which_leases_share_a_name(client, http):
+    both = [samples.lease(), samples.lease(id=OTHER_ID, status='TERMINATED')]
+    http.get(LEASES, json={'leases': both})
+
+    with pytest.raises(exceptions.AmbiguousName) as caught:
+        client.leases.find('lease1')
+
+    assert caught.value.ids == (LEASE_ID, OTHER_ID)
+    assert f'{OTHER_ID} (TERMINATED)' in str(caught.value)
+
+
+def test_find_nothing(client, http):
+    http.get(LEASES, json={'leases': []})
+    with pytest.raises(exceptions.LeaseNameNotFound, match='"lease1"'):
+        client.leases.find('lease1')
+
+
+@pytest.mark.parametrize(
+    ('status', 'kind', 'ksa_kind'),
+    [
+        (400, exceptions.BadRequest, ksa.BadRequest),
+        (401, exceptions.Unauthorized, ksa.Unauthorized),
+        (403, exceptions.Forbidden, ksa.Forbidden),
+        (404, exceptions.NotFound, ksa.NotFound),
+        (409, exceptions.Conflict, ksa.Conflict),
+        (413, exceptions.ApiError, ksa.HttpError),
+        (500, exceptions.ServerError, ksa.HttpServerError),
+        (503, exceptions.ServiceUnavailable, ksa.ServiceUnavailable),
+    ],
+)
+def test_an_error_has_the_services_words(client, http, status, kind, ksa_kind):
+    http.get(
+        LEASE,
+        status_code=status,
+        json=samples.error(status, 'It is wrong.', 'lease.wrong', field='end_date'),
+        headers={'x-openstack-request-id': 'req-1', 'Content-Type': 'application/json'},
+    )
+
+    with pytest.raises(kind) as caught:
+        client.leases.get(LEASE_ID)
+
+    error = caught.value
+    assert isinstance(error, ksa_kind)
+    assert error.http_status == status
+    assert error.message == 'It is wrong.'
+    assert (error.code, error.field, error.request_id) == ('lease.wrong', 'end_date', 'req-1')
+    assert str(error) == f'It is wrong. (HTTP {status}) (Request-ID: req-1)'
+
+
+@pytest.mark.parametrize(
+    'answer',
+    [
+        {'text': '<html>bad</html>'},
+        {'json': ['?'], 'headers': {'Content-Type': 'application/json'}},
+        {'json': {'error_name': 404}, 'headers': {'Content-Type': 'application/json'}},
+    ],
+)
+def test_an_error_of_somebody_else_has_the_standard_words(client, http, answer):
+    http.get(LEASE, status_code=404, **answer)
+    with pytest.raises(exceptions.NotFound) as caught:
+        client.leases.get(LEASE_ID)
+    assert caught.value.message == 'Not Found'
+    assert caught.value.code is None
+
+
+@pytest.mark.parametrize('answer', [{'text': 'hello'}, {'json': {'versions': []}}, {'json': []}])
+def test_an_answer_of_somebody_else(client, http, answer):
+    http.get(LEASES, **answer)
+    with pytest.raises(exceptions.UnexpectedAnswer, match='/v1 at its end'):
+        client.leases.list()
+
+
+def test_no_connection_is_a_keystoneauth_error(client, http):
+    http.get(LEASES, exc=requests.exceptions.ConnectionError)
+    with pytest.raises(ksa.ClientException):
+        client.leases.list()
+
+
+def test_a_users_token_beside_a_service_token(http):
+    """As nova calls: both tokens in one request, and the id of the request it serves."""
+    auth = service_token.ServiceTokenAuthWrapper(
+        user_auth=token_endpoint.Token(ENDPOINT, 'user-token'),
+        service_auth=token_endpoint.Token(ENDPOINT, 'service-token'),
+    )
+    client = Client(session.Session(), auth=auth, global_request_id='req-g')
+    http.get(LEASES, json={'leases': []})
+
+    assert client.leases.list() == []
+
+    sent = http.last_request.headers
+    assert sent['X-Auth-Token'] == 'user-token'
+    assert sent['X-Service-Token'] == 'service-token'
+    assert sent['X-OpenStack-Request-ID'] == 'req-g'
+
+
+def test_endpoint_override_wins_over_the_catalogue(http):
+    auth = token_endpoint.Token('http://elsewhere.example.org', 'a-token')
+    client = Client(session.Session(auth=auth), endpoint_override=ENDPOINT)
+    http.get(LEASES, json={'leases': []})
+    assert client.leases.list() == []
+
+
+def test_the_library_needs_no_command_line_package():
+    code = (
+        'import sys, climateclient.client; '
+        'bad = {"cliff", "osc_lib", "openstack", "rich"} & set(sys.modules); '
+        'sys.exit(", ".join(bad) or 0)'
+    )
+    subprocess.run([sys.executable, '-c', code], check=True)
