@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to the database: one object that is passed around, two context managers.
+
+Every writer is one transaction. On SQLite it takes the write lock at once, so that a reader
+never has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does.
+"""
+
+import contextlib
+import datetime
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import api as db_api
+from oslo_db import options as db_options
+from oslo_db.sqlalchemy import enginefacade
+from sqlalchemy import orm
+
+from climate_core.db import utcnow
+
+T = TypeVar('T')
+
+#: Where the data is when ``[database] connection`` says nothing: good for one machine.
+DEFAULT_CONNECTION = 'sqlite:////var/lib/climate/climate.sqlite'
+
+_FACADE_OPTIONS = (
+    'connection',
+    'slave_connection',
+    'sqlite_synchronous',
+    'mysql_sql_mode',
+    'mysql_wsrep_sync_wait',
+    'connection_recycle_time',
+    'connection_debug',
+    'max_pool_size',
+    'max_overflow',
+    'pool_timeout',
+    'max_retries',
+    'retry_interval',
+    'connection_trace',
+    'connection_parameters',
+)
+
+#: Runs a function again after a deadlock or a lost connection. It must open its own writer.
+retry = db_api.wrap_db_retry(
+    max_retries=10,
+    retry_interval=0.02,
+    inc_retry_interval=True,
+    max_retry_interval=1,
+    jitter=True,
+    retry_on_deadlock=True,
+    retry_on_disconnect=True,
+)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register ``[database]`` with our default; doing it twice is fine."""
+    conf.register_opts(db_options.database_opts, 'database')
+    conf.set_default('connection', DEFAULT_CONNECTION, 'database')
+
+
+class Database:
+    """A database and its connections.
+
+    :param conf: configuration with the section ``[database]``
+    :param clock: in tests, a function that returns the time instead of the database's clock
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, clock: Callable[[], datetime.datetime] | None = None
+    ) -> None:
+        register(conf)
+        self._clock = clock
+        self._facade = enginefacade.transaction_context()
+        self._facade.configure(sqlite_fk=True, **_options(conf))
+        self._ready = False
+
+    @property
+    def engine(self) -> sa.Engine:
+        """The SQLAlchemy engine of the writers."""
+        engine: sa.Engine = self._facade.writer.get_engine()
+        if not self._ready:
+            self._ready = True
+            _prepare(engine)
+        return engine
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[orm.Session]:
+        """Open a session that only reads."""
+        _ = self.engine
+        with self._facade.reader.using(_Scope()) as session:
+            self._set_clock(session)
+            yield session
+
+    @contextlib.contextmanager
+    def writer(self) -> Iterator[orm.Session]:
+        """Open a session that is committed at the end, or rolled back by an exception."""
+        _ = self.engine
+        with self._facade.writer.using(_Scope()) as session:
+            self._set_clock(session)
+            session.connection(execution_options={'climate_writes': True})
+            yield session
+
+    def write(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
+        """Call ``function(session, ...)`` in one transaction, again if the database asks for it.
+
+        :returns: what the function returned in the transaction that was committed
+        """
+
+        @retry
+        def attempt() -> T:
+            with self.writer() as session:
+                return function(session, *args, **kw)
+
+        result: T = attempt()
+        return result
+
+    def read(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
+        """Call ``function(session, ...)`` in a session that only reads."""
+        with self.reader() as session:
+            return function(session, *args, **kw)
+
+    def dispose(self) -> None:
+        """Close the connections that are idle."""
+        self.engine.dispose()
+
+    def _set_clock(self, session: orm.Session) -> None:
+        if self._clock is not None:
+            session.info[utcnow.CLOCK] = self._clock
+
+
+@enginefacade.transaction_context_provider
+class _Scope:
+    """What enginefacade wants to hang its transaction on; a new one means a new transaction."""
+
+
+def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
+    options = {name: conf.database[name] for name in _FACADE_OPTIONS}
+    url = sa.make_url(options['connection'])
+    if url.get_backend_name() in ('mysql', 'mariadb') and 'charset' not in url.query:
+        options['connection_parameters'] = '&'.join(
+            filter(None, (options['connection_parameters'], 'charset=utf8mb4'))
+        )
+    return options
+
+
+def _prepare(engine: sa.Engine) -> None:
+    if engine.dialect.name == 'sqlite':
+        sa.event.listen(engine, 'connect', _sqlite_connect)
+        sa.event.listen(engine, 'begin', _sqlite_begin, insert=True)
+
+
+def _sqlite_connect(connection: Any, _record: Any) -> None:
+    connection.execute('PRAGMA busy_timeout = 30000')
+    connection.execute('PRAGMA journal_mode = WAL')
+    connection.execute('PRAGMA synchronous = NORMAL')
+
+
+def _sqlite_begin(connection: sa.Connection) -> None:
+    """Take the write lock now; ``in_transaction`` tells oslo.db's own listener not to begin."""
+    if connection.get_execution_options().get('climate_writes'):
+        connection.exec_driver_sql('BEGIN IMMEDIATE')
+        connection.info['in_transaction'] = True

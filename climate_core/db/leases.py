@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases in the database. Reading one or many takes three statements, however many there are."""
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import tables, utcnow
+from climate_core.lease import model
+
+_LEASE = tables.Lease.__table__
+_RESERVATION = tables.Reservation.__table__
+_EVENT = tables.Event.__table__
+
+_RESERVATION_COLUMNS = [c for c in _RESERVATION.columns if c.name != 'hold']
+_EVENT_COLUMNS = [c for c in _EVENT.columns if c.name != 'priority']
+
+
+def get(session: orm.Session, lease_id: str, lock: bool = False) -> model.Lease:
+    """Read one lease with its reservations and events.
+
+    :param lock: hold the lease until the end of the transaction, so that nobody else changes it
+    :raises climate_core.exceptions.LeaseNotFound: there is none, or it is deleted
+    """
+    found = find(session, lease_id, lock)
+    if found is None or found.deleted_at is not None:
+        raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
+    return found
+
+
+def find(session: orm.Session, lease_id: str, lock: bool = False) -> model.Lease | None:
+    """Read one lease, also a deleted one; None when there is none."""
+    query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
+    row = session.execute(query.with_for_update() if lock else query).mappings().first()
+    if row is None:
+        return None
+    return _assemble(session, [row], _LEASE.c.id == lease_id, join=False)[0]
+
+
+def list_(session: orm.Session, project_id: str | None = None) -> list[model.Lease]:
+    """Read all the leases that are not deleted, oldest first.
+
+    :param project_id: only those of this project
+    """
+    where = _LEASE.c.deleted_at.is_(None)
+    if project_id is not None:
+        where = sa.and_(where, _LEASE.c.project_id == project_id)
+    query = sa.select(_LEASE).where(where).order_by(_LEASE.c.created_at, _LEASE.c.id)
+    return _assemble(session, session.execute(query).mappings().all(), where, join=True)
+
+
+def _assemble(
+    session: orm.Session, rows: Sequence[Any], where: sa.ColumnElement[bool], join: bool
+) -> list[model.Lease]:
+    reservations: dict[str, list[model.Reservation]] = {row['id']: [] for row in rows}
+    events: dict[str, list[model.Event]] = {row['id']: [] for row in rows}
+    ids = list(reservations)
+    for row in _children(session, _RESERVATION, _RESERVATION_COLUMNS, where, ids, join):
+        if row['lease_id'] in reservations:
+            reservations[row['lease_id']].append(model.Reservation(**row))
+    for row in _children(session, _EVENT, _EVENT_COLUMNS, where, ids, join):
+        if row['lease_id'] in events:
+            events[row['lease_id']].append(model.Event(**row))
+    return [_lease(row, reservations[row['id']], events[row['id']]) for row in rows]
+
+
+def _children(
+    session: orm.Session,
+    table: Any,
+    columns: Sequence[Any],
+    where: sa.ColumnElement[bool],
+    ids: Sequence[str],
+    join: bool,
+) -> Iterable[Any]:
+    query = sa.select(*columns)
+    if join:
+        query = query.join_from(table, _LEASE, table.c.lease_id == _LEASE.c.id).where(where)
+    else:
+        query = query.where(table.c.lease_id == ids[0])
+    order = table.c.time if table is _EVENT else table.c.created_at
+    return session.execute(query.order_by(order, table.c.id)).mappings()
+
+
+def _lease(
+    row: Mapping[str, Any],
+    reservations: Sequence[model.Reservation],
+    events: Sequence[model.Event],
+) -> model.Lease:
+    return model.Lease(**row, reservations=tuple(reservations), events=tuple(events))
+
+
+def insert(session: orm.Session, lease: model.Lease) -> None:
+    """Write a new lease without its reservations and events.
+
+    :raises oslo_db.exception.DBDuplicateEntry: the id is taken
+    """
+    session.execute(sa.insert(_LEASE).values(columns(lease)))
+
+
+def columns(lease: model.Lease) -> dict[str, Any]:
+    """Return what the table keeps of a lease."""
+    return {c.name: getattr(lease, c.name) for c in _LEASE.columns}
+
+
+def update(session: orm.Session, lease: model.Lease, **values: Any) -> bool:
+    """Change a lease, if it is still the one that was read.
+
+    :param lease: what was read
+    :param values: the new values of columns; ``generation`` and ``updated_at`` are added
+    :returns: False if somebody changed the lease meanwhile; nothing is written then
+    """
+    statement = (
+        sa.update(_LEASE)
+        .where(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)
+        .values(generation=lease.generation + 1, **{'updated_at': utcnow.now(session), **values})
+    )
+    return session.connection().execute(statement).rowcount == 1
+
+
+def purge(session: orm.Session, before: datetime.datetime) -> int:
+    """Remove leases that were deleted before a time, with all that belongs to them.
+
+    :returns: how many
+    """
+    # What the trust still needs is kept.
+    busy = sa.select(_EVENT.c.lease_id).where(_EVENT.c.next_at.is_not(None))
+    gone = sa.and_(_LEASE.c.deleted_at < before, _LEASE.c.id.not_in(busy))
+    return session.connection().execute(sa.delete(_LEASE).where(gone)).rowcount

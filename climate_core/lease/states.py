@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The states of leases, reservations and events, and the moves between them, in one place.
+
+The tables below are the whole truth: the engine asks :func:`check` before it writes a state, and
+the pictures in the documents are drawn by :func:`mermaid` and :func:`graphviz`.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class LeaseStatus(enum.StrEnum):
+    PENDING = 'PENDING'
+    STARTING = 'STARTING'
+    ACTIVE = 'ACTIVE'
+    TERMINATING = 'TERMINATING'
+    TERMINATED = 'TERMINATED'
+    DELETING = 'DELETING'
+    ERROR = 'ERROR'
+
+
+class ReservationStatus(enum.StrEnum):
+    PENDING = 'pending'
+    ACTIVE = 'active'
+    DELETED = 'deleted'
+    ERROR = 'error'
+
+
+class EventStatus(enum.StrEnum):
+    UNDONE = 'UNDONE'
+    IN_PROGRESS = 'IN_PROGRESS'
+    DONE = 'DONE'
+    ERROR = 'ERROR'
+
+
+class Move(NamedTuple):
+    """One allowed change of state, and what causes it."""
+
+    source: str
+    target: str
+    cause: str
+
+
+_L, _R, _E = LeaseStatus, ReservationStatus, EventStatus
+
+LEASE: Sequence[Move] = (
+    Move(_L.PENDING, _L.STARTING, 'start is due'),
+    Move(_L.PENDING, _L.TERMINATING, 'end is due before the start was done'),
+    Move(_L.PENDING, _L.DELETING, 'delete'),
+    Move(_L.PENDING, _L.TERMINATED, 'every resource is gone, or nothing was reserved'),
+    Move(_L.STARTING, _L.ACTIVE, 'every resource is awake'),
+    Move(_L.STARTING, _L.ERROR, 'a resource cannot be woken'),
+    Move(_L.STARTING, _L.TERMINATING, 'end is due'),
+    Move(_L.STARTING, _L.DELETING, 'delete'),
+    Move(_L.STARTING, _L.TERMINATED, 'every resource is gone'),
+    Move(_L.ACTIVE, _L.ERROR, 'a resource that joined cannot be woken'),
+    Move(_L.ACTIVE, _L.TERMINATING, 'end is due'),
+    Move(_L.ACTIVE, _L.DELETING, 'delete'),
+    Move(_L.ACTIVE, _L.TERMINATED, 'every resource is gone'),
+    Move(_L.TERMINATING, _L.TERMINATED, 'every resource is freed'),
+    Move(_L.TERMINATING, _L.DELETING, 'delete'),
+    Move(_L.ERROR, _L.TERMINATING, 'end is due'),
+    Move(_L.ERROR, _L.DELETING, 'delete'),
+    Move(_L.ERROR, _L.TERMINATED, 'every resource is gone'),
+    Move(_L.DELETING, _L.TERMINATED, 'every resource is freed; the lease is hidden'),
+)
+
+RESERVATION: Sequence[Move] = (
+    Move(_R.PENDING, _R.ACTIVE, 'awake'),
+    Move(_R.PENDING, _R.ERROR, 'cannot be woken'),
+    Move(_R.PENDING, _R.DELETED, 'freed, or gone'),
+    Move(_R.ACTIVE, _R.DELETED, 'end action done, or gone'),
+    Move(_R.ERROR, _R.DELETED, 'freed, or gone'),
+)
+
+EVENT: Sequence[Move] = (
+    Move(_E.UNDONE, _E.IN_PROGRESS, 'due and claimed'),
+    Move(_E.IN_PROGRESS, _E.IN_PROGRESS, 'claim expired and taken over'),
+    Move(_E.IN_PROGRESS, _E.UNDONE, 'look again later'),
+    Move(_E.IN_PROGRESS, _E.DONE, 'done'),
+    Move(_E.IN_PROGRESS, _E.ERROR, 'failed for good'),
+    Move(_E.UNDONE, _E.DONE, 'not needed any more'),
+    Move(_E.DONE, _E.UNDONE, 'a resource joined, or the time moved'),
+    Move(_E.ERROR, _E.UNDONE, 'a resource joined'),
+)
+
+#: A lease in one of these takes no more changes from a user, except that it may be deleted.
+ENDING = frozenset({_L.TERMINATING, _L.TERMINATED, _L.DELETING})
+
+#: A reservation in one of these holds its resource.
+LIVE = frozenset({_R.PENDING, _R.ACTIVE, _R.ERROR})
+
+#: An event in one of these still has something to do.
+OPEN = frozenset({_E.UNDONE, _E.IN_PROGRESS})
+
+
+def allowed(table: Sequence[Move], source: str, target: str) -> bool:
+    """Tell whether the table has the move; staying where one is is always allowed."""
+    return source == target or any(m.source == source and m.target == target for m in table)
+
+
+def check(table: Sequence[Move], source: str, target: str) -> str:
+    """Return ``target``.
+
+    :raises ValueError: the table has no such move; a mistake in the program
+    """
+    if not allowed(table, source, target):
+        raise ValueError(f'{source} -> {target} is not a move of the state table')
+    return str(target)
+
+
+def mermaid(table: Sequence[Move]) -> str:
+    """Draw a table as a Mermaid state diagram."""
+    lines = [f'    {m.source} --> {m.target}: {m.cause}' for m in table]
+    return '\n'.join(['stateDiagram-v2', f'    [*] --> {table[0].source}', *lines, ''])
+
+
+def graphviz(table: Sequence[Move], name: str) -> str:
+    """Draw a table as a Graphviz digraph called ``name``."""
+    lines = [f'    "{m.source}" -> "{m.target}" [label="{m.cause}"];' for m in table]
+    return '\n'.join([f'digraph {name} {{', *lines, '}', ''])
