@@ -147,7 +147,7 @@ def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
 def _prepare(engine: sa.Engine) -> None:
     if engine.dialect.name == 'sqlite':
         sa.event.listen(engine, 'connect', _sqlite_connect)
-        sa.event.listen(engine, 'begin', _sqlite_begin, insert=True)
+        sa.event.listen(engine, 'before_cursor_execute', _sqlite_begin, retval=True)
 
 
 def _sqlite_connect(connection: Any, _record: Any) -> None:
@@ -156,8 +156,15 @@ def _sqlite_connect(connection: Any, _record: Any) -> None:
     connection.execute('PRAGMA synchronous = NORMAL')
 
 
-def _sqlite_begin(connection: sa.Connection) -> None:
-    """Take the write lock now; ``in_transaction`` tells oslo.db's own listener not to begin."""
-    if connection.get_execution_options().get('climate_writes'):
-        connection.exec_driver_sql('BEGIN IMMEDIATE')
-        connection.info['in_transaction'] = True
+def _sqlite_begin(
+    connection: sa.Connection,
+    _cursor: Any,
+    statement: str,
+    parameters: Any,
+    _context: Any,
+    _many: bool,
+) -> tuple[str, Any]:
+    """Let a writer take the write lock with the BEGIN that oslo.db sends."""
+    if statement == 'BEGIN' and connection.get_execution_options().get('climate_writes'):
+        statement = 'BEGIN IMMEDIATE'
+    return statement, parameters

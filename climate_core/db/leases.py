@@ -12,9 +12,7 @@ from climate_core import exceptions
 from climate_core.db import tables, utcnow
 from climate_core.lease import model
 
-_LEASE = tables.Lease.__table__
-_RESERVATION = tables.Reservation.__table__
-_EVENT = tables.Event.__table__
+_LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
 _RESERVATION_COLUMNS = [c for c in _RESERVATION.columns if c.name != 'hold']
 _EVENT_COLUMNS = [c for c in _EVENT.columns if c.name != 'priority']
@@ -46,7 +44,7 @@ def list_(session: orm.Session, project_id: str | None = None) -> list[model.Lea
 
     :param project_id: only those of this project
     """
-    where = _LEASE.c.deleted_at.is_(None)
+    where: sa.ColumnElement[bool] = _LEASE.c.deleted_at.is_(None)
     if project_id is not None:
         where = sa.and_(where, _LEASE.c.project_id == project_id)
     query = sa.select(_LEASE).where(where).order_by(_LEASE.c.created_at, _LEASE.c.id)

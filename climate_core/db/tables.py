@@ -7,7 +7,7 @@ microseconds. Ids are UUIDs in their text form.
 
 import datetime
 import json
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -28,12 +28,12 @@ class Time(sa.types.TypeDecorator[datetime.datetime]):
         return dialect.type_descriptor(sa.DateTime())
 
     def process_bind_param(
-        self, value: datetime.datetime | None, dialect: sa.Dialect
+        self, value: datetime.datetime | None, _dialect: sa.Dialect
     ) -> datetime.datetime | None:
         return value.astimezone(UTC).replace(tzinfo=None) if value is not None else None
 
     def process_result_value(
-        self, value: datetime.datetime | None, dialect: sa.Dialect
+        self, value: datetime.datetime | None, _dialect: sa.Dialect
     ) -> datetime.datetime | None:
         return value.replace(tzinfo=UTC) if value is not None else None
 
@@ -49,10 +49,10 @@ class Json(sa.types.TypeDecorator[Any]):
             return dialect.type_descriptor(mysql.MEDIUMTEXT())
         return dialect.type_descriptor(sa.Text())
 
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
+    def process_bind_param(self, value: Any, _dialect: sa.Dialect) -> str | None:
         return None if value is None else json.dumps(value, sort_keys=True)
 
-    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> Any:
+    def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> Any:
         return None if value is None else json.loads(value)
 
 
@@ -169,3 +169,9 @@ class Notification(Base):
     claim: orm.Mapped[str | None] = orm.mapped_column(_Uuid)
     next_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
     created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+
+
+LEASES = cast(sa.Table, Lease.__table__)
+RESERVATIONS = cast(sa.Table, Reservation.__table__)
+EVENTS = cast(sa.Table, Event.__table__)
+NOTIFICATIONS = cast(sa.Table, Notification.__table__)

@@ -18,7 +18,7 @@ from climate_core.db import tables
 CLOCK = 'clock'
 
 
-class utcnow(expression.FunctionElement[datetime.datetime]):  # noqa: N801
+class utcnow(expression.FunctionElement[datetime.datetime]):
     """The database's time in UTC plus an offset in seconds."""
 
     type = tables.Time()

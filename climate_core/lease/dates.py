@@ -14,7 +14,10 @@ _PLAIN = re.compile(
 _ISO = re.compile(
     r'^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?$'
 )
-_MEANING = 'write "now", "YYYY-MM-DD HH:MM" (UTC) or ISO 8601 with an offset, as 2026-12-01T16:07:00+01:00'
+_MEANING = (
+    'write "now", "YYYY-MM-DD HH:MM" (UTC) or '
+    'ISO 8601 with an offset, as 2026-12-01T16:07:00+01:00'
+)
 
 
 def parse(text: object, now: datetime.datetime, field: str | None = None) -> datetime.datetime:
