@@ -134,14 +134,17 @@ class Leases:
                 raise
 
     def add_reservation(
-        self, lease_id: str, resource_type: str, resource_id: str, **params: Any
+        self, lease_id: str, resource_type: str, resource_id: str | None = None, **params: Any
     ) -> Reservation:
         """Let one more resource join a lease. Repeating it gives the same reservation.
 
+        :param resource_id: the resource, where the type has no other way to say which
         :param params: what the resource type's plugin takes
         :raises Conflict: the resource is reserved by another lease, or this one is over
         """
-        body = {**params, 'resource_type': resource_type, 'resource_id': resource_id}
+        body = {**params, 'resource_type': resource_type}
+        if resource_id is not None:
+            body['resource_id'] = resource_id
         answer = self._http.post(f'{_path(lease_id)}/reservations', json=encode(body))
         return read(answer, 'reservation', Reservation.from_dict)
 

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading the values of options. Everything wrong raises CommandError before any request."""
+
+import datetime
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from osc_lib import exceptions
+
+from climateclient import times
+
+T = TypeVar('T')
+
+SERVER_TYPE = 'virtual:instance'
+ON_END = ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing')
+
+# A comma separates pairs only where a new key follows: values may hold commas.
+_PAIRS = re.compile(r',(?=[A-Za-z_][\w:]*=)')
+_INTEGER = re.compile(r'-?\d+')
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def time(option: str, text: str) -> datetime.datetime:
+    """The time given with an option, in UTC."""
+    return _checked(option, lambda: times.parse_time(text, now()))
+
+
+def duration(option: str, text: str) -> datetime.timedelta:
+    """The duration given with an option."""
+    return _checked(option, lambda: times.parse_duration(text))
+
+
+def reservation(text: str) -> dict[str, Any]:
+    """A reservation: ``resource_type=...,resource_id=...,key=value`` or a JSON object.
+
+    Whole numbers become integers, except in ids.
+    """
+    values = _mapping('--reservation', text)
+    if 'resource_type' not in values and 'id' not in values:
+        raise exceptions.CommandError(f'--reservation {text}: resource_type is missing.')
+    return values
+
+
+def event(text: str) -> dict[str, Any]:
+    """An event: ``type=...,time=...``."""
+    given = _mapping('--event', text)
+    values = {
+        'event_type': given.pop('type', None) or given.pop('event_type', None),
+        'time': given.pop('time', None) or given.pop('event_date', None),
+    }
+    missing = ' and '.join(name for name, value in values.items() if not value)
+    if given or missing:
+        problem = f'{missing} is missing' if missing else f'unknown key {", ".join(given)}'
+        raise exceptions.CommandError(f'--event {text}: {problem}; write type=<name>,time=<time>.')
+    return values | {'time': time('--event', str(values['time']))}
+
+
+def sort_keys(text: str, known: tuple[str, ...]) -> list[tuple[str, bool]]:
+    """``key[:asc|:desc],...`` as pairs (key, is descending)."""
+    result = []
+    for part in text.split(','):
+        key, _, direction = part.partition(':')
+        if key not in known or direction not in ('', 'asc', 'desc'):
+            raise exceptions.CommandError(
+                f'--sort {part}: write <key>[:asc|:desc] with a key of {", ".join(known)}.'
+            )
+        result.append((key, direction == 'desc'))
+    return result
+
+
+def _mapping(option: str, text: str) -> dict[str, Any]:
+    if text.lstrip().startswith('{'):
+        return dict(_checked(option, lambda: json.loads(text)))
+    values: dict[str, Any] = {}
+    for pair in _PAIRS.split(text):
+        key, equals, value = pair.partition('=')
+        if not equals or not key:
+            raise exceptions.CommandError(f'{option} {text}: "{pair}" is not <key>=<value>.')
+        if key in values:
+            raise exceptions.CommandError(f'{option} {text}: {key} is given twice.')
+        is_number = _INTEGER.fullmatch(value) and not key.endswith('id')
+        values[key] = int(value) if is_number else value
+    return values
+
+
+def _checked(option: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except ValueError as error:
+        raise exceptions.CommandError(f'{option}: {error}') from None

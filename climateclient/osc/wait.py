@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for a lease, with progress on the standard error output."""
+
+import contextlib
+import datetime
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+from keystoneauth1 import exceptions as ksa
+from osc_lib import exceptions
+
+from climateclient import times
+from climateclient.exceptions import NotFound, ServiceUnavailable
+from climateclient.models import Lease
+
+Report = Callable[[Lease], None]
+
+#: Seconds between two looks: while something happens, and at most while nothing can.
+SOON, LATER = 1.0, 10.0
+#: So many looks in a row may fail before waiting is given up.
+FAILURES = 10
+
+
+def for_start(
+    read: Callable[[], Lease],
+    report: Report,
+    limit: datetime.timedelta | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Lease:
+    """Wait until a lease is ACTIVE.
+
+    :param read: gives the lease as it is now
+    :param report: is told every look
+    :param limit: how long to wait; for ever if None
+    :param pause: sleeps so many seconds
+    :returns: the lease
+    :raises CommandError: it is over, failed or gone, with the reason; or the time is up
+    """
+    for lease in _looks(read, limit, pause):
+        if lease is None:
+            raise exceptions.CommandError('The lease was deleted while waiting for it.')
+        report(lease)
+        if lease.status == 'ACTIVE':
+            return lease
+        if lease.status in ('ERROR', 'TERMINATED'):
+            raise exceptions.CommandError(_outcome(lease))
+    raise exceptions.CommandError(f'The lease was not ACTIVE after {_text(limit)}.')
+
+
+def for_deletion(
+    read: Callable[[], Lease],
+    report: Report,
+    limit: datetime.timedelta | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until a lease is gone, as :func:`for_start` waits."""
+    for lease in _looks(read, limit, pause):
+        if lease is None:
+            return
+        report(lease)
+        if lease.status == 'ERROR':
+            raise exceptions.CommandError(_outcome(lease))
+    raise exceptions.CommandError(f'The lease was not deleted after {_text(limit)}.')
+
+
+@contextlib.contextmanager
+def progress(stream: TextIO) -> Iterator[Report]:
+    """Show what a wait sees: one living line on a terminal, one line per change elsewhere."""
+    if not stream.isatty():
+        yield _changes(stream)
+        return
+    from rich.console import Console  # costs a tenth of a second: only where it is seen
+
+    line = _Line()
+    with Console(file=stream).status(line):
+        yield line.see
+
+
+class _Line:
+    """The state of a lease and the time to its start; rich draws it several times a second."""
+
+    def __init__(self) -> None:
+        self._lease: Lease | None = None
+
+    def see(self, lease: Lease) -> None:
+        self._lease = lease
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        return Text(describe(self._lease, _now()) if self._lease else 'looking')
+
+
+def describe(lease: Lease, now: datetime.datetime) -> str:
+    """A lease in one line: ``lease1: PENDING, starts in 52s``."""
+    text = f'{lease.name}: {lease.status}'
+    if lease.status == 'PENDING' and lease.start_date and lease.start_date > now:
+        text += f', starts in {times.show_duration(lease.start_date - now)}'
+    if lease.status_reason:
+        text += f', {lease.status_reason}'
+    return text
+
+
+def _changes(stream: TextIO) -> Report:
+    seen: set[tuple[str | None, str | None]] = set()
+
+    def report(lease: Lease) -> None:
+        state = (lease.status, lease.status_reason)
+        if state not in seen:
+            seen.clear()
+            seen.add(state)
+            print(describe(lease, _now()), file=stream, flush=True)
+
+    return report
+
+
+def _looks(
+    read: Callable[[], Lease], limit: datetime.timedelta | None, pause: Callable[[float], None]
+) -> Iterator[Lease | None]:
+    """The lease again and again, None once it is gone; ends when the time is up."""
+    left = limit.total_seconds() if limit else float('inf')
+    failures = 0
+    while True:
+        wait = SOON
+        try:
+            lease = read()
+        except NotFound:
+            yield None
+            return
+        except (ksa.ConnectFailure, ServiceUnavailable):
+            failures += 1
+            if failures >= FAILURES:
+                raise
+        else:
+            failures = 0
+            yield lease
+            wait = _patience(lease)
+        if left <= 0:
+            return
+        wait = min(wait, left)
+        pause(wait)
+        left -= wait
+
+
+def _patience(lease: Lease) -> float:
+    if lease.status == 'PENDING' and lease.start_date:
+        return min(max((lease.start_date - _now()).total_seconds(), SOON), LATER)
+    return SOON
+
+
+def _outcome(lease: Lease) -> str:
+    reason = f': {lease.status_reason}' if lease.status_reason else ''
+    return f'Lease {lease.name} ({lease.id}) is {lease.status}{reason}'
+
+
+def _text(limit: datetime.timedelta | None) -> str:
+    return times.show_duration(limit) if limit else ''
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
