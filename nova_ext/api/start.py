@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends a reserved server to the nova-compute that starts it.
+
+The message is nova's own build_and_run_instance, as nova-conductor sends it: no RPC is added.
+Conductor's build_instances is not used: on a first attempt it looks for a BuildRequest, finds
+none, and destroys the mapping of the server (nova/conductor/manager.py, build_instances).
+
+This stays in nova-api because the RequestSpec is in the API database, which the services of a
+cell may not reach.
+"""
+
+import contextlib
+import logging
+from typing import Any
+
+from nova import exception, objects, servicegroup
+from nova.compute import task_states
+from nova.objects import base
+from nova.scheduler import utils as scheduler_utils
+from nova.scheduler.client import report
+
+from nova_ext import marks, states, volumes
+from nova_ext.api import elsewhere
+
+LOG = logging.getLogger(__name__)
+
+ACTION = 'wake_up'
+
+
+def start(compute_api: Any, context: Any, instance: Any) -> None:
+    """Start a reserved server; returns when the message is sent.
+
+    :param compute_api: nova.compute.api.API
+    :param instance: a reserved server; it is saved
+    :raises nova.exception.NoValidHost: its host is gone and there is no other; the server is as
+        it was
+    :raises nova.exception.InstanceInvalidState: another request was faster
+    """
+    spec = objects.RequestSpec.get_by_instance_uuid(context, instance.uuid)
+    bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
+    objects.InstanceAction.action_start(context, instance.uuid, ACTION, want_result=False)
+    _mark(context, instance)
+    with contextlib.ExitStack() as undo:
+        undo.callback(_unmark, instance)
+        groups, params = compute_api.network_api.get_requested_resource_for_instance(
+            context, instance.uuid
+        )
+        spec.requested_resources, spec.request_level_params = groups, params
+        volumes.hold(context, compute_api.volume_api, instance, bdms)
+        if _host_is_up(context, instance):
+            _map_to_allocation(context, spec)
+            target = elsewhere.Target(instance.host, instance.node)
+        else:
+            target = elsewhere.move(context, instance, spec)
+        undo.pop_all()
+    LOG.info('Waking reserved server %s on %s', instance.uuid, target.host)
+    compute_api.compute_rpcapi.build_and_run_instance(
+        context,
+        instance=instance,
+        host=target.host,
+        image=base.obj_to_primitive(spec.image) if spec.image else {},
+        request_spec=spec,
+        filter_properties=spec.to_legacy_filter_properties_dict(),
+        admin_password=None,
+        injected_files=[],
+        requested_networks=None,
+        security_groups=[],
+        block_device_mapping=bdms,
+        node=target.node,
+        limits=target.limits,
+        host_list=[],
+    )
+
+
+def _mark(context: Any, instance: Any) -> None:
+    """Take the server for this request; of two at once one wins, in the database."""
+    seen = instance.task_state
+    marks.set_(instance, context.request_id)
+    instance.task_state = task_states.SCHEDULING
+    try:
+        instance.save(expected_vm_state=[states.RESERVED], expected_task_state=[seen])
+    except (exception.UnexpectedTaskStateError, exception.UnexpectedVMStateError) as error:
+        raise exception.InstanceInvalidState(
+            attr='task_state',
+            instance_uuid=instance.uuid,
+            state=task_states.SCHEDULING,
+            method=ACTION,
+        ) from error
+
+
+def _unmark(instance: Any) -> None:
+    marks.clear(instance)
+    instance.task_state = None
+    instance.save()
+
+
+def _host_is_up(context: Any, instance: Any) -> bool:
+    if not instance.host:
+        return False
+    try:
+        service = objects.Service.get_by_compute_host(context.elevated(), instance.host)
+    except exception.ComputeHostNotFound:
+        return False
+    return servicegroup.API().service_is_up(service)
+
+
+def _map_to_allocation(context: Any, spec: Any) -> None:
+    """Say again which provider gives what to which port; nova keeps it only in Placement."""
+    if spec.maps_requested_resources:
+        client = report.report_client_singleton()
+        allocation = client.get_allocs_for_consumer(context, spec.instance_uuid)['allocations']
+        scheduler_utils.fill_provider_mapping_based_on_allocation(
+            context, client, spec, allocation
+        )

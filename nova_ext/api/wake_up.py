@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""POST /servers/{id}/action {"wake_up": {}}: the second half of a reserved build."""
+
+from typing import Any
+
+import nova.conf
+from nova import exception
+from nova.api import validation
+from nova.api.openstack import common, wsgi
+from nova.compute import api as compute
+from nova.compute import task_states
+from oslo_utils import timeutils
+from webob import exc
+
+from nova_ext import conf, policies, states
+from nova_ext.api import start
+
+SCHEMA = {
+    'type': 'object',
+    'properties': {
+        'wake_up': {'type': ['object', 'null'], 'properties': {}, 'additionalProperties': False}
+    },
+    'required': ['wake_up'],
+    'additionalProperties': False,
+}
+
+
+class WakeUpController(wsgi.Controller):
+    """Action of nova's servers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compute_api = compute.API()
+
+    @wsgi.response(202)
+    @wsgi.expected_errors((400, 403, 404, 409))
+    @wsgi.action('wake_up')
+    @validation.schema(SCHEMA)
+    def _wake_up(self, req: Any, id: str, body: Any) -> None:  # noqa: ARG002
+        """Start a reserved server on the host that holds it, or on another if that is gone."""
+        context = req.environ['nova.context']
+        instance = common.get_instance(
+            self.compute_api, context, id, expected_attrs=['flavor', 'system_metadata']
+        )
+        policies.authorize_wake_up(context, instance)
+        try:
+            self._start(context, instance)
+        except exception.InstanceInvalidState as error:
+            common.raise_http_conflict_for_instance_invalid_state(error, 'wake_up', id)
+        except (
+            exception.InstanceIsLocked,
+            exception.NoValidHost,
+            exception.UnsupportedPolicyException,
+            exception.AcceleratorRequestBindingFailed,
+        ) as error:
+            raise exc.HTTPConflict(explanation=error.format_message()) from error
+        except (exception.InstanceNotFound, exception.RequestSpecNotFound) as error:
+            raise exc.HTTPNotFound(explanation=error.format_message()) from error
+
+    @compute.check_instance_lock
+    def _start(self, context: Any, instance: Any) -> None:
+        self._check_state(context, instance)
+        start.start(self.compute_api, context, instance)
+
+    @compute.check_instance_state(
+        vm_state=[states.RESERVED],
+        task_state=[None, task_states.SCHEDULING],
+        must_have_launched=False,
+    )
+    def _check_state(self, context: Any, instance: Any) -> None:  # noqa: ARG002
+        """Refuse a second wake_up, unless the first was lost on its way to nova-compute."""
+        lost_after = nova.conf.CONF[conf.GROUP].wake_up_timeout
+        if instance.task_state and not timeutils.is_older_than(instance.updated_at, lost_after):
+            raise exception.InstanceInvalidState(
+                attr='task_state',
+                instance_uuid=instance.uuid,
+                state=instance.task_state,
+                method='wake_up',
+            )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accelerator requests (ARQs) belong to the reservation: a failed start must not delete them."""
+
+from typing import Any
+
+from nova import exception
+
+from nova_ext import marks
+
+
+def bind(
+    manager: Any, context: Any, instance: Any, requested_networks: Any, accel_uuids: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Wait until cyborg has bound the requests.
+
+    :returns: those of the flavor and those of the ports, by uuid
+    """
+    if not accel_uuids:
+        return {}, {}
+    arqs = manager._get_bound_arq_resources(context, instance, accel_uuids)
+    return manager._split_network_arqs(arqs, requested_networks or [])
+
+
+def held(
+    manager: Any, context: Any, instance: Any, requested_networks: Any, accel_uuids: Any
+) -> list[Any] | None:
+    """Give the accelerators of the flavor for the spawn of a reserved server.
+
+    :returns: None if the server is not woken or has none: then it is nova's business
+    :raises nova.exception.BuildAbortException: they cannot be had now
+    """
+    if not accel_uuids or not marks.get(instance):
+        return None
+    try:
+        own, _ = bind(manager, context, instance, requested_networks, accel_uuids)
+    except (
+        exception.AcceleratorRequestOpFailed,
+        exception.AcceleratorRequestBindingFailed,
+        exception.InstanceEventTimeout,
+    ) as error:
+        raise exception.BuildAbortException(
+            instance_uuid=instance.uuid, reason=f'Failure getting accelerator requests: {error}'
+        ) from error
+    return list(own.values())

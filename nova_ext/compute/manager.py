@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova-compute that can hold a server back and start it later.
+
+Thin overrides: each says when the reservation changes what nova does, and leaves the rest to
+nova. ``_do_build_and_run_instance`` keeps its locking, its rescheduling and its cleaning up.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import nova.conf
+from nova.compute import build_results, manager
+from oslo_utils import strutils
+
+from nova_ext import conf, hints, marks, seams, stash, states
+from nova_ext.compute import accelerators, recovery, reserve, tracker, wake
+
+LOG = logging.getLogger(__name__)
+
+
+class ComputeManager(manager.ComputeManager):
+    """Nova's manager, with reservations."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        seams.check(seams.EVERYWHERE, seams.COMPUTE)
+        conf.register(nova.conf.CONF)
+        states.add()
+        super().__init__(*args, **kwargs)
+        self.rt = tracker.ResourceTracker(self.host, self.driver, reportclient=self.reportclient)
+        LOG.info('Climate: this host can hold reserved servers')
+        if not nova.conf.CONF[conf.GROUP].stash_keys:
+            LOG.warning('Climate: without [climate] stash_keys admin passwords are not kept')
+
+    def _init_instance(self, context: Any, instance: Any) -> None:
+        if not recovery.at_start(self, context, instance):
+            super()._init_instance(context, instance)
+
+    def _do_build_and_run_instance(
+        self,
+        context: Any,
+        instance: Any,
+        image: Any,
+        request_spec: Any,
+        filter_properties: Any,
+        admin_password: Any,
+        injected_files: Any,
+        requested_networks: Any,
+        security_groups: Any,
+        block_device_mapping: Any,
+        node: str | None = None,
+        limits: Any = None,
+        host_list: Any = None,
+        accel_uuids: Any = None,
+    ) -> Any:
+        if marks.get(instance):
+            if wake.overtaken(context, instance):
+                return build_results.FAILED_BY_POLICY
+            try:
+                kept = wake.unpack(context, instance)
+            except stash.StashLost as error:
+                recovery.back_to_reserved(self, context, instance, error)
+                return build_results.FAILED_BY_POLICY
+            admin_password, injected_files = kept.admin_password, kept.injected_files
+            requested_networks, accel_uuids = kept.requested_networks, kept.accel_uuids
+        result = super()._do_build_and_run_instance(
+            context,
+            instance,
+            image,
+            request_spec,
+            filter_properties,
+            admin_password,
+            injected_files,
+            requested_networks,
+            security_groups,
+            block_device_mapping,
+            node,
+            limits,
+            host_list,
+            accel_uuids,
+        )
+        # A server that is reserved now says nothing about whether this host can spawn.
+        if instance.vm_state == states.RESERVED:
+            return build_results.FAILED_BY_POLICY
+        return result
+
+    def _build_and_run_instance(
+        self,
+        context: Any,
+        instance: Any,
+        image: Any,
+        injected_files: Any,
+        admin_password: Any,
+        requested_networks: Any,
+        security_groups: Any,
+        block_device_mapping: Any,
+        node: str,
+        limits: Any,
+        filter_properties: Any,
+        request_spec: Any = None,
+        accel_uuids: Any = None,
+    ) -> None:
+        build = reserve.Build(
+            context,
+            instance,
+            image,
+            injected_files,
+            admin_password,
+            requested_networks,
+            security_groups,
+            block_device_mapping,
+            node,
+            limits,
+            filter_properties,
+            request_spec,
+            accel_uuids,
+        )
+        if marks.get(instance):
+            with recovery.reserved_on_failure(self, build):
+                super()._build_and_run_instance(*build)
+            LOG.info('Reserved server %s is awake', instance.uuid)
+        elif hints.mentioned(self._get_scheduler_hints(filter_properties, request_spec)):
+            if not reserve.reserve(self, build):
+                super()._build_and_run_instance(*build)
+        else:
+            super()._build_and_run_instance(*build)
+
+    def _build_networks_for_instance(
+        self,
+        context: Any,
+        instance: Any,
+        requested_networks: Any,
+        security_groups: Any,
+        resource_provider_mapping: Any,
+        network_arqs: Any,
+    ) -> Any:
+        allocated = instance.system_metadata.get('network_allocated', 'False')
+        if marks.get(instance) and strutils.bool_from_string(allocated):
+            # Nova's own branch for ports that exist leaves the providers out.
+            self.network_api.setup_instance_network_on_host(
+                context, instance, instance.host, provider_mappings=resource_provider_mapping
+            )
+            return self.network_api.get_instance_nw_info(context, instance)
+        return super()._build_networks_for_instance(
+            context,
+            instance,
+            requested_networks,
+            security_groups,
+            resource_provider_mapping,
+            network_arqs,
+        )
+
+    @contextlib.contextmanager
+    def _build_resources(
+        self,
+        context: Any,
+        instance: Any,
+        requested_networks: Any,
+        security_groups: Any,
+        image_meta: Any,
+        block_device_mapping: Any,
+        resource_provider_mapping: Any,
+        accel_uuids: Any,
+    ) -> Iterator[Any]:
+        held = accelerators.held(self, context, instance, requested_networks, accel_uuids)
+        with super()._build_resources(
+            context,
+            instance,
+            requested_networks,
+            security_groups,
+            image_meta,
+            block_device_mapping,
+            resource_provider_mapping,
+            accel_uuids if held is None else [],
+        ) as resources:
+            if held is not None:
+                resources['accel_info'] = held
+            yield resources
+
+    def _update_instance_after_spawn(self, instance: Any, *args: Any, **kwargs: Any) -> None:
+        super()._update_instance_after_spawn(instance, *args, **kwargs)
+        # Saved by the caller together with ACTIVE.
+        marks.clear(instance)
+        stash.drop(instance.system_metadata)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a server that could not be started back to RESERVED, with its claim, its allocation and
+its ports, so that the lease service can try again.
+"""
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from cinderclient import exceptions as cinder_exceptions
+from keystoneauth1 import exceptions as ks_exceptions
+from nova import exception, objects
+from nova.compute import power_state, task_states, vm_states
+from nova.compute import utils as compute_utils
+
+from nova_ext import marks, states, volumes
+
+LOG = logging.getLogger(__name__)
+
+#: How nova's build fails (nova/compute/manager.py, _build_and_run_instance); a server that was
+#: deleted meanwhile is not among them.
+_FAILURES = (
+    exception.RescheduledException,
+    exception.BuildAbortException,
+    exception.ConsumerAllocationRetrievalFailed,
+    ks_exceptions.ClientException,
+)
+_EVENT = 'compute_wake_up'
+
+
+@contextlib.contextmanager
+def reserved_on_failure(manager: Any, build: Any) -> Iterator[None]:
+    """Run the second half of a build; if it fails, the server is RESERVED again."""
+    try:
+        yield
+    except _FAILURES as error:
+        back_to_reserved(manager, build.context, build.instance, error)
+        manager._build_failed(build.node)
+
+
+def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception) -> None:
+    """Make the server RESERVED again and say why, in its fault and in its action.
+
+    :raises nova.exception.UnexpectedDeletingTaskStateError: it is being deleted
+    """
+    LOG.error('Reserved server %s did not start: %s', instance.uuid, error)
+    if instance.host is None:
+        # No claim could be made: nothing is held any more, and wake_up looks for a host.
+        manager.reportclient.delete_allocation_for_instance(context, instance.uuid, force=True)
+    else:
+        _hold_volumes(manager, context, instance)
+    _rest(instance)
+    instance.save(expected_task_state=_BUILDING)
+    reason = getattr(error, 'kwargs', {}).get('reason') or str(error)
+    compute_utils.add_instance_fault_from_exc(
+        context, instance, error, sys.exc_info(), fault_message=reason
+    )
+    _record(context, instance, error, manager.host)
+
+
+_BUILDING = (
+    None,
+    task_states.SCHEDULING,
+    task_states.NETWORKING,
+    task_states.BLOCK_DEVICE_MAPPING,
+    task_states.SPAWNING,
+)
+
+
+def at_start(manager: Any, context: Any, instance: Any) -> bool:
+    """Look after a reserved server when nova-compute starts.
+
+    Stock nova would plug the ports of a reserved server, and set to ERROR one that is being
+    woken (nova/compute/manager.py, _init_instance).
+
+    :returns: whether the server is ours and nova must leave it alone
+    """
+    if instance.host != manager.host or instance.task_state == task_states.DELETING:
+        return False
+    if instance.vm_state == states.RESERVED:
+        if instance.task_state is not None:
+            # The message may still be in the queue, or lost. Both are fine: it is still obeyed,
+            # and wake_up may be asked for again.
+            instance.task_state = None
+            instance.save()
+        return True
+    if instance.vm_state == vm_states.BUILDING and marks.get(instance):
+        _undo_start(manager, context, instance)
+        return True
+    return False
+
+
+def _undo_start(manager: Any, context: Any, instance: Any) -> None:
+    """Clear away what a start that was cut off by a crash left on the host."""
+    LOG.warning('nova-compute stopped while server %s was starting', instance.uuid)
+    bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
+    try:
+        manager._shutdown_instance(
+            context, instance, bdms, notify=False, try_deallocate_networks=False
+        )
+    except exception.NovaException as error:
+        # As nova does when it cannot end what it had begun: the operator has to look.
+        LOG.exception('What is left of the start of %s cannot be removed', instance.uuid)
+        compute_utils.add_instance_fault_from_exc(context, instance, error, sys.exc_info())
+        manager._set_instance_obj_error_state(instance, clean_task_state=True)
+        return
+    interrupted = exception.BuildAbortException(
+        instance_uuid=instance.uuid, reason='nova-compute stopped while the server was starting'
+    )
+    back_to_reserved(manager, context, instance, interrupted)
+
+
+def _rest(instance: Any) -> None:
+    marks.clear(instance)
+    instance.vm_state = states.RESERVED
+    instance.task_state = None
+    instance.power_state = power_state.NOSTATE
+
+
+def _hold_volumes(manager: Any, context: Any, instance: Any) -> None:
+    bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
+    try:
+        volumes.hold(context, manager.volume_api, instance, bdms)
+    except (
+        exception.NovaException,
+        cinder_exceptions.ClientException,
+        ks_exceptions.ClientException,
+    ):
+        # wake_up does it again before it sends the server here.
+        LOG.exception('The volumes of reserved server %s are not reserved', instance.uuid)
+
+
+def _record(context: Any, instance: Any, error: Exception, host: str) -> None:
+    """Make the failure visible in the list of actions of the server."""
+    try:
+        objects.InstanceActionEvent.event_start(
+            context, instance.uuid, _EVENT, want_result=False, host=host
+        )
+        objects.InstanceActionEvent.event_finish_with_failure(
+            context, instance.uuid, _EVENT, exc_val=str(error), want_result=False
+        )
+    except exception.InstanceActionNotFound:
+        LOG.debug('Server %s is woken by no action of this request', instance.uuid)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The places in nova that the extension leans on, and the check that they are still there.
+
+None of them is a promise of nova. A nova whose seams differ must not start with us half in it,
+so each process checks its own table before anything is changed, and fails closed.
+Read in nova 34.0.0; see the modules named in the tables.
+"""
+
+import importlib
+import inspect
+from collections.abc import Iterable, Mapping
+
+from nova_ext.errors import IncompatibleNova
+
+#: A place: the module, and the way to the attribute in it.
+Place = tuple[str, str]
+#: What is expected there: names of parameters in their order, or None for any value.
+Seams = Mapping[Place, tuple[str, ...] | None]
+
+_MANAGER = 'nova.compute.manager'
+_BUILD = ('self', 'context', 'instance', 'image')
+
+EVERYWHERE: Seams = {
+    ('nova.service', 'SERVICE_MANAGERS'): None,
+    ('nova.objects.fields', 'InstanceState.ALL'): None,
+    ('nova.objects.fields', 'InstanceStateField.AUTO_TYPE._valid_values'): None,
+}
+
+COMPUTE: Seams = {
+    (_MANAGER, 'ComputeManager._do_build_and_run_instance'): (
+        *_BUILD,
+        'request_spec',
+        'filter_properties',
+        'admin_password',
+        'injected_files',
+        'requested_networks',
+        'security_groups',
+        'block_device_mapping',
+        'node',
+        'limits',
+        'host_list',
+        'accel_uuids',
+    ),
+    (_MANAGER, 'ComputeManager._build_and_run_instance'): (
+        *_BUILD,
+        'injected_files',
+        'admin_password',
+        'requested_networks',
+        'security_groups',
+        'block_device_mapping',
+        'node',
+        'limits',
+        'filter_properties',
+        'request_spec',
+        'accel_uuids',
+    ),
+    (_MANAGER, 'ComputeManager._build_resources'): (
+        'self',
+        'context',
+        'instance',
+        'requested_networks',
+        'security_groups',
+        'image_meta',
+        'block_device_mapping',
+        'resource_provider_mapping',
+        'accel_uuids',
+    ),
+    (_MANAGER, 'ComputeManager._build_networks_for_instance'): (
+        'self',
+        'context',
+        'instance',
+        'requested_networks',
+        'security_groups',
+        'resource_provider_mapping',
+        'network_arqs',
+    ),
+    (_MANAGER, 'ComputeManager._init_instance'): ('self', 'context', 'instance'),
+    (_MANAGER, 'ComputeManager._update_instance_after_spawn'): ('self', 'instance', 'vm_state'),
+    (_MANAGER, 'ComputeManager._check_device_tagging'): (
+        'self',
+        'requested_networks',
+        'block_device_mapping',
+    ),
+    (_MANAGER, 'ComputeManager._check_trusted_certs'): ('self', 'instance'),
+    (_MANAGER, 'ComputeManager._get_request_group_mapping'): ('request_spec',),
+    (_MANAGER, 'ComputeManager._get_scheduler_hints'): ('filter_properties', 'request_spec'),
+    (_MANAGER, 'ComputeManager._validate_instance_group_policy'): (
+        'self',
+        'context',
+        'instance',
+        'scheduler_hints',
+    ),
+    (_MANAGER, 'ComputeManager._get_bound_arq_resources'): (
+        'self',
+        'context',
+        'instance',
+        'arq_uuids',
+    ),
+    (_MANAGER, 'ComputeManager._split_network_arqs'): ('self', 'arqs', 'requested_networks'),
+    (_MANAGER, 'ComputeManager._shutdown_instance'): (
+        'self',
+        'context',
+        'instance',
+        'bdms',
+        'requested_networks',
+        'notify',
+        'try_deallocate_networks',
+    ),
+    (_MANAGER, 'ComputeManager._update_scheduler_instance_info'): ('self', 'context', 'instance'),
+    (_MANAGER, 'ComputeManager._notify_about_instance_usage'): None,
+    (_MANAGER, 'ComputeManager._build_failed'): ('self', 'node'),
+    ('nova.compute.claims', 'NopClaim.abort'): ('self',),
+    ('nova.compute.resource_tracker', 'ResourceTracker.instance_claim'): (
+        'self',
+        'context',
+        'instance',
+        'nodename',
+        'allocations',
+        'limits',
+    ),
+    ('nova.compute.resource_tracker', 'ResourceTracker._update'): (
+        'self',
+        'context',
+        'compute_node',
+        'startup',
+    ),
+    ('nova.compute.resource_tracker', 'COMPUTE_RESOURCE_SEMAPHORE'): None,
+    ('nova.compute.build_results', 'FAILED_BY_POLICY'): None,
+    ('nova.compute.utils', 'update_pci_request_with_placement_allocations'): (
+        'context',
+        'report_client',
+        'pci_requests',
+        'provider_mapping',
+    ),
+    ('nova.compute.utils', 'delete_arqs_if_needed'): ('context', 'instance', 'arq_uuids'),
+}
+
+API: Seams = {
+    ('nova.api.openstack.common', '_STATE_MAP'): None,
+    ('nova.api.openstack.compute.views.servers', 'ViewBuilder._fault_statuses'): None,
+    ('nova.api.openstack.compute.routes', 'ROUTE_LIST'): None,
+    ('nova.api.openstack.compute.routes', '_create_controller'): (
+        'main_controller', 'action_controller_list',
+    ),
+    ('nova.api.openstack.compute.routes', 'server_controller.args'): None,
+    ('nova.api.openstack.compute.servers', 'ServersController.create'): ('self', 'req', 'body'),
+    ('nova.compute.api', 'check_instance_lock'): ('function',),
+    ('nova.compute.api', 'check_instance_state'): ('vm_state', 'task_state', 'must_have_launched'),
+    ('nova.compute.rpcapi', 'ComputeAPI.build_and_run_instance'): (
+        'self', 'ctxt', 'instance', 'host', 'image', 'request_spec', 'filter_properties',
+        'admin_password', 'injected_files', 'requested_networks', 'security_groups',
+        'block_device_mapping', 'node', 'limits', 'host_list', 'accel_uuids',
+    ),
+    ('nova.scheduler.utils', 'fill_provider_mapping'): ('request_spec', 'host_selection'),
+    ('nova.scheduler.utils', 'populate_filter_properties'): ('filter_properties', 'selection'),
+    ('nova.scheduler.utils', 'setup_instance_group'): ('context', 'request_spec'),
+    ('nova.scheduler.client.query', 'SchedulerQueryClient.select_destinations'): None,
+}  # fmt: skip
+
+
+def check(*tables: Seams) -> None:
+    """Compare nova with the tables.
+
+    :raises IncompatibleNova: with every difference
+    """
+    found = [fault for table in tables for fault in _differences(table.items())]
+    if found:
+        raise IncompatibleNova(
+            'Climate cannot work in this nova, and does not start: ' + '; '.join(found)
+        )
+
+
+def _differences(seams: Iterable[tuple[Place, tuple[str, ...] | None]]) -> Iterable[str]:
+    for (module, path), expected in seams:
+        try:
+            value = importlib.import_module(module)
+            for name in path.split('.'):
+                value = getattr(value, name)
+        except (ImportError, AttributeError):
+            yield f'{module}.{path} is missing'
+            continue
+        if expected is None:
+            continue
+        parameters = tuple(inspect.signature(value).parameters)
+        if parameters != expected:
+            yield f'{module}.{path} takes ({", ".join(parameters)}), not ({", ".join(expected)})'

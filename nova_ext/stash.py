@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a build needs and nova keeps nowhere, kept from the reservation to the start.
+
+That is the admin password, files to inject, and the requested networks with their tags. It lies
+in ``instance_system_metadata`` of the cell: it survives the host and nova-compute, goes with the
+server, and no API or notification shows it. With a key it is encrypted as a whole; without one
+the password is not kept.
+"""
+
+import base64
+import json
+import logging
+import zlib
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from cryptography import fernet
+
+LOG = logging.getLogger(__name__)
+
+PREFIX = 'climate_stash_'
+#: Length of ``instance_system_metadata.value``.
+_ROW = 255
+_SEALED, _OPEN = 'sealed:', 'open:'
+
+
+class StashLost(Exception):
+    """What was kept cannot be read: no key of this nova-compute fits."""
+
+
+def save(metadata: MutableMapping[str, str], values: Mapping[str, Any], keys: list[str]) -> None:
+    """Keep values.
+
+    :param metadata: ``instance.system_metadata``
+    :param values: JSON types; ``password`` is dropped if there is no key
+    :param keys: Fernet keys; the first encrypts
+    """
+    drop(metadata)
+    if not keys and values.get('password'):
+        LOG.warning('Set [climate] stash_keys to keep the admin password of a reserved server')
+        values = {**values, 'password': None}
+    data = zlib.compress(json.dumps(values).encode())
+    if keys:
+        text = _SEALED + _box(keys).encrypt(data).decode()
+    else:
+        text = _OPEN + base64.b64encode(data).decode()
+    for row, begin in enumerate(range(0, len(text), _ROW)):
+        metadata[f'{PREFIX}{row:04d}'] = text[begin : begin + _ROW]
+
+
+def load(metadata: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
+    """Read what was kept; empty if nothing was.
+
+    :raises StashLost: none of the keys fits
+    """
+    text = ''.join(metadata[key] for key in sorted(metadata) if key.startswith(PREFIX))
+    if not text:
+        return {}
+    try:
+        if text.startswith(_SEALED):
+            data = _box(keys).decrypt(text.removeprefix(_SEALED).encode())
+        else:
+            data = base64.b64decode(text.removeprefix(_OPEN))
+        return json.loads(zlib.decompress(data))
+    except (fernet.InvalidToken, ValueError, zlib.error) as error:
+        raise StashLost('No key in [climate] stash_keys opens what was kept') from error
+
+
+def drop(metadata: MutableMapping[str, str]) -> None:
+    """Forget what was kept."""
+    for key in [key for key in metadata if key.startswith(PREFIX)]:
+        del metadata[key]
+
+
+def _box(keys: list[str]) -> fernet.MultiFernet:
+    return fernet.MultiFernet([fernet.Fernet(key) for key in keys])

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RESERVED, as rows added to nova's lookup tables. Nothing is replaced; adding twice is once.
+
+A reserved server has ``vm_state`` reserved, no task and power state NOSTATE. It is in no list
+of states of ``nova.compute.api.check_instance_state``, so every action on it but delete, lock
+and our own wake_up is 409 without a line of ours.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from nova.compute import vm_states
+from nova.objects import fields
+
+#: ``instances.vm_state``.
+RESERVED = 'reserved'
+#: ``status`` in the API.
+STATUS = 'RESERVED'
+
+
+def add() -> None:
+    """Let objects and versioned notifications carry the state: needed in every service."""
+    vm_states.RESERVED = RESERVED
+    if RESERVED not in fields.InstanceState.ALL:
+        fields.InstanceState.RESERVED = RESERVED
+        fields.InstanceState.ALL += (RESERVED,)
+    field = fields.InstanceStateField.AUTO_TYPE
+    if RESERVED not in field._valid_values:
+        field._valid_values = [*field._valid_values, RESERVED]
+
+
+def add_to_api() -> None:
+    """Show the state, filter by it, let response validation know it, and show its fault."""
+    from nova.api.openstack import common
+    from nova.api.openstack.compute.schemas import servers, simple_tenant_usage
+    from nova.api.openstack.compute.views import servers as views
+
+    add()
+    common._STATE_MAP.setdefault(RESERVED, {'default': STATUS})
+    if STATUS not in views.ViewBuilder._fault_statuses:
+        views.ViewBuilder._fault_statuses += (STATUS,)
+    for module in (servers, simple_tenant_usage):
+        for values in _enums(vars(module).values()):
+            _extend(values)
+
+
+def _extend(values: list[Any]) -> None:
+    for known, ours in (('SHELVED_OFFLOADED', STATUS), ('shelved_offloaded', RESERVED)):
+        if known in values and ours not in values:
+            values.append(ours)
+
+
+def _enums(nodes: Any) -> Iterator[list[Any]]:
+    """Find the value lists of all enumerations in JSON schemas, at any depth."""
+    for node in nodes:
+        if isinstance(node, dict):
+            if isinstance(node.get('enum'), list):
+                yield node['enum']
+            yield from _enums(node.values())
+        elif isinstance(node, list):
+            yield from _enums(node)

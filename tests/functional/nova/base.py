@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole nova in one process: real API, conductor, scheduler, compute and placement.
+
+Only the hypervisor, neutron, glance and cinder are nova's fixtures. Casts run as calls and builds
+in the thread of the caller, so that nothing has to be waited for.
+"""
+
+import datetime
+import json
+import pathlib
+import sys
+
+import fixtures
+import nova.conf
+from cryptography.fernet import Fernet
+from nova import context as nova_context
+from nova import objects
+from nova.tests import fixtures as nova_fixtures
+from nova.tests.functional import integrated_helpers
+
+from tests.functional.nova import tables
+from tests.functional.nova.lease_service import LeaseService
+
+CONF = nova.conf.CONF
+FILTER = 'nova_ext.scheduler.ReservationFilter'
+KEY = Fernet.generate_key().decode()
+SERVICE_TOKEN = {'X-Service-Roles': 'service'}
+
+
+def iso(**later):
+    """A time from now, as a user writes it."""
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    return (now + datetime.timedelta(**later)).isoformat()
+
+
+def _context(environ, **kwargs):
+    """As nova's fixture makes it, with the tokens that keystonemiddleware would find."""
+    user = environ['HTTP_X_AUTH_USER']
+    return nova_context.RequestContext(
+        user,
+        environ['HTTP_X_AUTH_PROJECT_ID'],
+        is_admin=user == 'admin',
+        roles=environ['HTTP_X_ROLES'].split(','),
+        auth_token=f'token-of-{user}',
+        service_roles=environ.get('HTTP_X_SERVICE_ROLES', '').split(','),
+        **kwargs,
+    )
+
+
+class NovaTest(integrated_helpers._IntegratedTestBase):
+    """Servers without networks that member and admin make on one host, unless a test says else."""
+
+    api_major_version = 'v2.1'
+    microversion = '2.96'
+    COMPUTES = ('host1',)
+    IN_ONE_THREAD = True
+
+    def setUp(self):
+        if self.IN_ONE_THREAD:
+            # Before the services: they must not start threads.
+            self.spawn = nova_fixtures.SpawnIsSynchronousFixture()
+        super().setUp()
+
+    def _setup_services(self):
+        self.extension = self.useFixture(tables.Extension())
+        self.lease_service = self.useFixture(LeaseService())
+        self.useFixture(
+            tables.Options(
+                endpoint_override=self.lease_service.url, stash_keys=[KEY], connect_retries=0
+            )
+        )
+        self.flags(api_paste_config=self._paste(), group='wsgi')
+        self.flags(
+            available_filters=['nova.scheduler.filters.all_filters', FILTER],
+            enabled_filters=[*CONF.filter_scheduler.enabled_filters, 'ReservationFilter'],
+            group='filter_scheduler',
+        )
+        super()._setup_services()
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.api.auth.NovaKeystoneContext._create_context', _context)
+        )
+        if self.IN_ONE_THREAD:
+            self.useFixture(self.spawn)
+        self.flavor = self.api.get_flavors()[0]
+        self.ctxt = nova_context.get_admin_context()
+
+    def _paste(self):
+        """Nova's own file: the wheel puts it beside the interpreter, not into the package."""
+        return str(pathlib.Path(sys.prefix, 'etc/nova/api-paste.ini'))
+
+    def _setup_compute_service(self):
+        for host in self.COMPUTES:
+            self._start_compute(host)
+        return self.computes[self.COMPUTES[0]]
+
+    def _clear_attrs(self):
+        # pytest puts the test method there, and takes it away itself.
+        method = self.__dict__.get(self._testMethodName)
+        super()._clear_attrs()
+        if method:
+            setattr(self, self._testMethodName, method)
+
+    # What users do.
+
+    def boot(self, hints=None, api=None, networks='none', place='os:scheduler_hints', **server):
+        """POST /servers and give the answer's server."""
+        return self.post(hints, api, networks, place, **server).body['server']
+
+    def post(
+        self,
+        hints=None,
+        api=None,
+        networks='none',
+        place='os:scheduler_hints',
+        status=202,
+        **server,
+    ):
+        """POST /servers."""
+        body = {
+            'server': {
+                'name': 'vm1',
+                'flavorRef': self.flavor['id'],
+                'imageRef': '155d900f-4e14-4e4c-a73d-069cbf4541e6',
+                'networks': networks,
+                **server,
+            }
+        }
+        body['server'] = {key: value for key, value in body['server'].items() if value is not None}
+        if hints is not None:
+            body[place] = hints
+        return (api or self.api).api_post('/servers', body, check_response_status=[status])
+
+    def reserve(self, params=None, **server):
+        """Boot a server with the hints of a reservation."""
+        params = {'name': 'lease1', 'start': iso(hours=1), 'end': iso(hours=2), **(params or {})}
+        hints = {'reserved': 'True', 'lease_params': json.dumps(params)}
+        return self.boot(hints, **server)
+
+    def wake_up(self, server, api=None, status=202, body=None, **kwargs):
+        """POST the action, as admin unless said otherwise."""
+        return (api or self.admin_api).api_post(
+            f'/servers/{server["id"]}/action',
+            {'wake_up': body},
+            check_response_status=[status],
+            **kwargs,
+        )
+
+    def show(self, server):
+        """GET the server as admin."""
+        return self.admin_api.get_server(server['id'])
+
+    # What operators see.
+
+    def instance(self, server):
+        """The server in the database of its cell."""
+        mapping = objects.InstanceMapping.get_by_instance_uuid(self.ctxt, server['id'])
+        with nova_context.target_cell(self.ctxt, mapping.cell_mapping) as cctxt:
+            return objects.Instance.get_by_uuid(
+                cctxt, server['id'], expected_attrs=['system_metadata', 'numa_topology']
+            )
+
+    def guests(self, host=None):
+        """Ids of the guests that the hypervisors run."""
+        hosts = [host] if host else list(self.computes)
+        return [
+            guest for name in hosts for guest in self.computes[name].driver.list_instance_uuids()
+        ]
+
+    def allocations(self, server):
+        """What Placement holds for the server: provider -> resources."""
+        found = self._get_allocations_by_server_uuid(server['id'])
+        return {provider: each['resources'] for provider, each in found.items()}
+
+    def assert_status(self, server, status, task=None):
+        found = self.show(server)
+        state = (found['status'], found['OS-EXT-STS:task_state'])
+        assert (status, task) == state, found.get('fault')
+        return found
