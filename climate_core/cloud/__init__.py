@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Thin calls to the other services of the cloud, through openstacksdk."""
+
+from climate_core.cloud.connect import Cloud
+
+__all__ = ('Cloud',)

@@ -93,7 +93,10 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.Transient: try again later (the end is retried for ever)
         """
 
-    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+    def missing(
+        self,
+        reservations: Sequence['Reservation'],  # noqa: ARG002
+    ) -> Mapping[str, str]:
         """Find resources that are gone without the lease knowing, with the service's own rights.
 
         Cost must not grow with resources that are not asked about: one call per page, not one

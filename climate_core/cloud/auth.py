@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who we are when we call: the service, the owner of a lease, the user of a request."""
+
+import collections
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from keystoneauth1 import discover, loading, plugin, service_token
+from keystoneauth1 import session as ks_session
+from oslo_config import cfg
+
+from climate_core.conf import cloud as cloud_conf
+
+T = TypeVar('T')
+
+#: Options that say what a token is for; a trust replaces them all.
+_SCOPE = (
+    'project_id',
+    'project_name',
+    'project_domain_id',
+    'project_domain_name',
+    'domain_id',
+    'domain_name',
+    'system_scope',
+)
+
+
+class ForwardedToken(plugin.BaseAuthPlugin):
+    """The token that a user sent us, with the catalogue of the service.
+
+    It saves asking Keystone for the user's own catalogue. The identity endpoints are the same,
+    and Nova and Glance have no project id in theirs.
+    """
+
+    def __init__(
+        self, token: str | None, project_id: str | None, catalogue: plugin.BaseAuthPlugin
+    ):
+        super().__init__()
+        self._token = token
+        self._project_id = project_id
+        self._catalogue = catalogue
+
+    def get_token(self, session: ks_session.Session) -> str | None:  # noqa: ARG002
+        return self._token
+
+    def get_project_id(
+        self,
+        session: ks_session.Session,  # noqa: ARG002
+    ) -> str | None:
+        return self._project_id
+
+    def get_endpoint(self, session: ks_session.Session, **kwargs: Any) -> str | None:
+        return self._catalogue.get_endpoint(session, **kwargs)
+
+    def get_endpoint_data(
+        self, session: ks_session.Session, **kwargs: Any
+    ) -> discover.EndpointData | None:
+        return self._catalogue.get_endpoint_data(session, **kwargs)
+
+    def get_api_major_version(self, session: ks_session.Session, **kwargs: Any) -> Any:
+        return self._catalogue.get_api_major_version(session, **kwargs)
+
+    def invalidate(self) -> bool:
+        """There is no way to get another token of a user."""
+        return False
+
+
+def service(conf: cfg.ConfigOpts) -> plugin.BaseAuthPlugin:
+    """Return the identity of the service user, from section ``[cloud]``.
+
+    :raises oslo_config.cfg.RequiredOptError: the section says nothing
+    """
+    return _load(conf)
+
+
+def owner(
+    conf: cfg.ConfigOpts, trust_id: str, service_auth: plugin.BaseAuthPlugin
+) -> plugin.BaseAuthPlugin:
+    """Return the identity of a lease's owner: a token of the trust plus the service's token."""
+    scope = dict.fromkeys(_SCOPE)
+    auth = _load(conf, trust_id=trust_id, **scope)
+    return service_token.ServiceTokenAuthWrapper(auth, service_auth)
+
+
+def _load(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:
+    auth = loading.load_auth_from_conf_options(conf, cloud_conf.GROUP, **options)
+    if auth is None:
+        raise cfg.RequiredOptError('auth_type', cfg.OptGroup(cloud_conf.GROUP))
+    return auth
+
+
+class Recent(Generic[T]):
+    """A bounded memory of things that are costly to make; the least recently used goes first.
+
+    :param size: how many are kept
+    :param seconds: how long one is kept after it was made
+    """
+
+    def __init__(self, size: int, seconds: float, clock: Callable[[], float] = time.monotonic):
+        self._size = size
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
+
+    def get(self, key: str, make: Callable[[], T]) -> T:
+        """Return what is kept under the key; make it, outside of the lock, if nothing is."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found and self._clock() < found[0] + self._seconds:
+                self._kept.move_to_end(key)
+                return found[1]
+        made = make()
+        with self._lock:
+            self._kept[key] = (self._clock(), made)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return made
+
+    def drop(self, key: str) -> None:
+        """Forget one; it is fine if it is not there."""
+        with self._lock:
+            self._kept.pop(key, None)

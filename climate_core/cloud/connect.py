@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to the cloud, with the rights of the service, of an owner, or of a user.
+
+All of them share one pool of TCP connections and one cache of discovered endpoints, so a wake-up
+costs the owner's token and the calls to Nova, and nothing else.
+"""
+
+import functools
+from typing import TYPE_CHECKING
+
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import loading, plugin, service_token
+from keystoneauth1 import session as ks_session
+from openstack import connection
+from oslo_config import cfg
+
+from climate_core.cloud import auth, errors, trusts
+from climate_core.conf import cloud as cloud_conf
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+#: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
+_OWNER_SECONDS = 1800.0
+
+
+class Cloud:
+    """The cloud that the lease service works for.
+
+    Nothing is sent before the first call.
+
+    :param conf: with the section ``[cloud]``
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.conf = conf
+        self.trusts = trusts.Trusts(self)
+        self._owners: auth.Recent[connection.Connection] = auth.Recent(
+            conf.cloud.owner_cache_size, _OWNER_SECONDS
+        )
+
+    @functools.cached_property
+    def _base(self) -> ks_session.Session:
+        return loading.load_session_from_conf_options(self.conf, cloud_conf.GROUP)
+
+    @functools.cached_property
+    def _service_auth(self) -> plugin.BaseAuthPlugin:
+        return auth.service(self.conf)
+
+    @functools.cached_property
+    def _service(self) -> connection.Connection:
+        return self._connect(self._service_auth)
+
+    def service(self) -> connection.Connection:
+        """Return the connection with the rights of the service user."""
+        return self._service
+
+    def service_user_id(self) -> str:
+        """Return the id of the service user.
+
+        :raises climate_core.exceptions.Transient: Keystone does not answer
+        """
+        with errors.translated('Keystone'):
+            return str(self._service_auth.get_user_id(self._base))
+
+    def user(self, context: 'RequestContext') -> connection.Connection:
+        """Return a connection with the token of a request, plus the service's token."""
+        token = auth.ForwardedToken(context.auth_token, context.project_id, self._service_auth)
+        return self._connect(service_token.ServiceTokenAuthWrapper(token, self._service_auth))
+
+    def owner(self, trust_id: str) -> connection.Connection:
+        """Return a connection with a token of this trust, plus the service's token.
+
+        :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
+            is no more
+        :raises climate_core.exceptions.Transient: Keystone does not answer, or does not know the
+            service user
+        """
+        conn = self._owners.get(trust_id, functools.partial(self._owner, trust_id))
+        try:
+            with errors.translated('Keystone'):
+                self._token(conn)
+        except errors.TrustRefused:
+            self._owners.drop(trust_id)
+            raise
+        return conn
+
+    def _owner(self, trust_id: str) -> connection.Connection:
+        return self._connect(auth.owner(self.conf, trust_id, self._service_auth))
+
+    def _token(self, conn: connection.Connection) -> None:
+        try:
+            conn.session.get_token()
+        except (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound) as exc:
+            self._check_service()
+            raise errors.TrustRefused(
+                f"Keystone does not accept the trust of the lease's owner any more: {exc}"
+            ) from exc
+
+    def _check_service(self) -> None:
+        """Raise what keystoneauth raises if it is the service user that is not accepted."""
+        self._service_auth.invalidate()
+        self._service_auth.get_token(self._base)
+
+    def _connect(self, identity: plugin.BaseAuthPlugin) -> connection.Connection:
+        base = self._base
+        session = ks_session.Session(
+            auth=identity,
+            session=base.session,
+            verify=base.verify,
+            cert=base.cert,
+            timeout=base.timeout,
+            discovery_cache=base._discovery_cache,
+            app_name='climate',
+        )
+        options = self.conf.cloud
+        settings = {
+            'interface': options.valid_interfaces,
+            'compute_endpoint_override': options.compute_endpoint_override,
+        }
+        return connection.Connection(
+            session=session,
+            name='climate',
+            region_name=options.region_name,
+            **{key: value for key, value in settings.items() if value},
+        )

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an answer of another service means for the engine, decided in one place.
+
+=========================================  ==========================================
+no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Transient`
+408, 413, 425, 429, 5xx                    :class:`~climate_core.exceptions.Transient`
+401 (an operator can repair it)            :class:`~climate_core.exceptions.Transient`
+409                                        :class:`Busy`, a Transient
+404                                        :class:`Gone`
+403, 400 and the rest of 4xx               :class:`~climate_core.exceptions.Permanent`
+the owner's trust is refused               :class:`TrustRefused`, a Permanent
+=========================================  ==========================================
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+from keystoneauth1 import exceptions as ksa
+from openstack import exceptions as sdk
+
+from climate_core import exceptions
+
+_AGAIN = frozenset({401, 408, 413, 425, 429})
+
+
+class Gone(Exception):
+    """The thing that was asked for is not there (404)."""
+
+
+class Busy(exceptions.Transient):
+    """The thing is in a state that does not allow this now (409)."""
+
+
+class Refused(exceptions.Permanent):
+    """The service does not let us (403)."""
+
+
+class TrustRefused(exceptions.Permanent):
+    """Keystone does not accept the trust of the owner any more."""
+
+
+def of_status(status: int, reason: str) -> Exception:
+    """Return the exception for an HTTP status of 400 or more.
+
+    :param reason: who answered and what it said, for people
+    """
+    if status == 404:
+        return Gone(reason)
+    if status == 409:
+        return Busy(reason)
+    if status == 403:
+        return Refused(reason)
+    if status in _AGAIN or status >= 500:
+        return exceptions.Transient(reason)
+    return exceptions.Permanent(reason)
+
+
+def message(response: requests.Response) -> str:
+    """Return the sentence in an OpenStack error body, or the start of whatever it holds."""
+    try:
+        body = response.json()
+    except ValueError:
+        return response.text[:200].strip() or str(response.reason)
+    return _sentence(body) or str(response.reason)
+
+
+def _sentence(body: Any) -> str:
+    if not isinstance(body, dict):
+        return ''
+    if isinstance(body.get('message'), str):
+        return body['message']
+    return next((text for text in map(_sentence, body.values()) if text), '')
+
+
+def check(response: requests.Response, service: str) -> requests.Response:
+    """Return the response if it is below 400.
+
+    :param service: who answered, for people
+    :raises Gone, climate_core.exceptions.Transient, climate_core.exceptions.Permanent: see above
+    """
+    status = response.status_code
+    if status < 400:
+        return response
+    raise of_status(status, f'{service} answered {status}: {message(response)}')
+
+
+@contextlib.contextmanager
+def translated(service: str) -> Iterator[None]:
+    """Turn what keystoneauth and openstacksdk raise into :class:`Transient`.
+
+    These come from the way to the service (connection, token, catalogue), never from its answer,
+    which :func:`check` judges. Whatever it is, an operator can repair it.
+    """
+    try:
+        yield
+    except ksa.ClientException as exc:
+        raise exceptions.Transient(f'{service} cannot be reached: {exc}') from exc
+    except sdk.SDKException as exc:
+        raise exceptions.Transient(f'{service} cannot be used: {exc}') from exc
+
+
+@contextlib.contextmanager
+def for_user(field: str | None = None) -> Iterator[None]:
+    """Turn the engine's exceptions into those that the API answers with.
+
+    :param field: the field of the request that names the thing
+    """
+    try:
+        yield
+    except Gone as exc:
+        raise exceptions.ResourceNotFound(str(exc), field=field) from exc
+    except Refused as exc:
+        raise exceptions.Forbidden(str(exc), field=field) from exc
+    except exceptions.Transient as exc:
+        raise exceptions.ServiceUnavailable(str(exc)) from exc
+    except exceptions.Permanent as exc:
+        raise exceptions.BadRequest(str(exc), field=field) from exc

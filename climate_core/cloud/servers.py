@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few calls to Nova that a reserved server needs.
+
+Every function takes the connection whose rights it uses and raises the exceptions of
+:mod:`climate_core.cloud.errors`. Facts: Compute API reference, ``/servers``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from climate_core.cloud import errors
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+_NOVA = 'Nova'
+#: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45).
+_MICROVERSION = '2.90'
+#: Shows the scheduler hints of a server.
+_WITH_HINTS = '2.100'
+#: Servers per page; nova's own limit is 1000 by default.
+_PAGE = 1000
+
+
+def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -> dict[str, Any]:
+    """Return a server as the API shows it.
+
+    :param hints: with ``scheduler_hints``, which costs Nova one more query
+    :raises climate_core.cloud.errors.Gone: no such server for these rights
+    """
+    microversion = _WITH_HINTS if hints else _MICROVERSION
+    with errors.translated(_NOVA):
+        response = conn.compute.get(f'/servers/{server_id}', microversion=microversion)
+    server: dict[str, Any] = errors.check(response, _NOVA).json()['server']
+    return server
+
+
+def act(conn: 'connection.Connection', server_id: str, action: str, argument: Any = None) -> None:
+    """Ask for an action; Nova answers before it is done.
+
+    :raises climate_core.cloud.errors.Busy: the state of the server does not allow it now
+    """
+    with errors.translated(_NOVA):
+        response = conn.compute.post(
+            f'/servers/{server_id}/action', json={action: argument}, microversion=_MICROVERSION
+        )
+    errors.check(response, _NOVA)
+
+
+def delete(conn: 'connection.Connection', server_id: str) -> None:
+    """Ask for the deletion of a server.
+
+    :raises climate_core.cloud.errors.Gone: it is deleted already
+    """
+    with errors.translated(_NOVA):
+        response = conn.compute.delete(f'/servers/{server_id}', microversion=_MICROVERSION)
+    errors.check(response, _NOVA)
+
+
+def last_failure(conn: 'connection.Connection', server_id: str, action: str) -> str:
+    """Return what went wrong in the latest action of this name, '' if Nova does not say."""
+    with errors.translated(_NOVA):
+        response = conn.compute.get(
+            f'/servers/{server_id}/os-instance-actions', microversion=_MICROVERSION
+        )
+    actions = errors.check(response, _NOVA).json()['instanceActions']
+    latest: Mapping[str, Any] = next((each for each in actions if each['action'] == action), {})
+    return str(latest.get('message') or '')
+
+
+def every_id(conn: 'connection.Connection', **query: Any) -> Iterator[str]:
+    """Give the ids of all servers of all projects, one call for each thousand.
+
+    :param query: filters, for example ``status='RESERVED'``
+    """
+    marker: Mapping[str, str] = {}
+    while True:
+        params = {'all_tenants': 1, 'limit': _PAGE, **query, **marker}
+        with errors.translated(_NOVA):
+            response = conn.compute.get('/servers', params=params, microversion=_MICROVERSION)
+        body = errors.check(response, _NOVA).json()
+        for server in body['servers']:
+            yield str(server['id'])
+        if not body.get('servers_links'):
+            return
+        marker = {'marker': body['servers'][-1]['id']}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keystone trusts: the rights that the owner of a lease leaves with the service.
+
+Facts from the Identity API v3 (OS-TRUST): a trust is made by the trustor's own token; it may be
+deleted by the trustor, also through a token of the trust, and by an administrator; the trustee
+may list what was entrusted to it. A trust carries no time of creation.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from climate_core import exceptions
+from climate_core.cloud import errors
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud.connect import Cloud
+    from climate_core.context import RequestContext
+
+_PATH = '/OS-TRUST/trusts'
+_KEYSTONE = 'Keystone'
+
+
+class Trusts:
+    """The trusts that are delegated to the service user."""
+
+    def __init__(self, cloud: 'Cloud') -> None:
+        self._cloud = cloud
+
+    def create(self, context: 'RequestContext') -> str:
+        """Make a trust from the user of a request to the service user.
+
+        The service may act as this user in this project until the trust is deleted.
+
+        :returns: its id
+        :raises climate_core.exceptions.Forbidden: Keystone does not let this token delegate, as
+            with restricted application credentials
+        :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
+        """
+        with errors.for_user():
+            body = {
+                'trust': {
+                    'trustor_user_id': context.user_id,
+                    'trustee_user_id': self._cloud.service_user_id(),
+                    'project_id': context.project_id,
+                    'impersonation': True,
+                    'roles': [{'name': name} for name in self._roles(context)],
+                }
+            }
+            with errors.translated(_KEYSTONE):
+                response = self._cloud.user(context).identity.post(_PATH, json=body)
+            return str(errors.check(response, _KEYSTONE).json()['trust']['id'])
+
+    def delete(self, trust_id: str) -> None:
+        """Delete a trust; one that is gone is fine.
+
+        The service tries as itself, which works for an administrator, then as the owner.
+
+        :raises climate_core.exceptions.Transient: try again later
+        :raises climate_core.exceptions.Permanent: Keystone does not let us
+        """
+        try:
+            self._delete(self._cloud.service(), trust_id)
+        except errors.Refused:
+            self._delete_as_owner(trust_id)
+
+    def mine(self) -> Iterator[str]:
+        """Give the ids of all trusts that are delegated to the service user.
+
+        :raises climate_core.exceptions.Transient: Keystone does not answer
+        """
+        query = {'trustee_user_id': self._cloud.service_user_id()}
+        with errors.translated(_KEYSTONE):
+            response = self._cloud.service().identity.get(_PATH, params=query)
+        for trust in errors.check(response, _KEYSTONE).json()['trusts']:
+            yield str(trust['id'])
+
+    def _roles(self, context: 'RequestContext') -> list[str]:
+        wanted = self._cloud.conf.cloud.trust_roles
+        return [name for name in context.roles if not wanted or name in wanted]
+
+    def _delete_as_owner(self, trust_id: str) -> None:
+        try:
+            owner = self._cloud.owner(trust_id)
+        except errors.TrustRefused as exc:
+            raise exceptions.Permanent(
+                f'the trust {trust_id} is of no use any more, and only an administrator may '
+                f'delete it: {exc}'
+            ) from exc
+        self._delete(owner, trust_id)
+
+    @staticmethod
+    def _delete(conn: 'connection.Connection', trust_id: str) -> None:
+        with errors.translated(_KEYSTONE):
+            response = conn.identity.delete(f'{_PATH}/{trust_id}')
+        try:
+            errors.check(response, _KEYSTONE)
+        except errors.Gone:
+            return

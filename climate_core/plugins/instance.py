@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``virtual:instance``: a server that Nova built in the state RESERVED.
+
+Nova has picked the host and holds the capacity already; here the server is woken at the start of
+the lease and its end action is done at the end.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import errors, servers
+from climate_core.plugins import base, server_end
+from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.patience import Patience
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud import Cloud
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
+
+_RESERVED = 'RESERVED'
+_GONE = frozenset({'DELETED', 'SOFT_DELETED'})
+_DELETING = frozenset({'deleting', 'soft-deleting'})
+#: Hints that ask for a reservation, see nova_ext.
+_HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
+_FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
+#: Up to so many reservations are looked up one by one, more by listing.
+_FEW = 10
+
+
+class InstancePlugin(base.ResourcePlugin):
+    """Reserve servers."""
+
+    resource_type = 'virtual:instance'
+    title = 'Server'
+    description = 'A server that waits in the state RESERVED and starts with its lease.'
+    options = (
+        cfg.StrOpt(
+            'on_end',
+            default='delete',
+            choices=server_end.CHOICES,
+            help='What happens to a server at the end of its lease, unless the reservation says '
+            'it. A server that never started is always deleted.',
+        ),
+        cfg.StrOpt(
+            'image_prefix',
+            default='reserved_',
+            help='The image that create_image makes is called this plus the name of the server.',
+        ),
+    )
+    schema = {
+        'resource_id': {'type': 'string', 'format': 'uuid'},
+        'on_end': {'type': 'string', 'enum': [name for name, _ in server_end.CHOICES]},
+    }
+    required = ('resource_id',)
+
+    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
+        super().__init__(conf, cloud)
+        self._waking = Patience()
+        self._ending = Patience()
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        wanted = values['resource_id']
+        with errors.for_user('resource_id'):
+            server = servers.get(self.cloud.user(context), wanted, hints=True)
+        if server['tenant_id'] != context.project_id or server['status'] in _GONE:
+            raise exceptions.ResourceNotFound(
+                f'There is no server {wanted} in this project.', field='resource_id'
+            )
+        if not _is_reservation(server):
+            raise exceptions.BadRequest(
+                f'The server {wanted} is {server["status"]}. Only a server that was created with '
+                'the hint reserved=True and was not started yet can be reserved.',
+                field='resource_id',
+            )
+        on_end = values.get('on_end') or self.conf[self.resource_type].on_end
+        return Claimed(resource_id=server['id'], params={'on_end': on_end})
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        owner = self.cloud.owner(_trust(lease))
+        try:
+            server = servers.get(owner, reservation.resource_id)
+            return self._wake_up(owner, server, reservation)
+        except errors.Gone as exc:
+            self._waking.done(reservation.id)
+            raise exceptions.Permanent('The server was deleted.') from exc
+
+    def _wake_up(
+        self, owner: 'connection.Connection', server: dict[str, Any], reservation: 'Reservation'
+    ) -> Wait | None:
+        status, task = server['status'], server['OS-EXT-STS:task_state']
+        if status in _GONE:
+            raise errors.Gone('The server was deleted.')
+        if task in _DELETING or status == 'BUILD' or (status == _RESERVED and task):
+            return self._waking.wait(reservation.id)
+        if status == _RESERVED:
+            return self._ask_to_wake(owner, reservation)
+        self._waking.done(reservation.id)
+        if status == 'ERROR':
+            raise exceptions.Permanent(f'The server is in ERROR: {_fault(server)}')
+        return None
+
+    def _ask_to_wake(
+        self, owner: 'connection.Connection', reservation: 'Reservation'
+    ) -> Wait | None:
+        server_id = reservation.resource_id
+        if self._waking.was_asked(reservation.id, 'wake_up'):
+            said = servers.last_failure(owner, server_id, 'wake_up') or 'Nova does not say why'
+            raise exceptions.Transient(f'The server could not be started: {said}')
+        try:
+            servers.act(owner, server_id, 'wake_up', {})
+        except errors.Busy:
+            # Somebody was faster, or Nova found no host and put it back.
+            server = servers.get(owner, server_id)
+            if server['status'] == _RESERVED and not server['OS-EXT-STS:task_state']:
+                raise
+            return self._waking.wait(reservation.id)
+        return self._waking.asked(reservation.id, 'wake_up')
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        self._waking.done(reservation.id)
+        ending = server_end.Ending(
+            conn=self._at_end(lease),
+            service=self.cloud.service(),
+            reservation=reservation,
+            patience=self._ending,
+            image_prefix=self.conf[self.resource_type].image_prefix,
+        )
+        try:
+            wait = server_end.end(ending)
+        except errors.Gone:
+            wait = None
+        except exceptions.Permanent as exc:
+            raise exceptions.Transient(str(exc)) from exc
+        if wait is None:
+            self._ending.done(reservation.id)
+        return wait
+
+    def _at_end(self, lease: 'Lease') -> 'connection.Connection':
+        """Return the owner's connection; the service's own if the owner left us none."""
+        try:
+            return self.cloud.owner(_trust(lease))
+        except exceptions.Permanent as exc:
+            LOG.warning('Ending lease %s with the rights of the service: %s', lease.id, exc)
+            return self.cloud.service()
+
+    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        conn = self.cloud.service()
+        unseen = list(reservations)
+        if len(unseen) > _FEW:
+            seen = set(servers.every_id(conn))
+            unseen = [each for each in unseen if each.resource_id not in seen]
+        found = {}
+        for reservation in unseen:
+            # A listing by pages can miss a server that is created meanwhile: look it up.
+            if not _exists(conn, reservation.resource_id):
+                found[reservation.id] = 'The server was deleted outside of the lease.'
+        return found
+
+
+def _trust(lease: 'Lease') -> str:
+    if not lease.trust_id:
+        raise exceptions.Permanent('The lease has no trust of its owner.')
+    return lease.trust_id
+
+
+def _exists(conn: 'connection.Connection', server_id: str) -> bool:
+    try:
+        return bool(servers.get(conn, server_id)['status'] not in _GONE)
+    except errors.Gone:
+        return False
+
+
+def _fault(server: Mapping[str, Any]) -> str:
+    fault = server.get('fault') or {}
+    return str(fault.get('message') or 'Nova does not say why')
+
+
+def _is_reservation(server: Mapping[str, Any]) -> bool:
+    """Tell whether a server is RESERVED, or is being built to become so."""
+    if server['status'] == _RESERVED:
+        return True
+    return server['status'] == 'BUILD' and _asks_for_reservation(
+        server.get('scheduler_hints') or {}
+    )
+
+
+def _asks_for_reservation(hints: Mapping[str, Any]) -> bool:
+    if 'reserved' in hints:
+        value = hints['reserved']
+        value = value[0] if isinstance(value, list) and value else value
+        return str(value).strip().lower() not in _FALSE
+    return bool(_HINTS & set(hints))

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the plugins that climate.conf names and make one of each."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+import stevedore
+from oslo_config import cfg
+from stevedore import named
+
+from climate_core.plugins.base import ResourcePlugin
+
+if TYPE_CHECKING:
+    from climate_core.cloud import Cloud
+
+NAMESPACE = 'climate.resource.plugins'
+
+
+class PluginError(Exception):
+    """The plugins of climate.conf cannot be used; the service must not start."""
+
+
+def classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
+    """Return the plugin classes of these names, in this order.
+
+    :raises PluginError: one is not installed, cannot be loaded, is no plugin, or two of them
+        are for the same type of resource
+    """
+    found = named.NamedExtensionManager(
+        NAMESPACE,
+        names,
+        name_order=True,
+        on_load_failure_callback=_refuse,
+        on_missing_entrypoints_callback=_missing,
+        warn_on_missing_entrypoint=False,
+    )
+    plugins = [extension.plugin for extension in found]
+    for plugin in plugins:
+        if not (isinstance(plugin, type) and issubclass(plugin, ResourcePlugin)):
+            raise PluginError(f'{plugin!r} is not a resource plugin')
+    _check_types(plugins)
+    return plugins
+
+
+def load(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlugin]:
+    """Make the plugins of ``[manager] plugins``, by the type of resource they are for.
+
+    Registers the options of each in a section named after its type.
+
+    :raises PluginError: see :func:`classes`
+    """
+    made = {}
+    for plugin in classes(conf.manager.plugins):
+        conf.register_opts(plugin.options, group=plugin.resource_type)
+        made[plugin.resource_type] = plugin(conf, cloud)
+    return made
+
+
+def _refuse(
+    manager: stevedore.ExtensionManager,  # noqa: ARG001
+    entry_point: object,
+    error: BaseException,
+) -> NoReturn:
+    raise PluginError(f'the plugin {entry_point} cannot be loaded: {error}') from error
+
+
+def _missing(names: Iterable[str]) -> NoReturn:
+    listed = ', '.join(sorted(names))
+    raise PluginError(f'[manager] plugins names what is not installed: {listed}')
+
+
+def _check_types(plugins: Sequence[type[ResourcePlugin]]) -> None:
+    types = [plugin.resource_type for plugin in plugins]
+    twice = sorted({each for each in types if types.count(each) > 1})
+    if twice:
+        raise PluginError(f'two plugins of [manager] plugins are for {", ".join(twice)}')

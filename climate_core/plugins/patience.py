@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long to wait before the next look, and what was asked for already.
+
+Only a memory: a manager that starts anew looks a little too early once, nothing else.
+"""
+
+import collections
+import threading
+from typing import Final, TypeVar
+
+from climate_core.plugins.base import Wait
+
+V = TypeVar('V')
+
+_KEPT: Final = 10_000
+
+
+class Patience:
+    """Counts the looks at each reservation; the waits between them grow.
+
+    :param first: seconds of the first wait
+    :param longest: seconds that no wait exceeds
+    """
+
+    def __init__(self, first: float = 0.5, longest: float = 30.0, factor: float = 1.5) -> None:
+        self._first = first
+        self._longest = longest
+        self._factor = factor
+        self._lock = threading.Lock()
+        self._looks: collections.OrderedDict[str, int] = collections.OrderedDict()
+        self._asked: collections.OrderedDict[str, str] = collections.OrderedDict()
+
+    def wait(self, reservation_id: str) -> Wait:
+        """Return the next wait, longer than the one before."""
+        with self._lock:
+            looks = self._looks.get(reservation_id, 0)
+            self._put(self._looks, reservation_id, looks + 1)
+        power = min(looks, 50)
+        return Wait(min(self._longest, self._first * self._factor**power))
+
+    def asked(self, reservation_id: str, what: str) -> Wait:
+        """Remember that something was asked for, and return the first wait."""
+        with self._lock:
+            self._put(self._asked, reservation_id, what)
+            self._looks.pop(reservation_id, None)
+        return self.wait(reservation_id)
+
+    def was_asked(self, reservation_id: str, what: str) -> bool:
+        """Tell whether this was the last thing asked for, and forget that it was."""
+        with self._lock:
+            found = self._asked.get(reservation_id) == what
+            if found:
+                del self._asked[reservation_id]
+            return found
+
+    def done(self, reservation_id: str) -> None:
+        """Forget the reservation."""
+        with self._lock:
+            self._looks.pop(reservation_id, None)
+            self._asked.pop(reservation_id, None)
+
+    @staticmethod
+    def _put(kept: 'collections.OrderedDict[str, V]', key: str, value: V) -> None:
+        kept[key] = value
+        kept.move_to_end(key)
+        while len(kept) > _KEPT:
+            kept.popitem(last=False)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a reserved server: look at it, take the one step that brings it nearer to its end.
+
+What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
+the table is on its way to another one, so it is looked at again.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import errors, images, servers
+from climate_core.plugins.base import Wait
+from climate_core.plugins.patience import Patience
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.lease.model import Reservation
+
+LOG = log.getLogger(__name__)
+
+#: The end actions with their explanation.
+CHOICES = [
+    ('delete', 'Delete it.'),
+    ('stop', 'Shut the guest down; the host keeps the capacity.'),
+    ('shelve', 'Keep it as an image, free the host.'),
+    ('suspend', 'Freeze the guest; the host keeps the capacity.'),
+    ('create_image', 'Make an image of it, then delete it.'),
+    ('nothing', 'Leave it as it is.'),
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ending:
+    """One look at the end of one reservation.
+
+    :param conn: the rights to end it with: the owner's, or the service's if there are none
+    :param service: the rights of the service
+    """
+
+    conn: 'connection.Connection'
+    service: 'connection.Connection'
+    reservation: 'Reservation'
+    patience: Patience
+    image_prefix: str
+
+    def ask(self, action: str, argument: Any = None) -> Wait:
+        """Ask Nova for an action on the server."""
+        servers.act(self.conn, self.reservation.resource_id, action, argument)
+        return self.patience.wait(self.reservation.id)
+
+    def wait(self) -> Wait:
+        return self.patience.wait(self.reservation.id)
+
+
+Server = Mapping[str, Any]
+Step = Callable[[Ending, Server], Wait | None]
+
+
+def _done(ending: Ending, server: Server) -> None:  # noqa: ARG001
+    return None
+
+
+def _action(name: str) -> Step:
+    def step(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
+        return ending.ask(name)
+
+    return step
+
+
+def _delete(ending: Ending, server: Server) -> Wait:
+    servers.delete(ending.conn, server['id'])
+    return ending.wait()
+
+
+def _reclaim(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
+    """A soft-deleted server still holds its host."""
+    return ending.ask('forceDelete')
+
+
+def _offload(ending: Ending, server: Server) -> Wait | None:
+    """Nova offloads by itself later; sooner only for an administrator."""
+    try:
+        servers.act(ending.service, server['id'], 'shelveOffload')
+    except errors.Refused as exc:
+        LOG.info('Server %s stays on its host until Nova offloads it: %s', server['id'], exc)
+        return None
+    return ending.wait()
+
+
+def _broken(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
+    raise exceptions.Transient(
+        'The server is in ERROR, so its data cannot be kept. Repair it or delete it.'
+    )
+
+
+def _image(ending: Ending, server: Server) -> Wait:
+    """Make the image once, and delete the server when the image is complete."""
+    reservation = ending.reservation
+    status = images.status(ending.conn, reservation.id)
+    if status == 'active':
+        return _delete(ending, server)
+    if status:
+        return ending.wait()
+    if ending.patience.was_asked(reservation.id, 'image'):
+        raise exceptions.Transient('Nova could not make the image of the server.')
+    name = ending.image_prefix + server['name']
+    images.create(ending.conn, server['id'], name, reservation.id)
+    return ending.patience.asked(reservation.id, 'image')
+
+
+#: Statuses from which every end action but delete first leads back to ACTIVE.
+_BACK: Mapping[str, Step] = {
+    'RESCUE': _action('unrescue'),
+    'VERIFY_RESIZE': _action('confirmResize'),
+}
+_OFF: Mapping[str, Step] = dict.fromkeys(
+    ('SHUTOFF', 'SUSPENDED', 'SHELVED', 'SHELVED_OFFLOADED'), _done
+)
+_SHELVED: Mapping[str, Step] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': _done}
+_GONE: Mapping[str, Step] = {'SOFT_DELETED': _reclaim, 'DELETED': _done}
+#: Statuses from which Nova shelves and makes images.
+_WHOLE = ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED')
+
+#: End action -> status of the server -> what is done. A shelved server is its own image.
+STEPS: Mapping[str, Mapping[str, Step]] = {
+    'stop': {
+        **_BACK,
+        **_OFF,
+        **_GONE,
+        'ACTIVE': _action('os-stop'),
+        'ERROR': _action('os-stop'),
+        'PAUSED': _action('unpause'),
+    },
+    'suspend': {
+        **_BACK,
+        **_OFF,
+        **_GONE,
+        'ACTIVE': _action('suspend'),
+        'ERROR': _broken,
+        'PAUSED': _action('unpause'),
+    },
+    'shelve': {
+        **_BACK,
+        **_SHELVED,
+        **_GONE,
+        **dict.fromkeys(_WHOLE, _action('shelve')),
+        'ERROR': _broken,
+    },
+    'create_image': {
+        **_BACK,
+        **_SHELVED,
+        **_GONE,
+        **dict.fromkeys(_WHOLE, _image),
+        'ERROR': _broken,
+    },
+}
+
+
+def end(ending: Ending) -> Wait | None:
+    """Take the next step.
+
+    :returns: None when it is done
+    :raises climate_core.cloud.errors.Gone: the server is gone
+    :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Nova
+    """
+    server = servers.get(ending.conn, ending.reservation.resource_id)
+    on_end = ending.reservation.params.get('on_end', 'delete')
+    step = _step(server, on_end, ending.reservation.status == 'active')
+    if step is _done:
+        return None
+    if server['OS-EXT-STS:task_state'] and step is not _delete:
+        return ending.wait()
+    if server.get('locked'):
+        return _unlock(ending)
+    return step(ending, server)
+
+
+def _step(server: Server, on_end: str, woken: bool) -> Step:
+    status = server['status']
+    if status in _GONE:
+        return _GONE[status]
+    if server['OS-EXT-STS:task_state'] == 'deleting':
+        return _wait
+    if status == 'RESERVED' or (status == 'ERROR' and not woken):
+        return _delete
+    if on_end == 'nothing':
+        return _done if status != 'BUILD' else _wait
+    if on_end == 'delete':
+        return _delete
+    return STEPS[on_end].get(status, _wait)
+
+
+def _wait(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
+    return ending.wait()
+
+
+def _unlock(ending: Ending) -> Wait:
+    """Undo the owner's lock; the lock of an administrator is respected."""
+    try:
+        return ending.ask('unlock')
+    except errors.Refused as exc:
+        raise exceptions.Transient('The server was locked by an administrator.') from exc
