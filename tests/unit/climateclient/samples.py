@@ -62,3 +62,23 @@ def lease(**changes: Any) -> dict[str, Any]:
 
 def error(status: int, message: str, name: str, **more: Any) -> dict[str, Any]:
     return {'error_code': status, 'error_message': message, 'error_name': name} | more
+
+
+KEYSTONE = 'http://keystone.example.org/v3'
+NOVA = 'http://nova.example.org/v2.1'
+CATALOGUE = {'reservation': ENDPOINT, 'compute': NOVA, 'identity': KEYSTONE}
+ENVIRONMENT = {
+    'OS_AUTH_URL': KEYSTONE,
+    'OS_USERNAME': 'user1',
+    'OS_PASSWORD': 'secret',
+    'OS_PROJECT_NAME': 'project1',
+    'OS_USER_DOMAIN_ID': 'default',
+    'OS_PROJECT_DOMAIN_ID': 'default',
+}
+NOVA_VERSION = {
+    'id': 'v2.1',
+    'status': 'CURRENT',
+    'version': '2.96',
+    'min_version': '2.1',
+    'links': [{'rel': 'self', 'href': NOVA}],
+}

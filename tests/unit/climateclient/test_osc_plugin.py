@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin lives beside others, python-blazarclient above all, and starts fast."""
+
+import subprocess
+import sys
+from importlib import metadata
+
+from climateclient.osc import plugin
+from tests.unit.climateclient import samples
+
+GROUP = 'openstack.climate.v1'
+
+
+def test_the_commands_are_there(openstack):
+    status, out, _ = openstack('--help')
+    assert status == 0
+    for name in ('create', 'list', 'show', 'set', 'delete'):
+        assert f'  lease {name} ' in out
+    assert '  server wake up ' in out
+    assert '--os-climate-api-version' in out
+
+
+def test_nobody_else_has_a_command_of_the_same_name():
+    ours = metadata.entry_points(group=GROUP).names
+    others = {
+        entry.name
+        for distribution in metadata.distributions()
+        for entry in distribution.entry_points
+        if entry.group.startswith('openstack.') and entry.group != GROUP
+    }
+    assert len(ours) == 6
+    assert not ours & others
+
+
+def test_the_name_is_not_that_of_blazars_plugin():
+    assert plugin.API_NAME != 'reservation'
+    assert plugin.API_VERSION_OPTION == 'os_climate_api_version'
+
+
+def test_an_endpoint_can_be_configured(openstack, http, monkeypatch, tmp_path):
+    """``reservation_endpoint_override`` in clouds.yaml, as for any service."""
+    elsewhere = 'http://127.0.0.1:1234/v1'
+    clouds = tmp_path / 'clouds.yaml'
+    clouds.write_text(f'clouds: {{here: {{reservation_endpoint_override: "{elsewhere}"}}}}')
+    monkeypatch.setenv('OS_CLIENT_CONFIG_FILE', str(clouds))
+    http.get(f'{elsewhere}/leases', json={'leases': [samples.lease()]})
+    status, out, err = openstack('--os-cloud', 'here', 'lease', 'list')
+    assert status == 0, err
+    assert 'lease1' in out
+
+
+def test_the_command_modules_import_nothing_heavy():
+    """The start of ``openstack`` loads the modules of all commands."""
+    code = (
+        'import sys, osc_lib.command.command; before = set(sys.modules); '
+        'import climateclient.osc.plugin, climateclient.osc.lease, climateclient.osc.server; '
+        'new = {name.split(".")[0] for name in set(sys.modules) - before}; '
+        'print(*sorted(new & {"rich", "openstack", "requests", "keystoneauth1", "zoneinfo"}))'
+    )
+    done = subprocess.run([sys.executable, '-c', code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == ''

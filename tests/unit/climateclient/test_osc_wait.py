@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+import datetime
+import io
+
+import pytest
+from keystoneauth1 import exceptions as ksa
+from osc_lib import exceptions as osc
+
+from climateclient import exceptions
+from climateclient.models import Lease
+from climateclient.osc import wait
+from tests.unit.climateclient import samples
+
+FAR = '2999-01-01T00:00:00'
+
+
+def lease(status, **changes):
+    return Lease.from_dict(samples.lease(status=status, **changes))
+
+
+class Script:
+    """What a lease service shows, look after look; the last one stays."""
+
+    def __init__(self, *looks):
+        self.looks = list(looks)
+
+    def __call__(self):
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(look, Exception):
+            raise look
+        return look
+
+
+def test_it_waits_for_active():
+    pauses, seen = [], []
+    read = Script(lease('PENDING', start_date=FAR), lease('STARTING'), lease('ACTIVE'))
+
+    result = wait.for_start(read, lambda each: seen.append(each.status), pause=pauses.append)
+
+    assert result.status == 'ACTIVE'
+    assert seen == ['PENDING', 'STARTING', 'ACTIVE']
+    assert pauses == [wait.LATER, wait.SOON]
+
+
+def test_a_service_that_restarts_is_waited_for():
+    read = Script(
+        exceptions.ServiceUnavailable(), ksa.ConnectFailure(), lease('PENDING'), lease('ACTIVE')
+    )
+    assert wait.for_start(read, lambda _: None, pause=lambda _: None).status == 'ACTIVE'
+
+
+def test_a_service_that_stays_away_is_not():
+    pauses = []
+    with pytest.raises(ksa.ConnectFailure):
+        wait.for_start(Script(ksa.ConnectFailure()), lambda _: None, pause=pauses.append)
+    assert len(pauses) == wait.FAILURES - 1
+
+
+def test_a_lease_deleted_meanwhile():
+    read = Script(lease('PENDING'), exceptions.NotFound())
+    with pytest.raises(osc.CommandError, match='deleted while waiting'):
+        wait.for_start(read, lambda _: None, pause=lambda _: None)
+
+
+def test_the_limit_is_kept():
+    pauses = []
+    limit = datetime.timedelta(seconds=25)
+    with pytest.raises(osc.CommandError, match='not ACTIVE after 25s'):
+        wait.for_start(
+            Script(lease('PENDING', start_date=FAR)), lambda _: None, limit, pauses.append
+        )
+    assert pauses == [10, 10, 5]
+
+
+def test_a_deletion_is_waited_for():
+    seen = []
+    read = Script(lease('DELETING'), lease('TERMINATED'), exceptions.NotFound())
+    wait.for_deletion(read, lambda each: seen.append(each.status), pause=lambda _: None)
+    assert seen == ['DELETING', 'TERMINATED']
+
+
+def test_the_limit_of_a_deletion():
+    with pytest.raises(osc.CommandError, match='not deleted after 2s'):
+        wait.for_deletion(
+            Script(lease('DELETING')),
+            lambda _: None,
+            datetime.timedelta(seconds=2),
+            lambda _: None,
+        )
+
+
+def test_progress_in_a_file_has_a_line_for_each_change():
+    stream = io.StringIO()
+    with wait.progress(stream) as report:
+        for status in ('STARTING', 'STARTING', 'ACTIVE'):
+            report(lease(status))
+    assert stream.getvalue() == 'lease1: STARTING\nlease1: ACTIVE\n'
+
+
+def test_progress_on_a_terminal_lives():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    with wait.progress(stream) as report:
+        report(lease('STARTING'))
+    assert 'lease1: STARTING' in stream.getvalue()
+
+
+def test_a_line_counts_down_to_the_start():
+    pending = lease('PENDING', status_reason='Waiting for the host.')
+    now = pending.start_date - datetime.timedelta(minutes=1, seconds=5)
+    expected = 'lease1: PENDING, starts in 1m 5s, Waiting for the host.'
+    assert wait.describe(pending, now) == expected
+    assert 'starts in' not in wait.describe(pending, pending.start_date)
