@@ -252,13 +252,11 @@ def _end(
         raise BadHint(f'{PARAMS}.length', 'the end is said twice')
     if 'end_date' in params:
         return _date(params['end_date'], now, 'end_date')
-    field, length = 'start_date', defaults.length
     try:
-        if 'length' in params:
-            field, length = 'length', dates.parse_length(params['length'])
+        length = dates.parse_length(params['length']) if 'length' in params else defaults.length
         return start + length
     except (ValueError, OverflowError) as error:
-        raise BadHint(f'{PARAMS}.{field}', str(error)) from None
+        raise BadHint(f'{PARAMS}.length', str(error)) from None
 
 
 def _name(value: Any) -> str:

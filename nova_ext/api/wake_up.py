@@ -45,8 +45,6 @@ class WakeUpController(wsgi.Controller):
         policies.authorize_wake_up(context, instance)
         try:
             self._start(context, instance)
-        except exception.InstanceInvalidState as error:
-            common.raise_http_conflict_for_instance_invalid_state(error, 'wake_up', id)
         except (
             exception.InstanceIsLocked,
             exception.NoValidHost,
@@ -54,6 +52,8 @@ class WakeUpController(wsgi.Controller):
             exception.AcceleratorRequestBindingFailed,
         ) as error:
             raise exc.HTTPConflict(explanation=error.format_message()) from error
+        except exception.InstanceInvalidState as error:
+            common.raise_http_conflict_for_instance_invalid_state(error, 'wake_up', id)
         except (exception.InstanceNotFound, exception.RequestSpecNotFound) as error:
             raise exc.HTTPNotFound(explanation=error.format_message()) from error
 

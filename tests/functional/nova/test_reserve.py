@@ -1,7 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reserved boot, from the hints to RESERVED."""
+"""A reserved boot, from the hints to RESERVED, and what can be done with such a server."""
 
-from tests.functional.nova.base import NovaTest
+from nova import objects
+from nova.tests.functional.api import client
+
+from tests.functional.nova.base import SERVICE_TOKEN, NovaTest
+from tests.functional.nova.lease_service import refusal
+
+#: Every action on servers of nova 34 that makes no sense before the start, with a body for it.
+ACTIONS = {
+    'reboot': {'type': 'HARD'},
+    'os-start': None,
+    'os-stop': None,
+    'pause': None,
+    'unpause': None,
+    'suspend': None,
+    'resume': None,
+    'shelve': None,
+    'shelveOffload': None,
+    'unshelve': None,
+    'resize': {'flavorRef': '2'},
+    'confirmResize': None,
+    'revertResize': None,
+    'rebuild': {'imageRef': '155d900f-4e14-4e4c-a73d-069cbf4541e6'},
+    'rescue': {},
+    'unrescue': None,
+    'createImage': {'name': 'image'},
+    'createBackup': {'name': 'b', 'backup_type': 'daily', 'rotation': 1},
+    'changePassword': {'adminPass': 'secret'},
+    'restore': None,
+    'migrate': None,
+    'os-migrateLive': {'host': None, 'block_migration': 'auto'},
+    'evacuate': {},
+    'trigger_crash_dump': None,
+}
 
 
 class TestReserve(NovaTest):
@@ -16,10 +48,216 @@ class TestReserve(NovaTest):
 
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
-        assert [server['id']] == self.guests()
+        assert self.guests() == [server['id']]
         assert held == self.allocations(server)
 
         self.api.delete_server(server['id'])
         self._wait_until_deleted(server)
         assert self.allocations(server) == {}
         assert self.guests() == []
+
+    def test_the_lease_is_made_with_the_token_of_the_user(self):
+        server = self.reserve()
+        (request,) = self.lease_service.requests
+        assert request.headers['X-Auth-Token'] == 'token-of-fake'
+        assert 'X-Openstack-Request-Id' in request.headers
+        lease = self.lease_service.lease
+        assert lease['name'] == 'lease1'
+        assert lease['reservations'] == [
+            {'resource_type': 'virtual:instance', 'resource_id': server['id']}
+        ]
+
+    def test_the_lease_service_may_ask_nova_while_nova_asks_it(self):
+        seen = []
+
+        def ask(request):
+            for each in request.json['reservations']:
+                seen.append(self.api.get_server(each['resource_id'])['status'])
+
+        self.lease_service.on_post = ask
+        self.assert_status(self.reserve(), 'RESERVED')
+        assert seen == ['BUILD']
+
+    def test_listed_by_its_status(self):
+        server = self.reserve()
+        other = self.boot()
+        for api in (self.api, self.admin_api):
+            found = api.get_servers(search_opts={'status': 'RESERVED'})
+            assert [each['id'] for each in found] == [server['id']]
+            found = api.get_servers(search_opts={'status': 'ACTIVE'})
+            assert [each['id'] for each in found] == [other['id']]
+        assert {each['status'] for each in self.api.get_servers()} == {'RESERVED', 'ACTIVE'}
+
+    def test_every_action_that_makes_no_sense_is_409(self):
+        server = self.reserve()
+        for action, body in ACTIONS.items():
+            with self.subTest(action=action):
+                self.admin_api.api_post(
+                    f'/servers/{server["id"]}/action', {action: body}, check_response_status=[409]
+                )
+        self.admin_api.api_post(
+            f'/servers/{server["id"]}/os-volume_attachments',
+            {'volumeAttachment': {'volumeId': self.cinder.IMAGE_BACKED_VOL}},
+            check_response_status=[409],
+        )
+        self.assert_status(server, 'RESERVED')
+        assert self.guests() == []
+
+    def test_wake_up_of_a_server_that_is_not_reserved_is_409(self):
+        self.wake_up(self.boot(), status=409)
+
+    def test_versioned_notifications_carry_the_state(self):
+        server = self.reserve()
+        self.notifier.reset()
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        (start,) = self.notifier.wait_for_versioned_notifications('instance.delete.start')
+        assert start['payload']['nova_object.data']['state'] == 'reserved'
+
+    def test_the_capacity_is_held(self):
+        flavor = {'name': 'big', 'ram': 6144, 'vcpus': 1, 'disk': 1, 'id': 'big'}
+        self.admin_api.post_flavor({'flavor': flavor})
+        server = self.reserve(flavorRef='big')
+        other = self.boot(flavorRef='big')
+        assert 'No valid host' in self.assert_status(other, 'ERROR')['fault']['message']
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        self.assert_status(self.boot(flavorRef='big'), 'ACTIVE')
+
+    def test_quota_counts_it_until_it_is_deleted(self):
+        server = self.reserve()
+        assert self.api.get_limits()['absolute']['totalInstancesUsed'] == 1
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        assert self.api.get_limits()['absolute']['totalInstancesUsed'] == 0
+
+    def test_soft_delete_and_force_delete(self):
+        self.flags(reclaim_instance_interval=3600)
+        server = self.reserve()
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        server = self.reserve()
+        self.api.post_server_action(server['id'], {'forceDelete': None})
+        self._wait_until_deleted(server)
+        assert self.allocations(server) == {}
+
+    def test_max_count_is_one_lease(self):
+        answer = self.post(
+            {'reserved': 'True', 'lease_params': '{"name": "three"}'},
+            min_count=3,
+            max_count=3,
+            return_reservation_id=True,
+        )
+        assert answer.body['reservation_id']
+        servers = self.api.get_servers()
+        assert [each['status'] for each in servers] == ['RESERVED'] * 3
+        held = {each['resource_id'] for each in self.lease_service.lease['reservations']}
+        assert held == {each['id'] for each in servers}
+
+    def test_the_host_service_cannot_be_deleted(self):
+        self.reserve()
+        (service,) = self.admin_api.get_services(binary='nova-compute')
+        self.admin_api.api_delete(f'/os-services/{service["id"]}', check_response_status=[409])
+
+
+class TestRefusedLease(NovaTest):
+    def failed(self, server, *words):
+        fault = self.assert_status(server, 'ERROR')['fault']['message']
+        for word in words:
+            assert word in fault, fault
+        assert self.allocations(server) == {}
+        assert self.instance(server).host is None
+        assert self.guests() == []
+        ports = self.neutron.list_ports(is_admin=True, device_id=server['id'])['ports']
+        assert ports == []
+        (node,) = objects.ComputeNodeList.get_all(self.ctxt)
+        assert (node.vcpus_used, node.running_vms) == (0, 0)
+
+    def boot_with_port(self):
+        return self.boot({'reserved': 'True'}, networks=[{'uuid': self.neutron.network_1['id']}])
+
+    def test_the_reason_of_the_service_is_shown(self):
+        self.lease_service.answer = refusal(403, 'Your project has no leases left')
+        self.failed(self.boot_with_port(), 'Your project has no leases left')
+        assert len(self.lease_service.requests) == 1
+
+    def test_a_service_that_is_down(self):
+        self.lease_service.answer = refusal(503, 'maintenance')
+        self.failed(self.boot_with_port(), 'lease service', '503')
+
+    def test_a_service_that_is_nowhere(self):
+        self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
+        self.failed(self.boot_with_port(), 'lease service')
+
+    def test_a_lost_answer_is_asked_for_again(self):
+        self.flags(status_code_retries=1, group='climate')
+        self.flags(status_code_retry_delay=0, group='climate')
+
+        def lose_the_first(request):
+            lost = len(self.lease_service.requests) == 1
+            self.lease_service.answer = refusal(504, 'late') if lost else None
+
+        self.lease_service.on_post = lose_the_first
+        self.assert_status(self.boot_with_port(), 'RESERVED')
+        assert len(self.lease_service.requests) == 2
+        assert len(self.lease_service.lease['reservations']) == 1
+
+    def test_an_existing_port_is_only_given_back(self):
+        self.lease_service.answer = refusal(409, 'no')
+        port = self.neutron.port_1
+        server = self.boot({'reserved': 'True'}, networks=[{'port': port['id']}])
+        self.assert_status(server, 'ERROR')
+        assert not self.neutron.show_port(port['id'])['port'].get('device_id')
+
+
+class TestWakeUpPolicy(NovaTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.reserve()
+
+    def test_the_owner_alone_cannot_start_early(self):
+        self.wake_up(self.server, api=self.api, status=403)
+        self.assert_status(self.server, 'RESERVED')
+
+    def test_the_service_with_the_trust_of_the_owner_can(self):
+        self.wake_up(self.server, api=self.api, headers=dict(SERVICE_TOKEN))
+        self.assert_status(self.server, 'ACTIVE')
+
+    def test_a_service_with_the_trust_of_somebody_else_cannot(self):
+        other = client.TestOpenStackClient(
+            'other', self.api_fixture.base_url, project_id='other', roles=['reader', 'member']
+        )
+        other.microversion = self.microversion
+        self.wake_up(self.server, api=other, status=404, headers=dict(SERVICE_TOKEN))
+
+    def test_the_body_is_validated(self):
+        self.wake_up(self.server, body={'now': True}, status=400)
+        self.wake_up(self.server, body='yes', status=400)
+        self.wake_up(self.server, body={})
+
+    def test_there_is_no_such_server(self):
+        self.wake_up({'id': '11111111-2222-3333-4444-555555555555'}, status=404)
+
+    def test_a_locked_server_is_left_alone(self):
+        self.api.post_server_action(self.server['id'], {'lock': None})
+        answer = self.wake_up(self.server, api=self.api, status=409, headers=dict(SERVICE_TOKEN))
+        assert 'locked' in answer.body['conflictingRequest']['message']
+        self.api.api_delete(f'/servers/{self.server["id"]}', check_response_status=[409])
+        self.assert_status(self.server, 'RESERVED')
+        self.api.post_server_action(self.server['id'], {'unlock': None})
+        self.wake_up(self.server, api=self.api, headers=dict(SERVICE_TOKEN))
+
+    def test_an_administrator_is_not_stopped_by_a_lock(self):
+        self.api.post_server_action(self.server['id'], {'lock': None})
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+
+    def test_a_second_wake_up_is_409(self):
+        self.wake_up(self.server)
+        self.wake_up(self.server, status=409)
+        assert self.guests() == [self.server['id']]
+
+    def test_the_action_is_recorded(self):
+        self.wake_up(self.server)
+        actions = [each['action'] for each in self.api.get_instance_actions(self.server['id'])]
+        assert actions == ['wake_up', 'create']
