@@ -31,8 +31,16 @@ def installed(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> 
     lock = ROOT / 'devstack' / 'local' / 'requirements.lock'
     subprocess.run([*uv, 'venv', '--python', sys.executable, venv], check=True)
     subprocess.run(
-        [*uv, 'pip', 'install', '--python', venv / 'bin' / 'python']
-        + ['--constraint', lock, f'openstack-climate[service] @ {wheel.as_uri()}'],
+        [
+            *uv,
+            'pip',
+            'install',
+            '--python',
+            venv / 'bin' / 'python',
+            '--constraint',
+            lock,
+            f'openstack-climate[service] @ {wheel.as_uri()}',
+        ],
         check=True,
     )
     return venv / 'bin'
@@ -98,6 +106,8 @@ def test_commands_start(installed: pathlib.Path, command: str) -> None:
 
 
 def test_no_database_driver_comes_uninvited(installed: pathlib.Path) -> None:
-    probe = 'import importlib.util as u; print([n for n in ("pymysql","psycopg2") if u.find_spec(n)])'
+    probe = (
+        'import importlib.util as u; print([n for n in ("pymysql","psycopg2") if u.find_spec(n)])'
+    )
     done = subprocess.run([installed / 'python', '-c', probe], capture_output=True, text=True)
     assert done.stdout.strip() == '[]'
