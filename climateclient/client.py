@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way in: a keystoneauth Adapter for the lease service.
 
-from climateclient.client import Client
+For example::
 
-client = Client(session)
-lease = client.leases.create('lease1', end=end, reservations=[
-    {'resource_type': 'virtual:instance', 'resource_id': server_id}])
+    from climateclient.client import Client
+
+    client = Client(session)
+    server = {'resource_type': 'virtual:instance', 'resource_id': server_id}
+    lease = client.leases.create('lease1', end=end, reservations=[server])
 """
 
 from typing import Any
@@ -25,7 +27,8 @@ class Client(adapter.Adapter):
     """The lease service, API v1.
 
     :param session: any keystoneauth session; its auth plugin is used unless ``auth`` is given
-        (nova gives the user's token with its own service token beside it)
+        (nova gives the user's token with its own service token beside it). An Adapter that
+        was made of a configuration file's options does as well.
     :param adapter_kwargs: what a keystoneauth Adapter takes: ``auth``, ``region_name``,
         ``interface``, ``endpoint_override`` (a URL that ends in /v1, used instead of the
         catalogue), ``global_request_id``, ``connect_retries`` and ``status_code_retries``
@@ -35,9 +38,9 @@ class Client(adapter.Adapter):
 
     client_name = 'climateclient'
 
-    def __init__(self, session: session.Session, **adapter_kwargs: Any) -> None:
+    def __init__(self, session: session.Session | adapter.Adapter, **adapter_kwargs: Any) -> None:
         adapter_kwargs.setdefault('service_type', SERVICE_TYPE)
-        super().__init__(session, **adapter_kwargs)
+        super().__init__(session, **adapter_kwargs)  # type: ignore[arg-type]
         self.leases = Leases(self)
 
     def request(self, url: str, method: str, **kwargs: Any) -> requests.Response:

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 import requests
+from keystoneauth1 import adapter, service_token, session, token_endpoint
 from keystoneauth1 import exceptions as ksa
-from keystoneauth1 import service_token, session, token_endpoint
 
 from climateclient import exceptions
 from climateclient.client import Client
@@ -267,3 +267,22 @@ def test_the_library_needs_no_command_line_package():
         'sys.exit(", ".join(bad) or 0)'
     )
     subprocess.run([sys.executable, '-c', code], check=True)
+
+
+def test_a_configured_adapter_serves_as_the_session(http):
+    """As a service calls that reads its adapter's options from its configuration."""
+    auth = token_endpoint.Token('http://elsewhere.example.org', 'a-token')
+    configured = adapter.Adapter(
+        session.Session(auth=auth),
+        endpoint_override=ENDPOINT,
+        global_request_id='req-g',
+        connect_retries=1,
+        connect_retry_delay=0,
+    )
+    client = Client(configured)
+    http.get(LEASES, [{'exc': requests.exceptions.ConnectionError}, {'json': {'leases': []}}])
+
+    assert client.leases.list() == []
+
+    assert http.call_count == 2
+    assert http.last_request.headers['X-OpenStack-Request-ID'] == 'req-g'
