@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands."""
+
+import argparse
+import os
+import shlex
+import sys
+
+from rich.console import Console
+
+from climate_cloud import identity, lock
+from climate_cloud.cloud import Cloud
+from climate_cloud.processes import ServiceFailed
+from climate_cloud.settings import SettingsError, load
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print one line of progress at once."""
+    console.print(f'  {text}', markup=False)
+    sys.stdout.flush()
+
+
+def up(cloud: Cloud, _: argparse.Namespace) -> int:
+    """install what is missing and bring the cloud up"""
+    with lock.exclusive(cloud.settings) as descriptor:
+        cloud.up(descriptor)
+    return 0
+
+
+def demo(cloud: Cloud, options: argparse.Namespace) -> int:
+    """bring the cloud up and run the main job, step by step"""
+    from climate_cloud import demo as story
+
+    up(cloud, options)
+    return story.main(cloud, options.start_in, options.length)
+
+
+def status(cloud: Cloud, _: argparse.Namespace) -> int:
+    """show every process; exit 0 only if all are up"""
+    states = cloud.status()
+    for name, state in states.items():
+        pid = cloud.processes.pid(name) or ''
+        console.print(f'{name:18} {pid!s:>8}  {state}', markup=False)
+    return 0 if set(states.values()) == {'up'} else 1
+
+
+def env(cloud: Cloud, options: argparse.Namespace) -> int:
+    """print the variables for the clients: eval "$(cloud env [USER])" """
+    account = identity.account(cloud.settings, options.user, cloud.password(options.user))
+    auth = {f'OS_{key.upper()}': value for key, value in account['auth'].items()}
+    variables = auth | {
+        'OS_AUTH_TYPE': 'password',
+        'OS_REGION_NAME': account['region_name'],
+        'OS_IDENTITY_API_VERSION': '3',
+        'OS_COMPUTE_API_VERSION': '2.95',
+        'OS_CLIENT_CONFIG_FILE': cloud.settings.state / 'clouds.yaml',
+        'CLIMATE_CLOUD_DIR': cloud.settings.state,
+        'CLIMATE_CLOUD_VENV': cloud.settings.venv,
+        'CLIMATE_CLOUD_TRANSPORT_URL': cloud.rabbitmq.url,
+        'CLIMATE_CLOUD_DATABASE_URL': cloud.mariadb.url('climate'),
+    }
+    for name, value in variables.items():
+        print(f'export {name}={shlex.quote(str(value))}')
+    print(f'export PATH={shlex.quote(str(cloud.settings.bin))}:"$PATH"')
+    return 0
+
+
+def logs(cloud: Cloud, options: argparse.Namespace) -> int:
+    """list the logs, or show the end of one (-f: and follow it)"""
+    if not options.service:
+        for path in sorted(cloud.settings.logs.glob('*.log')):
+            console.print(f'{path.stem:18} {path.stat().st_size:>10}  {path}', markup=False)
+        return 0
+    path = cloud.processes.log(options.service)
+    if not path.exists():
+        print(f'cloud: there is no log of {options.service!r}', file=sys.stderr)
+        return 1
+    follow = ['-F'] if options.follow else []
+    sys.stdout.flush()
+    os.execvp('tail', ['tail', '-n', str(options.lines), *follow, str(path)])
+
+
+def down(cloud: Cloud, _: argparse.Namespace) -> int:
+    """stop the cloud and keep its state"""
+    with lock.exclusive(cloud.settings):
+        cloud.down()
+    return 0
+
+
+def destroy(cloud: Cloud, _: argparse.Namespace) -> int:
+    """stop the cloud and remove its state"""
+    with lock.exclusive(cloud.settings):
+        cloud.destroy()
+    return 0
+
+
+def install(cloud: Cloud, _: argparse.Namespace) -> int:
+    """only install what is missing; print the virtual environment's path"""
+    print(cloud.settings.venv)
+    return 0
+
+
+def relock(_: Cloud, __: argparse.Namespace) -> int:
+    """write requirements.lock anew with today's releases"""
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog='cloud', description='A real OpenStack with Climate.')
+    commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
+    table = {
+        'up': up, 'demo': demo, 'status': status, 'env': env, 'logs': logs, 'down': down,
+        'destroy': destroy, 'install': install, 'lock': relock,
+    }  # fmt: skip
+    for name, action in table.items():
+        command = commands.add_parser(name, help=action.__doc__)
+        command.set_defaults(action=action)
+        if name == 'env':
+            users = ['admin', *identity.MEMBERS, *identity.SERVICE_USERS]
+            command.add_argument('user', nargs='?', default='demo', choices=users)
+        elif name == 'logs':
+            command.add_argument('service', nargs='?')
+            command.add_argument('-f', '--follow', action='store_true')
+            command.add_argument('-n', '--lines', type=int, default=100)
+        elif name == 'demo':
+            seconds = {'type': int, 'metavar': 'SECONDS', 'default': 60}
+            command.add_argument('--start-in', **seconds, help='until the lease starts (60)')
+            command.add_argument('--length', **seconds, help='of the lease (60)')
+    return parser
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    try:
+        return options.action(Cloud(load(), say), options)
+    except (SettingsError, ServiceFailed) as error:
+        print(f'cloud: {error}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print('\ncloud: interrupted; "cloud up" goes on from here', file=sys.stderr)
+        return 130

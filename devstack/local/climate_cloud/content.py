@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users find in the cloud: flavors, an image, a network, one availability zone per host."""
+
+import openstack
+from openstack.connection import Connection
+
+from climate_cloud.settings import Settings
+
+#: name -> (CPUs, MB of memory, GB of disk). m1.xlarge takes more than half of a host.
+FLAVORS = {
+    'm1.tiny': (1, 512, 1),
+    'm1.small': (1, 2048, 1),
+    'm1.medium': (2, 4096, 1),
+    'm1.xlarge': (8, 40960, 1),
+}
+IMAGE = 'cirros'
+NETWORK = 'shared'
+CIDR = '10.20.0.0/16'
+
+
+def zone(host: str) -> str:
+    """Name the availability zone of a compute host: az1 for compute1."""
+    return host.replace('compute', 'az')
+
+
+def make(settings: Settings, admin: Connection) -> None:
+    """Make what is not there yet."""
+    flavors = {flavor.name for flavor in admin.compute.flavors()}
+    for name, (cpus, memory, disk) in FLAVORS.items():
+        if name not in flavors:
+            admin.compute.create_flavor(name=name, vcpus=cpus, ram=memory, disk=disk)
+    if not admin.image.find_image(IMAGE):
+        # The fake hypervisor boots anything: 1 MiB of zeros.
+        admin.image.create_image(
+            IMAGE, data=b'\0' * 2**20, container_format='bare', disk_format='raw',
+            visibility='public',
+        )  # fmt: skip
+    network = admin.network.find_network(NETWORK) or admin.network.create_network(
+        name=NETWORK, shared=True
+    )
+    if not network.subnet_ids:
+        admin.network.create_subnet(
+            name=NETWORK, network_id=network.id, ip_version=4, cidr=CIDR, enable_dhcp=False
+        )
+
+
+def make_zones(settings: Settings, admin: Connection) -> None:
+    """Put each compute host into a zone of its own, so that a member can choose a host."""
+    aggregates = {aggregate.name: aggregate for aggregate in admin.compute.aggregates()}
+    for host in settings.compute_names:
+        name = zone(host)
+        aggregate = aggregates.get(name) or admin.compute.create_aggregate(
+            name=name, availability_zone=name
+        )
+        if host not in (aggregate.hosts or []):
+            admin.compute.add_host_to_aggregate(aggregate, host)
+
+
+def services_down(settings: Settings, admin: Connection) -> list[str]:
+    """Name the services that the schedulers of nova and cinder do not count on yet."""
+    try:
+        nova = {(one.binary, one.host): one.state for one in admin.compute.services()}
+        cinder = {(one.binary, one.host): one.state for one in admin.block_storage.services()}
+    except openstack.exceptions.SDKException as error:
+        return [f'no answer ({error})']
+    expected = [('nova-conductor', 'ctl'), ('nova-scheduler', 'ctl')]
+    expected += [('nova-compute', host) for host in settings.compute_names]
+    expected += [('cinder-scheduler', 'ctl'), ('cinder-volume', 'ctl@fake')]
+    states = nova | cinder
+    return [f'{name} on {host}' for name, host in expected if states.get((name, host)) != 'up']

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Install what the cloud needs: Debian packages, and one virtual environment from the lock file.
+
+Standard library only; run by the system's Python as ``python -m climate_cloud.install``. A second
+run costs nothing: a stamp in the environment says what is in it.
+"""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+from climate_cloud.settings import LOCAL, ROOT, Settings, SettingsError, load
+
+#: Debian package -> a file that shows that it is there.
+APT = {
+    'mariadb-server': ('/usr/sbin/mariadbd',),
+    'rabbitmq-server': ('/usr/lib/rabbitmq/bin/rabbitmq-server',),
+    'postgresql': ('/usr/lib/postgresql',),
+    'ca-certificates': ('/etc/ssl/certs/ca-certificates.crt',),
+}
+LOCK = LOCAL / 'requirements.lock'
+
+
+def say(text: str) -> None:
+    print(f'  {text}', flush=True)
+
+
+def run(*command: object, env: dict[str, str] | None = None) -> None:
+    """Run a command and show its output; raise CalledProcessError when it fails."""
+    subprocess.run([str(word) for word in command], check=True, env={**os.environ, **(env or {})})
+
+
+def missing_packages() -> list[str]:
+    """Name the Debian packages that are not installed."""
+    missing = [
+        name
+        for name, files in APT.items()
+        if not all(pathlib.Path(file).exists() for file in files)
+    ]
+    venv_works = subprocess.run(
+        [sys.executable, '-c', 'import venv, ensurepip'], capture_output=True, check=False
+    )
+    if venv_works.returncode:
+        missing.append('python3-venv')
+    return missing
+
+
+def install_packages(names: list[str]) -> None:
+    if not shutil.which('apt-get'):
+        raise SystemExit(f'cloud: no apt-get here; install by hand: {" ".join(names)}')
+    sudo = [] if os.getuid() == 0 else ['sudo']
+    env = ['env', 'DEBIAN_FRONTEND=noninteractive']
+    options = ['-q', '-y', '-o', 'DPkg::Lock::Timeout=600']
+    say(f'installing {" ".join(names)}')
+    run(*sudo, *env, 'apt-get', *options, 'update')
+    run(*sudo, *env, 'apt-get', *options, 'install', '--no-install-recommends', *names)
+
+
+def uv_environment() -> dict[str, str]:
+    """Translate the index and the certificates that pip is told to use; uv reads neither."""
+    env = {}
+    for key in ('PIP_INDEX_URL', 'install.index-url', 'global.index-url'):
+        value = os.environ.get(key) if key.isupper() else _pip_config(key)
+        if value:
+            env['UV_DEFAULT_INDEX'] = value
+            break
+    if os.environ.get('PIP_CERT') and 'SSL_CERT_FILE' not in os.environ:
+        env['SSL_CERT_FILE'] = os.environ['PIP_CERT']
+    return env
+
+
+def _pip_config(key: str) -> str:
+    answer = subprocess.run(
+        [sys.executable, '-m', 'pip', 'config', 'get', key],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return answer.stdout.strip() if answer.returncode == 0 else ''
+
+
+def find_uv(settings: Settings) -> pathlib.Path:
+    """Return the uv program, installing it into a small environment of its own."""
+    bootstrap = settings.state / 'bootstrap'
+    uv = bootstrap / 'bin' / 'uv'
+    if not uv.exists():
+        say('installing uv')
+        run(sys.executable, '-m', 'venv', '--clear', bootstrap)
+        run(bootstrap / 'bin' / 'python', '-m', 'pip', 'install', '-q', 'uv>=0.8')
+    return uv
+
+
+def fingerprint() -> str:
+    """Say what the environment should hold: locked versions and the entry points of ours."""
+    digest = hashlib.sha256(str(ROOT).encode())
+    for path in (LOCK, ROOT / 'setup.cfg', ROOT / 'pyproject.toml', *_switch_files()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _switch_files() -> list[pathlib.Path]:
+    return [LOCAL / 'switch' / 'pyproject.toml']
+
+
+def make_venv(settings: Settings) -> None:
+    stamp = settings.venv / 'climate-cloud'
+    wanted = fingerprint()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    uv = find_uv(settings)
+    env = uv_environment()
+    python = settings.bin / 'python'
+    if not python.exists():
+        run(uv, 'venv', '-q', '--allow-existing', '--python', sys.executable, settings.venv)
+    say(f'installing the locked versions into {settings.venv}')
+    pip = [uv, 'pip', 'install', '-q', '--python', python]
+    run(*pip, '--compile-bytecode', '-r', LOCK, env=env)
+    ours = ['--no-deps', '--no-build-isolation', '-e', ROOT, '-e', LOCAL / 'switch']
+    run(*pip, *ours, env=env)
+    stamp.write_text(wanted)
+
+
+def lock(settings: Settings) -> None:
+    """Write requirements.lock anew from requirements.in, with today's releases."""
+    options = ['--universal', '--python-version', '3.11', '--upgrade', '--no-annotate']
+    options += ['--no-emit-index-url', '--no-header', '-q', '-o', LOCK]
+    run(
+        find_uv(settings), 'pip', 'compile', *options, LOCAL / 'requirements.in',
+        env=uv_environment(),
+    )
+
+
+def main(command: str) -> int:
+    started = time.monotonic()
+    try:
+        settings = load()
+        settings.save()
+        if missing := missing_packages():
+            install_packages(missing)
+        if command == 'lock':
+            lock(settings)
+        make_venv(settings)
+    except SettingsError as error:
+        print(f'cloud: {error}', file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        print(f'cloud: this failed: {" ".join(error.cmd)}', file=sys.stderr)
+        return 1
+    if (spent := time.monotonic() - started) > 2:
+        say(f'installed in {spent:.0f} s')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1]))
