@@ -88,7 +88,10 @@ class CreateLease(command.ShowOne):
 
 
 class ListLease(command.Lister):
-    """List the leases of the project."""
+    """List the leases of the project.
+
+    Tables show times in the local time zone, all other formats as ISO 8601 in UTC.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -126,7 +129,10 @@ class ListLease(command.Lister):
 
 
 class ShowLease(command.ShowOne):
-    """Show a lease with its reservations and events."""
+    """Show a lease with its reservations and events.
+
+    The table shows times in the local time zone, all other formats as ISO 8601 in UTC.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
