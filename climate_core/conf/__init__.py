@@ -1,1 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The configuration: an object that is passed, so that one process can hold several services.
+
+Each module beside this one has a ``GROUP``, the section in climate.conf, and its ``OPTS``.
+"""
+
+import importlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Sequence
+from types import ModuleType
+
+import oslo_policy.opts
+from keystonemiddleware import opts as authtoken
+from oslo_config import cfg
+from oslo_db import options as database
+from oslo_log import log
+from oslo_middleware import opts as middleware
+from oslo_service import backend
+
+# Importing oslo.messaging chooses the backend of oslo.service for the whole process, and its
+# default is still eventlet. The hook decides only where nothing was decided yet.
+backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
+
+import oslo_messaging.opts  # noqa: E402
+
+MODULES: tuple[ModuleType, ...] = tuple(
+    importlib.import_module(f'climate_core.conf.{name}')
+    for name in ('paths', 'api', 'engine', 'manager', 'cloud')
+    if importlib.util.find_spec(f'climate_core.conf.{name}')
+)
+
+PROJECT = 'climate'
+DATABASE = 'sqlite:///$state_path/climate.sqlite'
+
+
+def load(
+    argv: Sequence[str] = (),
+    config_files: Sequence[str] | None = None,
+    cli: Sequence[cfg.Opt] = (),
+) -> cfg.ConfigOpts:
+    """Read the configuration.
+
+    :param argv: the command line without the program's name
+    :param config_files: the files to read, later ones win; None looks for climate.conf in
+        ``~/.climate``, ``~``, ``/etc/climate`` and ``/etc``
+    :param cli: options and sub-commands of this program's command line
+    :returns: a new object with every option of Climate and of the libraries it uses
+    """
+    conf = cfg.ConfigOpts()
+    register(conf)
+    conf.register_cli_opts(cli)
+    conf(
+        list(argv),
+        project=PROJECT,
+        version=importlib.metadata.version('openstack-climate'),
+        default_config_files=None if config_files is None else list(config_files),
+    )
+    return conf
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Put every option on ``conf``, with the defaults that Climate wants of its libraries."""
+    for module in MODULES:
+        conf.register_opts(module.OPTS, group=module.GROUP)
+    log.register_options(conf)
+    for group, opts in _of_libraries():
+        conf.register_opts(opts, group=group)
+    conf.set_default('connection', DATABASE, group='database')
+    conf.set_default('control_exchange', PROJECT)
+
+
+def _of_libraries() -> list[tuple[str | None, list[cfg.Opt]]]:
+    """Options that the libraries would register themselves, but later than a test sets them."""
+    return [
+        *database.list_opts(),
+        *oslo_messaging.opts.list_opts(),
+        *oslo_policy.opts.list_opts(),
+        *authtoken.list_auth_token_opts(),
+        *middleware.list_opts(),
+    ]

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the service keeps its files."""
+
+from oslo_config import cfg
+
+GROUP = 'DEFAULT'
+
+OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        'state_path',
+        default='/var/lib/climate',
+        help='Directory for what the service keeps on this machine. The default database, one '
+        'SQLite file for a single machine, lies here.',
+    ),
+]

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who asks, and with which rights: the context of one request, in the API and over RPC."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_context import context
+
+#: What oslo.context reads back in ``from_dict`` or accepts in its constructor, but does not
+#: write in ``to_dict``.
+_ALSO_CARRIED = (
+    'user_name',
+    'project_name',
+    'domain_name',
+    'user_domain_name',
+    'project_domain_name',
+    'service_user_id',
+    'service_project_id',
+    'service_roles',
+)
+
+
+class RequestContext(context.RequestContext):
+    """The user, project and roles of a request.
+
+    The user's token is carried over RPC, so that the manager can make a trust with it. A service
+    token is only looked at by keystonemiddleware: its roles are kept, the token is not.
+    """
+
+    FROM_DICT_EXTRA_KEYS = ['service_user_id', 'service_project_id', 'service_roles']
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.pop('service_token', None)
+        super().__init__(*args, **kwargs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What RPC carries: JSON types only, the inverse of ``from_dict``."""
+        values = super().to_dict()
+        values.update((name, getattr(self, name)) for name in _ALSO_CARRIED)
+        return values
+
+
+def for_service(request_id: str | None = None) -> RequestContext:
+    """Make the context of work that no request asked for, for example an event that is due."""
+    return RequestContext(request_id=request_id, is_admin=True, overwrite=False)
+
+
+class RpcSerializer:
+    """Carry :class:`RequestContext` over oslo.messaging; values are JSON types already."""
+
+    def serialize_entity(self, ctxt: RequestContext, entity: Any) -> Any:  # noqa: ARG002
+        return entity
+
+    def deserialize_entity(self, ctxt: RequestContext, entity: Any) -> Any:  # noqa: ARG002
+        return entity
+
+    def serialize_context(self, ctxt: RequestContext) -> dict[str, Any]:
+        return ctxt.to_dict()
+
+    def deserialize_context(self, ctxt: Mapping[str, Any]) -> RequestContext:
+        return RequestContext.from_dict(dict(ctxt))
