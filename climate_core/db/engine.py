@@ -54,9 +54,8 @@ retry = db_api.wrap_db_retry(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register ``[database]`` with our default; doing it twice is fine."""
+    """Register ``[database]``; doing it twice is fine."""
     conf.register_opts(db_options.database_opts, 'database')
-    conf.set_default('connection', DEFAULT_CONNECTION, 'database')
 
 
 class Database:
@@ -136,6 +135,7 @@ class _Scope:
 
 def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
     options = {name: conf.database[name] for name in _FACADE_OPTIONS}
+    options['connection'] = options['connection'] or DEFAULT_CONNECTION
     url = sa.make_url(options['connection'])
     if url.get_backend_name() in ('mysql', 'mariadb') and 'charset' not in url.query:
         options['connection_parameters'] = '&'.join(

@@ -7,31 +7,16 @@ wrote the rows has told its own engine without RPC.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import oslo_messaging as messaging
 from oslo_config import cfg
 
 from climate_core import exceptions
-
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
+from climate_core.context import RequestContext, RpcSerializer
 
 TOPIC = 'climate.manager'
 VERSION = '1.0'
-
-
-class ContextSerializer(messaging.NoOpSerializer):
-    """Carries the context of the request, with the user's token, from which the trust is made."""
-
-    def serialize_context(self, ctxt: Any) -> dict[str, Any]:
-        values: dict[str, Any] = ctxt.to_dict() if hasattr(ctxt, 'to_dict') else dict(ctxt or {})
-        return values
-
-    def deserialize_context(self, ctxt: dict[str, Any]) -> 'RequestContext':
-        from climate_core import context
-
-        return context.RequestContext.from_dict(ctxt)
 
 
 def transport(conf: cfg.ConfigOpts) -> messaging.Transport:
@@ -53,10 +38,10 @@ class ManagerClient:
     ) -> None:
         target = messaging.Target(topic=TOPIC, version=VERSION)
         self._client = messaging.get_rpc_client(
-            transport_ or transport(conf), target, serializer=ContextSerializer()
+            transport_ or transport(conf), target, serializer=RpcSerializer()
         )
 
-    def create_lease(self, context: 'RequestContext', values: Mapping[str, Any]) -> str:
+    def create_lease(self, context: RequestContext, values: Mapping[str, Any]) -> str:
         """Make a lease.
 
         :param values: ``name``, ``end_date``; perhaps ``id``, ``start_date`` (default now),
@@ -68,7 +53,7 @@ class ManagerClient:
 
     def update_lease(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         lease_id: str,
         values: Mapping[str, Any],
         generation: int | None = None,
@@ -88,12 +73,12 @@ class ManagerClient:
             )
         )
 
-    def delete_lease(self, context: 'RequestContext', lease_id: str) -> None:
+    def delete_lease(self, context: RequestContext, lease_id: str) -> None:
         """Free what the lease holds and delete it."""
         self._call(context, 'delete_lease', lease_id=lease_id)
 
     def add_reservation(
-        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+        self, context: RequestContext, lease_id: str, values: Mapping[str, Any]
     ) -> str:
         """Add a resource to a lease.
 
@@ -102,11 +87,11 @@ class ManagerClient:
         """
         return str(self._call(context, 'add_reservation', lease_id=lease_id, values=dict(values)))
 
-    def nudge(self, context: 'RequestContext') -> None:
+    def nudge(self, context: RequestContext) -> None:
         """Hint every manager to look at what is due. Does not wait, and may be lost."""
         self._client.prepare(fanout=True).cast(context, 'nudge')
 
-    def _call(self, context: 'RequestContext', method: str, **kw: Any) -> Any:
+    def _call(self, context: RequestContext, method: str, **kw: Any) -> Any:
         try:
             return self._client.call(context, method, **kw)
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the event engine."""
+
+from oslo_config import cfg
+
+GROUP = 'engine'
+
+OPTS: list[cfg.Opt] = [
+    cfg.IntOpt(
+        'workers',
+        default=16,
+        min=1,
+        max=256,
+        help='How many events one manager works on at the same time.',
+    ),
+    cfg.FloatOpt(
+        'claim_ttl',
+        default=30.0,
+        min=1.0,
+        help='Seconds after which the work of a manager that died is taken up by another, or by '
+        'itself after a restart. A manager that lives renews its claims three times as often.',
+    ),
+    cfg.FloatOpt(
+        'idle_seconds',
+        default=600.0,
+        min=1.0,
+        help='The longest sleep of the engine. It wakes up for the next event by itself and is '
+        'told about new ones; this is for the case that the message got lost together with '
+        'the manager that sent it, and for clocks that are set.',
+    ),
+    cfg.FloatOpt(
+        'retry_seconds',
+        default=2.0,
+        min=0.1,
+        help='Wait before the second attempt at something that failed for a while. It is doubled '
+        'with each further attempt.',
+    ),
+    cfg.FloatOpt(
+        'retry_max_seconds',
+        default=120.0,
+        min=1.0,
+        help='The longest wait between two attempts.',
+    ),
+    cfg.FloatOpt(
+        'grace_seconds',
+        default=30.0,
+        min=0.0,
+        help='How long a manager that is told to stop lets the work in progress go on. What is '
+        'not finished then is taken up when its claim expires.',
+    ),
+]

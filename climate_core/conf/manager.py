@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of climate-manager."""
+
+import socket
+
+from oslo_config import cfg
+
+GROUP = 'manager'
+
+OPTS: list[cfg.Opt] = [
+    cfg.HostAddressOpt(
+        'host',
+        default=socket.gethostname(),
+        sample_default='<the name of this host>',
+        help='Name of this manager on the message bus and in notifications.',
+    ),
+    cfg.ListOpt(
+        'plugins',
+        default=['virtual:instance'],
+        help='Names of the plugins to load, from the entry points climate.resource.plugins. A '
+        'plugin that cannot be loaded keeps the manager from starting.',
+    ),
+    cfg.IntOpt(
+        'minutes_before_end_lease',
+        default=60,
+        min=0,
+        help='How long before its end a lease that says nothing about it is told to end soon '
+        '(the notification lease.event.before_end_lease). 0 turns it off.',
+    ),
+    cfg.IntOpt(
+        'late_start_seconds',
+        default=300,
+        min=0,
+        help='How far in the past the start of a new lease may lie, so that a request for this '
+        'very minute, or one that took its time, is not refused.',
+    ),
+]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events in the database: what is due, and who has it.
+
+A claim is one guarded UPDATE: whoever changes one row has the event until the claim expires by
+the database's clock. An expired claim looks just like an event that is due, so a manager that
+died is followed by any other.
+"""
+
+import dataclasses
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import tables, utcnow
+from climate_core.lease import model, plan, states
+
+_EVENT = tables.EVENTS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Due:
+    """An event that wants attention at ``next_at``."""
+
+    id: str
+    lease_id: str
+    event_type: str
+    generation: int
+    priority: int
+    next_at: datetime.datetime
+
+
+def upcoming(session: orm.Session, limit: int) -> tuple[datetime.datetime | None, list[Due]]:
+    """Read the next events, those that are due first, and the database's time.
+
+    :returns: the time, None when there is no event, and at most ``limit`` events in the order in
+        which they are to be done
+    """
+    columns = [_EVENT.c[f.name] for f in dataclasses.fields(Due)]
+    query = (
+        sa.select(utcnow.now(session).label('now'), *columns)
+        .where(_EVENT.c.next_at.is_not(None))
+        .order_by(_EVENT.c.next_at, _EVENT.c.priority)
+        .limit(limit)
+    )
+    rows = session.execute(query).all()
+    return (rows[0][0] if rows else None), [Due(*row[1:]) for row in rows]
+
+
+def claim(session: orm.Session, event_id: str, generation: int, ttl: float) -> bool:
+    """Take an event that is due for ``ttl`` seconds.
+
+    :param generation: the one that was read; the claim has the next one
+    :returns: whether it is ours; if not, somebody else was faster or it is not due any more
+    """
+    return _change(
+        session,
+        sa.and_(
+            _EVENT.c.id == event_id,
+            _EVENT.c.generation == generation,
+            _EVENT.c.next_at <= utcnow.now(session),
+        ),
+        status=states.EventStatus.IN_PROGRESS,
+        generation=generation + 1,
+        next_at=utcnow.now(session, ttl),
+    )
+
+
+def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> bool:
+    """Keep a claim for ``ttl`` seconds from now; False when it is lost."""
+    return _change(
+        session,
+        sa.and_(
+            _EVENT.c.id == event_id,
+            _EVENT.c.generation == generation,
+            _EVENT.c.status == states.EventStatus.IN_PROGRESS,
+        ),
+        next_at=utcnow.now(session, ttl),
+    )
+
+
+def insert(session: orm.Session, events: list[model.Event]) -> None:
+    """Write new events."""
+    if events:
+        session.connection().execute(sa.insert(_EVENT), [columns(e) for e in events])
+
+
+def columns(event: model.Event) -> dict[str, Any]:
+    """Return what the table keeps of an event."""
+    values = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
+    return values | {'priority': plan.priority(event.event_type)}
+
+
+def update(session: orm.Session, before: model.Event, after: model.Event) -> bool:
+    """Change an event, if it still has the generation that was read."""
+    new, old = columns(after), columns(before)
+    where = sa.and_(_EVENT.c.id == before.id, _EVENT.c.generation == before.generation)
+    return _change(session, where, **{k: v for k, v in new.items() if v != old[k]})
+
+
+def _change(session: orm.Session, where: sa.ColumnElement[bool], **values: Any) -> bool:
+    statement = sa.update(_EVENT).where(where).values(**values)
+    return session.connection().execute(statement).rowcount == 1

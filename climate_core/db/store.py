@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write what a lease became, with what is told about it, in the transaction that read it."""
+
+import dataclasses
+import datetime
+
+from sqlalchemy import orm
+
+from climate_core import notifications
+from climate_core.db import events, leases, outbox, reservations
+from climate_core.lease import model, plan
+
+
+class Stale(Exception):
+    """Somebody else changed the lease or the event meanwhile; nothing may be committed."""
+
+
+def create(session: orm.Session, lease: model.Lease, now: datetime.datetime) -> None:
+    """Write a new lease with all that belongs to it, in four statements.
+
+    :raises oslo_db.exception.DBDuplicateEntry: its id is taken, or a resource is reserved
+    """
+    leases.insert(session, lease)
+    reservations.insert(session, lease.reservations)
+    events.insert(session, list(lease.events))
+    outbox.add(session, [notifications.make('lease.create', lease)], now)
+
+
+def save(
+    session: orm.Session, before: model.Lease, change: plan.Change, now: datetime.datetime
+) -> model.Lease:
+    """Write the difference between a lease as it was read, with ``lock``, and as it shall be.
+
+    :returns: the lease as it is now
+    :raises Stale: it is not the lease any more that was read
+    :raises oslo_db.exception.DBDuplicateEntry: a resource that joins is reserved already
+    """
+    after = _lease(session, before, change, now)
+    old_events = {e.id: e for e in before.events}
+    for event in after.events:
+        old = old_events.get(event.id)
+        if old is not None and old != event and not events.update(session, old, event):
+            raise Stale(f'event {event.id}')
+    events.insert(session, [e for e in after.events if e.id not in old_events])
+    old_ones = {r.id: r for r in before.reservations}
+    changed = [(old_ones[r.id], r) for r in after.reservations if r.id in old_ones]
+    reservations.update(session, [(old, new) for old, new in changed if old != new])
+    reservations.insert(session, [r for r in after.reservations if r.id not in old_ones])
+    notices = [notifications.make(kind, after, why) for kind, why in change.notices.items()]
+    outbox.add(session, notices, now)
+    return after
+
+
+def _lease(
+    session: orm.Session, before: model.Lease, change: plan.Change, now: datetime.datetime
+) -> model.Lease:
+    old, new = leases.columns(before), leases.columns(change.lease)
+    values = {k: v for k, v in new.items() if v != old[k]}
+    joined = len(change.lease.reservations) != len(before.reservations)
+    if not values and not joined:
+        return change.lease
+    values['updated_at'] = now
+    if not leases.update(session, before, **values):
+        raise Stale(f'lease {before.id}')
+    return dataclasses.replace(change.lease, generation=before.generation + 1, updated_at=now)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a lease needs next, part one: what users ask for. Pure: values in, values out.
+
+Every function takes a lease as it is and returns it as it shall be; what differs is written by
+:func:`climate_core.db.store.save`.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from oslo_utils import uuidutils
+
+from climate_core import exceptions
+from climate_core.lease import model, states
+
+#: At equal times: what only tells, then what frees, then what takes, then what cleans up.
+_PRIORITY = {model.END: 1, model.START: 2, model.RELEASE_TRUST: 3}
+
+
+def priority(event_type: str) -> int:
+    """Return the order among events that are due at the same time, lowest first."""
+    return _PRIORITY.get(event_type, 0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """What a lease becomes, and what is told about it.
+
+    :param notices: event type of the notification -> reason, for those that have one
+    """
+
+    lease: model.Lease
+    notices: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+
+
+def new_event(
+    lease_id: str, event_type: str, time: datetime.datetime, now: datetime.datetime
+) -> model.Event:
+    """Make an event that is due at ``time``."""
+    return model.Event(
+        id=uuidutils.generate_uuid(),
+        lease_id=lease_id,
+        event_type=event_type,
+        time=time,
+        status=states.EventStatus.UNDONE,
+        status_reason=None,
+        generation=0,
+        attempts=0,
+        next_at=time,
+        created_at=now,
+        updated_at=None,
+    )
+
+
+def new_reservation(
+    lease_id: str,
+    resource_type: str,
+    resource_id: str,
+    params: Mapping[str, Any],
+    now: datetime.datetime,
+) -> model.Reservation:
+    """Make a reservation that waits for the start."""
+    return model.Reservation(
+        id=uuidutils.generate_uuid(),
+        lease_id=lease_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+        status=states.ReservationStatus.PENDING,
+        status_reason=None,
+        params=dict(params),
+        missing_resources=False,
+        resources_changed=False,
+        created_at=now,
+        updated_at=None,
+    )
+
+
+def first_events(
+    lease_id: str,
+    start: datetime.datetime,
+    end: datetime.datetime,
+    before_end: datetime.datetime | None,
+    given: Iterable[tuple[str, datetime.datetime]],
+    now: datetime.datetime,
+) -> tuple[model.Event, ...]:
+    """Make the events that a lease has at its creation.
+
+    :param before_end: when the coming end is told; None for never
+    :param given: types and times of the events that the user wants
+    """
+    wanted = [(model.START, start), (model.END, end), *given]
+    if before_end is not None:
+        wanted.append((model.BEFORE_END, before_end))
+    wanted.sort(key=lambda item: (item[1], priority(item[0])))
+    return tuple(new_event(lease_id, kind, time, now) for kind, time in wanted)
+
+
+def close(event: model.Event, reason: str | None, now: datetime.datetime) -> model.Event:
+    """Take an event off the list; whoever works on it can no longer finish it."""
+    if not event.open:
+        return event
+    return dataclasses.replace(
+        event,
+        status=states.EventStatus.DONE,
+        status_reason=reason,
+        generation=event.generation + 1,
+        next_at=None,
+        updated_at=now,
+    )
+
+
+def rearm(event: model.Event, time: datetime.datetime, now: datetime.datetime) -> model.Event:
+    """Make an event due at ``time``, once more if it was done."""
+    return dataclasses.replace(
+        event,
+        status=states.EventStatus.UNDONE,
+        status_reason=None,
+        generation=event.generation + 1,
+        attempts=0,
+        next_at=time,
+        updated_at=now,
+    )
+
+
+def with_events(lease: model.Lease, *events: model.Event) -> model.Lease:
+    """Put events into a lease in place of those with the same id, or beside the others."""
+    by_id = {e.id: e for e in lease.events} | {e.id: e for e in events}
+    return dataclasses.replace(lease, events=tuple(by_id.values()))
+
+
+def join(
+    lease: model.Lease, reservations: Sequence[model.Reservation], now: datetime.datetime
+) -> Change:
+    """Add resources to a lease; if it has started already, they are woken as soon as possible.
+
+    :raises climate_core.exceptions.InvalidState: it is over, or it failed
+    """
+    if lease.status in states.ENDING or lease.status == states.LeaseStatus.ERROR:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is {lease.status}: nothing can be added to it.'
+        )
+    start = lease.event(model.START)
+    joined = dataclasses.replace(lease, reservations=(*lease.reservations, *reservations))
+    if start is not None and not start.open:
+        joined = with_events(joined, rearm(start, now, now))
+    return Change(joined, {'lease.update': None})
+
+
+def over(lease: model.Lease, now: datetime.datetime, reason: str | None) -> model.Lease:
+    """Make a lease that holds nothing any more TERMINATED, and hide it if it is being deleted."""
+    deleting = lease.status == states.LeaseStatus.DELETING
+    after = dataclasses.replace(
+        lease,
+        status=states.check(states.LEASE, lease.status, states.LeaseStatus.TERMINATED),
+        status_reason=reason,
+        deleted_at=now if deleting else lease.deleted_at,
+    )
+    closed = [close(e, 'The lease is over.', now) for e in lease.events if e.event_type != _TRUST]
+    return release(with_events(after, *closed), now)
+
+
+_TRUST = model.RELEASE_TRUST
+
+
+def release(lease: model.Lease, now: datetime.datetime) -> model.Lease:
+    """Have the owner's trust deleted, if there is one and nobody is at it."""
+    if lease.trust_id is None or any(e.event_type == _TRUST and e.open for e in lease.events):
+        return lease
+    return with_events(lease, new_event(lease.id, _TRUST, now, now))
+
+
+def delete(lease: model.Lease, now: datetime.datetime) -> Change:
+    """Delete a lease: at once if it holds nothing, otherwise by an end that is due now."""
+    deleting = dataclasses.replace(
+        lease,
+        status=states.check(states.LEASE, lease.status, states.LeaseStatus.DELETING)
+        if lease.status != states.LeaseStatus.TERMINATED
+        else lease.status,
+    )
+    if not lease.live:
+        gone = over(deleting, now, lease.status_reason)
+        return Change(dataclasses.replace(gone, deleted_at=now), {'lease.delete': None})
+    if lease.status == states.LeaseStatus.DELETING:
+        return Change(lease)
+    closed = [
+        close(e, 'The lease is deleted.', now)
+        for e in lease.events
+        if e.event_type not in (model.END, _TRUST)
+    ]
+    return Change(with_events(deleting, *closed, _end_now(lease, now)))
+
+
+def _end_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
+    end = lease.event(model.END)
+    if end is None:
+        return new_event(lease.id, model.END, now, now)
+    # Whoever works on the end sees at its finish that the lease is being deleted.
+    in_progress = end.status == states.EventStatus.IN_PROGRESS
+    return end if in_progress else rearm(end, now, now)
+
+
+def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> Change:
+    """Write down that resources went away without the lease.
+
+    :param reasons: reservation id -> what happened to its resource
+    """
+    lost = [r for r in lease.live if r.id in reasons]
+    if not lost:
+        return Change(lease)
+    after = dataclasses.replace(
+        lease,
+        degraded=True,
+        reservations=tuple(
+            _lose(r, reasons[r.id], now) if r in lost else r for r in lease.reservations
+        ),
+    )
+    told = '; '.join(f'{r.resource_type} {r.resource_id}: {reasons[r.id]}' for r in lost)
+    if after.live:
+        return Change(dataclasses.replace(after, status_reason=told), {'lease.update': told})
+    notices = {'lease.update': told}
+    if lease.status == states.LeaseStatus.DELETING:
+        notices = {'lease.delete': told}
+    return Change(over(after, now, told), notices)
+
+
+def _lose(
+    reservation: model.Reservation, reason: str, now: datetime.datetime
+) -> model.Reservation:
+    return dataclasses.replace(
+        reservation,
+        status=states.ReservationStatus.DELETED,
+        status_reason=reason,
+        missing_resources=True,
+        updated_at=now,
+    )

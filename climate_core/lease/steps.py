@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a lease needs next, part two: what an event that is due does to it. Pure.
+
+An event is handled in two moves. :func:`begin` says what the lease is while the work is done,
+:func:`settle` what it is afterwards, from what became of each reservation. Between the two the
+world may have changed: ``settle`` is given the lease as it is then.
+"""
+
+import dataclasses
+import datetime
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+
+from climate_core.lease import model, plan, states
+
+_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+
+
+class Result(enum.Enum):
+    DONE = 'done'
+    WAIT = 'wait'
+    RETRY = 'retry'
+    FAILED = 'failed'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one reservation, or of the whole event.
+
+    :param seconds: when to look again, for WAIT and RETRY
+    :param reason: a sentence for the user, for RETRY and FAILED
+    """
+
+    result: Result
+    seconds: float = 0.0
+    reason: str | None = None
+
+
+DONE = Outcome(Result.DONE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done for an event.
+
+    :param lease: the lease while it is done
+    :param reservations: those to work on, in order
+    :param pointless: why nothing shall be done, if so; the event is closed
+    """
+
+    lease: model.Lease
+    reservations: tuple[model.Reservation, ...] = ()
+    pointless: str | None = None
+
+
+def begin(lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
+    """Say what is to be done for an event that was claimed."""
+    if event.event_type == model.START:
+        return _begin_start(lease, now)
+    if event.event_type == model.END:
+        return _begin_end(lease, now)
+    if event.event_type != model.RELEASE_TRUST and lease.deleted_at is not None:
+        return Work(lease, pointless='The lease is deleted.')
+    return Work(lease)
+
+
+def _begin_start(lease: model.Lease, now: datetime.datetime) -> Work:
+    if lease.status in states.ENDING or lease.deleted_at is not None:
+        return Work(lease, pointless='The lease is over.')
+    if now >= lease.end_date:
+        return Work(lease, pointless='The lease ended before it could be started.')
+    if lease.status == _L.PENDING:
+        lease = dataclasses.replace(lease, status=_L.STARTING)
+    todo = tuple(r for r in lease.reservations if r.status == _R.PENDING)
+    return Work(lease, todo)
+
+
+def _begin_end(lease: model.Lease, now: datetime.datetime) -> Work:
+    if lease.status == _L.TERMINATED:
+        return Work(lease, pointless='The lease is over.')
+    starts = [
+        plan.close(e, 'The end of the lease came first.', now)
+        for e in lease.events
+        if e.event_type == model.START
+    ]
+    if lease.status != _L.DELETING:
+        target = states.check(states.LEASE, lease.status, _L.TERMINATING)
+        lease = dataclasses.replace(lease, status=target)
+    return Work(plan.with_events(lease, *starts), lease.live)
+
+
+def settle(
+    lease: model.Lease,
+    event: model.Event,
+    outcomes: Mapping[str, Outcome],
+    now: datetime.datetime,
+) -> plan.Change:
+    """Say what a lease is after the work on an event.
+
+    :param event: the event as it was claimed, one of the lease's
+    :param outcomes: reservation id -> what became of it; for an event without reservations the
+        event's own id
+    """
+    if event.event_type == model.START:
+        return _settle_start(lease, event, outcomes, now)
+    if event.event_type == model.END:
+        return _settle_end(lease, event, outcomes, now)
+    if event.event_type == model.RELEASE_TRUST:
+        return _settle_trust(lease, event, outcomes[event.id], now)
+    notice = f'lease.event.{event.event_type}'
+    return plan.Change(plan.with_events(lease, _finish(event, None, now)), {notice: None})
+
+
+def drop(
+    lease: model.Lease, event: model.Event, reason: str, now: datetime.datetime
+) -> plan.Change:
+    """Say what a lease is after an event that was found to be pointless."""
+    status = _E.ERROR if event.event_type == model.START else _E.DONE
+    finished = dataclasses.replace(_finish(event, reason, now), status=status)
+    return plan.Change(plan.with_events(lease, finished))
+
+
+def _settle_start(
+    lease: model.Lease,
+    event: model.Event,
+    outcomes: Mapping[str, Outcome],
+    now: datetime.datetime,
+) -> plan.Change:
+    after = _with_outcomes(lease, outcomes, _R.ACTIVE, now)
+    waiting = [r for r in after.reservations if r.status == _R.PENDING]
+    if waiting:
+        # One that joined meanwhile has no outcome: look again at once.
+        todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in waiting]
+        return plan.Change(plan.with_events(after, _again(event, todo, now)))
+    failed = [r for r in after.reservations if r.status == _R.ERROR]
+    if not failed:
+        after = dataclasses.replace(
+            after,
+            status=states.check(states.LEASE, after.status, _L.ACTIVE),
+            status_reason=after.status_reason if after.degraded else None,
+        )
+        after = plan.with_events(after, _finish(event, None, now))
+        return plan.Change(after, {'lease.event.start_lease': None})
+    reason = _reasons(failed)
+    after = dataclasses.replace(
+        after,
+        status=states.check(states.LEASE, after.status, _L.ERROR),
+        status_reason=reason,
+    )
+    finished = dataclasses.replace(_finish(event, reason, now), status=_E.ERROR)
+    after = plan.with_events(after, finished)
+    return plan.Change(after, {'lease.event.start_lease.error': reason})
+
+
+def _settle_end(
+    lease: model.Lease,
+    event: model.Event,
+    outcomes: Mapping[str, Outcome],
+    now: datetime.datetime,
+) -> plan.Change:
+    after = _with_outcomes(lease, outcomes, _R.DELETED, now)
+    if after.live:
+        todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in after.live]
+        return plan.Change(plan.with_events(after, _again(event, todo, now)))
+    after = plan.with_events(after, _finish(event, None, now))
+    notices: dict[str, str | None] = {'lease.event.end_lease': None}
+    if lease.status == _L.DELETING:
+        notices['lease.delete'] = None
+    return plan.Change(plan.over(after, now, lease.status_reason), notices)
+
+
+def _settle_trust(
+    lease: model.Lease, event: model.Event, outcome: Outcome, now: datetime.datetime
+) -> plan.Change:
+    if outcome.result is not Result.DONE:
+        return plan.Change(plan.with_events(lease, _again(event, [outcome], now)))
+    after = dataclasses.replace(lease, trust_id=None)
+    return plan.Change(plan.with_events(after, _finish(event, None, now)))
+
+
+def _with_outcomes(
+    lease: model.Lease, outcomes: Mapping[str, Outcome], done: str, now: datetime.datetime
+) -> model.Lease:
+    def change(reservation: model.Reservation) -> model.Reservation:
+        outcome = outcomes.get(reservation.id)
+        if outcome is None or not reservation.live or outcome.result is Result.WAIT:
+            return reservation
+        status, reason = reservation.status, outcome.reason
+        if outcome.result is Result.DONE:
+            status = states.check(states.RESERVATION, status, done)
+            # Why it failed stays readable after it is freed.
+            reason = reservation.status_reason if reservation.status == _R.ERROR else None
+        elif outcome.result is Result.FAILED:
+            status = states.check(states.RESERVATION, status, _R.ERROR)
+        if (status, reason) == (reservation.status, reservation.status_reason):
+            return reservation
+        return dataclasses.replace(
+            reservation, status=status, status_reason=reason, updated_at=now
+        )
+
+    return dataclasses.replace(lease, reservations=tuple(change(r) for r in lease.reservations))
+
+
+def _again(event: model.Event, todo: Sequence[Outcome], now: datetime.datetime) -> model.Event:
+    failing = [o for o in todo if o.result is Result.RETRY]
+    # Resources that are on their way are not kept waiting by one that fails.
+    seconds = min(o.seconds for o in todo)
+    return dataclasses.replace(
+        event,
+        status=_E.UNDONE,
+        status_reason=failing[0].reason if failing else None,
+        attempts=event.attempts + 1 if failing else 0,
+        next_at=now + datetime.timedelta(seconds=max(0.0, seconds)),
+        updated_at=now,
+    )
+
+
+def _finish(event: model.Event, reason: str | None, now: datetime.datetime) -> model.Event:
+    return dataclasses.replace(
+        event,
+        status=_E.DONE,
+        status_reason=reason,
+        next_at=None,
+        attempts=0,
+        updated_at=now,
+    )
+
+
+def _reasons(reservations: Iterable[model.Reservation]) -> str:
+    return '; '.join(f'{r.resource_type} {r.resource_id}: {r.status_reason}' for r in reservations)
