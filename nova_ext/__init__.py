@@ -1,1 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Reserved servers in nova 34, without replacing any function or class of nova.
+
+A boot with the hint ``reserved=True`` chooses a host, claims it, makes the ports, enters the
+lease and stops: the server is RESERVED. ``wake_up`` is the second half of the same boot.
+
+nova.conf alone, in the files of nova-api and of every nova-compute (in those of nova-scheduler
+and nova-conductor it does no harm, and lets versioned notifications carry the state)::
+
+    [oslo_messaging_notifications]
+    # Beside the driver that sends, which the lease service listens to.
+    driver = messagingv2
+    driver = climate
+
+    [notifications]
+    notification_format = both
+
+    [climate]
+    # Or leave it out: then the service "reservation" is looked up in the catalogue with the
+    # credentials in [service_user].
+    endpoint_override = http://controller:1234/v1
+    # Keeps the admin password of a reserved server until its start; nova-compute only.
+    stash_keys = <output of: python -c "from cryptography.fernet import Fernet as F;
+                 print(F.generate_key().decode())">
+
+    [service_user]
+    send_service_user_token = true
+    # ... and the credentials of nova's service user
+
+and in that of nova-scheduler, so that a reservation never lands on a nova-compute that would
+start it at once::
+
+    [filter_scheduler]
+    available_filters = nova.scheduler.filters.all_filters
+    available_filters = nova_ext.scheduler.ReservationFilter
+    # The filters that were enabled, and ours.
+    enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,ReservationFilter
+
+That way fails open: if the package is missing, a stock nova starts with a warning. To fail
+closed, run ``climate-nova-compute`` instead of ``nova-compute`` with the same arguments, and
+change one line of api-paste.ini::
+
+    [app:osapi_compute_app_v21]
+    paste.app_factory = nova_ext.api.routes:app_factory
+
+Both ways at once are fine. A nova whose seams differ (:mod:`nova_ext.seams`) is refused at the
+start, whichever way is taken.
+
+A lock is respected as nova does everywhere: while a server is locked, only an administrator can
+wake, delete or change it. The lease service gets 409, and tries again.
+
+The rooms::
+
+    hints, dates     what a user wants: pure
+    activate, seams, states, conf, policies
+    api/             POST /servers, the action wake_up, the way to another host
+    compute/         reserve (first half), wake (second half), recovery, tracker, accelerators
+    leases           the lease service, seen from here
+    stash, marks     what is kept with the server between the halves
+    scheduler        the filter
+"""  # noqa: E501

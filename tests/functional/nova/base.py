@@ -54,6 +54,7 @@ class NovaTest(integrated_helpers._IntegratedTestBase):
     microversion = '2.96'
     COMPUTES = ('host1',)
     IN_ONE_THREAD = True
+    EXTENSION = tables.Extension
 
     def setUp(self):
         if self.IN_ONE_THREAD:
@@ -62,7 +63,7 @@ class NovaTest(integrated_helpers._IntegratedTestBase):
         super().setUp()
 
     def _setup_services(self):
-        self.extension = self.useFixture(tables.Extension())
+        self.extension = self.useFixture(self.EXTENSION())
         self.lease_service = self.useFixture(LeaseService())
         self.useFixture(
             tables.Options(
@@ -165,6 +166,24 @@ class NovaTest(integrated_helpers._IntegratedTestBase):
         return [
             guest for name in hosts for guest in self.computes[name].driver.list_instance_uuids()
         ]
+
+    def lose(self, host, lost=True):
+        """Let nova take the host for dead, as a fencing tool does."""
+        (service,) = self.admin_api.get_services(binary='nova-compute', host=host)
+        self.admin_api.put_service(service['id'], {'forced_down': lost})
+
+    def restart(self, host='host1'):
+        """Stop nova-compute and start it again; the hypervisor goes on."""
+        self.computes[host] = self.restart_compute_service(self.computes[host])
+
+    def ports(self, server):
+        """What neutron has for the server."""
+        return self.neutron.list_ports(is_admin=True, device_id=server['id'])['ports']
+
+    def used(self, host='host1'):
+        """vCPUs that the tracker of the host counts."""
+        (node,) = self.computes[host].manager.rt.compute_nodes.values()
+        return node.vcpus_used
 
     def allocations(self, server):
         """What Placement holds for the server: provider -> resources."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switches the extension on for one test, and puts nova's tables back after it."""
 
-import copy
-
 import fixtures
 import nova.conf
+import testtools
 from nova import service
 from nova.api.openstack import common
 from nova.api.openstack.compute import routes
@@ -20,7 +19,8 @@ class Extension(fixtures.Fixture):
     """Nova with the extension, as nova.conf alone switches it on."""
 
     def _setUp(self):
-        self.addCleanup(self._restore, self._rows())
+        self._before = self._rows()
+        self.addCleanup(self.disable)
         policies._enforcer.cache_clear()
         self.enable()
 
@@ -48,19 +48,19 @@ class Extension(fixtures.Fixture):
             'faults': views.ViewBuilder._fault_statuses,
         }
 
-    @staticmethod
-    def _restore(rows):
-        for methods, entry in rows['posts']:
+    def disable(self):
+        """Put the tables back; a second time does nothing."""
+        for methods, entry in self._before['posts']:
             methods['POST'] = entry
-        for values, before in rows['enums']:
+        for values, before in self._before['enums']:
             values[:] = before
         service.SERVICE_MANAGERS.clear()
-        service.SERVICE_MANAGERS.update(rows['managers'])
-        fields.InstanceState.ALL = rows['states']
-        fields.InstanceStateField.AUTO_TYPE._valid_values = rows['values']
-        views.ViewBuilder._fault_statuses = rows['faults']
+        service.SERVICE_MANAGERS.update(self._before['managers'])
+        fields.InstanceState.ALL = self._before['states']
+        fields.InstanceStateField.AUTO_TYPE._valid_values = self._before['values']
+        views.ViewBuilder._fault_statuses = self._before['faults']
         common._STATE_MAP.pop(states.RESERVED, None)
-        vars(vm_states).get('RESERVED') and delattr(vm_states, 'RESERVED')
+        vars(vm_states).pop('RESERVED', None)
         policies._enforcer.cache_clear()
 
 
@@ -77,6 +77,9 @@ class Options(fixtures.Fixture):
             self.addCleanup(nova.conf.CONF.clear_override, name, group=conf.GROUP)
 
 
-def unchanged(value):
-    """A copy to compare with later."""
-    return copy.deepcopy(value)
+class Directory(fixtures.TempDir):
+    """A directory that goes away with the test."""
+
+
+class TestCase(testtools.TestCase):
+    """A test without a nova of its own."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ordinary boot pays no SQL statement and no HTTP call more than in stock nova."""
+
+import contextlib
+
+import fixtures
+import keystoneauth1.session
+import sqlalchemy
+from nova.compute.manager import ComputeManager as NovaManager
+from nova.tests import fixtures as nova_fixtures
+from sqlalchemy import event
+
+from nova_ext.compute.manager import ComputeManager
+from tests.functional.nova.base import NovaTest
+
+
+class TestCost(NovaTest):
+    @contextlib.contextmanager
+    def counted(self):
+        """Count the statements of all databases and the requests of all sessions."""
+        sql, http = [], []
+        real = keystoneauth1.session.Session.request
+
+        def note_sql(connection, cursor, statement, *args):
+            sql.append(statement)
+
+        def note_http(session, url, method, **kwargs):
+            http.append((method, url))
+            return real(session, url, method, **kwargs)
+
+        patch = fixtures.MonkeyPatch('keystoneauth1.session.Session.request', note_http)
+        event.listen(sqlalchemy.Engine, 'before_cursor_execute', note_sql)
+        try:
+            with patch:
+                yield sql, http
+        finally:
+            event.remove(sqlalchemy.Engine, 'before_cursor_execute', note_sql)
+
+    def measure(self):
+        """Boot and delete twice: caches are filled by the first."""
+        for _ in range(2):
+            with self.counted() as (sql, http):
+                server = self.boot({'query': '[">=", "$free_ram_mb", 1]'})
+            self.assert_status(server, 'ACTIVE')
+            self.api.delete_server(server['id'])
+            self._wait_until_deleted(server)
+        return len(sql), len(http)
+
+    def test_same_counts_as_stock_nova(self):
+        assert type(self.compute.manager) is ComputeManager
+        with_extension = self.measure()
+        assert self.lease_service.requests == []
+
+        self.extension.disable()
+        self.compute = self.restart_compute_service(self.compute)
+        assert type(self.compute.manager) is NovaManager
+        api = self.useFixture(nova_fixtures.OSAPIFixture(api_version='v2.1', stub_keystone=False))
+        self.api, self.admin_api = api.api, api.admin_api
+        self.api.microversion = self.admin_api.microversion = self.microversion
+        filters = self.scheduler.manager.host_manager.enabled_filters
+        filters[:] = [each for each in filters if type(each).__name__ != 'ReservationFilter']
+        stock = self.measure()
+
+        assert with_extension == stock
+        assert stock[0] > 20
+        assert stock[1] > 2
+
+    def test_the_counters_see_a_reservation(self):
+        with self.counted() as (_, http):
+            self.reserve()
+        assert ('POST', f'{self.lease_service.url}/leases') in http or any(
+            'leases' in url for _, url in http
+        )

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts a reservation may land on."""
+
+from nova import service
+from nova.compute.manager import ComputeManager as NovaManager
+
+from nova_ext.compute.manager import ComputeManager
+from tests.functional.nova.base import NovaTest
+
+
+class TestMixedCloud(NovaTest):
+    """host2 runs a nova-compute without the extension, which would spawn a reservation."""
+
+    def _setup_compute_service(self):
+        first = self._start_compute('host1')
+        service.SERVICE_MANAGERS['nova-compute'] = 'nova.compute.manager.ComputeManager'
+        self._start_compute('host2')
+        return first
+
+    def test_reservations_go_where_they_can_be_held(self):
+        assert type(self.computes['host1'].manager) is ComputeManager
+        assert type(self.computes['host2'].manager) is NovaManager
+        flavor = {'name': 'half', 'ram': 3500, 'vcpus': 1, 'disk': 1, 'id': 'half'}
+        self.admin_api.post_flavor({'flavor': flavor})
+        first = self.reserve(flavorRef='half')
+        assert self.assert_status(first, 'RESERVED')['OS-EXT-SRV-ATTR:host'] == 'host1'
+        second = self.reserve(flavorRef='half')
+        assert self.assert_status(second, 'RESERVED')['OS-EXT-SRV-ATTR:host'] == 'host1'
+        third = self.reserve(flavorRef='half')
+        assert 'No valid host' in self.assert_status(third, 'ERROR')['fault']['message']
+        ordinary = self.boot(flavorRef='half')
+        assert self.assert_status(ordinary, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host2'
+
+    def test_without_the_filter_the_other_host_would_be_taken(self):
+        """Shows that the test above can fail."""
+        self.scheduler.manager.host_manager.enabled_filters = [
+            each
+            for each in self.scheduler.manager.host_manager.enabled_filters
+            if type(each).__name__ != 'ReservationFilter'
+        ]
+        self.lose('host1')
+        server = self.reserve()
+        assert self.assert_status(server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host2'
+
+    def test_the_announcement_survives_the_audit(self):
+        self._run_periodics()
+        self._run_periodics()
+        assert self.assert_status(self.reserve(), 'RESERVED')['OS-EXT-SRV-ATTR:host'] == 'host1'
