@@ -89,6 +89,13 @@ def down(cloud: Cloud, _: argparse.Namespace) -> int:
     return 0
 
 
+def restart(cloud: Cloud, options: argparse.Namespace) -> int:
+    """stop some services and start them again, with the code as it is now"""
+    with lock.exclusive(cloud.settings):
+        cloud.restart(options.services)
+    return 0
+
+
 def destroy(cloud: Cloud, _: argparse.Namespace) -> int:
     """stop the cloud and remove its state"""
     with lock.exclusive(cloud.settings):
@@ -112,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     table = {
         'up': up, 'demo': demo, 'status': status, 'env': env, 'logs': logs, 'down': down,
+        'restart': restart,
         'destroy': destroy, 'install': install, 'lock': relock,
     }  # fmt: skip
     for name, action in table.items():
@@ -120,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == 'env':
             users = ['admin', *identity.MEMBERS, *identity.SERVICE_USERS]
             command.add_argument('user', nargs='?', default='demo', choices=users)
+        elif name == 'restart':
+            command.add_argument('services', nargs='+', metavar='SERVICE')
         elif name == 'logs':
             command.add_argument('service', nargs='?')
             command.add_argument('-f', '--follow', action='store_true')

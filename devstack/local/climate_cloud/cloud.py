@@ -5,7 +5,7 @@ import hashlib
 import shutil
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import yaml
 
@@ -198,6 +198,19 @@ class Cloud:
 
     def _stopper(self, name: str) -> Callable[[], None]:
         return lambda: self.processes.stop(name, whole_group=name in GROUPS)
+
+    def restart(self, names: Sequence[str]) -> None:
+        """Stop processes and start them again, one after the other.
+
+        :raises ServiceFailed: there is no such service, or it does not come up
+        """
+        table = self.services()
+        if unknown := set(names) - set(table):
+            raise ServiceFailed(f'there is no service {", ".join(sorted(unknown))}')
+        for name in names:
+            self.processes.stop(name, whole_group=name in GROUPS)
+            self.processes.start(table[name])
+            self.say(f'{name} restarted')
 
     def destroy(self) -> None:
         """Stop every process and remove the state; what is installed stays."""
