@@ -92,7 +92,7 @@ def member() -> Person:
 @pytest.fixture(scope='session')
 def stranger() -> Person:
     """An ordinary member of another project."""
-    return Person('stranger')
+    return Person('alt')
 
 
 @pytest.fixture(scope='session')

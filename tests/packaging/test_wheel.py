@@ -30,19 +30,8 @@ def installed(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> 
     uv = [sys.executable, '-m', 'uv']
     lock = ROOT / 'devstack' / 'local' / 'requirements.lock'
     subprocess.run([*uv, 'venv', '--python', sys.executable, venv], check=True)
-    subprocess.run(
-        [
-            *uv,
-            'pip',
-            'install',
-            '--python',
-            venv / 'bin' / 'python',
-            '--constraint',
-            lock,
-            f'openstack-climate[service] @ {wheel.as_uri()}',
-        ],
-        check=True,
-    )
+    install = [*uv, 'pip', 'install', '--python', venv / 'bin' / 'python', '--constraint', lock]
+    subprocess.run([*install, f'openstack-climate[service] @ {wheel.as_uri()}'], check=True)
     return venv / 'bin'
 
 
