@@ -108,7 +108,7 @@ class Cloud:
             plan[service.name] = (self._needs(service.name), self._starter(service))
         plan['mariadb'] = ([], self._start_mariadb)
         for name in DATABASES:
-            if not (name == 'climate' and self.settings.stock):
+            if not (name == 'climate' and 'climate-api' not in plan):
                 plan[f'{name} schema'] = (['mariadb'], self._schema(schemas, name))
         plan['identity'] = (['keystone-api'], lambda: self._once('identity', self._identity))
         apis = ['glance-api', 'neutron-api', 'nova-api', 'placement-api']

@@ -20,6 +20,7 @@ APT = {
     'mariadb-server': ('/usr/sbin/mariadbd',),
     'rabbitmq-server': ('/usr/lib/rabbitmq/bin/rabbitmq-server',),
     'postgresql': ('/usr/lib/postgresql',),
+    'graphviz': ('/usr/bin/dot',),
     'ca-certificates': ('/etc/ssl/certs/ca-certificates.crt',),
 }
 LOCK = LOCAL / 'requirements.lock'
