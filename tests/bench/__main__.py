@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.bench``: what an operation costs, here and in Blazar 18, in one run."""
+
+import argparse
+import datetime
+import os
+import pathlib
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+
+from tests.bench import blazar, climate, report
+from tests.bench.meter import Meter, Probe
+from tests.bench.processes import Failed
+from tests.bench.servers import MariaDB, RabbitMQ
+from tests.bench.side import PROCESSES, THREADS, Side
+from tests.bench.workload import Result, Size, Workload
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLIMATE, BLAZAR = climate.Climate.name, blazar.Blazar.name
+Results = dict[str, dict[str, Result]]
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog='python -m tests.bench', description=__doc__)
+    parser.add_argument('--quick', action='store_true', help='fewer of everything: minutes')
+    parser.add_argument(
+        '--peer', choices=('blazar', 'none'), default='blazar', help='what to compare with'
+    )
+    parser.add_argument(
+        '--leases',
+        type=int,
+        nargs='+',
+        metavar='N',
+        help='leases due at once, one round for each number',
+    )
+    parser.add_argument(
+        '--only', choices=('climate', 'blazar'), help='measure one of the two alone'
+    )
+    parser.add_argument(
+        '--blazar-venv',
+        type=pathlib.Path,
+        default=ROOT / '.cloud' / 'bench-blazar',
+        help='where Blazar is installed by the bench (default: %(default)s)',
+    )
+    parser.add_argument('--keep', action='store_true', help='keep the logs and the databases')
+    return parser.parse_args(argv)
+
+
+def size(options: argparse.Namespace) -> Size:
+    """Choose how much is done."""
+    if options.quick:
+        return Size(creates=10, leases=200, lists=5, shows=30, due=options.leases or (1, 50))
+    due = options.leases or (1, 50, 200)
+    return Size(creates=30, leases=1000, lists=10, shows=100, due=due, more_hosts=(1000,))
+
+
+def say(text: str) -> None:
+    now = datetime.datetime.now()
+    print(f'{now:%H:%M:%S} {text}', file=sys.stderr, flush=True)
+
+
+class Bench:
+    """One run: a database server and a broker, then one service after the other."""
+
+    def __init__(self, options: argparse.Namespace, state: pathlib.Path) -> None:
+        self._options, self._state, self._size = options, state, size(options)
+        self._mariadb = MariaDB(state)
+        self._rabbitmq = RabbitMQ(state)
+        self.results: Results = {}
+        self.notes: list[str] = []
+
+    def run(self) -> None:
+        if self._options.only != 'blazar':
+            self._measure(CLIMATE, lambda: climate.Climate(*self._place))
+        if self._options.peer == 'blazar' and self._options.only != 'climate':
+            self._peer()
+
+    def stop(self) -> None:
+        self._rabbitmq.stop()
+        self._mariadb.process.stop()
+
+    def conditions(self) -> str:
+        load = os.getloadavg()[0]
+        return (
+            f'{datetime.date.today()}, {os.cpu_count()} cores, load {load:.1f}, '
+            f'Python {platform.python_version()}, MariaDB {self._mariadb.version()}, '
+            f'RabbitMQ; each API: uwsgi, {PROCESSES} processes x {THREADS} threads; one manager'
+        )
+
+    @property
+    def _place(self) -> tuple[pathlib.Path, MariaDB, RabbitMQ]:
+        return self._state, self._mariadb, self._rabbitmq
+
+    def _peer(self) -> None:
+        venv = self._options.blazar_venv
+        try:
+            if not blazar.installed(venv):
+                say(f'{BLAZAR}: installing into {venv}')
+                blazar.install(venv)
+            say(f'{BLAZAR}: release {blazar.check(venv)}')
+        except Failed as error:
+            self.notes.append(
+                f'{BLAZAR} cannot be installed here, so it was not measured: {error}'
+            )
+            return
+        self._measure(BLAZAR, lambda: blazar.Blazar(venv, *self._place))
+
+    def _measure(self, name: str, start: Callable[[], Side]) -> None:
+        say(f'{name}: starting')
+        side = start()
+        try:
+            probe = Probe(self._mariadb.connect())
+            meter = Meter(probe, self._mariadb.process, side.processes, side.cloud.calls)
+            workload = Workload(side, meter, probe, self._size, lambda t: say(f'{name}: {t}'))
+            for operation, result in workload.run():
+                self.results.setdefault(operation, {})[name] = result
+            if refused := sorted(set(side.cloud.refused())):
+                self.notes.append(f'{name}: the fake cloud refused {refused}')
+        finally:
+            side.stop()
+
+
+def main(argv: Sequence[str]) -> int:
+    options = arguments(argv)
+    state = pathlib.Path(tempfile.mkdtemp(prefix='climate-bench-'))
+    bench = None
+    try:
+        bench = Bench(options, state)
+        bench.run()
+        print(f'\n{bench.conditions()}\n\n{report.table(bench.results)}\n\n{report.LEGEND}')
+        for note in [*bench.notes, *report.notes(bench.results)]:
+            print(f'NOTE: {note}')
+    except (Failed, OSError) as error:
+        print(f'bench: {error}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if bench:
+            bench.stop()
+        if options.keep:
+            say(f'kept: {state}')
+        else:
+            shutil.rmtree(state, ignore_errors=True)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Climate: configured as for production, started from this environment, filled through its API."""
+
+import datetime
+import math
+import pathlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.bench import web
+from tests.bench.cloud import PASSWORD, PROJECT_ID, Client
+from tests.bench.processes import Failed, Process, free_port, run
+from tests.bench.servers import MariaDB, RabbitMQ
+from tests.bench.side import wsgi_server
+
+CONFIG = """\
+[DEFAULT]
+transport_url = {transport}
+state_path = {state}
+
+[database]
+connection = {database}
+
+[cloud]
+{credentials}
+
+[keystone_authtoken]
+interface = public
+www_authenticate_uri = {cloud}/identity/v3
+{credentials}
+
+[oslo_messaging_notifications]
+driver = messagingv2
+"""
+
+CREDENTIALS = """\
+auth_type = password
+auth_url = {cloud}/identity/v3
+username = climate
+password = {password}
+project_name = service
+user_domain_name = Default
+project_domain_name = Default"""
+
+#: Seconds to spare between the last create and the moment the leases are due.
+AHEAD = 3
+DAYS = 500
+
+
+class Climate:
+    """The service with its fake cloud."""
+
+    name = 'Climate'
+    database = 'climate'
+
+    def __init__(self, state: pathlib.Path, mariadb: MariaDB, rabbitmq: RabbitMQ) -> None:
+        self._bin, self._state = pathlib.Path(sys.prefix) / 'bin', state
+        self._due: set[str] = set()
+        self._seconds_per_create = 0.2
+        self.cloud = Client(state, 'cloud-of-climate')
+        self._running = [self.cloud.process]
+        self.headers: Mapping[str, str] = {'X-Auth-Token': self.cloud.user_token()}
+        port = free_port()
+        self.api = f'http://127.0.0.1:{port}'
+        config = state / 'climate.conf'
+        config.write_text(
+            CONFIG.format(
+                transport=rabbitmq.url,
+                state=state,
+                database=mariadb.create(self.database),
+                cloud=self.cloud.url,
+                credentials=CREDENTIALS.format(cloud=self.cloud.url, password=PASSWORD),
+            )
+        )
+        try:
+            self._start(config, port)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, config: pathlib.Path, port: int) -> None:
+        if not (self._bin / 'uwsgi').exists():
+            raise Failed(f'no uwsgi in {self._bin}: pip install pyuwsgi')
+        chosen = ['--config-file', config]
+        run([self._bin / 'climate-manage', *chosen, 'db', 'upgrade'])
+        self._manager = self._process('climate-manager', [self._bin / 'climate-manager', *chosen])
+        extra = ['--pyhome', sys.prefix, '--pyargv', f'--config-file {config}']
+        self._api = self._process(
+            'climate-api', wsgi_server(self._bin / 'uwsgi', port, 'climate_core.wsgi.api', extra)
+        )
+        self._api.wait_for(lambda: web.serves(self.api + '/'))
+        self.fill(1)
+
+    def _process(self, name: str, command: Sequence[object]) -> Process:
+        self._running.append(Process(name, command, self._state))
+        return self._running[-1]
+
+    @property
+    def processes(self) -> Sequence[Process]:
+        return [self._api, self._manager]
+
+    def set_hosts(self, count: int) -> None:
+        """Nova knows the hosts, and has picked one when the server was built."""
+
+    def reservation(self) -> Mapping[str, Any]:
+        """A server that Nova has in RESERVED already."""
+        (server,) = self._servers(1)
+        return {'resource_type': 'virtual:instance', 'resource_id': server}
+
+    def _servers(self, count: int) -> list[str]:
+        made = self.cloud.order('servers', [{'project_id': PROJECT_ID}] * count)
+        return [server['id'] for server in made]
+
+    def fill(self, count: int) -> None:
+        began = time.monotonic()
+        self._create(self._servers(count), time.time() + DAYS * 86400)
+        if count > 1:
+            self._seconds_per_create = (time.monotonic() - began) / count
+
+    def arrange(self, count: int) -> float:
+        """Create the leases through the API, early enough."""
+        servers = self._servers(count)
+        self._due = set(servers)
+        at = float(math.ceil(time.time() + AHEAD + 1.5 * count * self._seconds_per_create))
+        self._create(servers, at)
+        return at
+
+    def _create(self, servers: Sequence[str], at: float) -> None:
+        start = datetime.datetime.fromtimestamp(at, datetime.UTC)
+        end = start + datetime.timedelta(days=1)
+        for server in servers:
+            body = {
+                'name': 'filler',
+                'start_date': f'{start:%Y-%m-%d %H:%M:%S}',
+                'end_date': f'{end:%Y-%m-%d %H:%M:%S}',
+                'reservations': [{'resource_type': 'virtual:instance', 'resource_id': server}],
+            }
+            web.call('POST', self.api + '/v1/leases', body, self.headers)
+
+    def started(self) -> Sequence[float]:
+        times = self.cloud.started().items()
+        return [moment for server, moment in times if server in self._due]
+
+    def stop(self) -> None:
+        for process in reversed(self._running):
+            process.stop()

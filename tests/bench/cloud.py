@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fake cloud of the bench: that of the tests, with what Blazar needs besides, and counters.
+
+``python -m tests.bench.cloud PORT DIRECTORY`` serves Keystone and Nova on 127.0.0.1, at zero
+latency, in a process of its own. Both services get the same program. ``GET /fake/bench`` tells
+what was counted; paths under ``/fake`` are not.
+"""
+
+import pathlib
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tests.bench import blazar_cloud, web
+from tests.bench.processes import Process, free_port
+from tests.fakes import cloud_server
+from tests.fakes.state import State
+
+#: The user of the bench, and the two services, with the roles that each installation guide asks.
+USER, PROJECT, PASSWORD = 'bench', 'bench-project', 'secret'
+PROJECT_ID = f'{PROJECT}-id'
+SERVICES = ('climate', 'blazar')
+_WAKE_UP = re.compile(r'/compute/v2\.1/servers/([^/]+)/action')
+
+
+class Counted(list[tuple[str, str, int]]):
+    """The requests of :class:`State`, of which only what the bench asks for is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.refused: list[str] = []
+        self.started: dict[str, float] = {}
+
+    def append(self, request: tuple[str, str, int]) -> None:
+        method, path, status = request
+        self.calls += 1
+        action = _WAKE_UP.fullmatch(path)
+        if status >= 400:
+            self.refused.append(f'{status} {method} {path}')
+        elif action:
+            self.started.setdefault(action[1], time.time())
+
+
+class Handler(cloud_server.Handler):
+    """Looks into the bench's routes first."""
+
+    server: 'Server'
+
+    def _route(self, path: str) -> tuple[int, dict[str, str], Any]:
+        for method, pattern, function in self.server.routes:
+            match = re.fullmatch(pattern, path) if method == self.command else None
+            if match:
+                return 200, {}, function(self, *match.groups())
+        return super()._route(path)
+
+
+class Server(cloud_server.Server):
+    def __init__(self, port: int, directory: pathlib.Path) -> None:
+        state = State(directory / 'cloud-journal')
+        state.requests = self._counted = Counted()
+        for name in SERVICES:
+            state.user(name, PASSWORD, 'service', ['admin', 'service'])
+        state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
+        super().__init__(state, port)
+        self.RequestHandlerClass = Handler
+        self._aggregates = blazar_cloud.Aggregates()
+        self.routes = [
+            *blazar_cloud.routes(self._aggregates),
+            ('GET', '/fake/bench', self._report),
+        ]
+
+    def _report(self, request: Any) -> Any:
+        counted = self._counted
+        aggregates = {str(key): moment for key, moment in self._aggregates.started.items()}
+        started = {**aggregates, **counted.started}
+        return {'calls': counted.calls, 'refused': counted.refused, 'started': started}
+
+
+class Client:
+    """Starts the cloud and speaks with it on behalf of the bench."""
+
+    def __init__(self, directory: pathlib.Path, name: str) -> None:
+        port = free_port()
+        self.url = f'http://127.0.0.1:{port}'
+        root = str(pathlib.Path(__file__).parents[2])
+        mine = directory / name
+        mine.mkdir()
+        command = [sys.executable, '-m', 'tests.bench.cloud', port, mine]
+        self.process = Process(name, command, directory, {'PYTHONPATH': root})
+        self.process.wait_for(lambda: web.serves(self.url + '/fake/bench'))
+
+    def order(self, what: str, body: Any) -> Any:
+        """Put something into the cloud; see the routes under ``/fake``."""
+        return web.call('POST', f'{self.url}/fake/{what}', body)[0]
+
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = web.call('GET', self.url + '/fake/bench')[0]
+        return report
+
+    def calls(self) -> int:
+        """Number of calls so far."""
+        calls: int = self.report()['calls']
+        return calls
+
+    def refused(self) -> Sequence[str]:
+        """Calls that were answered with 400 or more."""
+        refused: list[str] = self.report()['refused']
+        return refused
+
+    def started(self) -> dict[str, float]:
+        """Server or aggregate -> unix time at which a lease started it."""
+        started: dict[str, float] = self.report()['started']
+        return started
+
+    def user_token(self) -> str:
+        """Log the user of the bench in, as a client would."""
+        user = {'name': USER, 'password': PASSWORD, 'domain': {'id': 'default'}}
+        scope = {'project': {'name': PROJECT, 'domain': {'id': 'default'}}}
+        identity = {'methods': ['password'], 'password': {'user': user}}
+        body = {'auth': {'identity': identity, 'scope': scope}}
+        return web.post_for_header(f'{self.url}/identity/v3/auth/tokens', body, 'X-Subject-Token')
+
+
+if __name__ == '__main__':
+    Server(int(sys.argv[1]), pathlib.Path(sys.argv[2])).serve_forever()
