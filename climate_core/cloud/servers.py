@@ -68,6 +68,18 @@ def last_failure(conn: 'connection.Connection', server_id: str, action: str) -> 
     return str(latest.get('message') or '')
 
 
+def check_all_visible(conn: 'connection.Connection') -> None:
+    """Do nothing if these rights see the servers of every project.
+
+    :raises climate_core.cloud.errors.Refused: they do not
+    """
+    with errors.translated(_NOVA):
+        response = conn.compute.get(
+            '/servers', params={'all_tenants': 1, 'limit': 1}, microversion=_MICROVERSION
+        )
+    errors.check(response, _NOVA)
+
+
 def every_id(conn: 'connection.Connection', **query: Any) -> Iterator[str]:
     """Give the ids of all servers of all projects, one call for each thousand.
 

@@ -26,7 +26,7 @@ import oslo_messaging.opts  # noqa: E402
 
 MODULES: tuple[ModuleType, ...] = tuple(
     importlib.import_module(f'climate_core.conf.{name}')
-    for name in ('paths', 'api', 'engine', 'manager', 'cloud')
+    for name in ('paths', 'api', 'engine', 'manager', 'cloud', 'reconcile', 'nova_notifications')
     if importlib.util.find_spec(f'climate_core.conf.{name}')
 )
 

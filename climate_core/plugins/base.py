@@ -12,7 +12,7 @@ in climate.conf. ``tests/conformance`` is the suite that every plugin must pass.
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -105,3 +105,10 @@ class ResourcePlugin(abc.ABC):
         :returns: reservation id -> a sentence that says what happened to its resource
         """
         return {}
+
+    def waiting(self) -> Iterable[str]:
+        """Give the ids of all resources that wait to be woken, with the service's own rights.
+
+        Those that no lease holds are reported to the operator.
+        """
+        return ()

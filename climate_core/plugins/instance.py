@@ -5,7 +5,7 @@ Nova has picked the host and holds the capacity already; here the server is woke
 the lease and its end action is done at the end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
@@ -28,6 +28,8 @@ LOG = log.getLogger(__name__)
 
 _RESERVED = 'RESERVED'
 _GONE = frozenset({'DELETED', 'SOFT_DELETED'})
+#: UNKNOWN is a server in a cell that does not answer.
+_UNSETTLED = frozenset({'BUILD', 'UNKNOWN'})
 _DELETING = frozenset({'deleting', 'soft-deleting'})
 #: Hints that ask for a reservation, see nova_ext.
 _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
@@ -96,10 +98,10 @@ class InstancePlugin(base.ResourcePlugin):
     def _wake_up(
         self, owner: 'connection.Connection', server: dict[str, Any], reservation: 'Reservation'
     ) -> Wait | None:
-        status, task = server['status'], server['OS-EXT-STS:task_state']
+        status, task = server['status'], server.get('OS-EXT-STS:task_state')
         if status in _GONE:
             raise errors.Gone('The server was deleted.')
-        if task in _DELETING or status == 'BUILD' or (status == _RESERVED and task):
+        if task in _DELETING or status in _UNSETTLED or (status == _RESERVED and task):
             return self._waking.wait(reservation.id)
         if status == _RESERVED:
             return self._ask_to_wake(owner, reservation)
@@ -113,14 +115,18 @@ class InstancePlugin(base.ResourcePlugin):
     ) -> Wait | None:
         server_id = reservation.resource_id
         if self._waking.was_asked(reservation.id, 'wake_up'):
+            self._waking.failed(reservation.id)
             said = servers.last_failure(owner, server_id, 'wake_up') or 'Nova does not say why'
             raise exceptions.Transient(f'The server could not be started: {said}')
+        rest = self._waking.rest(reservation.id)
+        if rest:
+            return rest
         try:
             servers.act(owner, server_id, 'wake_up', {})
         except errors.Busy:
             # Somebody was faster, or Nova found no host and put it back.
             server = servers.get(owner, server_id)
-            if server['status'] == _RESERVED and not server['OS-EXT-STS:task_state']:
+            if server['status'] == _RESERVED and not server.get('OS-EXT-STS:task_state'):
                 raise
             return self._waking.wait(reservation.id)
         return self._waking.asked(reservation.id, 'wake_up')
@@ -155,6 +161,9 @@ class InstancePlugin(base.ResourcePlugin):
     def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
         conn = self.cloud.service()
         unseen = list(reservations)
+        if unseen:
+            # Without the right to see every project each server would look gone.
+            servers.check_all_visible(conn)
         if len(unseen) > _FEW:
             seen = set(servers.every_id(conn))
             unseen = [each for each in unseen if each.resource_id not in seen]
@@ -164,6 +173,9 @@ class InstancePlugin(base.ResourcePlugin):
             if not _exists(conn, reservation.resource_id):
                 found[reservation.id] = 'The server was deleted outside of the lease.'
         return found
+
+    def waiting(self) -> Iterable[str]:
+        return servers.every_id(self.cloud.service(), status=_RESERVED)
 
 
 def _trust(lease: 'Lease') -> str:

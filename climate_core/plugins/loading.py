@@ -32,7 +32,6 @@ def classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
         name_order=True,
         on_load_failure_callback=_refuse,
         on_missing_entrypoints_callback=_missing,
-        warn_on_missing_entrypoint=False,
     )
     plugins = [extension.plugin for extension in found]
     for plugin in plugins:

@@ -12,6 +12,7 @@ from climate_core.plugins.base import Wait
 
 V = TypeVar('V')
 
+_REST: Final = 'rest'
 _KEPT: Final = 10_000
 
 
@@ -28,6 +29,7 @@ class Patience:
         self._factor = factor
         self._lock = threading.Lock()
         self._looks: collections.OrderedDict[str, int] = collections.OrderedDict()
+        self._failures: collections.OrderedDict[str, int] = collections.OrderedDict()
         self._asked: collections.OrderedDict[str, str] = collections.OrderedDict()
 
     def wait(self, reservation_id: str) -> Wait:
@@ -53,9 +55,25 @@ class Patience:
                 del self._asked[reservation_id]
             return found
 
+    def failed(self, reservation_id: str) -> None:
+        """Remember that what was asked for did not come about."""
+        with self._lock:
+            failures = self._failures.get(reservation_id, 0) + 1
+            self._put(self._failures, reservation_id, failures)
+            self._put(self._asked, reservation_id, _REST)
+
+    def rest(self, reservation_id: str) -> Wait | None:
+        """Return a wait once after each failure, twice as long as the one before."""
+        if not self.was_asked(reservation_id, _REST):
+            return None
+        with self._lock:
+            power = min(self._failures.get(reservation_id, 0), 50)
+        return Wait(min(self._longest, self._first * 2.0**power))
+
     def done(self, reservation_id: str) -> None:
         """Forget the reservation."""
         with self._lock:
+            self._failures.pop(reservation_id, None)
             self._looks.pop(reservation_id, None)
             self._asked.pop(reservation_id, None)
 

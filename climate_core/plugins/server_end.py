@@ -107,7 +107,11 @@ def _image(ending: Ending, server: Server) -> Wait:
     if status:
         return ending.wait()
     if ending.patience.was_asked(reservation.id, 'image'):
+        ending.patience.failed(reservation.id)
         raise exceptions.Transient('Nova could not make the image of the server.')
+    rest = ending.patience.rest(reservation.id)
+    if rest:
+        return rest
     name = ending.image_prefix + server['name']
     images.create(ending.conn, server['id'], name, reservation.id)
     return ending.patience.asked(reservation.id, 'image')
@@ -173,7 +177,7 @@ def end(ending: Ending) -> Wait | None:
     step = _step(server, on_end, ending.reservation.status == 'active')
     if step is _done:
         return None
-    if server['OS-EXT-STS:task_state'] and step is not _delete:
+    if server.get('OS-EXT-STS:task_state') and step is not _delete:
         return ending.wait()
     if server.get('locked'):
         return _unlock(ending)
@@ -184,7 +188,7 @@ def _step(server: Server, on_end: str, woken: bool) -> Step:
     status = server['status']
     if status in _GONE:
         return _GONE[status]
-    if server['OS-EXT-STS:task_state'] == 'deleting':
+    if server.get('OS-EXT-STS:task_state') == 'deleting':
         return _wait
     if status == 'RESERVED' or (status == 'ERROR' and not woken):
         return _delete

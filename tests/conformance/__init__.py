@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What every resource plugin must do, whatever it reserves.
+
+Add a :class:`~tests.conformance.world.World` for a new plugin to ``conftest.py``; the tests need
+no change.
+"""

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write down what happened to resources behind the back of their lease."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import leases, reservations, store, tables, utcnow
+from climate_core.db.engine import Database
+from climate_core.lease import plan, states
+
+_ATTEMPTS = 10
+
+
+def lose(database: Database, lease_id: str, reasons: Mapping[str, str]) -> bool:
+    """Note that resources of a lease are gone.
+
+    A lease that is ending is left alone: its end finds out by itself.
+
+    :param reasons: reservation id -> what happened to its resource
+    :returns: whether anything was written
+    :raises climate_core.db.store.Stale: others keep changing the lease
+    """
+    return _again(database, _lose, lease_id, reasons)
+
+
+def lose_resource(database: Database, resource_type: str, resource_id: str, reason: str) -> bool:
+    """Note that a resource is gone, if a lease holds it."""
+    held = database.read(reservations.holder, resource_type, resource_id)
+    return held is not None and lose(database, held.lease_id, {held.id: reason})
+
+
+def change_resource(database: Database, resource_type: str, resource_id: str, reason: str) -> bool:
+    """Note that a resource is not what it was, if a lease holds it."""
+    held = database.read(reservations.holder, resource_type, resource_id)
+    return held is not None and _again(database, _change, held.lease_id, held.id, reason)
+
+
+def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return those resources that no lease holds."""
+    table = tables.RESERVATIONS
+    query = sa.select(table.c.resource_id).where(
+        table.c.resource_type == resource_type,
+        table.c.resource_id.in_(ids),
+        table.c.hold == 1,
+    )
+    return set(ids) - set(session.scalars(query))
+
+
+def trusts(session: orm.Session) -> set[str]:
+    """Return the ids of all trusts that leases still have."""
+    table = tables.LEASES
+    return set(session.scalars(sa.select(table.c.trust_id).where(table.c.trust_id.is_not(None))))
+
+
+def _again(database: Database, function: Callable[..., bool], *args: object) -> bool:
+    """Write, once more if an event was claimed between reading and writing."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return database.write(function, *args)
+        except store.Stale:
+            continue
+    return database.write(function, *args)
+
+
+def _lose(session: orm.Session, lease_id: str, reasons: Mapping[str, str]) -> bool:
+    lease = leases.find(session, lease_id, lock=True)
+    if lease is None or lease.status in states.ENDING:
+        return False
+    now = utcnow.read(session)
+    change = plan.gone(lease, reasons, now)
+    if change.lease == lease:
+        return False
+    store.save(session, lease, change, now)
+    return True
+
+
+def _change(session: orm.Session, lease_id: str, reservation_id: str, reason: str) -> bool:
+    lease = leases.find(session, lease_id, lock=True)
+    if lease is None:
+        return False
+    after = tuple(
+        dataclasses.replace(r, resources_changed=True, status_reason=reason)
+        if r.id == reservation_id and r.live and not r.resources_changed
+        else r
+        for r in lease.reservations
+    )
+    if after == lease.reservations:
+        return False
+    told = plan.Change(dataclasses.replace(lease, reservations=after), {'lease.update': reason})
+    store.save(session, lease, told, utcnow.read(session))
+    return True

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the leases with the cloud now and then, and write down what differs.
+
+It finds resources that were deleted while nobody listened, trusts that no lease has (a manager
+died between making the trust and writing the lease), and resources that wait for a lease which is
+not there. Several managers doing it at once is harmless.
+"""
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import Cloud
+from climate_core.db import missing, reservations, store
+from climate_core.db.engine import Database
+from climate_core.lease.model import Reservation
+from climate_core.plugins.base import ResourcePlugin
+
+LOG = log.getLogger(__name__)
+
+#: Reservations that are compared at once; one listing of the cloud serves them all.
+_PAGE = 10_000
+_CHUNK = 500
+#: Seconds for which a trust must have been seen without a lease before it is deleted.
+_TRUST_SECONDS = 3600.0
+#: The first comparison is soon after the start: up to so many seconds.
+_FIRST_SECONDS = 30.0
+
+_TROUBLE = (
+    exceptions.Transient,
+    exceptions.Permanent,
+    exceptions.ClimateError,
+    db_exception.DBError,
+    store.Stale,
+)
+
+
+class Reconciler:
+    """Compares, in a thread of its own once :meth:`start` is called.
+
+    :param clock: seconds that only grow
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        plugins: Mapping[str, ResourcePlugin],
+        cloud: Cloud,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._conf = conf
+        self._database = database
+        self._plugins = plugins
+        self._cloud = cloud
+        self._clock = clock
+        self._stray_since: dict[str, float] = {}
+        self._reported: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='reconcile', daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end after what it is doing now."""
+        self._stopping.set()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for the end of the thread."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
+    def compare(self) -> None:
+        """Compare everything once; trouble with one part does not keep the others from it."""
+        for plugin in self._plugins.values():
+            self._try('missing resources', self._missing, plugin)
+            self._try('resources without a lease', self._unheld, plugin)
+        if self._conf.cloud.sweep_trusts:
+            self._try('trusts without a lease', self._sweep_trusts)
+
+    def _run(self) -> None:
+        interval = self._conf.reconcile.interval
+        seconds = random.uniform(0, min(interval, _FIRST_SECONDS))
+        while not self._stopping.wait(seconds):
+            self.compare()
+            seconds = interval * random.uniform(0.9, 1.1)
+
+    @staticmethod
+    def _try(what: str, function: Callable[..., None], *args: object) -> None:
+        try:
+            function(*args)
+        except _TROUBLE as exc:
+            LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
+
+    def _missing(self, plugin: ResourcePlugin) -> None:
+        for page in self._pages(plugin.resource_type):
+            reasons = plugin.missing(page)
+            by_lease: dict[str, dict[str, str]] = defaultdict(dict)
+            for reservation in page:
+                if reservation.id in reasons:
+                    by_lease[reservation.lease_id][reservation.id] = reasons[reservation.id]
+            for lease_id, told in by_lease.items():
+                if missing.lose(self._database, lease_id, told):
+                    LOG.warning('Lease %s lost resources: %s', lease_id, told)
+
+    def _pages(self, resource_type: str) -> Iterator[Sequence[Reservation]]:
+        after = ''
+        while page := self._database.read(reservations.held, resource_type, after, _PAGE):
+            yield page
+            after = page[-1].id
+
+    def _unheld(self, plugin: ResourcePlugin) -> None:
+        waiting = iter(plugin.waiting())
+        found: set[str] = set()
+        while chunk := list(islice(waiting, _CHUNK)):
+            found |= self._database.read(missing.unheld, plugin.resource_type, chunk)
+        for resource_id in sorted(found - self._reported):
+            LOG.warning('%s %s waits for a lease that does not exist', plugin.title, resource_id)
+        self._reported = found
+
+    def _sweep_trusts(self) -> None:
+        """Delete what is without a lease for an hour: Keystone does not say how old a trust is."""
+        mine = set(self._cloud.trusts.mine())
+        stray = mine - self._database.read(missing.trusts)
+        now = self._clock()
+        self._stray_since = {each: self._stray_since.get(each, now) for each in stray}
+        for trust_id, since in sorted(self._stray_since.items()):
+            if now - since >= _TRUST_SECONDS:
+                self._cloud.trusts.delete(trust_id)
+                LOG.warning('Deleted the trust %s, which no lease has', trust_id)

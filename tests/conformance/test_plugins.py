@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite: what the engine relies on, for every plugin."""
+
+import json
+import uuid
+
+import jsonschema
+import pytest
+from oslo_config import cfg
+
+from climate_core import exceptions
+from climate_core.plugins.base import Wait
+from tests.conformance.world import reservation_of, reserved, settle
+
+
+def test_says_what_it_is(world):
+    plugin = world.plugin()
+    assert plugin.resource_type
+    assert plugin.title
+    assert plugin.description
+    cfg.ConfigOpts().register_opts(plugin.options, group=plugin.resource_type)
+
+
+def test_its_schema_is_a_schema(world):
+    plugin = world.plugin()
+    schema = {'type': 'object', 'properties': dict(plugin.schema), 'required': [*plugin.required]}
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert set(plugin.required) <= set(plugin.schema)
+    json.dumps(schema)
+
+
+def test_reserve_says_what_it_found(world):
+    values = world.reservable()
+    claimed = world.plugin().reserve(world.user(), values)
+    assert claimed.resource_id == values['resource_id']
+    json.dumps(dict(claimed.params))
+
+
+def test_reserve_twice_is_the_same(world):
+    values = world.reservable()
+    assert world.plugin().reserve(world.user(), values) == world.plugin().reserve(
+        world.user(), values
+    )
+    assert world.wakes(values['resource_id']) == 0
+
+
+def test_reserve_what_is_not_there(world):
+    values = {**world.reservable(), 'resource_id': str(uuid.uuid4())}
+    with pytest.raises(exceptions.ResourceNotFound) as caught:
+        world.plugin().reserve(world.user(), values)
+    assert caught.value.field == 'resource_id'
+
+
+def test_reserve_in_another_project(world):
+    with pytest.raises(exceptions.ResourceNotFound):
+        world.plugin().reserve(world.stranger(), world.reservable())
+
+
+def test_reserve_what_runs_already(world):
+    with pytest.raises(exceptions.BadRequest):
+        world.plugin().reserve(world.user(), world.running())
+
+
+def test_reserve_while_the_cloud_is_away(world):
+    values = world.reservable()
+    with world.unreachable(), pytest.raises(exceptions.ServiceUnavailable):
+        world.plugin().reserve(world.user(), values)
+
+
+def test_wake_up(world):
+    case = reserved(world)
+    case.wake()
+    assert world.awake(case.resource_id)
+    assert world.wakes(case.resource_id) == 1
+
+
+def test_wake_up_again_does_nothing(world):
+    case = reserved(world)
+    case.wake()
+    assert case.plugin.wake_up(case.lease, case.reservation) is None
+    assert world.wakes(case.resource_id) == 1
+
+
+def test_wake_up_goes_on_after_a_restart(world):
+    case = reserved(world)
+    assert isinstance(case.plugin.wake_up(case.lease, case.reservation), Wait)
+    case.wake(world.plugin())
+    assert world.awake(case.resource_id)
+    assert world.wakes(case.resource_id) == 1
+
+
+def test_wake_up_waits_longer_and_longer(world):
+    case = reserved(world)
+    waits = []
+    settle(world, lambda: _noted(case.plugin.wake_up(case.lease, case.reservation), waits))
+    assert waits == sorted(waits)
+
+
+def _noted(answer, waits):
+    if answer:
+        waits.append(answer.seconds)
+    return answer
+
+
+def test_wake_up_of_what_is_gone(world):
+    case = reserved(world)
+    world.destroy(case.resource_id)
+    with pytest.raises(exceptions.Permanent):
+        case.wake()
+
+
+def test_wake_up_while_the_cloud_is_away(world):
+    case = reserved(world)
+    with world.unreachable(), pytest.raises(exceptions.Transient):
+        case.wake()
+    case.wake()
+    assert world.wakes(case.resource_id) == 1
+
+
+def test_wake_up_without_the_rights_of_the_owner(world):
+    case = reserved(world)
+    world.cloud.trusts.delete(case.lease.trust_id)
+    with pytest.raises(exceptions.Permanent, match='trust'):
+        case.wake()
+    assert world.wakes(case.resource_id) == 0
+
+
+def test_every_end(world):
+    for wish in world.wishes():
+        case = reserved(world, **wish)
+        case.woken()
+        case.end()
+        assert world.ended(case.reservation), wish
+
+
+def test_every_end_again_does_nothing(world):
+    for wish in world.wishes():
+        case = reserved(world, **wish)
+        case.woken()
+        case.end()
+        assert case.plugin.end(case.lease, case.reservation) is None
+        assert world.plugin().end(case.lease, case.reservation) is None
+        assert world.ended(case.reservation), wish
+
+
+def test_every_end_goes_on_after_a_restart_at_each_look(world):
+    for wish in world.wishes():
+        case = reserved(world, **wish)
+        case.woken()
+        settle(world, lambda case=case: world.plugin().end(case.lease, case.reservation))
+        assert world.ended(case.reservation), wish
+
+
+def test_what_never_ran_is_always_freed(world):
+    for wish in world.wishes():
+        case = reserved(world, **wish)
+        case.end()
+        assert world.gone(case.resource_id), wish
+
+
+def test_end_of_what_is_gone(world):
+    case = reserved(world)
+    world.destroy(case.resource_id)
+    assert case.plugin.end(case.lease, case.reservation) is None
+
+
+def test_end_while_the_cloud_is_away(world):
+    case = reserved(world)
+    with world.unreachable(), pytest.raises(exceptions.Transient):
+        case.end()
+    case.end()
+    assert world.gone(case.resource_id)
+
+
+def test_end_without_the_rights_of_the_owner(world):
+    case = reserved(world)
+    world.cloud.trusts.delete(case.lease.trust_id)
+    case.end()
+    assert world.gone(case.resource_id)
+
+
+def test_missing_names_what_is_gone(world):
+    kept, lost = reserved(world), reserved(world)
+    world.destroy(lost.resource_id)
+    found = world.plugin().missing([kept.reservation, lost.reservation])
+    assert list(found) == [lost.reservation.id]
+    assert found[lost.reservation.id]
+
+
+def test_missing_asks_no_more_for_more(world):
+    """A page of reservations of the same resource costs as much as a bigger one."""
+    plugin = world.plugin()
+    claimed = plugin.reserve(world.user(), world.reservable())
+    costs = []
+    for size in (20, 200):
+        page = [reservation_of(claimed, plugin.resource_type) for _ in range(size)]
+        with world.counted() as sent:
+            assert plugin.missing(page) == {}
+        costs.append(len(sent))
+    assert costs[0] == costs[1]
+
+
+def test_missing_while_the_cloud_is_away(world):
+    case = reserved(world)
+    with world.unreachable(), pytest.raises(exceptions.Transient):
+        world.plugin().missing([case.reservation])

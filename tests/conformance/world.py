@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the suite needs to know about the place where a plugin works."""
+
+import abc
+import contextlib
+import dataclasses
+import datetime
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import requests
+
+from climate_core.cloud import Cloud
+from climate_core.context import RequestContext
+from climate_core.lease.model import Lease, Reservation
+from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+
+#: Looks after which something that should have happened did not.
+LOOKS = 200
+
+
+class World(abc.ABC):
+    """A cloud with users, and a way to make and watch one type of resource."""
+
+    cloud: Cloud
+
+    @abc.abstractmethod
+    def plugin(self) -> ResourcePlugin:
+        """Make a plugin that remembers nothing of earlier calls, as after a restart."""
+
+    @abc.abstractmethod
+    def user(self) -> RequestContext:
+        """The user who owns the resources."""
+
+    @abc.abstractmethod
+    def stranger(self) -> RequestContext:
+        """A user of another project."""
+
+    @abc.abstractmethod
+    def reservable(self) -> Mapping[str, Any]:
+        """Make a resource that waits; return the reservation a user would ask for."""
+
+    @abc.abstractmethod
+    def running(self) -> Mapping[str, Any]:
+        """Make a resource that was never reserved; return what a user would ask for."""
+
+    @abc.abstractmethod
+    def wishes(self) -> Sequence[Mapping[str, Any]]:
+        """The parameters that choose each possible end."""
+
+    @abc.abstractmethod
+    def awake(self, resource_id: str) -> bool:
+        """Tell whether the resource runs."""
+
+    @abc.abstractmethod
+    def wakes(self, resource_id: str) -> int:
+        """Count how often it was accepted that the resource be woken."""
+
+    @abc.abstractmethod
+    def gone(self, resource_id: str) -> bool:
+        """Tell whether nothing is left of the resource."""
+
+    @abc.abstractmethod
+    def ended(self, reservation: Reservation) -> bool:
+        """Tell whether the resource is as its end action should leave it."""
+
+    @abc.abstractmethod
+    def destroy(self, resource_id: str) -> None:
+        """Delete the resource as its owner would, and see it gone."""
+
+    @abc.abstractmethod
+    def pause(self, seconds: float) -> None:
+        """Let the cloud go on for this time."""
+
+    def trust(self) -> str:
+        """Make a trust of the user."""
+        return self.cloud.trusts.create(self.user())
+
+    @contextlib.contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Cut every connection to the cloud."""
+        session = self.cloud._base.session
+        before = dict(session.adapters)
+        session.mount('http://', _NoWay())
+        session.mount('https://', _NoWay())
+        try:
+            yield
+        finally:
+            for prefix, adapter in before.items():
+                session.mount(prefix, adapter)
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[list[str]]:
+        """Collect the requests that are sent meanwhile: ``'GET http://...'``."""
+        session = self.cloud._base.session
+        sent: list[str] = []
+        before = dict(session.adapters)
+        for prefix, adapter in before.items():
+            session.mount(prefix, _Counting(adapter, sent))
+        try:
+            yield sent
+        finally:
+            for prefix, adapter in before.items():
+                session.mount(prefix, adapter)
+
+
+class _NoWay(requests.adapters.BaseAdapter):
+    def send(self, request: Any, **kwargs: Any) -> Any:
+        raise requests.exceptions.ConnectionError('The test cut the connection.')
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Counting(requests.adapters.BaseAdapter):
+    def __init__(self, inner: Any, sent: list[str]) -> None:
+        super().__init__()
+        self._inner = inner
+        self._sent = sent
+
+    def send(self, request: Any, **kwargs: Any) -> Any:
+        self._sent.append(f'{request.method} {request.url}')
+        return self._inner.send(request, **kwargs)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def reservation_of(claimed: Claimed, resource_type: str, **fields: Any) -> Reservation:
+    """What the database would give back for a claim; params went through JSON."""
+    now = datetime.datetime.now(datetime.UTC)
+    values: dict[str, Any] = {
+        'id': str(uuid.uuid4()),
+        'lease_id': str(uuid.uuid4()),
+        'resource_type': resource_type,
+        'resource_id': claimed.resource_id,
+        'status': 'pending',
+        'status_reason': None,
+        'params': json.loads(json.dumps(dict(claimed.params))),
+        'missing_resources': False,
+        'resources_changed': False,
+        'created_at': now,
+        'updated_at': None,
+        **fields,
+    }
+    return Reservation(**values)
+
+
+def lease_of(reservation: Reservation, context: RequestContext, trust_id: str) -> Lease:
+    """A lease that holds one reservation, due now."""
+    now = datetime.datetime.now(datetime.UTC)
+    return Lease(
+        id=reservation.lease_id,
+        name='lease1',
+        project_id=context.project_id,
+        user_id=context.user_id,
+        start_date=now,
+        end_date=now + datetime.timedelta(hours=1),
+        before_end_date=None,
+        status='STARTING',
+        status_reason=None,
+        degraded=False,
+        trust_id=trust_id,
+        generation=1,
+        created_at=now,
+        updated_at=None,
+        deleted_at=None,
+        reservations=(reservation,),
+    )
+
+
+def settle(world: World, call: Callable[[], Wait | None]) -> None:
+    """Call until there is nothing to wait for."""
+    for _ in range(LOOKS):
+        answer = call()
+        if answer is None:
+            return
+        assert answer.seconds > 0
+        world.pause(answer.seconds)
+    raise AssertionError(f'not settled after {LOOKS} looks')
+
+
+@dataclasses.dataclass
+class Case:
+    """One reserved resource in its world."""
+
+    world: World
+    plugin: ResourcePlugin
+    lease: Lease
+    reservation: Reservation
+
+    @property
+    def resource_id(self) -> str:
+        return self.reservation.resource_id
+
+    def wake(self, plugin: ResourcePlugin | None = None) -> None:
+        chosen = plugin or self.plugin
+        settle(self.world, lambda: chosen.wake_up(self.lease, self.reservation))
+
+    def woken(self) -> None:
+        """Wake it and note it, as the engine does."""
+        self.wake()
+        self.reservation = dataclasses.replace(self.reservation, status='active')
+
+    def end(self, plugin: ResourcePlugin | None = None) -> None:
+        chosen = plugin or self.plugin
+        settle(self.world, lambda: chosen.end(self.lease, self.reservation))
+
+
+def reserved(world: World, **wish: Any) -> Case:
+    """Make a resource and reserve it."""
+    plugin = world.plugin()
+    claimed = plugin.reserve(world.user(), {**world.reservable(), **wish})
+    reservation = reservation_of(claimed, plugin.resource_type)
+    return Case(world, plugin, lease_of(reservation, world.user(), world.trust()), reservation)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pytest fixtures over the fake cloud; import them into a ``conftest.py``."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.fake_servers import FakeServers
+from tests.fakes import cloud_server
+
+
+@pytest.fixture
+def fake(tmp_path: Any) -> Iterator[cloud_server.Server]:
+    """A fake cloud in a thread."""
+    with cloud_server.running(tmp_path / 'journal') as server:
+        yield server
+
+
+@pytest.fixture
+def world(fake: cloud_server.Server) -> FakeServers:
+    """Users, servers and a connected plugin in the fake cloud."""
+    return FakeServers(fake)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the Identity API v3 that Climate uses: versions, tokens, trusts."""
+
+import datetime
+import uuid
+
+from tests.fakes.state import Record, Refusal, State
+
+HOURS = 8
+
+
+def versions(base: str) -> Record:
+    link = [{'rel': 'self', 'href': f'{base}/identity/v3/'}]
+    version = {'id': 'v3.14', 'status': 'stable', 'links': link, 'media-types': []}
+    return {'versions': {'values': [version]}}
+
+
+def version(base: str) -> Record:
+    return {'version': versions(base)['versions']['values'][0]}
+
+
+def issue(state: State, body: Record, base: str) -> tuple[str, Record]:
+    """POST /auth/tokens with a password, scoped to a project or a trust."""
+    auth = body['auth']
+    if 'password' not in auth['identity']['methods']:
+        raise Refusal(401, 'Only passwords are understood here.')
+    user = _login(state, auth['identity']['password']['user'])
+    scope = auth.get('scope', {})
+    if 'OS-TRUST:trust' in scope:
+        return _through_trust(state, user, scope['OS-TRUST:trust']['id'], base)
+    value = state.token(user, user['project_id'], user['roles'], None)
+    return value, show(state, value, base)
+
+
+def _login(state: State, wanted: Record) -> Record:
+    for user in state.users.values():
+        if wanted.get('id') == user['id'] or wanted.get('name') == user['name']:
+            if user['enabled'] and wanted.get('password') == user['password']:
+                return user
+            break
+    raise Refusal(401, 'The request you have made requires authentication.')
+
+
+def _through_trust(state: State, trustee: Record, trust_id: str, base: str) -> tuple[str, Record]:
+    trust = state.trusts.get(trust_id)
+    if not trust:
+        raise Refusal(404, f'Could not find trust: {trust_id}.')
+    if trust['trustee_user_id'] != trustee['id']:
+        raise Refusal(403, 'User is not a trustee.')
+    trustor = state.users[trust['trustor_user_id']]
+    if not trustor['enabled']:
+        raise Refusal(403, 'Trustor is disabled.')
+    value = state.token(trustor, trust['project_id'], trust['roles'], trust_id)
+    return value, show(state, value, base)
+
+
+def show(state: State, value: str, base: str) -> Record:
+    """The body of a token."""
+    token = state.tokens.get(value)
+    if not token:
+        raise Refusal(404, 'Could not find token.')
+    now = datetime.datetime.now(datetime.UTC)
+    domain = {'id': 'default', 'name': 'Default'}
+    user = state.users[token['user_id']]
+    project = token['project_id']
+    body = {
+        'methods': ['password'],
+        'user': {'id': user['id'], 'name': user['name'], 'domain': domain},
+        'project': {'id': project, 'name': project.removesuffix('-id'), 'domain': domain},
+        'roles': [{'id': f'{name}-id', 'name': name} for name in token['roles']],
+        'issued_at': now.strftime('%Y-%m-%dT%H:%M:%S.%fZ'),
+        'expires_at': (now + datetime.timedelta(hours=HOURS)).strftime('%Y-%m-%dT%H:%M:%S.%fZ'),
+        'catalog': _catalogue(base),
+    }
+    if token['trust_id']:
+        body['OS-TRUST:trust'] = {'id': token['trust_id'], 'impersonation': True}
+    return {'token': body}
+
+
+def _catalogue(base: str) -> list[Record]:
+    paths = {'identity': '/identity', 'compute': '/compute/v2.1', 'image': '/image'}
+    return [
+        {
+            'id': kind,
+            'type': kind,
+            'name': kind,
+            'endpoints': [
+                {
+                    'id': kind,
+                    'interface': 'public',
+                    'region': 'RegionOne',
+                    'region_id': 'RegionOne',
+                    'url': base + path,
+                }
+            ],
+        }
+        for kind, path in paths.items()
+    ]
+
+
+def create_trust(state: State, caller: Record, body: Record) -> Record:
+    wanted = body['trust']
+    if caller['user_id'] != wanted['trustor_user_id'] or caller['trust_id']:
+        raise Refusal(403, 'Only the trustor can make a trust.')
+    roles = [role['name'] for role in wanted['roles']]
+    if not set(roles) <= set(caller['roles']):
+        raise Refusal(403, 'The trustor does not have these roles.')
+    trust = {**wanted, 'roles': roles, 'id': uuid.uuid4().hex}
+    state.put('trusts', trust, {'what': 'trust create', 'id': trust['id']})
+    return {'trust': {**trust, 'roles': wanted['roles']}}
+
+
+def delete_trust(state: State, caller: Record, trust_id: str) -> None:
+    trust = state.trusts.get(trust_id)
+    if not trust:
+        raise Refusal(404, f'Could not find trust: {trust_id}.')
+    if 'admin' not in caller['roles'] and caller['user_id'] != trust['trustor_user_id']:
+        raise Refusal(403, 'You are not authorized to delete this trust.')
+    state.drop('trusts', trust_id, {'what': 'trust delete', 'id': trust_id})
+
+
+def list_trusts(state: State, trustee: str) -> Record:
+    found = [t for t in state.trusts.values() if t['trustee_user_id'] == trustee]
+    return {'trusts': [{'id': trust['id']} for trust in found]}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the Compute API that Climate uses, with servers that change when looked at.
+
+An action sets the task state and puts the steps to come into ``next``; every look at the server
+takes one of them, so that nothing depends on the time.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from tests.fakes.state import Record, Refusal, State
+
+#: action -> (statuses it is allowed in, task state meanwhile, statuses that follow)
+ACTIONS: Mapping[str, tuple[frozenset[str], str, tuple[str, ...]]] = {
+    'wake_up': (frozenset({'RESERVED'}), 'scheduling', ('BUILD', 'ACTIVE')),
+    'os-stop': (frozenset({'ACTIVE', 'ERROR'}), 'powering-off', ('SHUTOFF',)),
+    'suspend': (frozenset({'ACTIVE'}), 'suspending', ('SUSPENDED',)),
+    'unpause': (frozenset({'PAUSED'}), 'unpausing', ('ACTIVE',)),
+    'unrescue': (frozenset({'RESCUE'}), 'unrescuing', ('ACTIVE',)),
+    'confirmResize': (frozenset({'VERIFY_RESIZE'}), '', ('ACTIVE',)),
+    'shelveOffload': (frozenset({'SHELVED'}), 'shelving_offloading', ('SHELVED_OFFLOADED',)),
+    'shelve': (
+        frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'}),
+        'shelving',
+        ('SHELVED_OFFLOADED',),
+    ),
+}
+_IMAGED = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
+
+
+def versions(base: str) -> Record:
+    link = [{'rel': 'self', 'href': f'{base}/compute/v2.1/'}]
+    return {
+        'id': 'v2.1',
+        'status': 'CURRENT',
+        'min_version': '2.1',
+        'version': '2.100',
+        'links': link,
+    }
+
+
+def add(state: State, **fields: Any) -> Record:
+    """Put a server into the cloud, RESERVED unless the fields say otherwise."""
+    server: Record = {
+        'id': str(uuid.uuid4()),
+        'name': 'vm1',
+        'project_id': 'demo-id',
+        'status': 'RESERVED',
+        'task_state': None,
+        'locked': False,
+        'hints': {'reserved': ['True']},
+        'fault': None,
+        'next': [],
+        'wake_failures': 0,
+        'message': None,
+        **fields,
+    }
+    state.put('servers', server, {'what': 'server create', 'id': server['id']})
+    return server
+
+
+def find(state: State, caller: Record, server_id: str) -> Record:
+    server = state.servers.get(server_id)
+    if not server or not _visible(server, caller):
+        raise Refusal(404, f'Instance {server_id} could not be found.')
+    return server
+
+
+def _visible(server: Record, caller: Record) -> bool:
+    return 'admin' in caller['roles'] or server['project_id'] == caller['project_id']
+
+
+def look(state: State, caller: Record, server_id: str, microversion: str) -> Record:
+    """GET /servers/{id}: let one step happen, then show."""
+    server = find(state, caller, server_id)
+    if server['next']:
+        _step(state, server)
+    if server_id not in state.servers:
+        raise Refusal(404, f'Instance {server_id} could not be found.')
+    shown = {
+        'id': server['id'],
+        'name': server['name'],
+        'tenant_id': server['project_id'],
+        'status': server['status'],
+        'OS-EXT-STS:task_state': server['task_state'],
+        'OS-EXT-STS:vm_state': server['status'].lower(),
+        'locked': bool(server['locked']),
+    }
+    if server['fault'] and server['status'] in ('ERROR', 'DELETED'):
+        shown['fault'] = server['fault']
+    if microversion == '2.100':
+        shown['scheduler_hints'] = server['hints']
+    return {'server': shown}
+
+
+def _step(state: State, server: Record) -> None:
+    status, task = server['next'][0], None
+    if status == 'GONE':
+        state.drop('servers', server['id'], {'what': 'server gone', 'id': server['id']})
+        return
+    if status == 'BUILD':
+        task = 'spawning'
+    changed = {**server, 'status': status, 'task_state': task, 'next': server['next'][1:]}
+    for image in state.images.values():
+        if image['server_id'] == server['id'] and image['status'] == 'queued':
+            done = {**image, 'status': 'active'}
+            state.put('images', done, {'what': 'image complete', 'id': image['id']})
+    server.update(changed)
+    entry = {'what': 'server is', 'id': server['id'], 'status': status}
+    state.put('servers', server, entry)
+
+
+def listing(state: State, caller: Record, query: Mapping[str, str]) -> Record:
+    """GET /servers by pages, in the order of ids."""
+    statuses = {query['status']} if 'status' in query else None
+    found = sorted(
+        server['id']
+        for server in state.servers.values()
+        if _visible(server, caller) and (not statuses or server['status'] in statuses)
+    )
+    after = [each for each in found if each > query.get('marker', '')]
+    limit = int(query.get('limit', 1000))
+    page = {
+        'servers': [{'id': each, 'name': state.servers[each]['name']} for each in after[:limit]]
+    }
+    if len(after) > limit:
+        page['servers_links'] = [{'rel': 'next', 'href': '-'}]
+    return page
+
+
+def act(state: State, caller: Record, server_id: str, body: Record) -> Record | None:
+    """POST /servers/{id}/action."""
+    server = find(state, caller, server_id)
+    ((name, argument),) = body.items()
+    entry = {'what': name, 'id': server_id, 'as': caller['user_id']}
+    if name == 'unlock':
+        return _unlock(state, caller, server, entry)
+    if name == 'wake_up' and not _may_wake(server, caller):
+        raise Refusal(403, "Policy doesn't allow os_compute_api:servers:wake_up to be performed.")
+    _check_lock(server, caller)
+    if name == 'forceDelete':
+        return _delete(state, server, entry)
+    if server['task_state']:
+        raise Refusal(409, f'Cannot {name!r} while it is in task_state {server["task_state"]}')
+    if name == 'createImage':
+        return _create_image(state, server, argument, entry)
+    if name not in ACTIONS:
+        raise Refusal(400, f'There is no such action: {name}.')
+    return _begin(state, server, name, entry)
+
+
+def _begin(state: State, server: Record, name: str, entry: Record) -> None:
+    allowed, task, steps = ACTIONS[name]
+    if server['status'] not in allowed:
+        raise Refusal(409, f'Cannot {name!r} while it is in vm_state {server["status"]}')
+    if name == 'wake_up' and server['wake_failures']:
+        server['wake_failures'] -= 1
+        server['message'] = 'No space left on the host.'
+        steps = ('BUILD', 'RESERVED')
+    server.update(task_state=task or None, next=list(steps))
+    state.put('servers', server, entry)
+
+
+def _may_wake(server: Record, caller: Record) -> bool:
+    if 'admin' in caller['roles']:
+        return True
+    return server['project_id'] == caller['project_id'] and 'service' in caller['service_roles']
+
+
+def _check_lock(server: Record, caller: Record) -> None:
+    if server['locked'] and 'admin' not in caller['roles']:
+        raise Refusal(409, f'Instance {server["id"]} is locked')
+
+
+def _unlock(state: State, caller: Record, server: Record, entry: Record) -> None:
+    if server['locked'] == 'admin' and 'admin' not in caller['roles']:
+        raise Refusal(403, "Policy doesn't allow unlock_override to be performed.")
+    server['locked'] = False
+    state.put('servers', server, entry)
+
+
+def _create_image(state: State, server: Record, argument: Record, entry: Record) -> Record:
+    if server['status'] not in _IMAGED:
+        raise Refusal(409, f'Cannot createImage while it is in vm_state {server["status"]}')
+    image = {
+        'id': str(uuid.uuid4()),
+        'status': 'queued',
+        'name': argument['name'],
+        'server_id': server['id'],
+        'project_id': server['project_id'],
+        'metadata': argument.get('metadata', {}),
+    }
+    state.put('images', image, {'what': 'image create', 'id': image['id'], 'name': image['name']})
+    server.update(task_state='image_snapshot', next=[server['status']])
+    state.put('servers', server, entry)
+    return {'image_id': image['id']}
+
+
+def delete(state: State, caller: Record, server_id: str) -> None:
+    """DELETE /servers/{id}."""
+    server = find(state, caller, server_id)
+    _check_lock(server, caller)
+    entry = {'what': 'delete', 'id': server_id, 'as': caller['user_id']}
+    _delete(state, server, entry)
+
+
+def _delete(state: State, server: Record, entry: Record) -> None:
+    server.update(task_state='deleting', next=['GONE'])
+    state.put('servers', server, entry)
+
+
+def actions(state: State, caller: Record, server_id: str) -> Record:
+    server = find(state, caller, server_id)
+    entry = {'action': 'wake_up', 'message': server['message'], 'request_id': 'req-1'}
+    return {'instanceActions': [entry]}

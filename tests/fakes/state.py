@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fake cloud knows, and the journal that it can be read back from.
+
+Every accepted change is one line of JSON in the journal, written and flushed before the answer.
+"""
+
+import json
+import pathlib
+import threading
+import uuid
+from typing import Any
+
+Record = dict[str, Any]
+
+TABLES = ('servers', 'trusts', 'images')
+
+
+class Refusal(Exception):
+    """An answer of 400 or more."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class State:
+    """Tables of records, users and tokens, under one lock.
+
+    :param journal: the file; read back if it exists
+    """
+
+    def __init__(self, journal: pathlib.Path) -> None:
+        self.lock = threading.RLock()
+        self.servers: dict[str, Record] = {}
+        self.trusts: dict[str, Record] = {}
+        self.images: dict[str, Record] = {}
+        self.tokens: dict[str, Record] = {}
+        self.faults: list[Record] = []
+        #: Every request since the start: (method, path, status).
+        self.requests: list[tuple[str, str, int]] = []
+        self.users: dict[str, Record] = {}
+        self._journal = journal
+        if journal.exists():
+            self._read_back()
+        self._file = journal.open('a', encoding='utf-8')
+        self.user('climate', 'secret', 'service', ['admin', 'service'])
+        self.user('alice', 'secret', 'demo', ['member', 'reader'])
+        self.user('bob', 'secret', 'other', ['member', 'reader'])
+
+    def user(self, name: str, password: str, project: str, roles: list[str]) -> Record:
+        """Add a user with roles in one project; ids are names with a suffix."""
+        record = {
+            'id': f'{name}-id',
+            'name': name,
+            'password': password,
+            'project_id': f'{project}-id',
+            'roles': roles,
+            'enabled': True,
+        }
+        self.users[record['id']] = record
+        return record
+
+    def token(self, user: Record, project_id: str, roles: list[str], trust: str | None) -> str:
+        """Issue a token."""
+        value = uuid.uuid4().hex
+        self.tokens[value] = {
+            'user_id': user['id'],
+            'project_id': project_id,
+            'roles': roles,
+            'trust_id': trust,
+        }
+        return value
+
+    def put(self, table: str, record: Record, entry: Record) -> None:
+        """Keep a record and write why; ``entry`` is what the tests read."""
+        getattr(self, table)[record['id']] = record
+        self._write({**entry, 'change': [table, record['id'], record]})
+
+    def drop(self, table: str, key: str, entry: Record) -> None:
+        """Forget a record and write why."""
+        del getattr(self, table)[key]
+        self._write({**entry, 'change': [table, key, None]})
+
+    def journal(self) -> list[Record]:
+        """The accepted changes, oldest first, without the records."""
+        with self._journal.open(encoding='utf-8') as lines:
+            entries = [json.loads(line) for line in lines]
+        return [{k: v for k, v in entry.items() if k != 'change'} for entry in entries]
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self, entry: Record) -> None:
+        self._file.write(json.dumps(entry) + '\n')
+        self._file.flush()
+
+    def _read_back(self) -> None:
+        with self._journal.open(encoding='utf-8') as lines:
+            for line in lines:
+                table, key, record = json.loads(line)['change']
+                if record is None:
+                    getattr(self, table).pop(key, None)
+                else:
+                    getattr(self, table)[key] = record

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from climate_core import exceptions
+from climate_core.cloud import Cloud, errors, servers
+from tests.conformance.world import reserved
+from tests.fakes import nova
+
+
+def test_nothing_is_sent_before_the_first_call(world):
+    before = len(world.state.requests)
+    Cloud(world.conf)
+    assert len(world.state.requests) == before
+
+
+def test_a_wake_up_costs_one_token_and_three_calls(world):
+    """The second lease, when the endpoints are known."""
+    reserved(world).wake()
+    case = reserved(world)
+    with world.counted() as sent:
+        case.wake()
+    assert [line.split(' ')[0] for line in sent] == ['POST', 'GET', 'POST', 'GET', 'GET']
+    assert sum('/auth/tokens' in line for line in sent) == 1
+
+
+def test_the_token_of_an_owner_is_kept(world):
+    case = reserved(world)
+    case.wake()
+    with world.counted() as sent:
+        world.cloud.owner(case.lease.trust_id)
+    assert sent == []
+
+
+def test_a_refused_token_is_replaced(world):
+    case = reserved(world)
+    owner = world.cloud.owner(case.lease.trust_id)
+    world.state.tokens.clear()
+    assert servers.get(owner, case.resource_id)['id'] == case.resource_id
+
+
+def test_the_owner_alone_cannot_wake(world):
+    server = nova.add(world.state)
+    token = world.user().auth_token
+    alone = world.state.tokens[token]
+    assert not nova._may_wake(server, {**alone, 'service_roles': []})
+    case = reserved(world)
+    case.wake()
+    entry = next(e for e in world.state.journal() if e['what'] == 'wake_up')
+    assert entry['as'] == 'alice-id'
+
+
+def test_a_lost_trust_is_for_ever(world):
+    case = reserved(world)
+    world.cloud.trusts.delete(case.lease.trust_id)
+    with pytest.raises(errors.TrustRefused):
+        world.cloud.owner(case.lease.trust_id)
+
+
+def test_a_disabled_owner_is_for_ever(world):
+    case = reserved(world)
+    world.state.users['alice-id']['enabled'] = False
+    with pytest.raises(errors.TrustRefused, match='Trustor is disabled'):
+        world.cloud.owner(case.lease.trust_id)
+
+
+def test_a_service_user_that_is_refused_is_not_the_fault_of_the_owner(world):
+    case = reserved(world)
+    world.state.users['climate-id']['password'] = 'changed'
+    with pytest.raises(exceptions.Transient):
+        world.cloud.owner(case.lease.trust_id)
+
+
+def test_keystone_in_trouble(world):
+    case = reserved(world)
+    fault = {'method': 'POST', 'path': '/auth/tokens', 'status': 503, 'count': 1}
+    world.state.faults.append(fault)
+    with pytest.raises(exceptions.Transient):
+        world.cloud.owner(case.lease.trust_id)
+    assert world.cloud.owner(case.lease.trust_id)
+
+
+def test_the_compute_endpoint_can_be_given(fake, world):
+    world.conf.set_override('compute_endpoint_override', f'{fake.url}/compute/v2.1', group='cloud')
+    server = nova.add(world.state)
+    assert servers.get(Cloud(world.conf).service(), server['id'])['id'] == server['id']

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from climate_core import exceptions
+
+
+def test_every_role_of_the_token_is_delegated(world):
+    trust = world.state.trusts[world.trust()]
+    assert trust['roles'] == ['member', 'reader']
+    assert trust['impersonation'] is True
+    assert trust['project_id'] == 'demo-id'
+    assert trust['trustor_user_id'] == 'alice-id'
+    assert trust['trustee_user_id'] == 'climate-id'
+
+
+def test_only_the_roles_that_are_wanted(world):
+    world.conf.set_override('trust_roles', ['member', 'heat'], group='cloud')
+    assert world.state.trusts[world.trust()]['roles'] == ['member']
+
+
+def test_a_token_that_may_not_delegate(world):
+    user = world.state.users['alice-id']
+    context = world.context('alice')
+    context.auth_token = world.state.token(user, 'demo-id', user['roles'], 'some-trust')
+    with pytest.raises(exceptions.Forbidden):
+        world.cloud.trusts.create(context)
+
+
+def test_keystone_is_away(world):
+    with world.unreachable(), pytest.raises(exceptions.ServiceUnavailable):
+        world.trust()
+
+
+def test_delete_twice(world):
+    trust_id = world.trust()
+    world.cloud.trusts.delete(trust_id)
+    world.cloud.trusts.delete(trust_id)
+    assert not world.state.trusts
+
+
+def test_delete_as_the_owner_if_the_service_may_not(world):
+    trust_id = world.trust()
+    world.state.users['climate-id']['roles'] = ['service']
+    world.state.tokens.clear()
+    world.cloud.trusts.delete(trust_id)
+    assert not world.state.trusts
+
+
+def test_nobody_may_delete(world):
+    trust_id = world.trust()
+    world.state.users['climate-id']['roles'] = ['service']
+    world.state.tokens.clear()
+    world.state.users['alice-id']['enabled'] = False
+    with pytest.raises(exceptions.Permanent, match='administrator'):
+        world.cloud.trusts.delete(trust_id)
+
+
+def test_mine(world):
+    made = {world.trust(), world.trust()}
+    assert set(world.cloud.trusts.mine()) == made

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+from climate_core.plugins import patience
+
+
+def test_the_waits_grow_up_to_the_longest():
+    waits = [each.seconds for each in map(patience.Patience(1.0, 5.0, 2.0).wait, 'aaaaa')]
+    assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_each_reservation_has_its_own():
+    patient = patience.Patience(1.0, 5.0, 2.0)
+    assert [patient.wait(each).seconds for each in 'abab'] == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_what_was_asked_is_told_once():
+    patient = patience.Patience()
+    patient.asked('a', 'image')
+    assert not patient.was_asked('a', 'wake_up')
+    assert patient.was_asked('a', 'image')
+    assert not patient.was_asked('a', 'image')
+
+
+def test_asking_starts_the_waits_anew():
+    patient = patience.Patience(1.0, 50.0, 2.0)
+    patient.wait('a')
+    patient.wait('a')
+    assert patient.asked('a', 'image').seconds == 1.0
+
+
+def test_done_forgets():
+    patient = patience.Patience(1.0, 5.0, 2.0)
+    patient.asked('a', 'image')
+    patient.done('a')
+    assert not patient.was_asked('a', 'image')
+    assert patient.wait('a').seconds == 1.0
+
+
+def test_it_is_bounded(monkeypatch):
+    monkeypatch.setattr(patience, '_KEPT', 2)
+    patient = patience.Patience(1.0, 5.0, 2.0)
+    for each in 'abc':
+        patient.wait(each)
+    assert patient.wait('a').seconds == 1.0
+    assert patient.wait('c').seconds == 2.0
