@@ -3,24 +3,25 @@
 
 import argparse
 import datetime
+import functools
 import os
 import pathlib
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
 from tests.bench import blazar, climate, report
 from tests.bench.meter import Meter, Probe
-from tests.bench.processes import Failed
+from tests.bench.processes import Failed, Processes
 from tests.bench.servers import MariaDB, RabbitMQ
 from tests.bench.side import PROCESSES, THREADS, Side
 from tests.bench.workload import Result, Size, Workload
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIMATE, BLAZAR = climate.Climate.name, blazar.Blazar.name
-Results = dict[str, dict[str, Result]]
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -65,22 +66,19 @@ def say(text: str) -> None:
 class Bench:
     """One run: a database server and a broker, then one service after the other."""
 
-    def __init__(self, options: argparse.Namespace, state: pathlib.Path) -> None:
-        self._options, self._state, self._size = options, state, size(options)
-        self._mariadb = MariaDB(state)
-        self._rabbitmq = RabbitMQ(state)
-        self.results: Results = {}
+    def __init__(self, options: argparse.Namespace, servers: Processes) -> None:
+        self._options, self._size = options, size(options)
+        self._directory = servers.directory
+        self._mariadb = MariaDB(servers)
+        self._rabbitmq = RabbitMQ(servers)
+        self.results: dict[str, dict[str, Result]] = {}
         self.notes: list[str] = []
 
     def run(self) -> None:
         if self._options.only != 'blazar':
-            self._measure(CLIMATE, lambda: climate.Climate(*self._place))
+            self._measure(CLIMATE, climate.Climate)
         if self._options.peer == 'blazar' and self._options.only != 'climate':
-            self._peer()
-
-    def stop(self) -> None:
-        self._rabbitmq.stop()
-        self._mariadb.process.stop()
+            self._peer(self._options.blazar_venv)
 
     def conditions(self) -> str:
         load = os.getloadavg()[0]
@@ -90,28 +88,21 @@ class Bench:
             f'RabbitMQ; each API: uwsgi, {PROCESSES} processes x {THREADS} threads; one manager'
         )
 
-    @property
-    def _place(self) -> tuple[pathlib.Path, MariaDB, RabbitMQ]:
-        return self._state, self._mariadb, self._rabbitmq
-
-    def _peer(self) -> None:
-        venv = self._options.blazar_venv
+    def _peer(self, venv: pathlib.Path) -> None:
         try:
             if not blazar.installed(venv):
                 say(f'{BLAZAR}: installing into {venv}')
                 blazar.install(venv)
             say(f'{BLAZAR}: release {blazar.check(venv)}')
         except Failed as error:
-            self.notes.append(
-                f'{BLAZAR} cannot be installed here, so it was not measured: {error}'
-            )
+            self.notes.append(f'{BLAZAR} cannot be installed here and was not measured: {error}')
             return
-        self._measure(BLAZAR, lambda: blazar.Blazar(venv, *self._place))
+        self._measure(BLAZAR, functools.partial(blazar.Blazar, venv))
 
-    def _measure(self, name: str, start: Callable[[], Side]) -> None:
+    def _measure(self, name: str, start: Callable[..., Side]) -> None:
         say(f'{name}: starting')
-        side = start()
-        try:
+        with Processes(self._directory) as running:
+            side = start(running, self._mariadb, self._rabbitmq)
             probe = Probe(self._mariadb.connect())
             meter = Meter(probe, self._mariadb.process, side.processes, side.cloud.calls)
             workload = Workload(side, meter, probe, self._size, lambda t: say(f'{name}: {t}'))
@@ -119,32 +110,35 @@ class Bench:
                 self.results.setdefault(operation, {})[name] = result
             if refused := sorted(set(side.cloud.refused())):
                 self.notes.append(f'{name}: the fake cloud refused {refused}')
-        finally:
-            side.stop()
+        say(f'{name}: stopped')
+
+
+def measure(options: argparse.Namespace, directory: pathlib.Path) -> None:
+    """Run and print the table."""
+    with Processes(directory) as servers:
+        bench = Bench(options, servers)
+        bench.run()
+        print(f'{bench.conditions()}\n\n{report.table(bench.results)}\n\n{report.LEGEND}')
+        for note in [*bench.notes, *report.notes(bench.results)]:
+            print(f'NOTE: {note}')
 
 
 def main(argv: Sequence[str]) -> int:
     options = arguments(argv)
-    state = pathlib.Path(tempfile.mkdtemp(prefix='climate-bench-'))
-    bench = None
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    directory = pathlib.Path(tempfile.mkdtemp(prefix='climate-bench-'))
     try:
-        bench = Bench(options, state)
-        bench.run()
-        print(f'\n{bench.conditions()}\n\n{report.table(bench.results)}\n\n{report.LEGEND}')
-        for note in [*bench.notes, *report.notes(bench.results)]:
-            print(f'NOTE: {note}')
+        measure(options, directory)
     except (Failed, OSError) as error:
         print(f'bench: {error}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     finally:
-        if bench:
-            bench.stop()
         if options.keep:
-            say(f'kept: {state}')
+            say(f'kept: {directory}')
         else:
-            shutil.rmtree(state, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
     return 0
 
 

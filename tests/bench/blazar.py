@@ -14,7 +14,7 @@ from typing import Any
 from tests.bench import web
 from tests.bench.blazar_rows import Rows
 from tests.bench.cloud import PASSWORD, PROJECT_ID, USER, Client
-from tests.bench.processes import Failed, Process, free_port, run
+from tests.bench.processes import Failed, Process, Processes, free_port, run
 from tests.bench.servers import MariaDB, RabbitMQ
 from tests.bench.side import wsgi_server
 
@@ -102,18 +102,17 @@ class Blazar:
     database = 'blazar'
 
     def __init__(
-        self, venv: pathlib.Path, state: pathlib.Path, mariadb: MariaDB, rabbitmq: RabbitMQ
+        self, venv: pathlib.Path, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ
     ) -> None:
-        self._bin, self._state = venv / 'bin', state
+        self._bin, self._running = venv / 'bin', running
         self._known: set[str] = set()
-        self.cloud = Client(state, 'cloud-of-blazar')
-        self._running = [self.cloud.process]
+        self.cloud = Client(running, 'cloud-of-blazar')
         self.headers: Mapping[str, str] = {'X-Auth-Token': self.cloud.user_token()}
         url = mariadb.create(self.database)
         self._rows = Rows(mariadb.connect(self.database), self._trust())
         port = free_port()
         self.api = f'http://127.0.0.1:{port}'
-        config = state / 'blazar.conf'
+        config = running.directory / 'blazar.conf'
         config.write_text(
             CONFIG.format(
                 transport=rabbitmq.url,
@@ -124,11 +123,7 @@ class Blazar:
                 database=url,
             )
         )
-        try:
-            self._start(config, port)
-        except BaseException:
-            self.stop()
-            raise
+        self._start(config, port)
 
     def _trust(self) -> str:
         """A trust of the user to Blazar, for the leases that are written as rows."""
@@ -144,11 +139,11 @@ class Blazar:
 
     def _start(self, config: pathlib.Path, port: int) -> None:
         run([self._bin / 'blazar-db-manage', '--config-file', config, 'upgrade', 'head'])
-        self._manager = self._process(
+        self._manager = self._running.start(
             'blazar-manager', [self._bin / 'blazar-manager', '--config-file', config]
         )
         venv = ['--pyhome', self._bin.parent]
-        self._api = self._process(
+        self._api = self._running.start(
             'blazar-api',
             wsgi_server(self._bin / 'uwsgi', port, 'blazar.wsgi.api', venv),
             {'OS_BLAZAR_CONFIG_DIR': str(config.parent)},
@@ -156,12 +151,6 @@ class Blazar:
         self._api.wait_for(lambda: web.serves(self.api + '/'))
         # A list is served by the manager, over RPC: with the answer both are there.
         web.call('GET', self.api + '/v1/leases', None, self.headers)
-
-    def _process(
-        self, name: str, command: Sequence[object], env: Mapping[str, str] | None = None
-    ) -> Process:
-        self._running.append(Process(name, command, self._state, env))
-        return self._running[-1]
 
     @property
     def processes(self) -> Sequence[Process]:
@@ -193,10 +182,6 @@ class Blazar:
     def started(self) -> Sequence[float]:
         times = self.cloud.started().items()
         return [moment for key, moment in times if key not in self._known]
-
-    def stop(self) -> None:
-        for process in reversed(self._running):
-            process.stop()
 
 
 def check(venv: pathlib.Path) -> str:

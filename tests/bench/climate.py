@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.bench import web
 from tests.bench.cloud import PASSWORD, PROJECT_ID, Client
-from tests.bench.processes import Failed, Process, free_port, run
+from tests.bench.processes import Failed, Process, Processes, free_port, run
 from tests.bench.servers import MariaDB, RabbitMQ
 from tests.bench.side import wsgi_server
 
@@ -55,47 +55,40 @@ class Climate:
     name = 'Climate'
     database = 'climate'
 
-    def __init__(self, state: pathlib.Path, mariadb: MariaDB, rabbitmq: RabbitMQ) -> None:
-        self._bin, self._state = pathlib.Path(sys.prefix) / 'bin', state
+    def __init__(self, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ) -> None:
+        self._bin, self._running = pathlib.Path(sys.prefix) / 'bin', running
         self._due: set[str] = set()
         self._seconds_per_create = 0.2
-        self.cloud = Client(state, 'cloud-of-climate')
-        self._running = [self.cloud.process]
+        self.cloud = Client(running, 'cloud-of-climate')
         self.headers: Mapping[str, str] = {'X-Auth-Token': self.cloud.user_token()}
         port = free_port()
         self.api = f'http://127.0.0.1:{port}'
-        config = state / 'climate.conf'
+        config = running.directory / 'climate.conf'
         config.write_text(
             CONFIG.format(
                 transport=rabbitmq.url,
-                state=state,
+                state=running.directory,
                 database=mariadb.create(self.database),
                 cloud=self.cloud.url,
                 credentials=CREDENTIALS.format(cloud=self.cloud.url, password=PASSWORD),
             )
         )
-        try:
-            self._start(config, port)
-        except BaseException:
-            self.stop()
-            raise
+        self._start(config, port)
 
     def _start(self, config: pathlib.Path, port: int) -> None:
         if not (self._bin / 'uwsgi').exists():
             raise Failed(f'no uwsgi in {self._bin}: pip install pyuwsgi')
         chosen = ['--config-file', config]
         run([self._bin / 'climate-manage', *chosen, 'db', 'upgrade'])
-        self._manager = self._process('climate-manager', [self._bin / 'climate-manager', *chosen])
+        self._manager = self._running.start(
+            'climate-manager', [self._bin / 'climate-manager', *chosen]
+        )
         extra = ['--pyhome', sys.prefix, '--pyargv', f'--config-file {config}']
-        self._api = self._process(
+        self._api = self._running.start(
             'climate-api', wsgi_server(self._bin / 'uwsgi', port, 'climate_core.wsgi.api', extra)
         )
         self._api.wait_for(lambda: web.serves(self.api + '/'))
         self.fill(1)
-
-    def _process(self, name: str, command: Sequence[object]) -> Process:
-        self._running.append(Process(name, command, self._state))
-        return self._running[-1]
 
     @property
     def processes(self) -> Sequence[Process]:
@@ -142,7 +135,3 @@ class Climate:
     def started(self) -> Sequence[float]:
         times = self.cloud.started().items()
         return [moment for server, moment in times if server in self._due]
-
-    def stop(self) -> None:
-        for process in reversed(self._running):
-            process.stop()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.bench import blazar_cloud, web
-from tests.bench.processes import Process, free_port
+from tests.bench.processes import Processes, free_port
 from tests.fakes import cloud_server
 from tests.fakes.state import State
 
@@ -82,15 +82,15 @@ class Server(cloud_server.Server):
 class Client:
     """Starts the cloud and speaks with it on behalf of the bench."""
 
-    def __init__(self, directory: pathlib.Path, name: str) -> None:
+    def __init__(self, processes: Processes, name: str) -> None:
         port = free_port()
         self.url = f'http://127.0.0.1:{port}'
         root = str(pathlib.Path(__file__).parents[2])
-        mine = directory / name
+        mine = processes.directory / name
         mine.mkdir()
         command = [sys.executable, '-m', 'tests.bench.cloud', port, mine]
-        self.process = Process(name, command, directory, {'PYTHONPATH': root})
-        self.process.wait_for(lambda: web.serves(self.url + '/fake/bench'))
+        process = processes.start(name, command, {'PYTHONPATH': root})
+        process.wait_for(lambda: web.serves(self.url + '/fake/bench'))
 
     def order(self, what: str, body: Any) -> Any:
         """Put something into the cloud; see the routes under ``/fake``."""

@@ -118,6 +118,31 @@ class Process:
             return
 
 
+class Processes:
+    """The processes of one part of the bench; with its end they end, the last one first.
+
+    :param directory: where they run and log
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self._running: list[Process] = []
+
+    def __enter__(self) -> 'Processes':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._running:
+            self._running.pop().stop()
+
+    def start(
+        self, name: str, command: Sequence[object], env: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start one more; see :class:`Process`."""
+        self._running.append(Process(name, command, self.directory, env))
+        return self._running[-1]
+
+
 def group_cpu_ms(group: int) -> float:
     """Sum the CPU milliseconds of the processes of a group, ended children included.
 

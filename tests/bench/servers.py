@@ -11,7 +11,7 @@ import shutil
 
 import pymysql
 
-from tests.bench.processes import Failed, Process, free_port, listens, run
+from tests.bench.processes import Failed, Processes, free_port, listens, run
 
 RABBITMQ = '/usr/lib/rabbitmq/bin/rabbitmq-server'
 
@@ -27,7 +27,8 @@ def program(name: str, package: str) -> str:
 class MariaDB:
     """A server with a commit that is durable (``innodb_flush_log_at_trx_commit = 1``)."""
 
-    def __init__(self, state: pathlib.Path) -> None:
+    def __init__(self, processes: Processes) -> None:
+        state = processes.directory
         data = state / 'mariadb'
         server = program('mariadbd', 'mariadb-server')
         # As root the server wants a name; as anybody else it runs as that one.
@@ -43,7 +44,7 @@ class MariaDB:
             ]
         )
         self.port = free_port()
-        self.process = Process(
+        self.process = processes.start(
             'mariadb',
             [
                 server,
@@ -58,7 +59,6 @@ class MariaDB:
                 '--innodb-flush-log-at-trx-commit=1',
                 *user,
             ],
-            state,
         )
         self.process.wait_for(lambda: listens(self.port))
 
@@ -83,10 +83,10 @@ class MariaDB:
 class RabbitMQ:
     """One broker node, with a port mapper (epmd) of its own."""
 
-    def __init__(self, state: pathlib.Path) -> None:
+    def __init__(self, processes: Processes) -> None:
         if not pathlib.Path(RABBITMQ).exists():
             raise Failed('RabbitMQ is not installed: apt-get install rabbitmq-server')
-        home = state / 'rabbitmq'
+        home = processes.directory / 'rabbitmq'
         home.mkdir()
         config = home / 'rabbitmq.conf'
         config.write_text(
@@ -95,12 +95,11 @@ class RabbitMQ:
         (home / 'plugins').write_text('[].\n')
         self.port, mapper = free_port(), free_port()
         local = {'ERL_EPMD_ADDRESS': '127.0.0.1', 'ERL_EPMD_PORT': str(mapper)}
-        self._epmd = Process('epmd', [program('epmd', 'erlang-base')], state, local)
-        self._epmd.wait_for(lambda: listens(mapper))
-        self.process = Process(
+        epmd = processes.start('epmd', [program('epmd', 'erlang-base')], local)
+        epmd.wait_for(lambda: listens(mapper))
+        process = processes.start(
             'rabbitmq',
             [RABBITMQ],
-            state,
             {
                 **local,
                 'HOME': str(home),
@@ -118,13 +117,9 @@ class RabbitMQ:
                 ),
             },
         )
-        self.process.wait_for(lambda: listens(self.port), 90)
+        process.wait_for(lambda: listens(self.port), 90)
 
     @property
     def url(self) -> str:
         """The ``transport_url`` of oslo.messaging."""
         return f'rabbit://guest:guest@127.0.0.1:{self.port}/'
-
-    def stop(self) -> None:
-        self.process.stop()
-        self._epmd.stop()

@@ -42,8 +42,6 @@ class Side(Protocol):
     def started(self) -> Sequence[float]:
         """Unix times at which the cloud was told to start one of the leases of ``arrange``."""
 
-    def stop(self) -> None: ...
-
 
 def wsgi_server(
     program: object, port: int, module: str, extra: Sequence[object] = ()
