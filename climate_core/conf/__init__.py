@@ -4,9 +4,7 @@
 Each module beside this one has a ``GROUP``, the section in climate.conf, and its ``OPTS``.
 """
 
-import importlib
 import importlib.metadata
-import importlib.util
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -31,6 +29,7 @@ MODULES: tuple[ModuleType, ...] = tuple(
 )
 
 PROJECT = 'climate'
+_MIDDLEWARE = frozenset({'oslo_middleware', 'cors', 'healthcheck'})
 DATABASE = 'sqlite:///$state_path/climate.sqlite'
 
 
@@ -62,7 +61,9 @@ def load(
 def register(conf: cfg.ConfigOpts) -> None:
     """Put every option on ``conf``, with the defaults that Climate wants of its libraries."""
     for module in MODULES:
-        conf.register_opts(module.OPTS, group=module.GROUP)
+        # keystoneauth registers what it requires itself, when the cloud is asked something:
+        # neither the API nor the database commands need credentials.
+        conf.register_opts([opt for opt in module.OPTS if not opt.required], group=module.GROUP)
     log.register_options(conf)
     for group, opts in _of_libraries():
         conf.register_opts(opts, group=group)
@@ -77,5 +78,5 @@ def _of_libraries() -> list[tuple[str | None, list[cfg.Opt]]]:
         *oslo_messaging.opts.list_opts(),
         *oslo_policy.opts.list_opts(),
         *authtoken.list_auth_token_opts(),
-        *middleware.list_opts(),
+        *(entry for entry in middleware.list_opts() if entry[0] in _MIDDLEWARE),
     ]
