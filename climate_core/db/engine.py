@@ -41,7 +41,13 @@ _FACADE_OPTIONS = (
     'connection_parameters',
 )
 
-#: Runs a function again after a deadlock or a lost connection. It must open its own writer.
+
+class Stale(Exception):
+    """Somebody else changed the lease or the event meanwhile; nothing may be committed."""
+
+
+#: Runs a function again after a deadlock, a lost connection or a change of
+#: somebody else. It must open its own writer.
 retry = db_api.wrap_db_retry(
     max_retries=10,
     retry_interval=0.02,
@@ -50,6 +56,7 @@ retry = db_api.wrap_db_retry(
     jitter=True,
     retry_on_deadlock=True,
     retry_on_disconnect=True,
+    exception_checker=lambda exc: isinstance(exc, Stale),
 )
 
 
@@ -69,7 +76,7 @@ class Database:
         self, conf: cfg.ConfigOpts, clock: Callable[[], datetime.datetime] | None = None
     ) -> None:
         register(conf)
-        self._clock = clock
+        self.clock = clock
         self._facade = enginefacade.transaction_context()
         self._facade.configure(sqlite_fk=True, **_options(conf))
         self._ready = False
@@ -124,8 +131,8 @@ class Database:
         self.engine.dispose()
 
     def _set_clock(self, session: orm.Session) -> None:
-        if self._clock is not None:
-            session.info[utcnow.CLOCK] = self._clock
+        if self.clock is not None:
+            session.info[utcnow.CLOCK] = self.clock
 
 
 @enginefacade.transaction_context_provider

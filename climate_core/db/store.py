@@ -8,11 +8,8 @@ from sqlalchemy import orm
 
 from climate_core import notifications
 from climate_core.db import events, leases, outbox, reservations
+from climate_core.db.engine import Stale
 from climate_core.lease import model, plan
-
-
-class Stale(Exception):
-    """Somebody else changed the lease or the event meanwhile; nothing may be committed."""
 
 
 def create(session: orm.Session, lease: model.Lease, now: datetime.datetime) -> None:
@@ -32,7 +29,7 @@ def save(
     """Write the difference between a lease as it was read, with ``lock``, and as it shall be.
 
     :returns: the lease as it is now
-    :raises Stale: it is not the lease any more that was read
+    :raises climate_core.db.engine.Stale: it is not the lease any more that was read
     :raises oslo_db.exception.DBDuplicateEntry: a resource that joins is reserved already
     """
     after = _lease(session, before, change, now)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows from a failure: pure, from the exception, the event, the lease and the time."""
+
+import dataclasses
+import datetime
+
+from oslo_config import cfg
+
+from climate_core import exceptions
+from climate_core.lease import model, steps
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backoff:
+    """Seconds before the second attempt, doubled with each further one, and the most of them."""
+
+    first: float
+    most: float
+
+    @classmethod
+    def of(cls, conf: cfg.ConfigOpts) -> 'Backoff':
+        return cls(conf.engine.retry_seconds, conf.engine.retry_max_seconds)
+
+    def delay(self, attempts: int) -> float:
+        """Return the seconds to wait after so many failed attempts."""
+        return min(self.most, self.first * 2.0 ** min(attempts, 60))
+
+
+def decide(
+    exc: Exception,
+    event: model.Event,
+    lease: model.Lease,
+    now: datetime.datetime,
+    backoff: Backoff,
+) -> steps.Outcome:
+    """Decide whether and when to try again.
+
+    A start is tried until the lease would be over, unless it can never succeed. All else frees
+    something and is tried for ever.
+    """
+    delay = backoff.delay(event.attempts)
+    again = steps.Outcome(steps.Result.RETRY, delay, reason(exc))
+    if event.event_type != model.START:
+        return again
+    if isinstance(exc, exceptions.Permanent):
+        return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
+    if now + datetime.timedelta(seconds=delay) >= lease.end_date:
+        told = f'It could not be started before the end of the lease: {reason(exc)}'
+        return steps.Outcome(steps.Result.FAILED, reason=told)
+    return again
+
+
+def reason(exc: Exception) -> str:
+    """Say in a sentence for the user what an exception means."""
+    if isinstance(exc, (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)):
+        return str(exc) or (type(exc).__doc__ or '').strip().split('\n')[0]
+    return f'Internal error ({type(exc).__name__}); the log of climate-manager has the details.'

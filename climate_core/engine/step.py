@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One event from its claim to its finish.
+
+Look, do the difference, write down what came of it: each part may be done twice, by another
+manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
+"""
+
+from collections.abc import Callable, Mapping
+
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import leases, store
+from climate_core.db.engine import Database
+from climate_core.db.events import Due
+from climate_core.engine import points, retry
+from climate_core.engine.claims import Claim, Claims
+from climate_core.engine.clock import Clock
+from climate_core.lease import model, plan, states, steps
+from climate_core.plugins.base import ResourcePlugin, Wait
+
+LOG = log.getLogger(__name__)
+
+
+class Lost(Exception):
+    """The claim is not ours any more: somebody else goes on, or the event was superseded."""
+
+
+class Step:
+    """Does what events ask for.
+
+    :param plugins: resource type -> plugin
+    :param release_trust: deletes a trust by its id; one that is gone is success
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        claims: Claims,
+        plugins: Mapping[str, ResourcePlugin],
+        release_trust: Callable[[str], None],
+        backoff: retry.Backoff,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._claims = claims
+        self._plugins = plugins
+        self._release_trust = release_trust
+        self._backoff = backoff
+
+    def run(self, due: Due) -> bool:
+        """Claim an event and work on it.
+
+        :returns: whether the loop should look again, because something new may be due soon
+        """
+        claim = self._claims.take(due)
+        if claim is None:
+            return True
+        try:
+            points.reached('event.claimed', **_info(claim))
+            return self._work(claim)
+        except Lost:
+            LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
+            return True
+        finally:
+            self._claims.drop(claim)
+
+    def _work(self, claim: Claim) -> bool:
+        work = self._database.write(self._begin, claim)
+        if work.pointless is not None:
+            return False
+        outcomes = self._act(claim, work)
+        points.reached('finish.before', **_info(claim))
+        again = self._database.write(self._finish, claim, outcomes)
+        points.reached('finish.after', **_info(claim))
+        return again
+
+    def _begin(self, session: orm.Session, claim: Claim) -> steps.Work:
+        lease, event = _mine(session, claim)
+        now = self._clock.now()
+        work = steps.begin(lease, event, now)
+        change = plan.Change(work.lease)
+        if work.pointless is not None:
+            change = steps.drop(work.lease, event, work.pointless, now)
+        saved = store.save(session, lease, change, now)
+        return steps.Work(saved, work.reservations, work.pointless)
+
+    def _finish(
+        self, session: orm.Session, claim: Claim, outcomes: Mapping[str, steps.Outcome]
+    ) -> bool:
+        """Write what came of it; tell whether something of the lease may be due soon."""
+        lease, event = _mine(session, claim)
+        now = self._clock.now()
+        after = store.save(session, lease, steps.settle(lease, event, outcomes, now), now)
+        before = {e.id: e.next_at for e in lease.events}
+        return any(e.open and e.next_at != before.get(e.id) for e in after.events)
+
+    def _act(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
+        if claim.event_type == model.RELEASE_TRUST:
+            return {claim.event_id: self._try(claim, work.lease, self._free_trust)}
+        return {
+            r.id: self._try(claim, work.lease, self._on_resource, r) for r in work.reservations
+        }
+
+    def _try(
+        self,
+        claim: Claim,
+        lease: model.Lease,
+        call: Callable[..., Wait | None],
+        reservation: model.Reservation | None = None,
+    ) -> steps.Outcome:
+        """Make one remote call. Its failure is an outcome: the other resources go on."""
+        if claim.lost:
+            raise Lost
+        info = _info(claim) | {'reservation_id': reservation.id if reservation else None}
+        points.reached('remote.before', **info)
+        try:
+            result = call(claim, lease, reservation)
+        except Exception as exc:
+            expected = isinstance(exc, (exceptions.Transient, exceptions.Permanent))
+            LOG.warning('%s: %s', info, exc, exc_info=not expected)
+            event = next(e for e in lease.events if e.id == claim.event_id)
+            return retry.decide(exc, event, lease, self._clock.now(), self._backoff)
+        points.reached('remote.after', **info)
+        if result is None:
+            return steps.DONE
+        return steps.Outcome(steps.Result.WAIT, result.seconds)
+
+    def _on_resource(
+        self, claim: Claim, lease: model.Lease, reservation: model.Reservation
+    ) -> Wait | None:
+        plugin = self._plugins.get(reservation.resource_type)
+        if plugin is None:
+            raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
+        act = plugin.wake_up if claim.event_type == model.START else plugin.end
+        return act(lease, reservation)
+
+    def _free_trust(self, _claim: Claim, lease: model.Lease, _none: None) -> None:
+        if lease.trust_id is not None:
+            self._release_trust(lease.trust_id)
+
+
+def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]:
+    """Read the lease and the event of a claim, locked.
+
+    :raises Lost: the event has gone on without us
+    """
+    lease = leases.find(session, claim.lease_id, lock=True)
+    for event in lease.events if lease is not None else ():
+        claimed = event.status == states.EventStatus.IN_PROGRESS
+        if event.id == claim.event_id and event.generation == claim.generation and claimed:
+            assert lease is not None
+            return lease, event
+    raise Lost
+
+
+def _info(claim: Claim) -> dict[str, str | None]:
+    return {
+        'event_id': claim.event_id,
+        'event_type': claim.event_type,
+        'lease_id': claim.lease_id,
+    }
