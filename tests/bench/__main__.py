@@ -53,9 +53,10 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 def size(options: argparse.Namespace) -> Size:
     """Choose how much is done."""
     if options.quick:
-        return Size(creates=10, leases=200, lists=5, shows=30, due=options.leases or (1, 50))
+        due = options.leases or (1, 50)
+        return Size(creates=10, leases=200, lists=5, shows=30, due=due, idle=20)
     due = options.leases or (1, 50, 200)
-    return Size(creates=30, leases=1000, lists=10, shows=100, due=due, more_hosts=(1000,))
+    return Size(30, leases=1000, lists=10, shows=100, due=due, idle=60, more_hosts=(1000,))
 
 
 def say(text: str) -> None:

@@ -31,7 +31,7 @@ class Reading:
     cpu_ms: float
     database_cpu_ms: float
 
-    def since(self, before: 'Reading', times: int) -> 'Reading':
+    def since(self, before: 'Reading', times: float) -> 'Reading':
         """Return the difference, divided by the number of operations."""
         pairs = zip(dataclasses.astuple(self), dataclasses.astuple(before), strict=True)
         return Reading(*((now - then) / times for now, then in pairs))

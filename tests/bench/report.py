@@ -19,11 +19,11 @@ COLUMNS: Sequence[tuple[str, Callable[[Result], float | None], int]] = (
 )
 
 LEGEND = """\
-All costs are per operation, for "N due" per lease. SQL: statements that the database server
-executed, "of rows" without COMMIT, ROLLBACK and the like. HTTP: calls that the cloud got. CPU:
-user and system time of the API and the manager; DB: of the database server. p50: median wall
-time of a request. late: from the start date to the call that starts the resource. ratio: the
-peer's figure divided by ours."""
+All costs are per operation, for "N due" per lease, for "idle minute" in a minute without requests.
+SQL: statements that the database server executed, "of rows" without COMMIT, ROLLBACK and the like.
+HTTP: calls that the cloud got. CPU: user and system time of the API and the manager; DB: of the
+database server. p50: median wall time of a request. late: from the start date to the call that
+starts the resource. ratio: the peer's figure divided by ours."""
 
 
 def table(results: Mapping[str, Mapping[str, Result]]) -> str:

@@ -47,6 +47,7 @@ class Size:
     :param lists: number of list requests
     :param shows: number of show requests
     :param due: numbers of leases due at one moment, one round each
+    :param idle: seconds without any request
     :param more_hosts: numbers of hosts with which creates are measured again, at the end
     """
 
@@ -55,6 +56,7 @@ class Size:
     lists: int
     shows: int
     due: Sequence[int]
+    idle: float
     more_hosts: Sequence[int] = ()
 
 
@@ -75,15 +77,16 @@ class Workload:
         for _ in range(WARM_UP):
             self._create(self._side.reservation())
         yield f'create, {HOSTS} hosts', self._creates(size.creates)
-        self._side.fill(max(size.leases - len(self._leases), 0))
+        self._side.fill(max(size.leases - self._count(), 0))
         for _ in range(WARM_UP):
             self._request('GET', '/v1/leases')
-        yield f'list of {self._count()}', self._repeat(size.lists, lambda _: '/v1/leases')
+        yield f'list of {size.leases}', self._repeat(size.lists, lambda _: '/v1/leases')
         one = self._leases
         yield 'show', self._repeat(size.shows, lambda n: f'/v1/leases/{one[n % len(one)]}')
         for count in size.due:
             self._side.set_hosts(max(HOSTS, count))
             yield f'{count} due', self._due(count)
+        yield 'idle minute', self._idle(size.idle)
         for hosts in size.more_hosts:
             self._side.set_hosts(hosts)
             yield f'create, {hosts} hosts', self._creates(MANY_HOSTS_CREATES)
@@ -113,6 +116,12 @@ class Workload:
     def _repeat(self, times: int, path: Callable[[int], str]) -> Result:
         self._say(f'{times} x GET {path(0)}')
         return self._measure(times, lambda n: self._request('GET', path(n))[1])
+
+    def _idle(self, seconds: float) -> Result:
+        self._say(f'nothing for {seconds:.0f} s')
+        before = self._meter.read()
+        threading.Event().wait(seconds)
+        return Result(self._meter.read().since(before, seconds / 60))
 
     def _measure(self, times: int, operation: Callable[[int], float]) -> Result:
         before = self._meter.read()
