@@ -2,13 +2,13 @@
 """The commands."""
 
 import argparse
-import os
 import shlex
+import subprocess
 import sys
 
 from rich.console import Console
 
-from climate_cloud import identity, lock
+from climate_cloud import identity, lock, person
 from climate_cloud.cloud import Cloud
 from climate_cloud.processes import ServiceFailed
 from climate_cloud.settings import SettingsError, load
@@ -48,13 +48,7 @@ def status(cloud: Cloud, _: argparse.Namespace) -> int:
 
 def env(cloud: Cloud, options: argparse.Namespace) -> int:
     """print the variables for the clients: eval "$(cloud env [USER])" """
-    account = identity.account(cloud.settings, options.user, cloud.password(options.user))
-    auth = {f'OS_{key.upper()}': value for key, value in account['auth'].items()}
-    variables = auth | {
-        'OS_AUTH_TYPE': 'password',
-        'OS_REGION_NAME': account['region_name'],
-        'OS_IDENTITY_API_VERSION': '3',
-        'OS_COMPUTE_API_VERSION': '2.95',
+    variables = person.variables(cloud, options.user) | {
         'OS_CLIENT_CONFIG_FILE': cloud.settings.state / 'clouds.yaml',
         'CLIMATE_CLOUD_DIR': cloud.settings.state,
         'CLIMATE_CLOUD_VENV': cloud.settings.venv,
@@ -78,8 +72,7 @@ def logs(cloud: Cloud, options: argparse.Namespace) -> int:
         print(f'cloud: there is no log of {options.service!r}', file=sys.stderr)
         return 1
     follow = ['-F'] if options.follow else []
-    sys.stdout.flush()
-    os.execvp('tail', ['tail', '-n', str(options.lines), *follow, str(path)])
+    return subprocess.call(['tail', '-n', str(options.lines), *follow, str(path)])
 
 
 def down(cloud: Cloud, _: argparse.Namespace) -> int:

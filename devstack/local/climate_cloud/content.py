@@ -23,7 +23,7 @@ def zone(host: str) -> str:
     return host.replace('compute', 'az')
 
 
-def make(settings: Settings, admin: Connection) -> None:
+def make(admin: Connection) -> None:
     """Make what is not there yet."""
     flavors = {flavor.name for flavor in admin.compute.flavors()}
     for name, (cpus, memory, disk) in FLAVORS.items():

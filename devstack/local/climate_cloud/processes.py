@@ -12,6 +12,7 @@ import pathlib
 import select
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 
 from climate_cloud.settings import Settings
@@ -58,6 +59,8 @@ class Processes:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        #: Set to end every wait for a service at once.
+        self.give_up = threading.Event()
 
     def _pid_file(self, name: str) -> pathlib.Path:
         return self.settings.run / f'{name}.pid'
@@ -108,7 +111,7 @@ class Processes:
         looks = int(service.seconds / LOOK_AGAIN)
         with _pidfd(pid) as end:
             for _ in range(looks):
-                if service.ready():
+                if self.give_up.is_set() or service.ready():
                     return
                 if _ended(end, LOOK_AGAIN):
                     raise ServiceFailed(self.failure(service.name, 'ended'))

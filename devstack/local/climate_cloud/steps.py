@@ -3,42 +3,44 @@
 
 import concurrent.futures
 import graphlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 
 def run(
     steps: Mapping[str, tuple[Sequence[str], Callable[[], None]]],
-    report: Callable[[str, float], None],
+    report: Callable[[str, float], None] = lambda *_: None,
+    give_up: threading.Event | None = None,
 ) -> None:
     """Run every step once, after those that it needs.
 
-    The first failure is raised when the steps that already run have come to their end; no new
-    ones are begun.
+    The first failure, or Ctrl-C, is raised when the steps that already run have come to their
+    end; no new ones are begun.
 
     :param steps: name -> (names of the steps it needs, what to do)
     :param report: called with the name and the seconds of each step that is done
+    :param give_up: set to tell running steps that waiting is in vain
     """
+    give_up = give_up or threading.Event()
     order = graphlib.TopologicalSorter({name: needs for name, (needs, _) in steps.items()})
     order.prepare()
     running: dict[concurrent.futures.Future, str] = {}
-    failure: BaseException | None = None
     with concurrent.futures.ThreadPoolExecutor(max_workers=len(steps) or 1) as threads:
-        while order.is_active() and not failure or running:
-            for name in [] if failure else order.get_ready():
-                running[threads.submit(_timed, steps[name][1])] = name
-            done, _ = concurrent.futures.wait(
-                running, return_when=concurrent.futures.FIRST_COMPLETED
-            )
-            for future in done:
-                name = running.pop(future)
-                if error := future.exception():
-                    failure = failure or error
-                    continue
-                report(name, future.result())
-                order.done(name)
-    if failure:
-        raise failure
+        try:
+            while order.is_active():
+                for name in order.get_ready():
+                    running[threads.submit(_timed, steps[name][1])] = name
+                done, _ = concurrent.futures.wait(
+                    running, return_when=concurrent.futures.FIRST_COMPLETED
+                )
+                for future in done:
+                    name = running.pop(future)
+                    report(name, future.result())
+                    order.done(name)
+        except BaseException:
+            give_up.set()
+            raise
 
 
 def _timed(action: Callable[[], None]) -> float:

@@ -5,8 +5,8 @@ ML2 needs a driver that binds, and those in neutron's tree want a running agent.
 for the network hardware, as nova's fake virt driver stands for the hypervisor.
 """
 
-from neutron_lib.api.definitions import portbindings
 from neutron_lib import constants
+from neutron_lib.api.definitions import portbindings
 from neutron_lib.plugins.ml2 import api
 
 
