@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job, shown step by step: reserve a server, see it start and end by itself.
+
+What a user does is done as an ordinary member, with the commands that a person would type. The
+administrator only looks: at the allocation in Placement and at the compute host.
+"""
+
+import datetime
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import openstack
+from openstack import utils
+from rich.console import Console
+
+from climate_cloud import bus, content
+from climate_cloud.cloud import Cloud
+from climate_cloud.person import CommandFailed, Person
+
+SERVER, OTHER, LEASE = 'vm1', 'vm2', 'lease1'
+FLAVOR = 'm1.xlarge'
+#: Seconds that the cloud may take for one thing.
+PATIENCE = 60
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+class DemoFailed(Exception):
+    """The cloud did not do what the demo promises."""
+
+
+def say(text: str) -> None:
+    console.print(text, markup=False)
+
+
+def check(fact: object, text: str) -> None:
+    """Print a fact that was seen, or fail with it.
+
+    :raises DemoFailed: it is not so
+    """
+    if not fact:
+        raise DemoFailed(f'not so: {text}')
+    say(f'  [ok] {text}')
+
+
+def main(cloud: Cloud, start_in: int, length: int) -> int:
+    """Run the demo; the last line printed says how it went.
+
+    :param start_in: seconds from now to the start of the lease
+    :param length: seconds from its start to its end
+    :returns: exit status
+    """
+    began = time.monotonic()
+    try:
+        with bus.listening(cloud.rabbitmq.url) as listener:
+            Demo(cloud, listener, start_in, length).run()
+    except (DemoFailed, CommandFailed, openstack.exceptions.SDKException) as error:
+        say(f'demo: failed: {error}')
+        return 1
+    say(f'demo: passed ({time.monotonic() - began:.0f} s)')
+    return 0
+
+
+class Demo:
+    """One run."""
+
+    def __init__(self, cloud: Cloud, listener: bus.Listener, start_in: int, length: int) -> None:
+        self.cloud = cloud
+        self.listener = listener
+        self.start_in = start_in
+        self.length = length
+        self.member = Person(cloud, 'demo')
+        self.admin = Person(cloud, 'admin')
+        self.zone = content.zone(cloud.settings.compute_names[-1])
+
+    def run(self) -> None:
+        self.clean()
+        self.reserve()
+        self.look_at_reserved()
+        self.refuse_another()
+        self.look_at_lease()
+        self.start()
+        self.end()
+
+    def clean(self) -> None:
+        """Remove what an interrupted run left."""
+        compute, leases = self.member.sdk.compute, self.member.leases
+        for lease in leases.list():
+            if lease.name == LEASE:
+                leases.delete(lease.id, ignore_missing=True)
+        left = [one for one in compute.servers() if one.name in (SERVER, OTHER)]
+        for server in left:
+            compute.delete_server(server, ignore_missing=True)
+        for server in left:
+            self.wait(lambda server=server: self.gone(server.id), f'{server.name} gone')
+
+    def reserve(self) -> None:
+        self.title(
+            f'1. Reserve a server: {SERVER} from {self.start_in} s from now, for {self.length} s'
+        )
+        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        self.starts = now + datetime.timedelta(seconds=self.start_in)
+        self.ends = self.starts + datetime.timedelta(seconds=self.length)
+        times = {'start': f'{self.starts:%F %T}', 'end': f'{self.ends:%F %T}'}
+        self.member.types(
+            'openstack', 'server', 'create', '--flavor', FLAVOR, '--image', content.IMAGE,
+            '--network', content.NETWORK, '--availability-zone', self.zone,
+            '--hint', 'reserved=True',
+            '--hint', f'lease_params={json.dumps({"name": LEASE, **times})}',
+            SERVER, '-c', 'id', '-c', 'name', '-c', 'status',
+        )  # fmt: skip
+        self.server_id = self.member.sdk.compute.find_server(SERVER, ignore_missing=False).id
+        self.wait(lambda: self.status() == 'RESERVED', f'{SERVER} is RESERVED')
+
+    def look_at_reserved(self) -> None:
+        columns = ('Name', 'Status', 'Power State', 'Networks')
+        options = [word for column in columns for word in ('-c', column)]
+        self.member.types('openstack', 'server', 'list', '--long', '--name', SERVER, *options)
+        server = self.member.sdk.compute.get_server(self.server_id)
+        check(server.status == 'RESERVED', f'{SERVER} is RESERVED')
+        check(server.power_state == 0, 'its power state is NOSTATE')
+        addresses = [one['addr'] for one in server.addresses.get(content.NETWORK, [])]
+        check(addresses, f'it has the address {", ".join(addresses)} on the network')
+        self.host = self.admin.sdk.compute.get_server(self.server_id).compute_host
+        check(self.host, f'nova-scheduler chose {self.host}')
+        check(server.launched_at is None, 'it was never launched')
+        check(not self.spawned(), f'the hypervisor of {self.host} has no guest for it')
+        resources = self.allocation()
+        check(resources, f'Placement holds {resources} for it')
+
+    def refuse_another(self) -> None:
+        sdk = self.member.sdk
+        say(f'  {OTHER} asks for the same capacity: {FLAVOR} in {self.zone}, not reserved ...')
+        other = sdk.compute.create_server(
+            name=OTHER,
+            flavor_id=sdk.compute.find_flavor(FLAVOR).id,
+            image_id=sdk.image.find_image(content.IMAGE).id,
+            networks=[{'uuid': sdk.network.find_network(content.NETWORK).id}],
+            availability_zone=self.zone,
+        )
+        self.wait(lambda: sdk.compute.get_server(other).status in ('ERROR', 'ACTIVE'), 'an answer')
+        answer = sdk.compute.get_server(other)
+        reason = (answer.fault or {}).get('message', '')
+        sdk.compute.delete_server(other)
+        check(answer.status == 'ERROR' and 'No valid host' in reason, f'it is refused: {reason}')
+
+    def look_at_lease(self) -> None:
+        self.title('2. The lease')
+        self.member.types('openstack', 'lease', 'show', LEASE)
+        lease = self.lease()
+        check(lease.status == 'PENDING', f'{LEASE} is PENDING')
+        check(len(lease.reservations) == 1, 'it has one reservation')
+        reservation = lease.reservations[0]
+        mine = (reservation.resource_type, reservation.resource_id)
+        check(mine == ('virtual:instance', self.server_id), f'of {mine[0]} {mine[1]}')
+        for event in lease.events:
+            say(f'  event {event.event_type:18} {event.time}')
+        kinds = {event.event_type for event in lease.events}
+        check({'start_lease', 'end_lease'} <= kinds, 'its start and its end are planned')
+        self.hear('lease.create', lease.id)
+
+    def start(self) -> None:
+        self.title('3. The start, by itself')
+        self.wait_until(self.starts, 'the start')
+        seen: list[str] = []
+
+        def active() -> bool:
+            status = self.status()
+            if status not in seen:
+                seen.append(status)
+                say(f'  {datetime.datetime.now(datetime.UTC):%T.%f}  {SERVER} is {status}')
+            return status in ('ACTIVE', 'ERROR')
+
+        self.wait(active, f'{SERVER} ACTIVE', pause=0.2)
+        check(seen[-1] == 'ACTIVE', f'{SERVER} is ACTIVE')
+        lease = self.lease()
+        self.wait(lambda: self.lease().status != 'STARTING', 'the lease has started')
+        check(self.lease().status == 'ACTIVE', f'{LEASE} is ACTIVE')
+        self.hear('instance.create.start', self.server_id)
+        if 'BUILD' not in seen:
+            say('  (BUILD was too short to be seen in the API)')
+        self.hear('instance.create.end', self.server_id)
+        self.hear('lease.event.start_lease', lease.id)
+        check(self.spawned(), f'the hypervisor of {self.host} runs its guest')
+        check(self.allocation(), 'Placement holds the same allocation')
+
+    def end(self) -> None:
+        self.title('4. The end, by itself')
+        lease_id = self.lease().id
+        self.wait_until(self.ends, 'the end')
+        self.wait(lambda: self.gone(self.server_id), f'{SERVER} gone')
+        check(True, f'{SERVER} was deleted, the end action of this reservation')
+        self.wait(lambda: self.lease().status != 'TERMINATING', 'the lease has ended')
+        columns = [word for column in ('name', 'status', 'end_date') for word in ('-c', column)]
+        self.member.types('openstack', 'lease', 'show', LEASE, *columns)
+        check(self.lease().status == 'TERMINATED', f'{LEASE} is TERMINATED')
+        self.hear('instance.delete.end', self.server_id)
+        self.hear('lease.event.end_lease', lease_id)
+        check(not self.allocation(), 'Placement is free again')
+
+    # What is looked at
+
+    def status(self) -> str:
+        return self.member.sdk.compute.get_server(self.server_id).status
+
+    def gone(self, server_id: str) -> bool:
+        return self.member.sdk.compute.find_server(server_id, ignore_missing=True) is None
+
+    def lease(self) -> Any:
+        return next(one for one in self.member.leases.list() if one.name == LEASE)
+
+    def allocation(self) -> str:
+        """Say what Placement holds for the server; nothing is an empty text."""
+        path = f'/allocations/{self.server_id}'
+        found = self.admin.sdk.placement.get(path, microversion='1.28').json()['allocations']
+        resources = [
+            f'{n} {name}' for one in found.values() for name, n in one['resources'].items()
+        ]
+        return ', '.join(resources)
+
+    def spawned(self) -> bool:
+        """Tell whether nova-compute has started a guest for the server, by its log."""
+        lines = self.cloud.processes.log(f'nova-{self.host}').read_text(errors='replace')
+        text = 'to spawn the instance on the hypervisor'
+        return any(self.server_id in line and text in line for line in lines.splitlines())
+
+    # How it is shown
+
+    def title(self, text: str) -> None:
+        say(f'\n{text}')
+
+    def hear(self, event_type: str, resource: str) -> None:
+        heard = self.listener.wait(
+            lambda: self.listener.find(event_type, resource) is not None, PATIENCE
+        )
+        check(heard, f'on the bus: {event_type}')
+
+    def wait(self, done: Callable[[], bool], what: str, pause: float = 0.5) -> None:
+        """Wait for something that comes soon.
+
+        :raises DemoFailed: it did not come
+        """
+        try:
+            for _ in utils.iterate_timeout(PATIENCE, what, wait=pause):
+                if done():
+                    return
+        except openstack.exceptions.ResourceTimeout:
+            raise DemoFailed(f'never seen in {PATIENCE} s: {what}') from None
+
+    def wait_until(self, when: datetime.datetime, what: str) -> None:
+        """Let the time pass, and show it."""
+        left = (when - datetime.datetime.now(datetime.UTC)).total_seconds()
+        say(f'  {max(left, 0):.0f} s until {what} at {when:%T} UTC ...')
+        with console.status(f'waiting for {what}') as status:
+            while left > 0:
+                time.sleep(min(left, 1))
+                left = (when - datetime.datetime.now(datetime.UTC)).total_seconds()
+                status.update(f'{what} in {max(left, 0):.0f} s')
