@@ -3,7 +3,8 @@
 
 Facts from the Identity API v3 (OS-TRUST): a trust is made by the trustor's own token; it may be
 deleted by the trustor, also through a token of the trust, and by an administrator; the trustee
-may list what was entrusted to it. A trust carries no time of creation.
+may list what was entrusted to it. A trust carries no time of creation. Keystone 30 answers 401 to
+whoever asks for a token of a trust that is deleted.
 """
 
 from collections.abc import Iterator

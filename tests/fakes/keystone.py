@@ -44,7 +44,7 @@ def _login(state: State, wanted: Record) -> Record:
 def _through_trust(state: State, trustee: Record, trust_id: str, base: str) -> tuple[str, Record]:
     trust = state.trusts.get(trust_id)
     if not trust:
-        raise Refusal(404, f'Could not find trust: {trust_id}.')
+        raise Refusal(401, 'The request you have made requires authentication.')
     if trust['trustee_user_id'] != trustee['id']:
         raise Refusal(403, 'User is not a trustee.')
     trustor = state.users[trust['trustor_user_id']]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases that are written straight into a database, as the manager would have."""
+
+import dataclasses
+import datetime
+import pathlib
+import uuid
+from typing import Any
+
+from sqlalchemy import orm
+
+from climate_core import conf as climate_conf
+from climate_core.db import leases, store, tables, utcnow
+from climate_core.db.engine import Database
+from climate_core.lease import model, plan
+
+
+def sqlite(path: pathlib.Path) -> Database:
+    """Make an empty database in a file."""
+    return create(f'sqlite:///{path}')
+
+
+def create(url: str) -> Database:
+    """Open a database and make the tables."""
+    conf = climate_conf.load([], config_files=[])
+    conf.set_override('connection', url, group='database')
+    database = Database(conf)
+    tables.Base.metadata.create_all(database.engine)
+    return database
+
+
+def write(database: Database, lease: model.Lease) -> model.Lease:
+    """Insert a lease without telling anybody."""
+
+    def insert(session: orm.Session) -> None:
+        store.create(session, lease, utcnow.read(session))
+        session.execute(tables.NOTIFICATIONS.delete())
+
+    database.write(insert)
+    return lease
+
+
+def read(database: Database, lease_id: str) -> model.Lease:
+    """Read a lease, also one that is deleted."""
+    found = database.read(leases.find, lease_id)
+    assert found is not None
+    return found
+
+
+def make(
+    database: Database,
+    resource_ids: list[str],
+    trust_id: str | None = None,
+    on_end: str = 'delete',
+    lasting: datetime.timedelta = datetime.timedelta(hours=1),
+    **fields: Any,
+) -> model.Lease:
+    """Build a lease of alice that starts now.
+
+    :param fields: of the lease, instead of those it would have
+    """
+    now = database.read(utcnow.read)
+    lease_id = str(uuid.uuid4())
+    lease = model.Lease(
+        id=lease_id,
+        name='lease1',
+        project_id='demo-id',
+        user_id='alice-id',
+        start_date=now,
+        end_date=now + lasting,
+        before_end_date=None,
+        status='PENDING',
+        status_reason=None,
+        degraded=False,
+        trust_id=trust_id,
+        generation=0,
+        created_at=now,
+        updated_at=None,
+        deleted_at=None,
+        reservations=tuple(
+            plan.new_reservation(lease_id, 'virtual:instance', each, {'on_end': on_end}, now)
+            for each in resource_ids
+        ),
+        events=plan.first_events(lease_id, now, now + lasting, None, (), now),
+    )
+    return dataclasses.replace(lease, **fields)
+
+
+def started(lease: model.Lease) -> model.Lease:
+    """What the lease is after its start."""
+    events = tuple(
+        dataclasses.replace(e, status='DONE', next_at=None) if e.event_type == model.START else e
+        for e in lease.events
+    )
+    reservations = tuple(dataclasses.replace(r, status='active') for r in lease.reservations)
+    return dataclasses.replace(lease, status='ACTIVE', events=events, reservations=reservations)

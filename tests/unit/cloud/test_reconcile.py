@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import logging
+import threading
+
+import pytest
+
+from climate_core.conf import reconcile as reconcile_conf
+from climate_core.db import outbox
+from climate_core.manager import reconcile
+from tests.fakes import leases, nova
+
+
+@pytest.fixture
+def database(tmp_path):
+    made = leases.sqlite(tmp_path / 'climate.sqlite')
+    yield made
+    made.dispose()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def reconciler(world, database, clock):
+    world.conf.register_opts(reconcile_conf.OPTS, group=reconcile_conf.GROUP)
+    plugins = {'virtual:instance': world.plugin()}
+    return reconcile.Reconciler(world.conf, database, plugins, world.cloud, clock)
+
+
+def reserve(world, database, count=1, **fields):
+    servers = [nova.add(world.state)['id'] for _ in range(count)]
+    return leases.write(database, leases.make(database, servers, world.trust(), **fields))
+
+
+def told(database):
+    _, notices = database.write(outbox.claim, 60.0, 100)
+    return [notice.event_type for notice in notices]
+
+
+def test_nothing_is_missing(world, database, reconciler):
+    lease = reserve(world, database)
+    reconciler.compare()
+    assert leases.read(database, lease.id) == lease
+
+
+def test_one_of_two_is_missing(world, database, reconciler):
+    lease = reserve(world, database, 2)
+    lost, kept = lease.reservations
+    world.destroy(lost.resource_id)
+    reconciler.compare()
+    after = leases.read(database, lease.id)
+    by_id = {r.id: r for r in after.reservations}
+    assert (by_id[lost.id].status, by_id[lost.id].missing_resources) == ('deleted', True)
+    assert (by_id[kept.id].status, by_id[kept.id].missing_resources) == ('pending', False)
+    assert after.degraded
+    assert 'deleted outside of the lease' in after.status_reason
+    assert told(database) == ['lease.update']
+
+
+def test_all_are_missing(world, database, reconciler):
+    lease = reserve(world, database)
+    world.destroy(lease.reservations[0].resource_id)
+    reconciler.compare()
+    after = leases.read(database, lease.id)
+    assert after.status == 'TERMINATED'
+    assert 'deleted outside of the lease' in after.status_reason
+    assert any(e.event_type == 'release_trust' and e.open for e in after.events)
+
+
+def test_twice_is_told_once(world, database, reconciler):
+    lease = reserve(world, database, 2)
+    world.destroy(lease.reservations[0].resource_id)
+    reconciler.compare()
+    reconciler.compare()
+    assert told(database) == ['lease.update']
+
+
+@pytest.mark.parametrize('status', ['TERMINATING', 'DELETING'])
+def test_a_lease_that_is_ending_is_left_alone(world, database, reconciler, status):
+    lease = reserve(world, database, status=status)
+    world.destroy(lease.reservations[0].resource_id)
+    reconciler.compare()
+    assert leases.read(database, lease.id) == lease
+
+
+def test_a_service_user_that_does_not_see_all_loses_nothing(world, database, reconciler, caplog):
+    lease = reserve(world, database)
+    world.state.users['climate-id']['roles'] = ['service']
+    world.state.tokens.clear()
+    reconciler.compare()
+    assert leases.read(database, lease.id) == lease
+    assert 'missing resources' in caplog.text
+
+
+def test_a_cloud_that_is_away_loses_nothing(world, database, reconciler):
+    lease = reserve(world, database)
+    with world.unreachable():
+        reconciler.compare()
+    assert leases.read(database, lease.id) == lease
+
+
+def test_every_page_is_compared(world, database, reconciler, monkeypatch):
+    monkeypatch.setattr(reconcile, '_PAGE', 2)
+    made = [reserve(world, database) for _ in range(5)]
+    for lease in made:
+        world.destroy(lease.reservations[0].resource_id)
+    reconciler.compare()
+    assert {leases.read(database, each.id).status for each in made} == {'TERMINATED'}
+
+
+def test_a_server_that_waits_for_no_lease_is_reported_once(world, database, reconciler, caplog):
+    reserve(world, database)
+    stray = nova.add(world.state)
+    with caplog.at_level(logging.WARNING):
+        reconciler.compare()
+        reconciler.compare()
+    lines = [r.getMessage() for r in caplog.records if 'waits for a lease' in r.getMessage()]
+    assert len(lines) == 1
+    assert stray['id'] in lines[0]
+
+
+def test_a_trust_without_a_lease_is_deleted_after_an_hour(world, database, reconciler, clock):
+    world.conf.set_override('sweep_trusts', True, group='cloud')
+    lease = reserve(world, database)
+    stray = world.trust()
+    reconciler.compare()
+    clock.now = 3599.0
+    reconciler.compare()
+    assert stray in world.state.trusts
+    clock.now = 3600.0
+    reconciler.compare()
+    assert list(world.state.trusts) == [lease.trust_id]
+
+
+def test_a_trust_that_gets_its_lease_is_kept(world, database, reconciler, clock):
+    world.conf.set_override('sweep_trusts', True, group='cloud')
+    trust_id = world.trust()
+    reconciler.compare()
+    lease = leases.make(database, [nova.add(world.state)['id']], trust_id)
+    leases.write(database, lease)
+    clock.now = 7200.0
+    reconciler.compare()
+    leases.write(database, dataclasses.replace(leases.make(database, []), name='x'))
+    assert trust_id in world.state.trusts
+
+
+def test_trusts_are_not_swept_unless_it_is_asked_for(world, database, reconciler, clock):
+    stray = world.trust()
+    reconciler.compare()
+    clock.now = 7200.0
+    reconciler.compare()
+    assert stray in world.state.trusts
+
+
+def test_the_thread_compares_and_ends(world, database, reconciler, monkeypatch):
+    compared = threading.Event()
+    monkeypatch.setattr(reconcile, '_FIRST_SECONDS', 0.0)
+    monkeypatch.setattr(reconciler, 'compare', compared.set)
+    reconciler.start()
+    assert compared.wait(20)
+    reconciler.stop()
+    reconciler.wait(20)
+    assert not reconciler._thread.is_alive()
