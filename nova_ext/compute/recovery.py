@@ -6,6 +6,7 @@ its ports, so that the lease service can try again.
 import contextlib
 import logging
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,7 +53,12 @@ def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception
     else:
         _hold_volumes(manager, context, instance)
     _rest(instance)
-    instance.save(expected_task_state=_BUILDING)
+    try:
+        instance.save(expected_task_state=_BUILDING)
+    except exception.UnexpectedDeletingTaskStateError:
+        # Nova saves the object once more while it cleans up: without our changes.
+        instance.refresh()
+        raise
     reason = getattr(error, 'kwargs', {}).get('reason') or str(error)
     compute_utils.add_instance_fault_from_exc(
         context, instance, error, sys.exc_info(), fault_message=reason
@@ -139,7 +145,12 @@ def _record(context: Any, instance: Any, error: Exception, host: str) -> None:
             context, instance.uuid, _EVENT, want_result=False, host=host
         )
         objects.InstanceActionEvent.event_finish_with_failure(
-            context, instance.uuid, _EVENT, exc_val=str(error), want_result=False
+            context,
+            instance.uuid,
+            _EVENT,
+            exc_val=str(error),
+            exc_tb=''.join(traceback.format_exception(error)),
+            want_result=False,
         )
     except exception.InstanceActionNotFound:
         LOG.debug('Server %s is woken by no action of this request', instance.uuid)

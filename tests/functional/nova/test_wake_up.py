@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The second half: what a server was booted with is there when it starts."""
+
+import base64
+
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from nova import objects
+from nova.compute import task_states
+
+from nova_ext import marks, stash
+from tests.functional.nova.base import NovaTest
+
+VOLUMES = 'nova.volume.cinder.API'
+
+
+class Spawned:
+    """What nova-compute gives to the hypervisor, noted on its way to nova's fake driver."""
+
+    def __init__(self, driver):
+        self.calls = []
+        self.fail_with = None
+        self._spawn = driver.spawn
+        driver.spawn = self
+
+    def __call__(self, context, instance, image_meta, files, password, *args, **kwargs):
+        self.calls.append(
+            {'instance': instance, 'files': files, 'password': password, 'image': image_meta}
+            | kwargs
+        )
+        if self.fail_with is not None:
+            raise self.fail_with
+        return self._spawn(context, instance, image_meta, files, password, *args, **kwargs)
+
+    @property
+    def last(self):
+        return self.calls[-1]
+
+
+class WakeUpTest(NovaTest):
+    def setUp(self):
+        super().setUp()
+        self.spawned = Spawned(self.compute.manager.driver)
+
+
+class TestKept(WakeUpTest):
+    def test_the_password_of_the_answer(self):
+        server = self.reserve()
+        assert self.spawned.calls == []
+        self.wake_up(server)
+        assert self.spawned.last['password'] == server['adminPass']
+
+    def test_what_is_kept_is_encrypted_and_goes_away(self):
+        server = self.reserve(adminPass='correct horse')
+        kept = self.instance(server).system_metadata
+        rows = [key for key in kept if key.startswith(stash.PREFIX)]
+        assert rows
+        assert 'correct horse' not in str(kept)
+        assert ''.join(kept[key] for key in sorted(rows)).startswith('sealed:')
+        self.wake_up(server)
+        left = self.instance(server).system_metadata
+        assert not [key for key in left if key.startswith('climate')]
+        assert 'network_allocated' not in left
+
+    def test_no_key_no_password(self):
+        self.flags(stash_keys=[], group='climate')
+        server = self.reserve(adminPass='correct horse')
+        assert 'correct horse' not in str(self.instance(server).system_metadata)
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+        assert self.spawned.last['password'] is None
+
+    def test_injected_files(self):
+        self.api.microversion = self.admin_api.microversion = '2.1'
+        contents = b'127.0.0.1 localhost\n' * 100
+        personality = [{'path': '/etc/hosts', 'contents': base64.b64encode(contents).decode()}]
+        server = self.reserve(personality=personality, networks=None)
+        self.wake_up(server)
+        assert self.spawned.last['files'] == [('/etc/hosts', contents)]
+
+    def test_user_data_key_metadata_drive_and_description(self):
+        user_data = base64.b64encode(b'#!/bin/sh\n').decode()
+        key = ed25519.Ed25519PrivateKey.generate().public_key()
+        public = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        self.api.post_keypair({'keypair': {'name': 'k', 'type': 'ssh', 'public_key': public}})
+        server = self.reserve(
+            user_data=user_data,
+            key_name='k',
+            metadata={'a': 'b'},
+            config_drive=True,
+            description='mine',
+            tags=['t'],
+        )
+        self.wake_up(server)
+        instance = self.spawned.last['instance']
+        assert (instance.user_data, instance.key_name) == (user_data, 'k')
+        assert instance.keypairs.objects[0].name == 'k'
+        assert instance.config_drive == 'True'
+        found = self.assert_status(server, 'ACTIVE')
+        assert (found['metadata'], found['description']) == ({'a': 'b'}, 'mine')
+        assert found['tags'] == ['t']
+
+    def test_the_image(self):
+        server = self.reserve()
+        self.wake_up(server)
+        assert self.spawned.last['image'].id == '155d900f-4e14-4e4c-a73d-069cbf4541e6'
+
+
+class TestNetworks(WakeUpTest):
+    def test_the_address_stays(self):
+        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        before = self.assert_status(server, 'RESERVED')['addresses']
+        (port,) = self.ports(server)
+        assert before
+        assert port['binding:host_id'] == 'host1'
+        self.wake_up(server)
+        assert self.assert_status(server, 'ACTIVE')['addresses'] == before
+        assert [each['id'] for each in self.ports(server)] == [port['id']]
+        assert [vif['id'] for vif in self.spawned.last['network_info']] == [port['id']]
+
+    def test_the_port_goes_with_the_server(self):
+        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        assert self.ports(server) == []
+
+    def test_a_port_of_the_user_survives_the_server(self):
+        port = self.neutron.port_1
+        server = self.reserve(networks=[{'port': port['id']}])
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+        assert self.neutron.show_port(port['id'])['port']['device_id'] == server['id']
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        assert not self.neutron.show_port(port['id'])['port'].get('device_id')
+
+    def test_tags_of_networks(self):
+        self.compute.manager.driver.capabilities['supports_device_tagging'] = True
+        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id'], 'tag': 'nic'}])
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+        (vif,) = self.spawned.last['network_info']
+        assert vif['id'] == self.ports(server)[0]['id']
+
+    def test_a_host_without_tags_is_found_at_the_reservation(self):
+        self.compute.manager.driver.capabilities['supports_device_tagging'] = False
+        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id'], 'tag': 'nic'}])
+        assert 'tagging' in self.assert_status(server, 'ERROR')['fault']['message']
+        assert self.lease_service.requests == []
+
+
+class TestVolumes(WakeUpTest):
+    def boot_from(self, source, ident, **values):
+        return self.reserve(
+            imageRef='',
+            block_device_mapping_v2=[
+                {
+                    'boot_index': 0,
+                    'uuid': ident,
+                    'source_type': source,
+                    'destination_type': 'volume',
+                    **values,
+                }
+            ],
+        )
+
+    def attachments(self, server):
+        return self.cinder.attachment_ids_for_instance(server['id'])
+
+    def check(self, server):
+        self.assert_status(server, 'RESERVED')
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+        (disk,) = self.spawned.last['block_device_info']['block_device_mapping']
+        assert disk['connection_info']
+        assert len(self.attachments(server)) == 1
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        assert self.attachments(server) == []
+
+    def test_from_a_volume(self):
+        server = self.boot_from('volume', self.cinder.IMAGE_BACKED_VOL)
+        assert len(self.attachments(server)) == 1
+        self.check(server)
+
+    def test_from_an_image(self):
+        self.check(self.boot_from('image', '155d900f-4e14-4e4c-a73d-069cbf4541e6', volume_size=1))
+
+    def test_from_a_snapshot(self):
+        volume = self.cinder.IMAGE_BACKED_VOL
+        snapshot = self.cinder.fake_create_snapshot_force(None, volume, 'name', 'description')
+        self.check(self.boot_from('snapshot', snapshot['id'], volume_size=1))
+
+    def test_delete_before_the_start_frees_the_volume(self):
+        server = self.boot_from('volume', self.cinder.IMAGE_BACKED_VOL)
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        assert self.attachments(server) == []
+
+    def test_a_failed_start_keeps_the_volume(self):
+        server = self.boot_from('volume', self.cinder.IMAGE_BACKED_VOL)
+        self.spawned.fail_with = RuntimeError('the array is on fire')
+        self.wake_up(server)
+        self.assert_status(server, 'RESERVED')
+        assert len(self.attachments(server)) == 1
+        self.spawned.fail_with = None
+        self.check(server)
+
+    def test_a_failed_start_keeps_the_new_volume(self):
+        server = self.boot_from('image', '155d900f-4e14-4e4c-a73d-069cbf4541e6', volume_size=1)
+        self.spawned.fail_with = RuntimeError('the array is on fire')
+        self.wake_up(server)
+        self.assert_status(server, 'RESERVED')
+        assert len(self.attachments(server)) == 1
+        self.spawned.fail_with = None
+        self.check(server)
+
+
+class TestFailedStart(WakeUpTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        self.held = self.allocations(self.server)
+        self.port_ids = [port['id'] for port in self.ports(self.server)]
+
+    def assert_still_held(self):
+        found = self.assert_status(self.server, 'RESERVED')
+        assert found['OS-EXT-SRV-ATTR:host'] == 'host1'
+        assert self.guests() == []
+        assert self.allocations(self.server) == self.held
+        assert [port['id'] for port in self.ports(self.server)] == self.port_ids
+        assert self.used() == 1
+        return found
+
+    def test_back_to_reserved_with_the_reason(self):
+        self.spawned.fail_with = RuntimeError('no more smoke')
+        self.wake_up(self.server)
+        found = self.assert_still_held()
+        assert 'no more smoke' in found['fault']['message']
+        assert marks.get(self.instance(self.server)) is None
+        fault = self.api.get_server(self.server['id'])['fault']
+        assert 'no more smoke' in fault['message']
+
+    def test_the_action_says_error(self):
+        self.spawned.fail_with = RuntimeError('no more smoke')
+        self.wake_up(self.server)
+        action = self.api.get_instance_actions(self.server['id'])[0]
+        assert (action['action'], action['message']) == ('wake_up', 'Error')
+        detail = self.api.api_get(
+            f'/servers/{self.server["id"]}/os-instance-actions/{action["request_id"]}'
+        ).body['instanceAction']
+        results = {each['event']: each['result'] for each in detail['events']}
+        assert results['compute_wake_up'] == 'Error'
+
+    def test_again_and_it_works(self):
+        self.spawned.fail_with = RuntimeError('no more smoke')
+        self.wake_up(self.server)
+        self.wake_up(self.server)
+        self.assert_still_held()
+        self.spawned.fail_with = None
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+        assert self.spawned.last['password'] == self.server['adminPass']
+        assert self.allocations(self.server) == self.held
+        assert self.used() == 1
+
+    def test_it_can_be_deleted(self):
+        self.spawned.fail_with = RuntimeError('no more smoke')
+        self.wake_up(self.server)
+        self.api.delete_server(self.server['id'])
+        self._wait_until_deleted(self.server)
+        assert self.allocations(self.server) == {}
+        assert self.ports(self.server) == []
+        assert self.used() == 0
+
+    def test_a_lost_key(self):
+        self.flags(stash_keys=['A' * 43 + '='], group='climate')
+        self.wake_up(self.server)
+        assert 'stash_keys' in self.assert_still_held()['fault']['message']
+        assert self.spawned.calls == []
+
+    def test_neutron_out_of_order(self):
+        def broken(*args, **kwargs):
+            raise RuntimeError('neutron is away')
+
+        network_api = self.compute.manager.network_api
+        network_api.setup_instance_network_on_host = broken
+        self.wake_up(self.server)
+        self.assert_still_held()
+        del network_api.setup_instance_network_on_host
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+
+    def test_deleted_while_it_starts(self):
+        def delete(context, instance, *args, **kwargs):
+            # What nova-api writes; its message waits until the build is over.
+            deleted = objects.Instance.get_by_uuid(context, instance.uuid)
+            deleted.task_state = task_states.DELETING
+            deleted.save()
+            raise RuntimeError('interrupted')
+
+        self.compute.manager.driver.spawn = delete
+        self.wake_up(self.server)
+        assert self.show(self.server)['OS-EXT-STS:task_state'] == 'deleting'
+        assert self.ports(self.server) == []
+        instance = self.instance(self.server)
+        bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(self.ctxt, instance.uuid)
+        self.compute.manager.terminate_instance(self.ctxt, instance, bdms)
+        self._wait_until_deleted(self.server)
+        assert self.allocations(self.server) == {}
+
+    def test_failures_are_counted_for_the_weigher(self):
+        stats = self.compute.manager.rt.stats['host1']
+        assert stats['failed_builds'] == 0
+        self.spawned.fail_with = RuntimeError('no more smoke')
+        self.wake_up(self.server)
+        assert stats['failed_builds'] == 1
+        self.reserve()
+        assert stats['failed_builds'] == 1
+        self.boot()
+        self.spawned.fail_with = None
+        self.boot()
+        assert stats['failed_builds'] == 0
