@@ -35,15 +35,18 @@ def decide(
 ) -> steps.Outcome:
     """Decide whether and when to try again.
 
-    A start is tried until the lease would be over, unless it can never succeed. All else frees
-    something and is tried for ever.
+    A start is tried until the lease would be over, unless it can never succeed. The end frees
+    capacity and is tried for ever; what is said to be permanent is tried rarely, for an operator
+    may mend it. A trust that Keystone refuses to delete is given up.
     """
-    delay = backoff.delay(event.attempts)
+    permanent = isinstance(exc, exceptions.Permanent)
+    end = event.event_type == model.END
+    if permanent and not end:
+        return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
+    delay = backoff.most if permanent else backoff.delay(event.attempts)
     again = steps.Outcome(steps.Result.RETRY, delay, reason(exc))
     if event.event_type != model.START:
         return again
-    if isinstance(exc, exceptions.Permanent):
-        return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
     if now + datetime.timedelta(seconds=delay) >= lease.end_date:
         told = f'It could not be started before the end of the lease: {reason(exc)}'
         return steps.Outcome(steps.Result.FAILED, reason=told)

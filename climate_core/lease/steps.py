@@ -172,6 +172,9 @@ def _settle_end(
 def _settle_trust(
     lease: model.Lease, event: model.Event, outcome: Outcome, now: datetime.datetime
 ) -> plan.Change:
+    if outcome.result is Result.FAILED:
+        failed = dataclasses.replace(_finish(event, outcome.reason, now), status=_E.ERROR)
+        return plan.Change(plan.with_events(lease, failed))
     if outcome.result is not Result.DONE:
         return plan.Change(plan.with_events(lease, _again(event, [outcome], now)))
     after = dataclasses.replace(lease, trust_id=None)

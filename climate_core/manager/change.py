@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Change and delete leases."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import leases, store
+from climate_core.lease import plan, request
+from climate_core.manager.parts import Parts
+
+
+def update_lease(
+    parts: Parts, lease_id: str, values: Mapping[str, Any], generation: int | None = None
+) -> str:
+    """Change the name or the dates of a lease; its events move in the same transaction.
+
+    :param generation: the one that the user has seen, None if that does not matter
+    :returns: its id
+    :raises climate_core.exceptions.GenerationConflict: the lease has another one
+    :raises climate_core.exceptions.ClimateError: it is refused
+    """
+    now, late = parts.clock.now(), parts.conf.manager.late_start_seconds
+
+    def change(session: orm.Session) -> None:
+        lease = leases.get(session, lease_id, lock=True)
+        if generation is not None and generation != lease.generation:
+            raise exceptions.GenerationConflict
+        store.save(session, lease, request.update(lease, values, now, late), now)
+
+    parts.database.write(change)
+    return lease_id
+
+
+def delete_lease(parts: Parts, lease_id: str) -> None:
+    """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed.
+
+    :raises climate_core.exceptions.LeaseNotFound: there is none
+    """
+    now = parts.clock.now()
+
+    def change(session: orm.Session) -> None:
+        lease = leases.get(session, lease_id, lock=True)
+        store.save(session, lease, plan.delete(lease, now), now)
+
+    parts.database.write(change)
