@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-GROUP = 'DEFAULT'
+GROUP = None
 
 OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
