@@ -65,7 +65,7 @@ class Cloud:
             (self.settings.state / directory).mkdir(parents=True, exist_ok=True)
         self._check_ports()
         self._prepare()
-        steps.run(self._steps(lock_descriptor), self._report)
+        steps.run(self._steps(lock_descriptor), self._report, self.processes.give_up)
         self.say(f'the cloud is up ({time.monotonic() - started:.0f} s)')
 
     def _report(self, name: str, seconds: float) -> None:
@@ -108,7 +108,7 @@ class Cloud:
             plan[service.name] = (self._needs(service.name), self._starter(service))
         plan['mariadb'] = ([], self._start_mariadb)
         for name in DATABASES:
-            if not (name == 'climate' and 'climate-api' not in plan):
+            if not (name == 'climate' and self.settings.stock):
                 plan[f'{name} schema'] = (['mariadb'], self._schema(schemas, name))
         plan['identity'] = (['keystone-api'], lambda: self._once('identity', self._identity))
         apis = ['glance-api', 'neutron-api', 'nova-api', 'placement-api']
@@ -170,7 +170,7 @@ class Cloud:
         identity.Identity(self.settings, self.secrets).make()
 
     def _content(self) -> None:
-        content.make(self.settings, self.connection('admin'))
+        content.make(self.connection('admin'))
 
     def _computes(self, schemas: Schemas) -> None:
         schemas.discover_computes()
@@ -182,7 +182,8 @@ class Cloud:
         while down := content.services_down(self.settings, admin):
             if time.monotonic() > deadline:
                 raise ServiceFailed(f'not counted on after {SETTLE} s: {", ".join(down)}')
-            time.sleep(LOOK_AGAIN)
+            if self.processes.give_up.wait(LOOK_AGAIN):
+                return
 
     def down(self) -> None:
         """Stop every process and keep the state."""
@@ -193,7 +194,7 @@ class Cloud:
             if name == 'epmd':
                 needs = [other for other in names if other != 'epmd']
             plan[name] = (needs, self._stopper(name))
-        steps.run(plan, lambda name, seconds: None)
+        steps.run(plan)
         self.say(f'stopped {len(names)} processes')
 
     def _stopper(self, name: str) -> Callable[[], None]:

@@ -70,7 +70,9 @@ class Configs:
         path.touch(mode=0o600)
         if self.settings.stock:
             templates = [name for name in templates if name != 'nova-climate.conf']
-        texts = [_Template((TEMPLATES / name).read_text()).substitute(values) for name in templates]
+        texts = [
+            _Template((TEMPLATES / name).read_text()).substitute(values) for name in templates
+        ]
         path.write_text('\n'.join(texts))
 
     def _values(self, service: str, database: str) -> dict[str, object]:

@@ -33,9 +33,9 @@ def connect(settings: Settings, user: str, password: str) -> Connection:
 
     :param user: admin, one of :data:`MEMBERS`, or one of :data:`SERVICE_USERS`
     """
-    return openstack.connect(load_yaml_config=False, load_envvars=False, **account(
-        settings, user, password
-    ))
+    return openstack.connect(
+        load_yaml_config=False, load_envvars=False, **account(settings, user, password)
+    )
 
 
 def account(settings: Settings, user: str, password: str) -> dict[str, object]:

@@ -130,7 +130,11 @@ def lock(settings: Settings) -> None:
     options = ['--universal', '--python-version', '3.11', '--upgrade', '--no-annotate']
     options += ['--no-emit-index-url', '--no-header', '-q', '-o', LOCK]
     run(
-        find_uv(settings), 'pip', 'compile', *options, LOCAL / 'requirements.in',
+        find_uv(settings),
+        'pip',
+        'compile',
+        *options,
+        LOCAL / 'requirements.in',
         env=uv_environment(),
     )
 

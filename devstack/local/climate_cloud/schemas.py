@@ -122,6 +122,6 @@ class Schemas:
 def _failure(command: list[str], status: int, log: pathlib.Path) -> str:
     lines = log.read_text(errors='replace').splitlines()[-20:]
     text = '\n'.join(f'    {line}' for line in lines)
-    return f'"{command[0]} {command[-2]} {command[-1]}" failed ({status}). The end of {log}:\n{text}'
-
-
+    return (
+        f'"{command[0]} {command[-2]} {command[-1]}" failed ({status}). The end of {log}:\n{text}'
+    )

@@ -43,7 +43,7 @@ class Services:
         """Return every OpenStack process by name, in an order that could start them."""
         services = [*self._apis(), *self._nova(), *self._cinder_and_heat(), self._climate()]
         table = {service.name: service for service in services}
-        if self.settings.stock or not _landed():
+        if self.settings.stock:
             del table['climate-api'], table['climate-manager']
         return table
 
@@ -117,8 +117,3 @@ class Services:
     def _worker(self, name: str, program: str, config: object, queue: str) -> Service:
         command = [str(self.settings.bin / program), '--config-file', str(config)]
         return Service(name, command, self.bus.listener(queue))
-
-
-def _landed():
-    import importlib.util
-    return importlib.util.find_spec('climate_core.cmd.manager') and importlib.util.find_spec('climate_core.wsgi.api')

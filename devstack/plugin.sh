@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# DevStack plugin of Climate. In local.conf:
+#
+#     [[local|localrc]]
+#     enable_plugin climate <url of this repository>
+#
+# Nova is enabled for Climate with the same lines as in the local cloud:
+# devstack/local/templates/nova-climate.conf.
+
+CLIMATE_PLUGIN_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+function climate_endpoint {
+    echo "$SERVICE_PROTOCOL://$SERVICE_HOST$CLIMATE_PATH/v1"
+}
+
+# climate_merge TEMPLATE FILE NAME=VALUE ... - put the lines of a template of the local cloud
+# into a configuration file. Options that may be given several times are added.
+function climate_merge {
+    local template=$1 file=$2 line section="" key value pair
+    shift 2
+    while read -r line; do
+        case $line in
+            '#'* | '') continue ;;
+            '['*) section=${line//[\[\]]/} && continue ;;
+        esac
+        key=${line%% = *}
+        value=${line#* = }
+        for pair in "$@"; do
+            value=${value//"@{${pair%%=*}}"/${pair#*=}}
+        done
+        case $section/$key in
+            oslo_messaging_notifications/driver | filter_scheduler/available_filters)
+                if ! iniget_multiline "$file" "$section" "$key" | grep -qw -- "$value"; then
+                    iniadd "$file" "$section" "$key" "$value"
+                fi
+                ;;
+            filter_scheduler/enabled_filters)
+                climate_enable_filter "$file" "$value"
+                ;;
+            *) iniset "$file" "$section" "$key" "$value" ;;
+        esac
+    done < "$template"
+}
+
+# climate_enable_filter FILE DEFAULTS - append our filter to those that are enabled already.
+function climate_enable_filter {
+    local file=$1 defaults=$2 enabled
+    enabled=$(iniget "$file" filter_scheduler enabled_filters)
+    if [[ -z "$enabled" ]]; then
+        enabled=$defaults
+    elif [[ "$enabled" != *ReservationFilter* ]]; then
+        enabled="$enabled,ReservationFilter"
+    fi
+    iniset "$file" filter_scheduler enabled_filters "$enabled"
+}
+
+function install_climate {
+    setup_develop "$CLIMATE_DIR" service,mysql,postgresql,client
+}
+
+function configure_climate {
+    sudo install -d -o "$STACK_USER" "$CLIMATE_CONF_DIR" "$CLIMATE_DATA_DIR"
+    rm -f "$CLIMATE_CONF"
+    iniset "$CLIMATE_CONF" DEFAULT debug "$ENABLE_DEBUG_LOG_LEVEL"
+    iniset "$CLIMATE_CONF" DEFAULT state_path "$CLIMATE_DATA_DIR"
+    iniset "$CLIMATE_CONF" database connection "$(database_connection_url climate)"
+    iniset "$CLIMATE_CONF" oslo_messaging_notifications driver messagingv2
+    iniset "$CLIMATE_CONF" oslo_concurrency lock_path "$CLIMATE_DATA_DIR/locks"
+    iniset_rpc_backend climate "$CLIMATE_CONF"
+    configure_keystone_authtoken_middleware "$CLIMATE_CONF" climate
+    iniset "$CLIMATE_CONF" keystone_authtoken service_token_roles service
+    iniset "$CLIMATE_CONF" keystone_authtoken service_token_roles_required True
+    configure_keystone_authtoken_middleware "$CLIMATE_CONF" climate cloud
+    iniset "$CLIMATE_CONF" cloud region_name "$REGION_NAME"
+    setup_logging "$CLIMATE_CONF"
+    write_uwsgi_config "$CLIMATE_UWSGI_CONF" "$CLIMATE_UWSGI" "$CLIMATE_PATH" "" climate-api
+}
+
+function configure_climate_nova {
+    climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-climate.conf" "$NOVA_CONF" \
+        climate_url="$SERVICE_PROTOCOL://$SERVICE_HOST$CLIMATE_PATH" \
+        nova_key="$(climate_nova_key)"
+}
+
+# climate_nova_key - the key that protects what nova keeps for a reserved server. All nodes need
+# the same: with several, set CLIMATE_NOVA_KEY in each local.conf.
+function climate_nova_key {
+    local file=$CLIMATE_DATA_DIR/nova.key
+    if [[ -n "$CLIMATE_NOVA_KEY" ]]; then
+        echo "$CLIMATE_NOVA_KEY"
+        return
+    fi
+    if [[ ! -s "$file" ]]; then
+        (umask 077 && openssl rand 32 | base64 | tr '+/' '-_' > "$file")
+    fi
+    cat "$file"
+}
+
+function create_climate_accounts {
+    create_service_user climate admin
+    get_or_create_service climate reservation "Reservation Service"
+    get_or_create_endpoint reservation "$REGION_NAME" "$(climate_endpoint)"
+}
+
+function init_climate {
+    recreate_database climate
+    climate-manage --config-file "$CLIMATE_CONF" db upgrade
+}
+
+function start_climate {
+    run_process climate-api "$(which uwsgi) --procname-prefix climate --ini $CLIMATE_UWSGI_CONF"
+    run_process climate-manager "$(which climate-manager) --config-file $CLIMATE_CONF"
+    echo "Waiting for climate-api to start..."
+    if ! wait_for_service "$SERVICE_TIMEOUT" "$(climate_endpoint)"; then
+        die $LINENO "climate-api did not start"
+    fi
+}
+
+function stop_climate {
+    stop_process climate-api
+    stop_process climate-manager
+}
+
+function cleanup_climate {
+    remove_uwsgi_config "$CLIMATE_UWSGI_CONF" climate-api
+    sudo rm -rf "$CLIMATE_CONF_DIR" "$CLIMATE_DATA_DIR"
+}
+
+function climate_phase {
+    case $1/$2 in
+        stack/pre-install)
+            if ! is_service_enabled key; then
+                die $LINENO "Climate needs Keystone: enable_service key"
+            fi
+            ;;
+        stack/install)
+            echo_summary "Installing Climate"
+            install_climate
+            ;;
+        stack/post-config)
+            echo_summary "Configuring Climate"
+            configure_climate
+            configure_climate_nova
+            create_climate_accounts
+            init_climate
+            ;;
+        stack/extra)
+            echo_summary "Starting Climate"
+            start_climate
+            ;;
+        unstack/*) stop_climate ;;
+        clean/*) cleanup_climate ;;
+    esac
+}
+
+if is_service_enabled climate-api climate-manager; then
+    climate_phase "$1" "${2:-}"
+elif is_service_enabled n-cpu; then
+    # A compute node: only nova-compute has to know Climate.
+    case $1/${2:-} in
+        stack/install) setup_develop "$CLIMATE_DIR" ;;
+        stack/post-config)
+            sudo install -d -o "$STACK_USER" "$CLIMATE_DATA_DIR"
+            configure_climate_nova
+            ;;
+    esac
+fi

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+
+import pytest
+from climate_cloud import configs, secrets
+from climate_cloud.settings import Settings
+from oslo_config import cfg
+
+
+@pytest.fixture
+def written(tmp_path: pathlib.Path) -> configs.Configs:
+    settings = Settings(state=tmp_path, computes=2)
+    paste = settings.venv / 'etc' / 'nova' / 'api-paste.ini'
+    paste.parent.mkdir(parents=True)
+    paste.touch()
+    made = configs.Configs(
+        settings, secrets.load(settings.data), 'rabbit://bus/', 'mysql://sql/{}'.format
+    )
+    made.write()
+    return made
+
+
+def read(path: pathlib.Path) -> dict[str, dict[str, list[str]]]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(str(path), sections).parse()
+    return sections
+
+
+def test_computes_see_no_api_database(written: configs.Configs) -> None:
+    control = read(written.path('nova'))
+    compute = read(written.compute_path('compute2'))
+    assert control['api_database']['connection'] == ['mysql://sql/nova_api']
+    assert 'api_database' not in compute
+    assert compute['DEFAULT']['host'] == ['compute2']
+
+
+def test_nova_is_enabled_for_climate_everywhere(written: configs.Configs) -> None:
+    for path in (written.path('nova'), written.compute_path('compute1')):
+        drivers = read(path)['oslo_messaging_notifications']['driver']
+        assert drivers == ['messagingv2', 'climate']
+
+
+def test_files_with_passwords_are_private(written: configs.Configs) -> None:
+    for service in configs.FILES:
+        assert written.path(service).stat().st_mode & 0o077 == 0
+
+
+def test_secrets_are_kept(tmp_path: pathlib.Path) -> None:
+    assert secrets.load(tmp_path) == secrets.load(tmp_path)
