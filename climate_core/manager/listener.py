@@ -45,8 +45,9 @@ class Endpoint:
 
     filter_rule = messaging.NotificationFilter(event_type=rf'^(compute\.)?({_TYPES})$')
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, nudge: Callable[[], None]) -> None:
         self._database = database
+        self._nudge = nudge
 
     def info(
         self,
@@ -64,6 +65,7 @@ class Endpoint:
             LOG.warning('%s of %s was not noted: %s', event_type, server_id, exc)
             return
         if noted:
+            self._nudge()
             LOG.warning('%s told by %s: server %s', reason, publisher_id, server_id)
 
 
@@ -73,9 +75,12 @@ def _server_id(payload: Mapping[str, Any]) -> str | None:
     return str(found) if found else None
 
 
-def make(conf: cfg.ConfigOpts, database: Database) -> Any:
+def make(
+    conf: cfg.ConfigOpts, database: Database, nudge: Callable[[], None] = lambda: None
+) -> Any:
     """Make the listener of ``[nova_notifications]``; it hears nothing before its ``start``.
 
+    :param nudge: called when something was written that the engine should look at
     :returns: an oslo.messaging notification listener, or None if it is turned off
     """
     options = conf.nova_notifications
@@ -86,5 +91,5 @@ def make(conf: cfg.ConfigOpts, database: Database) -> Any:
         messaging.Target(topic=topic, exchange=options.exchange) for topic in options.topics
     ]
     return messaging.get_notification_listener(
-        transport, targets, [Endpoint(database)], executor='threading', pool=options.pool
+        transport, targets, [Endpoint(database, nudge)], executor='threading', pool=options.pool
     )

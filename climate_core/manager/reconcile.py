@@ -46,6 +46,7 @@ _TROUBLE = (
 class Reconciler:
     """Compares, in a thread of its own once :meth:`start` is called.
 
+    :param nudge: called when something was written that the engine should look at
     :param clock: seconds that only grow
     """
 
@@ -55,12 +56,14 @@ class Reconciler:
         database: Database,
         plugins: Mapping[str, ResourcePlugin],
         cloud: Cloud,
+        nudge: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._conf = conf
         self._database = database
         self._plugins = plugins
         self._cloud = cloud
+        self._nudge = nudge
         self._clock = clock
         self._stray_since: dict[str, float] = {}
         self._reported: set[str] = set()
@@ -111,6 +114,7 @@ class Reconciler:
             for lease_id, told in by_lease.items():
                 if missing.lose(self._database, lease_id, told):
                     LOG.warning('Lease %s lost resources: %s', lease_id, told)
+                    self._nudge()
 
     def _pages(self, resource_type: str) -> Iterator[Sequence[Reservation]]:
         after = ''

@@ -255,11 +255,14 @@ def main() -> None:
     parser.add_argument('--journal', type=pathlib.Path, required=True)
     parser.add_argument('--port', type=int, default=0)
     parser.add_argument('--port-file', type=pathlib.Path, required=True)
+    parser.add_argument('--tell', action='store_true', help='write a line when it is ready')
     args = parser.parse_args()
     server = Server(State(args.journal), args.port)
     ready = args.port_file.with_suffix('.new')
     ready.write_text(str(server.server_port), encoding='ascii')
     os.replace(ready, args.port_file)
+    if args.tell:
+        print('ready', flush=True)
     server.serve_forever()
 
 

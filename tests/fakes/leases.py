@@ -94,3 +94,13 @@ def started(lease: model.Lease) -> model.Lease:
     )
     reservations = tuple(dataclasses.replace(r, status='active') for r in lease.reservations)
     return dataclasses.replace(lease, status='ACTIVE', events=events, reservations=reservations)
+
+
+def due(lease: model.Lease) -> model.Lease:
+    """Let the lease, which started, end now."""
+    end = lease.start_date
+    events = tuple(
+        dataclasses.replace(e, time=end, next_at=end) if e.event_type == model.END else e
+        for e in lease.events
+    )
+    return dataclasses.replace(lease, end_date=end, events=events)

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Real climate-manager processes that die at named points; the cloud's journal is the judge."""

@@ -18,8 +18,13 @@ def database(tmp_path):
 
 
 @pytest.fixture
-def endpoint(database):
-    return listener.Endpoint(database)
+def nudged():
+    return []
+
+
+@pytest.fixture
+def endpoint(database, nudged):
+    return listener.Endpoint(database, lambda: nudged.append(1))
 
 
 def versioned(server_id):
@@ -38,13 +43,14 @@ def unversioned(server_id):
         ('instance.soft_delete.end', versioned),
     ],
 )
-def test_a_deletion(database, endpoint, event_type, payload):
+def test_a_deletion(database, endpoint, nudged, event_type, payload):
     lease = leases.write(database, leases.make(database, ['server-1']))
     endpoint.info({}, 'nova-compute:host', event_type, payload('server-1'), {})
     after = leases.read(database, lease.id)
     assert after.status == 'TERMINATED'
     assert after.reservations[0].missing_resources
     assert 'deleted outside' in after.status_reason
+    assert nudged
 
 
 def test_a_deletion_by_the_end_of_the_lease(database, endpoint):

@@ -30,11 +30,23 @@ def clock():
     return Clock()
 
 
+class Nudged(list):
+    def append_one(self):
+        self.append(1)
+
+
 @pytest.fixture
-def reconciler(world, database, clock):
+def nudged():
+    return Nudged()
+
+
+@pytest.fixture
+def reconciler(world, database, clock, nudged):
     world.conf.register_opts(reconcile_conf.OPTS, group=reconcile_conf.GROUP)
     plugins = {'virtual:instance': world.plugin()}
-    return reconcile.Reconciler(world.conf, database, plugins, world.cloud, clock)
+    return reconcile.Reconciler(
+        world.conf, database, plugins, world.cloud, nudged.append_one, clock
+    )
 
 
 def reserve(world, database, count=1, **fields):
@@ -47,10 +59,11 @@ def told(database):
     return [notice.event_type for notice in notices]
 
 
-def test_nothing_is_missing(world, database, reconciler):
+def test_nothing_is_missing(world, database, reconciler, nudged):
     lease = reserve(world, database)
     reconciler.compare()
     assert leases.read(database, lease.id) == lease
+    assert not nudged
 
 
 def test_one_of_two_is_missing(world, database, reconciler):
@@ -67,13 +80,14 @@ def test_one_of_two_is_missing(world, database, reconciler):
     assert told(database) == ['lease.update']
 
 
-def test_all_are_missing(world, database, reconciler):
+def test_all_are_missing(world, database, reconciler, nudged):
     lease = reserve(world, database)
     world.destroy(lease.reservations[0].resource_id)
     reconciler.compare()
     after = leases.read(database, lease.id)
     assert after.status == 'TERMINATED'
     assert 'deleted outside of the lease' in after.status_reason
+    assert nudged
     assert any(e.event_type == 'release_trust' and e.open for e in after.events)
 
 
