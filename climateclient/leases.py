@@ -102,21 +102,22 @@ class Leases:
         start: When | None = None,
         end: When | None = None,
         before_end: When | None = None,
-        reservations: Iterable[Mapping[str, Any]] | None = None,
+        generation: int | None = None,
     ) -> Lease:
         """Change a lease; what is None stays.
 
-        :param reservations: changes of reservations, each a mapping with the reservation's
-            ``id`` and the new values
+        :param start: possible before the start only
+        :param generation: the lease's generation that the new values were made from; the
+            change is refused if somebody else has changed the lease meanwhile
         :raises BadRequest: a value is wrong; ``field`` says which
-        :raises Conflict: the lease's state does not allow this
+        :raises Conflict: the lease's state, or its generation, does not allow this
         """
         values = {
             'name': name,
             'start_date': start,
             'end_date': end,
             'before_end_date': before_end,
-            'reservations': None if reservations is None else [dict(r) for r in reservations],
+            'generation': generation,
         }
         body = {key: encode(value) for key, value in values.items() if value is not None}
         return read(self._http.put(_path(lease_id), json=body), 'lease', Lease.from_dict)

@@ -98,8 +98,8 @@ class Lease:
     """A contract: from when until when its reservations hold.
 
     ``status`` is PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR;
-    ``status_reason`` says why. Events are in the order of their times. ``generation``
-    grows with every change.
+    ``status_reason`` says why. Events are in the order of their times; ``before_end_date``
+    is the time of the one that tells of the end. ``generation`` grows with every change.
     """
 
     id: str
@@ -120,13 +120,14 @@ class Lease:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
-        events = (Event.from_dict(event) for event in body.get('events') or ())
+        events = sorted((Event.from_dict(each) for each in body.get('events') or ()), key=_when)
+        told = (each.time for each in events if each.event_type == 'before_end_lease')
         return cls(
             id=body['id'],
             name=body['name'],
             start_date=time_of(body.get('start_date')),
             end_date=time_of(body.get('end_date')),
-            before_end_date=time_of(body.get('before_end_date')),
+            before_end_date=next(told, None),
             status=body.get('status'),
             status_reason=body.get('status_reason'),
             degraded=bool(body.get('degraded')),
@@ -138,7 +139,7 @@ class Lease:
             reservations=tuple(
                 Reservation.from_dict(each) for each in body.get('reservations') or ()
             ),
-            events=tuple(sorted(events, key=_when)),
+            events=tuple(events),
         )
 
 

@@ -41,7 +41,7 @@ def reservation(text: str) -> dict[str, Any]:
     Whole numbers become integers, except in ids.
     """
     values = _mapping('--reservation', text)
-    if 'resource_type' not in values and 'id' not in values:
+    if 'resource_type' not in values:
         raise exceptions.CommandError(f'--reservation {text}: resource_type is missing.')
     return values
 

@@ -170,9 +170,7 @@ class SetLease(command.ShowOne):
             '--shorten', '--reduce-by', metavar='<duration>', help='Let it end earlier'
         )
         options.add_before_end(parser)
-        options.add_resources(
-            parser, 'Add a reservation, or change the one that is given with id=<reservation id>'
-        )
+        options.add_resources(parser)
         return parser
 
     def take_action(
@@ -181,21 +179,24 @@ class SetLease(command.ShowOne):
         from climateclient.osc import output
 
         leases = _leases(self)
-        values: dict[str, Any] = {'name': parsed_args.name}
-        if parsed_args.start:
-            values['start'] = options.moment('--start', parsed_args.start)
-        reservations = options.reservations(parsed_args)
+        start = options.moment('--start', parsed_args.start) if parsed_args.start else None
+        added = options.reservations(parsed_args)
         lease = leases.find(parsed_args.lease)
-        values['end'] = options.new_end(parsed_args, lease.end_date)
-        values['before_end'] = options.before_end(parsed_args, values['end'] or lease.end_date)
-        values['reservations'] = [each for each in reservations if 'id' in each] or None
-        added = [each for each in reservations if 'id' not in each]
+        end = options.new_end(parsed_args, lease.end_date)
+        changes = {
+            'name': parsed_args.name,
+            'start': start,
+            'end': end,
+            'before_end': options.before_end(parsed_args, end or lease.end_date),
+        }
         added += options.servers(self, parsed_args)
-        values = {key: value for key, value in values.items() if value is not None}
-        if not values and not added:
+        if any(changes.values()):
+            # A change that was computed from what was read must not meet another lease.
+            relative = parsed_args.extend or parsed_args.shorten or parsed_args.before_end
+            seen = lease.generation if relative else None
+            lease = leases.update(lease.id, **changes, generation=seen)
+        elif not added:
             raise exceptions.CommandError('Nothing to change: give what to set.')
-        if values:
-            lease = leases.update(lease.id, **values)
         for each in added:
             leases.add_reservation(lease.id, **each)
         return output.show(leases.get(lease.id) if added else lease)

@@ -16,9 +16,7 @@ def clients(cmd: command.Command) -> Any:
     return cmd.app.client_manager
 
 
-def add_resources(
-    parser: argparse.ArgumentParser, what: str = 'Reserve a resource of any type'
-) -> None:
+def add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--server',
         metavar='<server>',
@@ -32,7 +30,7 @@ def add_resources(
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
         action='append',
         default=[],
-        help=f'{what}; a JSON object is taken too (repeat for several)',
+        help='Reserve a resource of any type; a JSON object is taken too (repeat for several)',
     )
     parser.add_argument(
         '--on-end',
@@ -77,25 +75,27 @@ def moment(option: str, text: str) -> datetime.datetime | str:
 
 
 def new_end(
-    parsed_args: argparse.Namespace, end: datetime.datetime | None
-) -> datetime.datetime | None:
+    parsed_args: argparse.Namespace, end: datetime.datetime
+) -> datetime.datetime | str | None:
+    """The new end of a lease that ends then; None if it stays."""
     if parsed_args.end:
-        return arguments.time('--end', parsed_args.end)
-    if parsed_args.extend and end:
+        return moment('--end', parsed_args.end)
+    if parsed_args.extend:
         return end + arguments.duration('--extend', parsed_args.extend)
-    if parsed_args.shorten and end:
+    if parsed_args.shorten:
         return end - arguments.duration('--shorten', parsed_args.shorten)
     return None
 
 
 def before_end(
-    parsed_args: argparse.Namespace, end: datetime.datetime | None
+    parsed_args: argparse.Namespace, end: datetime.datetime | str
 ) -> datetime.datetime | None:
     text = parsed_args.before_end
     if not text:
         return None
-    if text[-1:] in 'smhdw' and text[:1].isdigit() and end:
-        return end - arguments.duration('--before-end', text)
+    if text[:1].isdigit() and text[-1:] in 'smhdw':
+        base = arguments.now() if isinstance(end, str) else end
+        return base - arguments.duration('--before-end', text)
     return arguments.time('--before-end', text)
 
 

@@ -55,6 +55,7 @@ def lease(**changes: Any) -> dict[str, Any]:
         'reservations': [reservation()],
         'events': [
             event('end_lease', '2026-11-21T06:00:00.000000'),
+            event('before_end_lease', '2026-11-21T05:50:00.000000'),
             event('start_lease', '2026-11-21T04:00:00.000000'),
         ],
     } | changes

@@ -54,7 +54,12 @@ def test_an_answer_becomes_values(client, http):
     assert lease.start_date == datetime.datetime(2026, 11, 21, 4, tzinfo=UTC)
     assert lease.created_at == datetime.datetime(2026, 11, 21, 2, 59, 32, tzinfo=UTC)
     assert (lease.status, lease.status_reason) == ('ERROR', 'No host.')
-    assert [event.event_type for event in lease.events] == ['start_lease', 'end_lease']
+    assert [event.event_type for event in lease.events] == [
+        'start_lease',
+        'before_end_lease',
+        'end_lease',
+    ]
+    assert lease.before_end_date == datetime.datetime(2026, 11, 21, 5, 50, tzinfo=UTC)
     (reservation,) = lease.reservations
     assert (reservation.resource_id, reservation.status) == (SERVER_ID, 'pending')
     assert reservation.params == {'on_end': 'stop'}
@@ -94,15 +99,14 @@ def test_a_create_that_lost_its_answer_is_sent_again_with_the_same_id(http):
 
 def test_update_sends_only_what_changes(client, http):
     http.put(LEASE, json={'lease': samples.lease(name='other')})
-    changes = [{'id': samples.RESERVATION_ID, 'on_end': 'shelve'}]
 
-    lease = client.leases.update(LEASE_ID, name='other', end=END, reservations=changes)
+    lease = client.leases.update(LEASE_ID, name='other', end=END, generation=1)
 
     assert lease.name == 'other'
     assert http.last_request.json() == {
         'name': 'other',
         'end_date': '2026-11-21T06:00:00+00:00',
-        'reservations': changes,
+        'generation': 1,
     }
 
 

@@ -244,10 +244,15 @@ def test_show_for_programs(openstack, http):
     assert status == 0
     shown = json.loads(out)
     assert shown['start_date'] == '2026-11-21T04:00:00+00:00'
-    assert shown['before_end_date'] is None
+    assert shown['before_end_date'] == '2026-11-21T05:50:00+00:00'
+    assert shown['updated_at'] is None
     assert shown['reservations'][0]['on_end'] == 'stop'
     assert shown['reservations'][0]['created_at'] == '2026-11-21T02:59:32+00:00'
-    assert [event['event_type'] for event in shown['events']] == ['start_lease', 'end_lease']
+    assert [event['event_type'] for event in shown['events']] == [
+        'start_lease',
+        'before_end_lease',
+        'end_lease',
+    ]
 
 
 def test_show_what_went_wrong(openstack, http):
@@ -279,16 +284,17 @@ def test_show_and_wait(openstack, http):
     [
         (['--name', 'other'], {'name': 'other'}),
         (['--end', '2026-11-21 08:00'], {'end_date': '2026-11-21T07:00:00+00:00'}),
-        (['--extend', '2d'], {'end_date': '2026-11-23T06:00:00+00:00'}),
-        (['--shorten', '30m'], {'end_date': '2026-11-21T05:30:00+00:00'}),
+        (['--extend', '2d'], {'end_date': '2026-11-23T06:00:00+00:00', 'generation': 1}),
+        (['--shorten', '30m'], {'end_date': '2026-11-21T05:30:00+00:00', 'generation': 1}),
         (
             ['--start', 'now', '--before-end', '10m'],
-            {'start_date': 'now', 'before_end_date': '2026-11-21T05:50:00+00:00'},
+            {
+                'start_date': 'now',
+                'before_end_date': '2026-11-21T05:50:00+00:00',
+                'generation': 1,
+            },
         ),
-        (
-            ['--reservation', f'id={samples.RESERVATION_ID},on_end=stop'],
-            {'reservations': [{'id': samples.RESERVATION_ID, 'on_end': 'stop'}]},
-        ),
+        (['--end', 'now'], {'end_date': 'now'}),
     ],
 )
 def test_set(openstack, http, argv, expected):
