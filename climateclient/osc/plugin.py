@@ -28,8 +28,7 @@ def make_client(instance: Any) -> Any:
             region_name=instance.region_name,
             interface=instance.interface,
         ),
-        connect_retries=2,
-        status_code_retries=2,
+        connect_retries=1,
     )
 
 
