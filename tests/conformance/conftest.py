@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worlds that the suite runs in.
 
-By default the fake cloud; with ``CLIMATE_TEST_CLOUD=1`` the real one that the ``OS_`` variables
-of the environment point at (``devstack/local/cloud env``).
+By default the fake cloud; with ``CLIMATE_TEST_CLOUD=1`` the real one in the file that
+``OS_CLIENT_CONFIG_FILE`` names (see ``devstack/local/cloud env``).
 """
 
 import os
@@ -40,3 +40,10 @@ WORLDS: dict[str, Callable[[Any], Iterator[World]]] = (
 def world(request: Any, tmp_path_factory: Any) -> Iterator[World]:
     """A place to reserve in, one for each plugin."""
     yield from WORLDS[request.param](tmp_path_factory)
+
+
+@pytest.fixture(autouse=True)
+def room(world: World) -> Iterator[None]:
+    """Leave nothing behind for the next test."""
+    yield
+    world.clean()

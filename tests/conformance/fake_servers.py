@@ -93,6 +93,9 @@ class FakeServers(World):
     def pause(self, seconds: float) -> None:
         """The next look is the next step."""
 
+    def clean(self) -> None:
+        """There is always room."""
+
     def destroy(self, resource_id: str) -> None:
         with self.state.lock:
             self.state.drop('servers', resource_id, {'what': 'server lost', 'id': resource_id})

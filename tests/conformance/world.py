@@ -74,6 +74,10 @@ class World(abc.ABC):
     def pause(self, seconds: float) -> None:
         """Let the cloud go on for this time."""
 
+    @abc.abstractmethod
+    def clean(self) -> None:
+        """Remove what a test made, so that the next one has room."""
+
     def trust(self) -> str:
         """Make a trust of the user."""
         return self.cloud.trusts.create(self.user())

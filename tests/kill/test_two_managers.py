@@ -12,7 +12,7 @@ def statuses(stage):
     column = tables.LEASES.c.status
     query = sa.select(column, sa.func.count()).group_by(column)
     with stage.database.reader() as session:
-        return {status: count for status, count in session.execute(query)}
+        return dict(session.execute(query).tuples().all())
 
 
 def events(stage):
