@@ -28,6 +28,11 @@ class ClimateError(Exception):
     def message(self) -> str:
         return str(self.args[0]) if self.args else ''
 
+    @property
+    def kwargs(self) -> dict[str, str]:
+        """What oslo.messaging carries beside the message, to make the exception anew."""
+        return {} if self.field is None else {'field': self.field}
+
 
 class BadRequest(ClimateError):
     """The request is malformed."""

@@ -96,9 +96,12 @@ def _write(
     lease = _new_lease(context, lease_id, wanted, reserved, trust_id, now)
     try:
         parts.database.write(store.create, lease, now)
-    except BaseException:
-        _forget_trust(parts, trust_id)
-        raise
+    except db_exc.DBError:
+        # The commit may have gone through before the connection broke.
+        present = parts.database.read(leases.find, lease_id)
+        if present is None or present.trust_id != trust_id:
+            _forget_trust(parts, trust_id)
+            raise
 
 
 def _new_lease(

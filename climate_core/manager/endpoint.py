@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the manager answers over RPC: the far side of :mod:`climate_core.manager.rpcapi`."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import oslo_messaging as messaging
+from oslo_db import exception as db_exc
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.manager import change, create, rpcapi
+from climate_core.manager.parts import Parts
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+LOG = log.getLogger(__name__)
+
+P = ParamSpec('P')
+T = TypeVar('T')
+
+
+class Endpoint:
+    """The methods of version 1.0.
+
+    :param wrote: called after something was written that may be due, to nudge the engines
+    :param nudged: called when another manager says that it wrote something
+    """
+
+    target = messaging.Target(version=rpcapi.VERSION)
+
+    def __init__(
+        self,
+        parts: Parts,
+        wrote: Callable[['RequestContext'], None],
+        nudged: Callable[[], None],
+    ) -> None:
+        self._parts = parts
+        self._wrote = wrote
+        self._nudged = nudged
+
+    def create_lease(self, context: 'RequestContext', values: Mapping[str, Any]) -> str:
+        return self._do(context, create.create_lease, self._parts, context, values)
+
+    def update_lease(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
+    ) -> str:
+        return self._do(context, change.update_lease, self._parts, lease_id, values, generation)
+
+    def delete_lease(self, context: 'RequestContext', lease_id: str) -> None:
+        self._do(context, change.delete_lease, self._parts, lease_id)
+
+    def add_reservation(
+        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+    ) -> str:
+        return self._do(context, create.add_reservation, self._parts, context, lease_id, values)
+
+    def nudge(self, _context: 'RequestContext') -> None:
+        self._nudged()
+
+    def _do(
+        self,
+        context: 'RequestContext',
+        function: Callable[P, T],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> T:
+        """Run an operation. What a user did wrong goes back as it is, the rest is logged too."""
+        try:
+            result = function(*args, **kw)
+        except exceptions.ClimateError as exc:
+            raise messaging.ExpectedException from exc
+        except db_exc.DBError:
+            LOG.exception('The database failed')
+            raise exceptions.ServiceUnavailable('The database does not answer. Try again.')
+        self._wrote(context)
+        return result

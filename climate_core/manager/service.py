@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""climate-manager as an object: the RPC server, the engine, the publisher, the watch on the cloud.
+
+It starts in any process: its own, the all-in-one's, or a test's.
+"""
+
+import threading
+from collections.abc import Mapping
+
+import oslo_messaging as messaging
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import context
+from climate_core.cloud import Cloud
+from climate_core.db import events
+from climate_core.db.engine import Database
+from climate_core.engine import publisher, retry
+from climate_core.engine.claims import Claims
+from climate_core.engine.clock import Clock
+from climate_core.engine.loop import Loop
+from climate_core.engine.step import Step
+from climate_core.manager import endpoint, listener, parts, reconcile, rpcapi
+from climate_core.plugins import loading
+from climate_core.plugins.base import ResourcePlugin
+
+LOG = log.getLogger(__name__)
+
+
+class ManagerService:
+    """One manager. Any number of them work on one database.
+
+    :param conf: the whole configuration, see :func:`climate_core.conf.load`
+    :param database: default: the one of ``[database]``
+    :param cloud: default: the one of ``[cloud]``
+    :param plugins: resource type -> plugin; default: those of ``[manager] plugins``
+    :param trusts: default: the cloud's
+    :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
+    :param watch: whether to compare with the cloud and to listen to Nova
+    :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database | None = None,
+        cloud: Cloud | None = None,
+        plugins: Mapping[str, ResourcePlugin] | None = None,
+        trusts: parts.Trusts | None = None,
+        send: publisher.Send | None = None,
+        watch: bool = True,
+    ) -> None:
+        self.conf = conf
+        self.database = database or Database(conf)
+        self.cloud = cloud or Cloud(conf)
+        self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
+        self.clock = Clock(self.database)
+        self.trusts = trusts or self.cloud.trusts
+        self.claims = Claims(self.database, conf.engine.claim_ttl)
+        self.publisher = publisher.Publisher(
+            self.database, send or publisher.notifier(conf), conf.engine.idle_seconds
+        )
+        self.loop = Loop(
+            self.database, self.clock, self._run, conf.engine.workers, conf.engine.idle_seconds
+        )
+        self._step = Step(
+            self.database,
+            self.clock,
+            self.claims,
+            self.plugins,
+            self.trusts.delete,
+            retry.Backoff.of(conf),
+        )
+        self._transport = rpcapi.transport(conf)
+        self._client = rpcapi.ManagerClient(conf, self._transport)
+        self._server = self._make_server()
+        self._watch = watch
+        self._listener = listener.make(conf, self.database) if watch else None
+        self._reconciler = reconcile.Reconciler(conf, self.database, self.plugins, self.cloud)
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Start all threads and return."""
+        self.claims.start()
+        self.publisher.start()
+        self.loop.start()
+        self._server.start()
+        if self._watch:
+            self._reconciler.start()
+            if self._listener is not None:
+                self._listener.start()
+        LOG.info('The manager on %s is running', self.conf.manager.host)
+
+    def stop(self) -> bool:
+        """Take nothing new, let the work in progress go on for ``[engine] grace_seconds``.
+
+        :returns: whether all work was finished; what was not is taken up when its claim expires
+        """
+        self._server.stop()
+        if self._watch:
+            self._reconciler.stop()
+            if self._listener is not None:
+                self._listener.stop()
+        finished = self.loop.stop(self.conf.engine.grace_seconds)
+        self.publisher.nudge()
+        self.publisher.stop(min(5.0, self.conf.engine.grace_seconds))
+        self.claims.stop()
+        self._server.wait()
+        if self._watch and self._listener is not None:
+            self._listener.wait()
+        self._transport.cleanup()
+        self.database.dispose()
+        self._stopped.set()
+        return finished
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until somebody has called :meth:`stop`; tell whether that happened in time."""
+        return self._stopped.wait(timeout)
+
+    def nudge(self) -> None:
+        """Have this manager look at what is due and what is to be told."""
+        self.loop.nudge()
+        self.publisher.nudge()
+
+    def _run(self, due: events.Due) -> bool:
+        again = self._step.run(due)
+        self.publisher.nudge()
+        return again
+
+    def _wrote(self, ctxt: context.RequestContext) -> None:
+        self.nudge()
+        try:
+            self._client.nudge(ctxt)
+        except messaging.MessagingException:
+            LOG.warning('The other managers were not told; this one does the work', exc_info=True)
+
+    def _make_server(self) -> messaging.RPCServer:
+        target = messaging.Target(
+            topic=rpcapi.TOPIC, version=rpcapi.VERSION, server=self.conf.manager.host
+        )
+        own = parts.Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
+        return messaging.get_rpc_server(
+            self._transport,
+            target,
+            [endpoint.Endpoint(own, self._wrote, self.nudge)],
+            executor='threading',
+            serializer=context.RpcSerializer(),
+            access_policy=messaging.DefaultRPCAccessPolicy,
+        )
