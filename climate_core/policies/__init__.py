@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The default policies, one module per noun."""
+
+from oslo_policy import policy
+
+from climate_core.policies import leases, plugins, reservations
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """Every default, for the enforcer and for the tools of oslo.policy."""
+    return [*leases.RULES, *reservations.RULES, *plugins.RULES]

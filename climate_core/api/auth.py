@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who asks: middleware that turns what is known about the caller into our context."""
+
+from typing import Any
+
+import webob
+import webob.dec
+from oslo_middleware import request_id
+
+from climate_core import exceptions
+from climate_core.api.request import CONTEXT
+from climate_core.context import RequestContext
+
+#: Who calls if nothing is said, on one machine without a cloud.
+_NOBODY = {
+    'X-User-Id': 'user',
+    'X-Project-Id': 'project',
+    'X-Roles': 'member,reader',
+}
+
+
+class Keystone:
+    """After keystonemiddleware: its headers are the truth."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        context = _context(request)
+        if not context.user_id:
+            raise exceptions.Unauthorized('The token names no user.')
+        request.environ[CONTEXT] = context
+        return request.get_response(self._application)
+
+
+class NoAuth:
+    """Everybody is believed, for one machine without a cloud."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        for name, value in _NOBODY.items():
+            request.headers.setdefault(name, value)
+        request.environ[CONTEXT] = _context(request)
+        return request.get_response(self._application)
+
+
+def _context(request: webob.Request) -> RequestContext:
+    context = RequestContext.from_environ(
+        request.environ, request_id=request.environ.get(request_id.ENV_REQUEST_ID)
+    )
+    context.is_admin = 'admin' in context.roles
+    return context

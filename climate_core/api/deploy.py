@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put the application together. The pipeline is code: there is no paste file to get wrong."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from keystonemiddleware import auth_token
+from oslo_config import cfg
+from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
+
+from climate_core.api import auth, errors, handler, policy, routes
+from climate_core.api.request import Backend
+from climate_core.db.engine import Database
+from climate_core.manager.rpcapi import ManagerClient
+from climate_core.plugins import loading
+
+
+class Fork:
+    """Send requests to one application or to another, by their path."""
+
+    def __init__(self, matches: Callable[[str], bool], matching: Any, others: Any) -> None:
+        self._matches = matches
+        self._matching = matching
+        self._others = others
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        matches = self._matches(environ.get('PATH_INFO', '/'))
+        return (self._matching if matches else self._others)(environ, start_response)
+
+
+def _is_health(path: str) -> bool:
+    return path.rstrip('/') == '/healthcheck'
+
+
+def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
+    if conf.api.auth_strategy == 'noauth':
+        return auth.NoAuth(application)
+    return auth_token.AuthProtocol(auth.Keystone(application), {'oslo_config_config': conf})
+
+
+#: Outermost first. The proxy's headers are read before anything makes links; every answer has a
+#: request id, faults and refused origins included; browsers see faults too, so CORS is outside
+#: of them; the health check asks nobody; the size is limited before Keystone is asked, and the
+#: answers of all that is further in become JSON in Faults. Authentication is innermost and only
+#: for what is not public.
+_PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
+    http_proxy_to_wsgi.HTTPProxyToWSGI,
+    request_id.RequestId,
+    cors.CORS,
+    lambda application, _conf: errors.Faults(application),
+    lambda application, conf: Fork(_is_health, healthcheck.Healthcheck(None, conf), application),
+    sizelimit.RequestBodySizeLimiter,
+    lambda application, conf: Fork(
+        routes.is_public, application, _authenticated(application, conf)
+    ),
+)
+
+_CORS = {
+    'allow_headers': ['X-Auth-Token', 'OpenStack-API-Version', 'X-OpenStack-Request-ID'],
+    'expose_headers': ['X-OpenStack-Request-ID', 'OpenStack-API-Version'],
+    'allow_methods': ['GET', 'POST', 'PUT', 'DELETE'],
+}
+
+
+def load_application(
+    conf: cfg.ConfigOpts,
+    database: Database | None = None,
+    manager: ManagerClient | None = None,
+) -> Any:
+    """Make the WSGI application of the API.
+
+    :param conf: see :func:`climate_core.conf.load`
+    :param database: to share one with other parts of the same process
+    :param manager: to share an RPC transport with other parts of the same process
+    :raises climate_core.plugins.loading.PluginError: a plugin of climate.conf cannot be used
+    """
+    plugins = {each.resource_type: each for each in loading.classes(conf.manager.plugins)}
+    backend = Backend(
+        conf=conf,
+        database=database or Database(conf),
+        manager=manager or ManagerClient(conf),
+        enforcer=policy.make(conf),
+        plugins=plugins,
+    )
+    for name, value in _CORS.items():
+        conf.set_default(name, value, group='cors')
+    return functools.reduce(
+        lambda application, wrap: wrap(application, conf),
+        reversed(_PIPELINE),
+        handler.Application(backend),
+    )

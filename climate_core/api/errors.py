@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error of the API becomes JSON here, and nowhere else."""
+
+import http
+from typing import Any
+
+import webob
+import webob.dec
+import webob.exc
+from oslo_log import log
+from oslo_serialization import jsonutils
+
+from climate_core import exceptions
+
+LOG = log.getLogger(__name__)
+
+#: Names of errors that come from the middleware, which knows only the HTTP status.
+_NAMES = {
+    400: exceptions.BadRequest.code,
+    401: exceptions.Unauthorized.code,
+    403: exceptions.Forbidden.code,
+    404: exceptions.NotFound.code,
+    413: 'request.too_large',
+    500: exceptions.ClimateError.code,
+    503: exceptions.ServiceUnavailable.code,
+}
+_INTERNAL = 'Something went wrong in the lease service. The operator finds it in the log.'
+
+
+class PathNotFound(exceptions.NotFound):
+    """There is nothing at this path."""
+
+    code = 'path.not_found'
+
+
+class MethodNotAllowed(exceptions.ClimateError):
+    """The method is not allowed here."""
+
+    status = 405
+    code = 'method.not_allowed'
+
+    def __init__(self, message: str = '', field: str | None = None, allow: str = '') -> None:
+        super().__init__(message, field)
+        self.allow = allow
+
+
+class NotAcceptable(exceptions.ClimateError):
+    """This version of the API is not there."""
+
+    status = 406
+    code = 'version.not_acceptable'
+
+
+class UnsupportedMediaType(exceptions.ClimateError):
+    """The body must be JSON."""
+
+    status = 415
+    code = 'request.unsupported_media_type'
+
+
+def body(status: int, name: str, message: str, field: str | None = None) -> dict[str, Any]:
+    """The JSON of an error.
+
+    :param status: the HTTP status, as ``error_code``
+    :param name: a machine-readable name that does not change, as ``error_name``
+    :param message: a sentence for the user
+    :param field: the field of the request that is to blame, if there is one
+    """
+    said: dict[str, Any] = {'error_code': status, 'error_message': message, 'error_name': name}
+    if field:
+        said['field'] = field
+    return said
+
+
+def respond(error: exceptions.ClimateError) -> webob.Response:
+    """Answer with an error of ours."""
+    response = _json(error.status, body(error.status, error.code, error.message, error.field))
+    if isinstance(error, MethodNotAllowed):
+        response.headers['Allow'] = error.allow
+    return response
+
+
+class Faults:
+    """Middleware: what is raised inside, or answered with an error that is no JSON of ours."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        try:
+            response = request.get_response(self._application)
+        except exceptions.ClimateError as error:
+            if error.status >= 500:
+                LOG.warning('%s: %s', error.code, error.message)
+            return respond(error)
+        except webob.exc.HTTPException as error:
+            response = error
+        except Exception:  # The last resort: the user gets 500, the log the cause.
+            LOG.exception('Unexpected error in %s %s', request.method, request.path)
+            return _json(500, body(500, _NAMES[500], _INTERNAL))
+        return _translated(response)
+
+
+def _translated(response: webob.Response) -> webob.Response:
+    """Give the errors of keystonemiddleware and oslo.middleware our form, and keep the headers."""
+    if response.status_code < 400 or _is_ours(response):
+        return response
+    status = response.status_code
+    message = getattr(response, 'detail', None) or _sentence(status)
+    answer = _json(status, body(status, _NAMES.get(status, f'http.{status}'), message))
+    for name in ('WWW-Authenticate', 'Retry-After'):
+        if name in response.headers:
+            answer.headers[name] = response.headers[name]
+    return answer
+
+
+def _is_ours(response: webob.Response) -> bool:
+    return response.content_type == 'application/json' and b'"error_code"' in response.body
+
+
+def _sentence(status: int) -> str:
+    sentences = {
+        401: 'The request needs a valid token in X-Auth-Token.',
+        413: 'The body of the request is too large.',
+        503: 'The identity service does not answer. Try again.',
+    }
+    return sentences.get(status) or f'{http.HTTPStatus(status).phrase}.'
+
+
+def _json(status: int, said: dict[str, Any]) -> webob.Response:
+    return webob.Response(
+        status=status, content_type='application/json', body=jsonutils.dump_as_bytes(said)
+    )

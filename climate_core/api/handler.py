@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application in the middle of the pipeline: find the route and do it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from climate_core.api import errors, microversion, routes
+from climate_core.api.request import Backend, Request
+
+
+class Application:
+    """A WSGI application that raises what goes wrong, see :class:`errors.Faults`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable:
+        request = Request(environ)
+        route, variables = _route(request)
+        if route.policy is not None:
+            microversion.check(request)
+        response = route.handler(self._backend, request, **variables)
+        if route.policy is not None:
+            microversion.mark(response)
+        return response(environ, start_response)
+
+
+def _route(request: Request) -> tuple[routes.Route, dict[str, str]]:
+    found = routes.find(request.path_info)
+    if found is None:
+        raise errors.PathNotFound(f'There is nothing at {request.path_info}.')
+    methods, variables = found
+    route = methods.get('GET' if request.method == 'HEAD' else request.method)
+    if route is None:
+        allowed = ', '.join(sorted(methods))
+        raise errors.MethodNotAllowed(
+            f'{request.method} is not allowed here, only {allowed}.', allow=allowed
+        )
+    return route, variables

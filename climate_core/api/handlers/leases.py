@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases. Reads come from the database, writes go to the manager and are read back."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import webob
+
+from climate_core import exceptions
+from climate_core.api import policy, render
+from climate_core.api.handlers import reservations
+from climate_core.api.request import Backend, Request, answer
+from climate_core.api.schemas import lease as schema
+from climate_core.db import leases as db
+from climate_core.lease import dates
+from climate_core.policies import leases as rules
+
+_DATES = ('start_date', 'end_date', 'before_end_date')
+
+
+def list_(backend: Backend, request: Request) -> webob.Response:
+    """The leases of the caller's project; of all projects for whom the policy says so."""
+    context = request.context
+    project_id = None
+    if not policy.allows(backend.enforcer, context, rules.GET_ALL, {}):
+        project_id = context.project_id
+        target = {'project_id': project_id, 'user_id': context.user_id}
+        policy.authorize(backend.enforcer, context, rules.GET, target)
+    found = backend.database.read(db.list_, project_id)
+    return answer(200, {'leases': [render.lease(each) for each in found]})
+
+
+def create(backend: Backend, request: Request) -> webob.Response:
+    """Make a lease in the caller's project; a repeated request gives the same lease."""
+    context = request.context
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rules.CREATE, target)
+    if not context.project_id:
+        raise exceptions.Forbidden('A lease belongs to a project, and the token has none.')
+    values = _normal(request.read(schema.CREATE))
+    for number, each in enumerate(values.get('reservations', ())):
+        reservations.check(backend, each, f'reservations[{number}]')
+    return _shown(backend, 201, backend.manager.create_lease(context, values))
+
+
+def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
+    """One lease."""
+    lease = backend.database.read(db.get, lease_id)
+    policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
+    return answer(200, {'lease': render.lease(lease)})
+
+
+def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
+    """Change the name or the dates."""
+    lease = backend.database.read(db.get, lease_id)
+    policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
+    values = _normal(request.read(schema.UPDATE))
+    generation = values.pop('generation', None)
+    if values or generation is not None:
+        backend.manager.update_lease(request.context, lease_id, values, generation)
+    return _shown(backend, 200, lease_id)
+
+
+def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
+    """Delete a lease and have its resources freed."""
+    lease = backend.database.read(db.get, lease_id)
+    policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
+    backend.manager.delete_lease(request.context, lease_id)
+    return answer(204)
+
+
+def _shown(backend: Backend, status: int, lease_id: str) -> webob.Response:
+    return answer(status, {'lease': render.lease(backend.database.read(db.get, lease_id))})
+
+
+def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body with one name for each thing, without nulls, and with readable dates.
+
+    :raises climate_core.exceptions.InvalidDate: naming the field
+    """
+    normal = {name: value for name, value in values.items() if value is not None}
+    if 'before_end_notification' in normal:
+        normal.setdefault('before_end_date', normal.pop('before_end_notification'))
+    if 'id' in normal:
+        normal['id'] = normal['id'].lower()
+    if 'events' in normal:
+        normal['events'] = [
+            {'event_type': each['event_type'], 'time': each.get('time', each.get('event_date'))}
+            for each in normal['events']
+        ]
+    for name in _DATES:
+        if name in normal:
+            _check_date(normal[name], name)
+    for number, each in enumerate(normal.get('events', ())):
+        _check_date(each['time'], f'events[{number}].time')
+    return normal
+
+
+def _check_date(text: str, field: str) -> None:
+    """Refuse what is no date at all. What "now" is, and the rest, is the manager's to judge."""
+    dates.parse(text, datetime.datetime.min.replace(tzinfo=datetime.UTC), field=field)

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be reserved."""
+
+from typing import Any
+
+import webob
+
+from climate_core.api import policy
+from climate_core.api.request import Backend, Request, answer
+from climate_core.api.schemas import reservation
+from climate_core.plugins import base
+from climate_core.policies import plugins as rules
+
+
+def list_(backend: Backend, request: Request) -> webob.Response:
+    """Every type of resource, with the schema of a reservation."""
+    policy.authorize(backend.enforcer, request.context, rules.GET, {})
+    return answer(200, {'plugins': [_shown(each) for each in backend.plugins.values()]})
+
+
+def _shown(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
+    return {
+        'resource_type': plugin.resource_type,
+        'title': plugin.title,
+        'description': plugin.description,
+        'schema': reservation.of_plugin(plugin),
+    }

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``OpenStack-API-Version``: there is one microversion, and saying nothing is fine."""
+
+import re
+
+import webob
+
+from climate_core import exceptions
+from climate_core.api import errors
+
+HEADER = 'OpenStack-API-Version'
+SERVICE_TYPE = 'reservation'
+ONLY = '1.0'
+
+
+def check(request: webob.Request) -> None:
+    """Refuse a request that wants another version.
+
+    :raises climate_core.exceptions.BadRequest: the header names no version
+    :raises climate_core.api.errors.NotAcceptable: it names one that is not there
+    """
+    for entry in request.headers.get(HEADER, '').split(','):
+        service, _, wanted = entry.strip().partition(' ')
+        if service != SERVICE_TYPE or wanted in (ONLY, 'latest'):
+            continue
+        if not re.fullmatch(r'\d+\.\d+', wanted):
+            raise exceptions.BadRequest(f'{HEADER}: {entry.strip()!r} names no version.')
+        raise errors.NotAcceptable(f'Version {wanted} is not there. The only one is {ONLY}.')
+
+
+def mark(response: webob.Response) -> None:
+    """Say which version answered."""
+    response.headers[HEADER] = f'{SERVICE_TYPE} {ONLY}'
+    response.vary = (*(response.vary or ()), HEADER)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what. Always asked about the thing itself, never about the caller's own project."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_policy import policy
+
+from climate_core import conf as configuration
+from climate_core import exceptions, policies
+from climate_core.context import RequestContext
+from climate_core.lease.model import Lease
+from climate_core.policies import leases
+
+
+def make(conf: cfg.ConfigOpts) -> policy.Enforcer:
+    """Make the enforcer: the defaults of the code and what policy.yaml changes."""
+    enforcer = policy.Enforcer(conf)
+    enforcer.register_defaults(policies.list_rules())
+    return enforcer
+
+
+def get_enforcer() -> policy.Enforcer:
+    """Make the enforcer for the tools of oslo.policy, which call this by its entry point.
+
+    Their own options are not ours, so only the configuration files are taken from the command
+    line.
+    """
+    files = [word for word in sys.argv[1:] if word.startswith('--config-')]
+    words = sys.argv[1:]
+    values = [words[words.index(word) : words.index(word) + 2] for word in files]
+    return make(configuration.load([word for pair in values for word in pair]))
+
+
+def allows(
+    enforcer: policy.Enforcer, context: RequestContext, rule: str, target: Mapping[str, Any]
+) -> bool:
+    """Tell whether the caller may do ``rule`` with the target."""
+    return bool(enforcer.authorize(rule, dict(target), context.to_policy_values()))
+
+
+def authorize(
+    enforcer: policy.Enforcer, context: RequestContext, rule: str, target: Mapping[str, Any]
+) -> None:
+    """Refuse what the caller may not do.
+
+    :raises climate_core.exceptions.Forbidden: it is not allowed
+    """
+    if not allows(enforcer, context, rule, target):
+        raise exceptions.Forbidden(f'The policy does not allow {rule} to you.')
+
+
+def authorize_lease(
+    enforcer: policy.Enforcer, context: RequestContext, rule: str, lease: Lease
+) -> None:
+    """Refuse what the caller may not do with this lease.
+
+    :raises climate_core.exceptions.LeaseNotFound: he may not even know that it is there
+    :raises climate_core.exceptions.Forbidden: he may see it, but not do this
+    """
+    target = {'project_id': lease.project_id, 'user_id': lease.user_id}
+    if not allows(enforcer, context, leases.GET, target):
+        raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
+    authorize(enforcer, context, rule, target)

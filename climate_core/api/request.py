@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a handler gets and gives."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast
+
+import webob
+from oslo_config import cfg
+from oslo_policy import policy
+from oslo_serialization import jsonutils
+
+from climate_core import exceptions
+from climate_core.api import errors, validation
+from climate_core.context import RequestContext
+from climate_core.db.engine import Database
+from climate_core.manager.rpcapi import ManagerClient
+from climate_core.plugins import base
+
+#: Where the middleware leaves the context of the request.
+CONTEXT = 'climate.context'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backend:
+    """What handlers work with. One application has one, and applications share nothing.
+
+    :param manager: takes the writes
+    :param plugins: what can be reserved, by type of resource
+    """
+
+    conf: cfg.ConfigOpts
+    database: Database
+    manager: ManagerClient
+    enforcer: policy.Enforcer
+    plugins: Mapping[str, type[base.ResourcePlugin]]
+
+
+class Request(webob.Request):
+    """A request that has been routed."""
+
+    @property
+    def context(self) -> RequestContext:
+        return cast(RequestContext, self.environ[CONTEXT])
+
+    def read(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the body, checked.
+
+        :raises climate_core.api.errors.UnsupportedMediaType: it says that it is not JSON
+        :raises climate_core.exceptions.BadRequest: it is not JSON, or not what the schema wants
+        """
+        if self.content_type not in ('', 'application/json'):
+            raise errors.UnsupportedMediaType(
+                f'The body must be application/json, not {self.content_type}.'
+            )
+        try:
+            values = jsonutils.loads(self.body)
+        except (ValueError, RecursionError):
+            raise exceptions.BadRequest('The body of the request is not JSON.')
+        validation.check(values, schema)
+        return cast(dict[str, Any], values)
+
+
+def answer(status: int, body: Mapping[str, Any] | None = None) -> webob.Response:
+    """Make a response; without a body it has no content type either."""
+    if body is None:
+        response = webob.Response(status=status)
+        del response.content_type
+        return response
+    return webob.Response(
+        status=status, content_type='application/json', body=jsonutils.dump_as_bytes(body)
+    )

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole API as one table. The reference in the documents is made from it too."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import webob
+
+from climate_core.api.handlers import leases, plugins, reservations, root
+from climate_core.api.schemas import lease, plugin, reservation, version
+from climate_core.policies import leases as lease_rules
+from climate_core.policies import plugins as plugin_rules
+from climate_core.policies import reservations as reservation_rules
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """What is done for one method of one path.
+
+    :param handler: is called with the backend, the request and the variables of the path
+    :param answers: HTTP status of success
+    :param policy: name of the rule that is asked; None: open to everybody, without a token
+    :param takes: JSON Schema of the body
+    :param gives: JSON Schema of the answer
+    """
+
+    handler: Callable[..., webob.Response]
+    answers: int
+    policy: str | None = None
+    takes: Mapping[str, Any] | None = None
+    gives: Mapping[str, Any] | None = None
+
+
+ROUTES: dict[str, dict[str, Route]] = {
+    '/': {'GET': Route(root.versions, 300, gives=version.MANY)},
+    '/v1': {'GET': Route(root.version, 200, gives=version.ONE)},
+    '/v1/leases': {
+        'GET': Route(leases.list_, 200, lease_rules.GET, gives=lease.MANY),
+        'POST': Route(leases.create, 201, lease_rules.CREATE, lease.CREATE, lease.ONE),
+    },
+    '/v1/leases/{lease_id}': {
+        'GET': Route(leases.show, 200, lease_rules.GET, gives=lease.ONE),
+        'PUT': Route(leases.update, 200, lease_rules.UPDATE, lease.UPDATE, lease.ONE),
+        'DELETE': Route(leases.delete, 204, lease_rules.DELETE),
+    },
+    '/v1/leases/{lease_id}/reservations': {
+        'POST': Route(
+            reservations.create,
+            201,
+            reservation_rules.CREATE,
+            reservation.CREATE,
+            reservation.ONE,
+        ),
+    },
+    '/v1/plugins': {'GET': Route(plugins.list_, 200, plugin_rules.GET, gives=plugin.MANY)},
+}
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r'\{(\w+)\}', r'(?P<\1>[^/]+)', path.rstrip('/')) + '/?')
+
+
+_PATTERNS = [(_pattern(path), methods) for path, methods in ROUTES.items()]
+
+
+def find(path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
+    """Find a path; ``.json`` or a slash at its end change nothing.
+
+    :returns: what is done for each method, and the variables of the path; None if it is not there
+    """
+    path = path.removesuffix('.json')
+    for pattern, methods in _PATTERNS:
+        match = pattern.fullmatch(path)
+        if match:
+            return methods, match.groupdict()
+    return None
+
+
+def is_public(path: str) -> bool:
+    """Tell whether a path is open to everybody."""
+    found = find(path)
+    return found is not None and all(route.policy is None for route in found[0].values())

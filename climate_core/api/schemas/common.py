@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pieces that several schemas share."""
+
+from typing import Any
+
+UUID: dict[str, Any] = {'type': 'string', 'format': 'uuid'}
+STAMP: dict[str, Any] = {
+    'type': ['string', 'null'],
+    'description': 'UTC, as 2026-12-01 16:07:00.',
+}
+ANSWERED_DATE: dict[str, Any] = {
+    'type': 'string',
+    'description': 'UTC, as 2026-12-01T16:07:00.000000.',
+}
+DATE: dict[str, Any] = {
+    'type': 'string',
+    'minLength': 1,
+    'maxLength': 64,
+    'description': '"now"; "YYYY-MM-DD HH:MM", which is UTC; or ISO 8601 with an offset.',
+}
+REASON: dict[str, Any] = {
+    'type': ['string', 'null'],
+    'description': 'Why it is in this status, if there is something to say.',
+}
+
+
+def closed(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """An object that has these properties and no others."""
+    return {
+        'type': 'object',
+        'properties': properties,
+        'required': list(required),
+        'additionalProperties': False,
+    }
+
+
+def envelope(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """An object with one property."""
+    return closed({name: schema}, (name,))

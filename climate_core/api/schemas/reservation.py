@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A resource in a lease. What is in it besides its type is the business of the type's plugin."""
+
+from typing import Any
+
+from climate_core.api.schemas import common
+from climate_core.lease import states
+from climate_core.plugins import base
+
+RESOURCE_TYPE: dict[str, Any] = {
+    'type': 'string',
+    'minLength': 1,
+    'maxLength': 66,
+    'description': 'The type of the resource, see GET /v1/plugins.',
+}
+
+#: The common part; the rest is checked with :func:`of_plugin`.
+CREATE: dict[str, Any] = {
+    'type': 'object',
+    'properties': {'resource_type': RESOURCE_TYPE},
+    'required': ['resource_type'],
+}
+
+SHOWN: dict[str, Any] = {
+    'type': 'object',
+    'description': 'Besides these properties it has those of its plugin.',
+    'properties': {
+        'id': common.UUID,
+        'lease_id': common.UUID,
+        'resource_id': {'type': 'string'},
+        'resource_type': RESOURCE_TYPE,
+        'status': {'type': 'string', 'enum': [str(each) for each in states.ReservationStatus]},
+        'status_reason': common.REASON,
+        'missing_resources': {'type': 'boolean'},
+        'resources_changed': {'type': 'boolean'},
+        'created_at': common.STAMP,
+        'updated_at': common.STAMP,
+    },
+}
+
+
+def of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
+    """The schema of a whole reservation of the plugin's type."""
+    properties = {
+        'resource_type': {'type': 'string', 'enum': [plugin.resource_type]},
+        **plugin.schema,
+    }
+    return common.closed(properties, ('resource_type', *plugin.required))
+
+
+ONE: dict[str, Any] = common.envelope('reservation', SHOWN)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check a body against a JSON Schema and say which field is wrong, in words of users."""
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import ValidationError, best_match
+from oslo_utils import uuidutils
+
+from climate_core import exceptions
+
+_FORMATS = jsonschema.FormatChecker(formats=())
+
+
+@_FORMATS.checks('uuid')
+def _is_uuid(value: object) -> bool:
+    """Only the form with dashes: it is compared as text."""
+    return not isinstance(value, str) or (len(value) == 36 and uuidutils.is_uuid_like(value))
+
+
+@functools.lru_cache(maxsize=128)
+def _validator(schema: str) -> Any:
+    return jsonschema.Draft202012Validator(json.loads(schema), format_checker=_FORMATS)
+
+
+def check(value: Any, schema: Mapping[str, Any], within: str = '') -> None:
+    """Check a value.
+
+    :param within: where in the body the value stands, as ``reservations[0]``
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    error = best_match(_validator(json.dumps(schema, sort_keys=True)).iter_errors(value))
+    if error is not None:
+        field, said = _blame(error)
+        field = _join([within] if within else [], field)
+        raise exceptions.BadRequest(f'{field}: {said}' if field else said, field=field or None)
+
+
+def _blame(error: ValidationError) -> tuple[list[str | int], str]:
+    """Return the path of the field that is wrong, and what is wrong with it."""
+    path = list(error.absolute_path)
+    rule, allowed = str(error.validator), error.validator_value
+    if rule == 'required':
+        missing = next(name for name in allowed if name not in error.instance)
+        return [*path, missing], 'is missing.'
+    if rule == 'additionalProperties':
+        known = error.schema.get('properties', {})
+        extra = next(name for name in error.instance if name not in known)
+        return [*path, extra], f'is not known here. Known are {", ".join(sorted(known))}.'
+    told = _ALLOWED.get(rule, str)(allowed)
+    return path, _SENTENCES.get(rule, 'is not valid.').format(error.instance, told)
+
+
+def _types(allowed: str | Sequence[str]) -> str:
+    names = [allowed] if isinstance(allowed, str) else allowed
+    return ' or '.join(_ARTICLES.get(name, name) for name in names)
+
+
+_ARTICLES = {
+    'string': 'a string',
+    'integer': 'an integer',
+    'number': 'a number',
+    'boolean': 'true or false',
+    'array': 'a list',
+    'object': 'an object',
+}
+#: How what a rule allows is told.
+_ALLOWED: dict[str, Callable[[Any], str]] = {
+    'type': _types,
+    'enum': lambda allowed: ', '.join(map(str, allowed)),
+    'format': str.upper,
+    'oneOf': lambda allowed: ', '.join(name for each in allowed for name in each['required']),
+}
+#: What is said of a value (0) that breaks a rule that allows something else (1).
+_SENTENCES = {
+    'type': 'must be {1}.',
+    'enum': 'must be one of {1}.',
+    'format': 'must be a {1} with dashes.',
+    'pattern': 'does not match {1}.',
+    'minLength': 'must not be empty.',
+    'maxLength': 'must not be longer than {1} characters.',
+    'minimum': 'must be at least {1}.',
+    'maximum': 'must be at most {1}.',
+    'maxItems': 'must not have more than {1} entries.',
+    'not': '{0!r} is used by the service itself.',
+    'oneOf': 'needs exactly one of {1}.',
+}
+
+
+def _join(start: Iterable[str], path: Iterable[str | int]) -> str:
+    joined = ''.join(start)
+    for step in path:
+        joined += f'[{step}]' if isinstance(step, int) else f'.{step}' if joined else step
+    return joined

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies of reservations."""
+
+from oslo_policy import policy
+
+from climate_core.policies import base
+
+CREATE = 'climate:reservations:create'
+
+RULES = [
+    policy.DocumentedRuleDefault(
+        name=CREATE,
+        check_str=base.PROJECT_MEMBER_OR_ADMIN,
+        scope_types=base.PROJECT,
+        description='Add a resource of the project to a lease of the project.',
+        operations=[{'path': '/v1/leases/{lease_id}/reservations', 'method': 'POST'}],
+    ),
+]

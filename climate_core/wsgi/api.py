@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API for a WSGI server: ``climate_core.wsgi.api:application``.
+
+The configuration is what ``OS_CLIMATE_CONFIG_FILES`` names, separated by ``;``, or else
+/etc/climate/climate.conf.
+"""
+
+import os
+import threading
+from typing import Any
+
+from oslo_log import log
+
+from climate_core import conf as configuration
+from climate_core.api import deploy
+
+_LOCK = threading.Lock()
+
+
+def _build() -> Any:
+    files = [name for name in os.environ.get('OS_CLIMATE_CONFIG_FILES', '').split(';') if name]
+    conf = configuration.load(config_files=files or None)
+    log.setup(conf, configuration.PROJECT)
+    return deploy.load_application(conf)
+
+
+application: Any = None
+with _LOCK:
+    if application is None:
+        application = _build()
