@@ -75,6 +75,7 @@ function configure_climate {
     iniset "$CLIMATE_CONF" cloud region_name "$REGION_NAME"
     setup_logging "$CLIMATE_CONF"
     write_uwsgi_config "$CLIMATE_UWSGI_CONF" "$CLIMATE_UWSGI" "$CLIMATE_PATH" "" climate-api
+    iniset "$CLIMATE_UWSGI_CONF" uwsgi env "OS_CLIMATE_CONFIG_FILES=$CLIMATE_CONF"
 }
 
 function configure_climate_nova {

@@ -65,12 +65,8 @@ class Cloud:
             (self.settings.state / directory).mkdir(parents=True, exist_ok=True)
         self._check_ports()
         self._prepare()
-        steps.run(self._steps(lock_descriptor), self._report, self.processes.give_up)
+        steps.run(self._steps(lock_descriptor), self.say, self.processes.give_up)
         self.say(f'the cloud is up ({time.monotonic() - started:.0f} s)')
-
-    def _report(self, name: str, seconds: float) -> None:
-        if seconds >= 0.5:
-            self.say(f'{name} ({seconds:.0f} s)')
 
     def _check_ports(self) -> None:
         for service in self.services().values():
@@ -102,7 +98,9 @@ class Cloud:
         path.write_text(yaml.safe_dump({'clouds': accounts}))
 
     def _steps(self, lock_descriptor: int) -> dict[str, tuple[list[str], Callable[[], None]]]:
-        schemas = Schemas(self.settings, self.configs, self.mariadb, lock_descriptor)
+        schemas = Schemas(
+            self.settings, self.configs, self.mariadb, lock_descriptor, self.processes.give_up
+        )
         plan: dict[str, tuple[list[str], Callable[[], None]]] = {}
         for service in self.services().values():
             plan[service.name] = (self._needs(service.name), self._starter(service))

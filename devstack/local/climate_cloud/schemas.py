@@ -33,19 +33,28 @@ class Schemas:
     """The schemas of one cloud.
 
     :param lock_descriptor: kept open by the commands, see :mod:`climate_cloud.lock`
+    :param give_up: when set, no further command is begun
     """
 
     def __init__(
-        self, settings: Settings, configs: Configs, mariadb: MariaDB, lock_descriptor: int
+        self,
+        settings: Settings,
+        configs: Configs,
+        mariadb: MariaDB,
+        lock_descriptor: int,
+        give_up: threading.Event,
     ) -> None:
         self.settings = settings
         self.configs = configs
         self.mariadb = mariadb
         self.lock_descriptor = lock_descriptor
+        self.give_up = give_up
         self.stamps = settings.data / 'schemas'
         self.versions = hashlib.sha256(LOCK.read_bytes()).hexdigest()
-        # More at once than cores would only make them slower.
-        self._slots = threading.Semaphore(3)
+        # More at once than cores would only make them slower. Nova has several, one after the
+        # other, and the rest of the cloud waits for it: it has a slot of its own.
+        self._slots = threading.Semaphore(2)
+        self._nova_slot = threading.Semaphore(1)
 
     def make(self, service: str) -> None:
         """Bring the databases of a service to the installed version.
@@ -104,7 +113,10 @@ class Schemas:
         """Run a command of the virtual environment and wait for it, even through Ctrl-C."""
         program = str(self.settings.bin / command[0])
         log = self.settings.logs / f'{service}-manage.log'
-        with self._slots, open(log, 'ab') as output:
+        slot = self._nova_slot if service == 'nova' else self._slots
+        with slot, open(log, 'ab') as output:
+            if self.give_up.is_set():
+                raise ServiceFailed(f'interrupted before {command[0]}')
             done = subprocess.Popen(
                 [program, *command[1:]],
                 cwd=self.settings.state,

@@ -67,8 +67,7 @@ class Services:
             self._api(
                 'climate',
                 'climate_core.wsgi.api',
-                arguments=f'--config-file {file("climate")}',
-                CLIMATE_CONFIG_FILE=file('climate'),
+                OS_CLIMATE_CONFIG_FILES=file('climate'),
             ),
         ]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 def run(
     steps: Mapping[str, tuple[Sequence[str], Callable[[], None]]],
-    report: Callable[[str, float], None] = lambda *_: None,
+    say: Callable[[str], None] = lambda _: None,
     give_up: threading.Event | None = None,
 ) -> None:
     """Run every step once, after those that it needs.
@@ -19,7 +19,7 @@ def run(
     end; no new ones are begun.
 
     :param steps: name -> (names of the steps it needs, what to do)
-    :param report: called with the name and the seconds of each step that is done
+    :param say: prints a line of progress
     :param give_up: set to tell running steps that waiting is in vain
     """
     give_up = give_up or threading.Event()
@@ -36,10 +36,13 @@ def run(
                 )
                 for future in done:
                     name = running.pop(future)
-                    report(name, future.result())
+                    if (seconds := future.result()) >= 0.5:
+                        say(f'{name} ({seconds:.0f} s)')
                     order.done(name)
         except BaseException:
             give_up.set()
+            if running:
+                say(f'letting {", ".join(running.values())} come to an end ...')
             raise
 
 
