@@ -78,9 +78,16 @@ def _reserve_all(
     keys = [(kind, claimed.resource_id) for kind, claimed in found]
     if len(set(keys)) < len(keys):
         raise exceptions.BadRequest('A resource can be reserved only once.', field='reservations')
+    # The time keeps the order of the request: it is the order in which they are woken.
     return [
-        plan.new_reservation(lease_id, kind, claimed.resource_id, claimed.params, now)
-        for kind, claimed in found
+        plan.new_reservation(
+            lease_id,
+            kind,
+            claimed.resource_id,
+            claimed.params,
+            now + datetime.timedelta(microseconds=place),
+        )
+        for place, (kind, claimed) in enumerate(found)
     ]
 
 

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lease from its creation to its end, event by event, without a loop."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.plugins.base import Wait
+from tests.unit.engine.world import Time, World, statuses
+
+
+def _types(world: World, lease_id: str) -> dict[str, str]:
+    return {e.event_type: e.status for e in world.lease(lease_id).shown_events}
+
+
+def test_nothing_happens_before_the_start(world: World) -> None:
+    lease_id = world.create('a', start='2026-12-01 13:00')
+    assert world.run() == 0
+    assert world.lease(lease_id).status == 'PENDING'
+    assert world.things.journal == []
+
+
+def test_start_and_end(world: World, time: Time) -> None:
+    lease_id = world.create('a', 'b', start='2026-12-01 13:00')
+    time.forward(hours=1)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'ACTIVE'
+    assert statuses(lease.reservations) == ['active', 'active']
+    assert sorted(world.things.journal) == [('wake', 'a'), ('wake', 'b')]
+    time.forward(hours=1)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'TERMINATED'
+    assert statuses(lease.reservations) == ['deleted', 'deleted']
+    assert lease.trust_id is None
+    assert world.trusts.present == set()
+    assert set(_types(world, lease_id).values()) == {'DONE'}
+    assert world.told() == [
+        'lease.create',
+        'lease.event.before_end_lease',
+        'lease.event.start_lease',
+        'lease.event.end_lease',
+    ]
+
+
+def test_what_is_told_has_the_lease_but_not_its_trust(world: World) -> None:
+    lease_id = world.create('a')
+    world.run_until_idle()
+    world.told()
+    _, payload = world.sent[-1]
+    assert payload['lease_id'] == lease_id
+    assert payload['status'] == 'ACTIVE'
+    assert payload['reservations'][0]['resource_id'] == 'a'
+    assert payload['event_id']
+    assert 'trust' not in str(world.sent)
+
+
+def test_a_resource_on_its_way_is_looked_at_again(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [Wait(5), Wait(5)]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'STARTING'
+    assert statuses(lease.reservations) == ['pending', 'active']
+    time.forward(seconds=4)
+    assert world.run() == 0
+    time.forward(seconds=1)
+    world.run_until_idle()
+    time.forward(seconds=5)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.things.calls.count(('wake', 'b')) == 1
+
+
+def test_what_is_transient_is_tried_again_with_back_off(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [exceptions.Transient('Nova is away')] * 3
+    lease_id = world.create('a')
+    waits = []
+    for _ in range(3):
+        world.run_until_idle()
+        lease = world.lease(lease_id)
+        assert (lease.status, lease.reservations[0].status) == ('STARTING', 'pending')
+        assert lease.reservations[0].status_reason == 'Nova is away'
+        start = lease.event('start_lease')
+        assert start is not None
+        assert start.next_at is not None
+        waits.append((start.next_at - time.now).total_seconds())
+        time.now = start.next_at
+    assert waits == [2, 4, 8]
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.reservations[0].status_reason) == ('ACTIVE', None)
+
+
+def test_what_is_permanent_fails_alone(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [exceptions.Permanent('The image is gone')]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'ERROR'
+    assert lease.status_reason == f'{lease.reservations[0].resource_type} a: The image is gone'
+    assert statuses(lease.reservations) == ['error', 'active']
+    assert _types(world, lease_id)['start_lease'] == 'ERROR'
+    assert world.told()[-1] == 'lease.event.start_lease.error'
+    assert world.sent[-1][1]['reason'] == lease.status_reason
+    time.forward(hours=2)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'TERMINATED'
+    assert lease.status_reason is not None
+    assert world.things.state == {'a': 'gone', 'b': 'gone'}
+
+
+def test_an_unknown_failure_keeps_nobody_asleep(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [KeyError('secret')]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert statuses(lease.reservations) == ['pending', 'active']
+    assert 'secret' not in str(lease.reservations[0].status_reason)
+    time.forward(seconds=2)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
+def test_the_start_is_given_up_when_the_lease_is_over(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [exceptions.Transient('No valid host')] * 500
+    lease_id = world.create('a', end='2026-12-01 12:05')
+    world.run_until_idle()
+    while world.lease(lease_id).status == 'STARTING':
+        start = world.lease(lease_id).event('start_lease')
+        assert start is not None
+        assert start.next_at is not None
+        time.now = start.next_at
+        world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'ERROR'
+    assert 'No valid host' in str(lease.status_reason)
+    assert time.now < lease.end_date
+
+
+def test_the_end_is_tried_for_ever(world: World, time: Time) -> None:
+    trouble = [exceptions.Permanent('locked'), exceptions.Transient('away'), KeyError('x')]
+    world.things.answers['end', 'a'] = trouble * 20
+    lease_id = world.create('a')
+    world.run_until_idle()
+    time.forward(hours=2)
+    for _ in range(60):
+        world.run_until_idle()
+        assert world.lease(lease_id).status == 'TERMINATING'
+        time.forward(seconds=120)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.things.count('end', 'a') == 1
+
+
+def test_a_lease_that_was_never_started_is_freed(world: World, time: Time) -> None:
+    lease_id = world.create('a', start='2026-12-01 13:00')
+    time.forward(hours=5)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.things.journal == [('end', 'a')]
+
+
+def test_the_end_supersedes_a_start_in_progress(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [Wait(9000)]
+    lease_id = world.create('a')
+    world.run_until_idle()
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.things.journal == [('end', 'a')]
+    time.forward(hours=2)
+    assert world.run() == 0
+
+
+def test_end_comes_while_the_start_is_at_work(world: World, time: Time) -> None:
+    def end_meanwhile() -> None:
+        time.forward(hours=2)
+        (end,) = (d for d in world.due() if d.event_type == 'end_lease')
+        world.new_step().run(end)
+
+    world.things.answers['wake', 'a'] = [end_meanwhile]
+    lease_id = world.create('a', 'b')
+    world.run()
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'TERMINATED'
+    assert world.things.state == {'a': 'gone', 'b': 'gone'}
+    assert ('wake', 'b') not in world.things.journal
+
+
+def test_order_at_equal_times(world: World, time: Time) -> None:
+    world.create('b', start='2026-12-01 13:00', before_end_date='2026-12-01 13:30')
+    world.create('a', end='2026-12-01 13:00', before_end_date='2026-12-01 13:00')
+    world.run_until_idle()
+    time.forward(hours=1)
+    due = [d.event_type for d in world.due()]
+    assert due == ['before_end_lease', 'end_lease', 'start_lease']
+
+
+def test_events_of_the_user_are_told(world: World, time: Time) -> None:
+    events = [{'event_type': 'call_mum', 'time': '2026-12-01 12:30'}]
+    lease_id = world.create('a', events=events)
+    world.run_until_idle()
+    time.forward(minutes=30)
+    world.run_until_idle()
+    assert world.told()[-1] == 'lease.event.call_mum'
+    assert _types(world, lease_id)['call_mum'] == 'DONE'
+
+
+def test_release_of_the_trust_is_tried_again(world: World, time: Time) -> None:
+    world.trusts.trouble = [exceptions.Transient('away')] * 2
+    lease_id = world.create('a')
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.trusts.present == {'trust1'}
+    for _ in range(2):
+        time.forward(seconds=10)
+        world.run_until_idle()
+    assert world.trusts.present == set()
+    assert world.lease(lease_id).trust_id is None
+
+
+def test_a_trust_that_cannot_be_deleted_is_given_up(world: World, time: Time) -> None:
+    world.trusts.trouble = [exceptions.Permanent('the owner is gone')]
+    lease_id = world.create('a')
+    time.forward(hours=2)
+    world.run_until_idle()
+    event = world.lease(lease_id).event('release_trust')
+    assert event is not None
+    assert (event.status, event.status_reason) == ('ERROR', 'the owner is gone')
+    assert world.lease(lease_id).status == 'TERMINATED'
+
+
+@pytest.mark.parametrize('things', [(), ('a',), ('a', 'b', 'c')])
+def test_leases_of_any_size(world: World, time: Time, things: tuple[str, ...]) -> None:
+    lease_id = world.create(*things)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATED'

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager without a cloud: a clock to turn, a plugin that counts, trusts that are a set."""
+
+import collections
+import datetime
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from climate_core import conf as config
+from climate_core import exceptions
+from climate_core.context import RequestContext
+from climate_core.db import events, leases, tables
+from climate_core.db.engine import Database
+from climate_core.engine import publisher, retry
+from climate_core.engine.claims import Claims
+from climate_core.engine.clock import Clock
+from climate_core.engine.step import Step
+from climate_core.lease import dates, model
+from climate_core.manager import change, create
+from climate_core.manager.parts import Parts
+from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+
+NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+TYPE = 'test:thing'
+
+
+class Time:
+    """A clock that stands still until it is turned."""
+
+    def __init__(self, now: datetime.datetime = NOON) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+    def forward(self, **delta: float) -> None:
+        self.now += datetime.timedelta(**delta)
+
+
+class Things(ResourcePlugin):
+    """Things that sleep, are awake or gone, and a journal of every change.
+
+    ``answers`` holds what the next calls for a thing give: an exception, a Wait, or None for
+    doing it.
+    """
+
+    resource_type = TYPE
+    title = 'Things'
+    description = 'Things of the tests'
+    schema = {'resource_id': {'type': 'string'}}
+
+    def __init__(self) -> None:
+        self.state: dict[str, str] = {}
+        self.journal: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
+        self.answers: dict[tuple[str, str], list[Any]] = collections.defaultdict(list)
+        self._lock = threading.Lock()
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        resource_id = values['resource_id']
+        if resource_id == 'unknown':
+            raise exceptions.ResourceNotFound('There is no such thing.', field='resource_id')
+        self.state.setdefault(resource_id, 'asleep')
+        return Claimed(resource_id, {'colour': values.get('colour', 'grey')})
+
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._act('wake', reservation.resource_id, 'awake')
+
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._act('end', reservation.resource_id, 'gone')
+
+    def count(self, action: str, resource_id: str) -> int:
+        """Return how often an action took effect."""
+        return self.journal.count((action, resource_id))
+
+    def _act(self, action: str, thing: str, state: str) -> Wait | None:
+        with self._lock:
+            self.calls.append((action, thing))
+            answers = self.answers[action, thing]
+            answer = answers.pop(0) if answers else None
+        if callable(answer):
+            answer = answer()
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, Wait):
+            return answer
+        with self._lock:
+            if self.state.get(thing) not in (state, 'gone'):
+                self.state[thing] = state
+                self.journal.append((action, thing))
+        return None
+
+
+class Trusts:
+    def __init__(self) -> None:
+        self.made = 0
+        self.present: set[str] = set()
+        self.trouble: list[Exception] = []
+
+    def create(self, context: RequestContext) -> str:
+        self.made += 1
+        self.present.add(f'trust{self.made}')
+        return f'trust{self.made}'
+
+    def delete(self, trust_id: str) -> None:
+        if self.trouble:
+            raise self.trouble.pop(0)
+        self.present.discard(trust_id)
+
+
+class World:
+    """Everything but the loop; :meth:`run` does what is due, in order, in this thread."""
+
+    def __init__(self, url: str, time: Time | None = None, **engine: Any) -> None:
+        self.conf = configure(url, **engine)
+        self.time = time
+        self.database = Database(self.conf, clock=time)
+        if not sa.inspect(self.database.engine).has_table('leases'):
+            tables.Base.metadata.create_all(self.database.engine)
+        self.clock = Clock(self.database)
+        self.things = Things()
+        self.trusts = Trusts()
+        self.claims = Claims(self.database, self.conf.engine.claim_ttl)
+        self.step = self.new_step()
+        self.parts = Parts(self.conf, self.database, self.clock, {TYPE: self.things}, self.trusts)
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
+        self.publisher = publisher.Publisher(
+            self.database, lambda *item: self.sent.append(item), 600
+        )
+
+    def new_step(self, claims: Claims | None = None) -> Step:
+        return Step(
+            self.database,
+            self.clock,
+            claims or self.claims,
+            {TYPE: self.things},
+            self.trusts.delete,
+            retry.Backoff.of(self.conf),
+        )
+
+    def create(
+        self,
+        *things: str,
+        start: str = 'now',
+        end: str = '2026-12-01 14:00',
+        context: RequestContext | None = None,
+        **values: Any,
+    ) -> str:
+        body = {'name': 'lease1', 'start_date': start, 'end_date': end, **values}
+        body['reservations'] = [{'resource_type': TYPE, 'resource_id': t} for t in things]
+        return create.create_lease(self.parts, context or user(), body)
+
+    def join(self, lease_id: str, thing: str, context: RequestContext | None = None) -> str:
+        values = {'resource_type': TYPE, 'resource_id': thing}
+        return create.add_reservation(self.parts, context or user(), lease_id, values)
+
+    def update(self, lease_id: str, generation: int | None = None, **values: Any) -> None:
+        change.update_lease(self.parts, lease_id, values, generation)
+
+    def delete(self, lease_id: str) -> None:
+        change.delete_lease(self.parts, lease_id)
+
+    def lease(self, lease_id: str) -> model.Lease:
+        found = self.database.read(leases.find, lease_id)
+        assert found is not None
+        return found
+
+    def due(self) -> list[events.Due]:
+        now, rows = self.database.read(events.upcoming, 1000)
+        return [] if now is None else [row for row in rows if row.next_at <= now]
+
+    def run(self) -> int:
+        """Do what is due now, once; return how many events that were."""
+        due = self.due()
+        for row in due:
+            self.step.run(row)
+        return len(due)
+
+    def run_until_idle(self) -> None:
+        """Do what is due now until nothing is."""
+        while self.run():
+            pass
+
+    def told(self) -> list[str]:
+        """Send what is in the outbox; return the types of all that was ever sent."""
+        while self.publisher.publish():
+            pass
+        return [event_type for event_type, _ in self.sent]
+
+    def statements(self, function: Callable[[], Any]) -> list[str]:
+        """Return the SQL statements of a call, without BEGIN and COMMIT."""
+        seen: list[str] = []
+
+        def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            if not statement.startswith('BEGIN'):
+                seen.append(statement)
+
+        sa.event.listen(self.database.engine, 'before_cursor_execute', note)
+        try:
+            function()
+        finally:
+            sa.event.remove(self.database.engine, 'before_cursor_execute', note)
+        return seen
+
+
+def configure(url: str, **engine: Any) -> cfg.ConfigOpts:
+    conf = config.load([], [])
+    conf.set_override('connection', url, group='database')
+    conf.set_override('transport_url', 'fake:/')
+    for name, value in engine.items():
+        conf.set_override(name, value, group='engine')
+    return conf
+
+
+def user(project: str = 'project1', name: str = 'user1') -> RequestContext:
+    return RequestContext(
+        auth_token='token', user_id=name, project_id=project, roles=['member'], overwrite=False
+    )
+
+
+def at(text: str) -> datetime.datetime:
+    return dates.parse(text, NOON)
+
+
+def statuses(things: Iterable[model.Reservation | model.Event]) -> Sequence[str]:
+    return [str(each.status) for each in things]
