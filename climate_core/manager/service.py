@@ -134,7 +134,7 @@ class ManagerService:
         except messaging.MessagingException:
             LOG.warning('The other managers were not told; this one does the work', exc_info=True)
 
-    def _make_server(self) -> messaging.RPCServer:
+    def _make_server(self) -> messaging.MessageHandlingServer:
         target = messaging.Target(
             topic=rpcapi.TOPIC, version=rpcapi.VERSION, server=self.conf.manager.host
         )
