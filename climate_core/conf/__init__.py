@@ -4,8 +4,9 @@
 Each module beside this one has a ``GROUP``, the section in climate.conf, and its ``OPTS``.
 """
 
+import contextlib
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 import oslo_policy.opts
@@ -29,6 +30,12 @@ MODULES: tuple[ModuleType, ...] = tuple(
 )
 
 PROJECT = 'climate'
+#: Groups that oslo.messaging reads from the configuration that it is given but registers on the
+#: global one alone: module -> its list of options, called as the group.
+_UNREGISTERED = {
+    'oslo_messaging._metrics.client': 'oslo_messaging_metrics',
+    'oslo_messaging._tracing.client': 'oslo_messaging_tracing',
+}
 _MIDDLEWARE = frozenset({'oslo_middleware', 'cors', 'healthcheck'})
 DATABASE = 'sqlite:///$state_path/climate.sqlite'
 
@@ -76,7 +83,15 @@ def _of_libraries() -> list[tuple[str | None, list[cfg.Opt]]]:
     return [
         *database.list_opts(),
         *oslo_messaging.opts.list_opts(),
+        *_of_messaging(),
         *oslo_policy.opts.list_opts(),
         *authtoken.list_auth_token_opts(),
         *(entry for entry in middleware.list_opts() if entry[0] in _MIDDLEWARE),
     ]
+
+
+def _of_messaging() -> Iterator[tuple[str, list[cfg.Opt]]]:
+    for module, group in _UNREGISTERED.items():
+        # Releases before 18 have no tracing.
+        with contextlib.suppress(ImportError):
+            yield group, getattr(importlib.import_module(module), group)
