@@ -16,7 +16,7 @@ from tests.bench.blazar_rows import Rows
 from tests.bench.cloud import PASSWORD, PROJECT_ID, USER, Client
 from tests.bench.processes import Failed, Process, Processes, free_port, run
 from tests.bench.servers import MariaDB, RabbitMQ
-from tests.bench.side import wsgi_server
+from tests.bench.side import LOADED, PROCESSES, wsgi_server
 
 REQUIREMENTS = pathlib.Path(__file__).with_name('blazar-requirements.txt')
 #: File in the environment that says what was installed.
@@ -148,7 +148,7 @@ class Blazar:
             wsgi_server(self._bin / 'uwsgi', port, 'blazar.wsgi.api', venv),
             {'OS_BLAZAR_CONFIG_DIR': str(config.parent)},
         )
-        self._api.wait_for(lambda: web.serves(self.api + '/'))
+        self._api.wait_for(lambda: self._api.logged(LOADED) == PROCESSES)
         # A list is served by the manager, over RPC: with the answer both are there.
         web.call('GET', self.api + '/v1/leases', None, self.headers)
 

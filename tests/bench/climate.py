@@ -13,7 +13,7 @@ from tests.bench import web
 from tests.bench.cloud import PASSWORD, PROJECT_ID, Client
 from tests.bench.processes import Failed, Process, Processes, free_port, run
 from tests.bench.servers import MariaDB, RabbitMQ
-from tests.bench.side import wsgi_server
+from tests.bench.side import LOADED, PROCESSES, wsgi_server
 
 CONFIG = """\
 [DEFAULT]
@@ -83,11 +83,13 @@ class Climate:
         self._manager = self._running.start(
             'climate-manager', [self._bin / 'climate-manager', *chosen]
         )
-        extra = ['--pyhome', sys.prefix, '--pyargv', f'--config-file {config}']
+        venv = ['--pyhome', sys.prefix]
         self._api = self._running.start(
-            'climate-api', wsgi_server(self._bin / 'uwsgi', port, 'climate_core.wsgi.api', extra)
+            'climate-api',
+            wsgi_server(self._bin / 'uwsgi', port, 'climate_core.wsgi.api', venv),
+            {'OS_CLIMATE_CONFIG_FILES': str(config)},
         )
-        self._api.wait_for(lambda: web.serves(self.api + '/'))
+        self._api.wait_for(lambda: self._api.logged(LOADED) == PROCESSES)
         self.fill(1)
 
     @property

@@ -94,6 +94,10 @@ class Process:
         except Failed as error:
             raise Failed(f'{self.name}: {error}\n{self.tail()}') from None
 
+    def logged(self, text: str) -> int:
+        """Count how often a text stands in the log."""
+        return self.log.read_text(errors='replace').count(text)
+
     def tail(self, lines: int = 15) -> str:
         """Return the last lines of the log."""
         return '\n'.join(self.log.read_text(errors='replace').splitlines()[-lines:])

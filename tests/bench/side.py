@@ -7,6 +7,8 @@ from typing import Any, Protocol
 from tests.bench.cloud import Client
 from tests.bench.processes import Process
 
+#: What uwsgi logs when one of its processes has loaded the application.
+LOADED = 'ready in '
 #: The API server of both: so many processes with so many threads each.
 PROCESSES, THREADS = 2, 8
 
