@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims, fences and supersession, on each database and by its own clock."""
+
+import datetime
+from concurrent import futures
+
+import pytest
+
+from climate_core.db import events, leases, store
+from climate_core.db.engine import Stale
+from climate_core.engine.claims import Claims
+from climate_core.lease import dates, plan
+from climate_core.plugins.base import Wait
+from tests.unit.engine.world import World, statuses
+
+NEVER = '2099-01-01 00:00'
+
+
+def _claim(world: World, due: events.Due, ttl: float = 30) -> bool:
+    return world.database.write(events.claim, due.id, due.generation, ttl)
+
+
+def test_one_of_many_wins(any_world: World) -> None:
+    any_world.create('a', end=NEVER)
+    (due,) = any_world.due()
+    with futures.ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda _: _claim(any_world, due), range(8)))
+    assert sum(won) == 1
+    assert any_world.due() == []
+
+
+def test_what_is_not_due_cannot_be_claimed(any_world: World) -> None:
+    any_world.create('a', start='2098-01-01 00:00', end=NEVER)
+    _, rows = any_world.database.read(events.upcoming, 10)
+    assert [row.event_type for row in rows] == [
+        'start_lease',
+        'before_end_lease',
+        'end_lease',
+    ]
+    assert not _claim(any_world, rows[0])
+
+
+def test_an_expired_claim_is_due_again(any_world: World) -> None:
+    any_world.create('a', end=NEVER)
+    (due,) = any_world.due()
+    assert _claim(any_world, due, ttl=-1)
+    (again,) = any_world.due()
+    assert (again.id, again.generation) == (due.id, due.generation + 1)
+    assert _claim(any_world, again)
+    assert not _claim(any_world, again)
+
+
+def test_a_lost_claim_cannot_finish(any_world: World) -> None:
+    """The first manager sleeps on its feet; the second finishes; the first changes nothing."""
+    world = any_world
+
+    def other_manager() -> None:
+        # The claim of the first has expired.
+        lease = world.lease(lease_id)
+        event = lease.event('start_lease')
+        assert event is not None
+        world.database.write(events.renew, event.id, event.generation, -1)
+        (due,) = world.due()
+        world.new_step(Claims(world.database, 30)).run(due)
+
+    world.things.answers['wake', 'a'] = [other_manager]
+    lease_id = world.create('a', end=NEVER)
+    world.run()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.things.count('wake', 'a') == 1
+    assert world.told().count('lease.event.start_lease') == 1
+
+
+def test_renewing_keeps_a_claim_and_notices_its_loss(any_world: World) -> None:
+    world = any_world
+    claims = Claims(world.database, ttl=30)
+    world.create('a', end=NEVER)
+    (due,) = world.due()
+    claim = claims.take(due)
+    assert claim is not None
+    assert world.database.write(events.renew, claim.event_id, claim.generation, -1)
+    assert world.due()
+    claims.renew(claim.renew_at)
+    assert world.due() == []
+    assert not claim.lost
+    world.database.write(events.renew, claim.event_id, claim.generation, -1)
+    (again,) = world.due()
+    assert _claim(world, again)
+    claims.renew(claim.renew_at)
+    assert claim.lost
+
+
+def test_the_end_supersedes_the_start_at_work(any_world: World) -> None:
+    world = any_world
+
+    def end_meanwhile() -> None:
+        world.update(lease_id, end_date='now')
+        (end,) = (d for d in _wait_due(world) if d.event_type == 'end_lease')
+        world.new_step().run(end)
+
+    world.things.answers['wake', 'a'] = [end_meanwhile]
+    lease_id = world.create('a', 'b', end=NEVER)
+    (start,) = world.due()
+    world.step.run(start)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'TERMINATED'
+    assert statuses(lease.reservations) == ['deleted', 'deleted']
+    assert ('wake', 'b') not in world.things.journal
+    event = lease.event('start_lease')
+    assert event is not None
+    assert event.status_reason == 'The end of the lease came first.'
+
+
+def _wait_due(world: World) -> list[events.Due]:
+    """What is due, once the database's clock has passed the microsecond that was asked for."""
+    while not (due := world.due()):
+        pass
+    return due
+
+
+def test_deleting_while_the_end_is_at_work(any_world: World) -> None:
+    world = any_world
+    lease_id = world.create('a', end=NEVER)
+    world.run_until_idle()
+    world.delete(lease_id)
+    world.things.answers['end', 'a'] = [lambda: world.delete(lease_id)]
+    world.run_until_idle()
+    assert world.lease(lease_id).deleted_at is not None
+    assert world.told()[-1] == 'lease.delete'
+    assert world.trusts.present == set()
+    assert world.due() == []
+
+
+def test_a_stale_lease_is_not_written(any_world: World) -> None:
+    world = any_world
+    lease_id = world.create('a', end=NEVER)
+    before = world.lease(lease_id)
+    world.update(lease_id, name='other')
+    now = world.clock.now()
+    session_of = world.database.writer
+    with pytest.raises(Stale), session_of() as session:
+        store.save(session, before, plan.delete(before, now), now)
+    assert world.lease(lease_id).status == 'PENDING'
+
+
+def test_waiting_gives_the_claim_back(any_world: World) -> None:
+    world = any_world
+    world.things.answers['wake', 'a'] = [Wait(3600)]
+    lease_id = world.create('a', end=NEVER)
+    world.run_until_idle()
+    event = world.lease(lease_id).event('start_lease')
+    assert event is not None
+    assert (event.status, event.attempts) == ('UNDONE', 0)
+    assert event.next_at is not None
+    assert event.next_at - world.clock.now() > datetime.timedelta(minutes=59)
+
+
+def test_times_keep_their_microseconds(any_world: World) -> None:
+    world = any_world
+    lease_id = world.create(end='2098-01-01T00:00:00.123456+02:00')
+    lease = world.database.read(leases.get, lease_id)
+    assert dates.show(lease.end_date) == '2097-12-31T22:00:00.123456'
+    assert lease.created_at.tzinfo is not None
+
+
+def test_the_clock_is_the_database_s(any_world: World) -> None:
+    local = datetime.datetime.now(datetime.UTC)
+    assert abs(any_world.clock.now() - local) < datetime.timedelta(hours=1)
+    assert abs(any_world.clock.now() - any_world.clock.now()) < datetime.timedelta(seconds=1)

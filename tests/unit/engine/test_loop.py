@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop by itself: when it looks, what it hands out, how it stops. By the real clock."""
+
+import datetime
+import pathlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from oslo_db import exception as db_exc
+
+from climate_core.db.events import Due
+from climate_core.engine.loop import Loop, spread
+from climate_core.lease import dates
+from tests.unit.engine.world import NOON, World
+
+PATIENCE = 60
+NEVER = '2099-01-01 00:00'
+
+
+@pytest.fixture
+def world(tmp_path: pathlib.Path) -> Iterator[World]:
+    made = World(f'sqlite:///{tmp_path}/world.sqlite')
+    yield made
+    made.database.dispose()
+
+
+@pytest.fixture
+def start(world: World) -> Iterator[Callable[..., Loop]]:
+    loops: list[Loop] = []
+
+    def make(run: Callable[[Due], bool], workers: int = 2, idle: float = 600) -> Loop:
+        loop = Loop(world.database, world.clock, run, workers, idle)
+        loops.append(loop)
+        loop.start()
+        return loop
+
+    yield make
+    for loop in loops:
+        loop.stop(PATIENCE)
+
+
+class Awaited:
+    """Runs steps and tells when ``wanted`` leases were started."""
+
+    def __init__(self, world: World, wanted: int = 1) -> None:
+        self.world = world
+        self.wanted = wanted
+        self.done = threading.Event()
+
+    def __call__(self, due: Due) -> bool:
+        again = self.world.step.run(due)
+        if len(self.world.things.journal) >= self.wanted:
+            self.done.set()
+        return again
+
+
+def test_it_is_nudged(world: World, start: Callable[..., Loop]) -> None:
+    awaited = Awaited(world)
+    loop = start(awaited)
+    world.create('a', end=NEVER)
+    loop.nudge()
+    assert awaited.done.wait(PATIENCE)
+
+
+def test_it_wakes_up_by_itself(world: World, start: Callable[..., Loop]) -> None:
+    soon = world.clock.now() + datetime.timedelta(seconds=0.3)
+    world.create('a', start=str(dates.show(soon)), end=NEVER)
+    awaited = Awaited(world)
+    start(awaited)
+    assert awaited.done.wait(PATIENCE)
+    assert world.clock.now() >= soon
+
+
+def test_a_wait_is_followed_without_a_nudge(world: World, start: Callable[..., Loop]) -> None:
+    from climate_core.plugins.base import Wait
+
+    world.things.answers['wake', 'a'] = [Wait(0.1), Wait(0.1)]
+    world.create('a', end=NEVER)
+    awaited = Awaited(world)
+    start(awaited)
+    assert awaited.done.wait(PATIENCE)
+
+
+def test_one_that_is_slow_holds_up_nobody(world: World, start: Callable[..., Loop]) -> None:
+    go_on = threading.Event()
+    world.things.answers['wake', 'slow'] = [lambda: go_on.wait(PATIENCE) and None]
+    world.create('slow', end=NEVER)
+    awaited = Awaited(world, wanted=5)
+    loop = start(awaited)
+    for n in range(5):
+        world.create(f'fast{n}', end=NEVER)
+        loop.nudge()
+    assert awaited.done.wait(PATIENCE)
+    assert ('wake', 'slow') not in world.things.journal
+    go_on.set()
+
+
+def test_it_sleeps_when_nothing_is_due(world: World) -> None:
+    world.create('a', start='2098-01-01 00:00', end=NEVER)
+    loop = Loop(world.database, world.clock, lambda due: False, 2, 600)
+    seen = world.statements(lambda: _look(loop, [600.0]))
+    assert len(seen) == 1
+    loop.stop()
+
+
+def _look(loop: Loop, expected: list[float]) -> None:
+    assert [loop._look()] == expected
+
+
+def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
+    loop = Loop(world.database, world.clock, lambda due: False, 2, 77)
+    _look(loop, [77])
+    loop.stop()
+
+
+def test_stopping_lets_work_go_on_but_takes_no_more(
+    world: World, start: Callable[..., Loop]
+) -> None:
+    at_work, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        at_work.set()
+        go_on.wait(PATIENCE)
+
+    world.things.answers['wake', 'a'] = [work]
+    first = world.create('a', end=NEVER)
+    loop = start(Awaited(world), workers=1)
+    assert at_work.wait(PATIENCE)
+    second = world.create('b', end=NEVER)
+    loop.nudge()
+    assert loop.stop(0) is False
+    go_on.set()
+    assert loop.stop(PATIENCE) is True
+    assert world.lease(first).status == 'ACTIVE'
+    assert world.lease(second).status == 'PENDING'
+
+
+def test_a_database_that_fails_is_asked_again(
+    world: World, start: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create('a', end=NEVER)
+    awaited = Awaited(world)
+    read = world.database.read
+    failures = [db_exc.DBConnectionError()]
+
+    def failing(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return read(*args)
+
+    monkeypatch.setattr(world.database, 'read', failing)
+    start(awaited)
+    assert awaited.done.wait(PATIENCE)
+
+
+def test_a_step_that_breaks_stops_nothing(world: World, start: Callable[..., Loop]) -> None:
+    awaited = Awaited(world)
+    broken = [RuntimeError('broken')]
+
+    def run(due: Due) -> bool:
+        if broken:
+            raise broken.pop()
+        return awaited(due)
+
+    world.create('a', end=NEVER)
+    start(run)
+    assert awaited.done.wait(PATIENCE)
+
+
+def test_spread_keeps_the_order_of_ranks() -> None:
+    def due(n: int, minutes: int, priority: int) -> Due:
+        time = NOON + datetime.timedelta(minutes=minutes)
+        return Due(str(n), 'lease', 'event', 0, priority, time)
+
+    ranks = [(n // 20, n // 10 % 2) for n in range(60)]
+    mixed = spread(due(n, *rank) for n, rank in enumerate(ranks))
+    assert [((d.next_at - NOON).seconds // 60, d.priority) for d in mixed] == ranks
+    assert len({d.id for d in mixed}) == 60
