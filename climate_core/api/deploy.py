@@ -2,7 +2,7 @@
 """Put the application together. The pipeline is code: there is no paste file to get wrong."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from keystonemiddleware import auth_token
@@ -14,6 +14,7 @@ from climate_core.api.request import Backend
 from climate_core.db.engine import Database
 from climate_core.manager.rpcapi import ManagerClient
 from climate_core.plugins import loading
+from climate_core.plugins.base import ResourcePlugin
 
 
 class Fork:
@@ -67,15 +68,18 @@ def load_application(
     conf: cfg.ConfigOpts,
     database: Database | None = None,
     manager: ManagerClient | None = None,
+    plugins: Mapping[str, type[ResourcePlugin]] | None = None,
 ) -> Any:
     """Make the WSGI application of the API.
 
     :param conf: see :func:`climate_core.conf.load`
     :param database: to share one with other parts of the same process
     :param manager: to share an RPC transport with other parts of the same process
+    :param plugins: by type of resource; default: those of ``[manager] plugins``
     :raises climate_core.plugins.loading.PluginError: a plugin of climate.conf cannot be used
     """
-    plugins = {each.resource_type: each for each in loading.classes(conf.manager.plugins)}
+    if plugins is None:
+        plugins = {each.resource_type: each for each in loading.classes(conf.manager.plugins)}
     backend = Backend(
         conf=conf,
         database=database or Database(conf),

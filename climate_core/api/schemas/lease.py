@@ -18,7 +18,7 @@ _EVENT: dict[str, Any] = {
         {
             'event_type': {
                 'type': 'string',
-                'pattern': r'^[a-z][a-z0-9_]{0,63}$',
+                'pattern': r'^[a-z][a-z0-9_.-]{0,65}$',
                 'not': {'enum': sorted(model.OWN_EVENTS)},
                 'description': 'Any name in lower case that the service does not use itself.',
             },

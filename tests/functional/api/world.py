@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease service in one process: the real API, a real manager, SQLite, RPC in memory."""
+
+import contextlib
+import pathlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+from climate_core import conf as configuration
+from climate_core import exceptions
+from climate_core.api import deploy
+from climate_core.cloud import Cloud
+from climate_core.context import RequestContext
+from climate_core.db import migration
+from climate_core.db.engine import Database
+from climate_core.lease.model import Lease, Reservation
+from climate_core.manager.service import ManagerService
+from climate_core.plugins import base
+
+#: A resource that does not exist.
+NOWHERE = '00000000-0000-4000-8000-000000000000'
+
+
+class Thing(base.ResourcePlugin):
+    """A resource that is always ready."""
+
+    resource_type = 'test:thing'
+    title = 'Thing'
+    description = 'Something to test with.'
+    schema = {
+        'resource_id': {'type': 'string', 'format': 'uuid'},
+        'colour': {'type': 'string', 'enum': ['red', 'green']},
+        'size': {'type': 'integer', 'minimum': 1, 'maximum': 9},
+    }
+    required = ('resource_id',)
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:
+        if values['resource_id'] == NOWHERE:
+            raise exceptions.ResourceNotFound('There is no such thing.', field='resource_id')
+        params = {'colour': values.get('colour', 'green')}
+        return base.Claimed(resource_id=values['resource_id'], params=params)
+
+    def wake_up(self, lease: Lease, reservation: Reservation) -> None:
+        return None
+
+    def end(self, lease: Lease, reservation: Reservation) -> None:
+        return None
+
+
+class Trusts:
+    """Trusts that nobody needs."""
+
+    def create(self, context: RequestContext) -> str:
+        return uuid.uuid4().hex
+
+    def delete(self, trust_id: str) -> None:
+        return None
+
+
+def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpts:
+    """Make a configuration with a migrated database in this directory.
+
+    :param options: triples of section, option and value
+    """
+    sections: dict[str, list[str]] = {
+        'DEFAULT': ['transport_url = fake:/', f'control_exchange = {uuid.uuid4().hex}'],
+        'database': [f'connection = sqlite:///{directory}/climate.sqlite'],
+        'api': ['auth_strategy = noauth'],
+    }
+    for section, option, value in options:
+        sections.setdefault(section, []).append(f'{option} = {value}')
+    file = directory / 'climate.conf'
+    file.write_text('\n'.join(f'[{name}]\n' + '\n'.join(sections[name]) for name in sections))
+    conf = configuration.load([], [str(file)])
+    migration.upgrade(conf)
+    return conf
+
+
+@contextlib.contextmanager
+def running(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
+    """Run a manager and give the API in front of it, as a WSGI application."""
+    cloud = Cloud(conf)
+    manager = ManagerService(
+        conf,
+        database=database,
+        cloud=cloud,
+        plugins={Thing.resource_type: Thing(conf, cloud)},
+        trusts=Trusts(),
+        send=lambda event_type, payload: None,
+        watch=False,
+    )
+    manager.start()
+    try:
+        yield deploy.load_application(
+            conf, database=database, plugins={Thing.resource_type: Thing}
+        )
+    finally:
+        manager.stop()
