@@ -138,5 +138,12 @@ def load(environ: dict[str, str] | None = None) -> Settings:
     return settings
 
 
+def main() -> None:
+    try:
+        print(load().venv)
+    except SettingsError as error:
+        raise SystemExit(f'cloud: {error}') from None
+
+
 if __name__ == '__main__':
-    print(load().venv)
+    main()
