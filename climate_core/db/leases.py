@@ -124,7 +124,16 @@ def purge(session: orm.Session, before: datetime.datetime) -> int:
 
     :returns: how many
     """
+    return session.connection().execute(sa.delete(_LEASE).where(_gone(before))).rowcount
+
+
+def purgeable(session: orm.Session, before: datetime.datetime) -> int:
+    """Count what :func:`purge` would remove."""
+    query = sa.select(sa.func.count()).select_from(_LEASE).where(_gone(before))
+    return session.execute(query).scalar_one()
+
+
+def _gone(before: datetime.datetime) -> sa.ColumnElement[bool]:
     # What the trust still needs is kept.
     busy = sa.select(_EVENT.c.lease_id).where(_EVENT.c.next_at.is_not(None))
-    gone = sa.and_(_LEASE.c.deleted_at < before, _LEASE.c.id.not_in(busy))
-    return session.connection().execute(sa.delete(_LEASE).where(gone)).rowcount
+    return sa.and_(_LEASE.c.deleted_at < before, _LEASE.c.id.not_in(busy))
