@@ -125,7 +125,7 @@ class RealServers(World):
         if on_end in _LEFT:
             return bool(self._show(reservation.resource_id)['status'] == _LEFT[on_end])
         images = list(
-            self._demo.image.images(**{'climate_reservation_id': reservation.id}, paginated=False)
+            self._demo.image.images(climate_reservation_id=reservation.id, paginated=False)
         )
         wanted = ['active'] if on_end == 'create_image' else []
         return self.gone(reservation.resource_id) and [i.status for i in images] == wanted

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import orm
 
 from climate_core import conf as climate_conf
-from climate_core.db import leases, store, tables, utcnow
+from climate_core.db import leases, migration, store, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model, plan
 
@@ -21,12 +21,11 @@ def sqlite(path: pathlib.Path) -> Database:
 
 
 def create(url: str) -> Database:
-    """Open a database and make the tables."""
+    """Open an empty database and bring it to the form of this release."""
     conf = climate_conf.load([], config_files=[])
     conf.set_override('connection', url, group='database')
-    database = Database(conf)
-    tables.Base.metadata.create_all(database.engine)
-    return database
+    migration.upgrade(conf)
+    return Database(conf)
 
 
 def write(database: Database, lease: model.Lease) -> model.Lease:

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Iterator
-from typing import Any
+import pathlib
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.kill.managers import Place, place
+from tests.servers import mariadb, new_database, postgresql
+
+__all__ = ('mariadb', 'new_database', 'postgresql')
 
 
 @pytest.fixture
-def stage(tmp_path: Any) -> Iterator[Place]:
-    """A fake cloud, a database in a file and no manager yet."""
-    with place(tmp_path, f'sqlite:///{tmp_path}/climate.sqlite') as made:
+def stage(
+    request: pytest.FixtureRequest,
+    tmp_path: pathlib.Path,
+    new_database: Callable[[str], str],
+) -> Iterator[Place]:
+    """A fake cloud, a database (in a file unless the test names a server) and no manager yet."""
+    with place(tmp_path, new_database(getattr(request, 'param', 'sqlite'))) as made:
         yield made

@@ -3,7 +3,7 @@
 
 import contextlib
 import json
-import os
+import multiprocessing
 import pathlib
 import queue
 import signal
@@ -13,16 +13,19 @@ import threading
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
 from typing import Any
 
-from climate_core.db import outbox
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease
 from tests.fakes import leases, settings
+from tests.kill import start_manager
 
 #: Seconds after which something that should have happened did not.
 PATIENCE = 90.0
 ROOT = pathlib.Path(__file__).parents[2]
+_FORK = multiprocessing.get_context('forkserver')
+_FORK.set_forkserver_preload(['tests.kill.start_manager'])
 
 
 class Cloud:
@@ -88,45 +91,38 @@ class Cloud:
 
 
 class Manager:
-    """One climate-manager in a process group of its own."""
+    """One climate-manager; it is forked from a process that has imported everything already."""
 
     def __init__(self, place: 'Place', kill: str | None) -> None:
-        command = [sys.executable, '-m', 'tests.kill.start_manager']
-        command += ['--config-file', str(place.config)]
-        command += ['--kill', kill] if kill else []
-        self._log = (place.directory / 'manager.log').open('ab')
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            start_new_session=True,
+        told, tell = _FORK.Pipe(duplex=False)
+        self._process = _FORK.Process(
+            target=start_manager.run, args=(place.config, kill, place.log_file, tell)
         )
-        self._reader = threading.Thread(target=self._read, args=(place.told,), daemon=True)
+        self._process.start()
+        tell.close()
+        self._reader = threading.Thread(target=_pass_on, args=(told, place.reached), daemon=True)
         self._reader.start()
 
-    def _read(self, told: 'queue.SimpleQueue[str]') -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
-            told.put(line.decode().strip())
-        told.put('')
-
     def dies(self) -> None:
-        """Wait until it was killed at its point."""
-        assert self._process.wait(PATIENCE) == -signal.SIGKILL
-        self._close()
+        """Wait until it has died at its point."""
+        self._process.join(PATIENCE)
+        assert self._process.exitcode == -signal.SIGKILL
+        self._reader.join(PATIENCE)
 
     def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(PATIENCE)
-        self._close()
-
-    def _close(self) -> None:
+        self._process.kill()
+        self._process.join(PATIENCE)
         self._reader.join(PATIENCE)
-        assert self._process.stdout
-        self._process.stdout.close()
-        self._log.close()
+
+
+def _pass_on(told: Connection, queue_: 'queue.SimpleQueue[str]') -> None:
+    with told:
+        while True:
+            try:
+                queue_.put(told.recv())
+            except EOFError:
+                queue_.put('')
+                return
 
 
 class Place:
@@ -141,7 +137,11 @@ class Place:
         self.database: Database = leases.create(url)
         self.config = directory / 'climate.conf'
         self.config.write_text(_config(url, cloud.url, directory), encoding='utf-8')
-        self.told: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.log_file = directory / 'manager.log'
+        self.log_file.touch()
+        self.notices = directory / 'notices.log'
+        self.notices.touch()
+        self.reached: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._managers: list[Manager] = []
 
     def manager(self, kill: str | None = None) -> Manager:
@@ -159,11 +159,11 @@ class Place:
         """Wait for something; it is looked at again whenever a manager reaches a point."""
         while not happened():
             try:
-                self.told.get(timeout=PATIENCE)
+                self.reached.get(timeout=PATIENCE)
             except queue.Empty:
                 raise AssertionError(self.log()) from None
-            while not self.told.empty():
-                self.told.get()
+            while not self.reached.empty():
+                self.reached.get()
 
     def lease(self, lease: Lease) -> Lease:
         return leases.read(self.database, lease.id)
@@ -173,23 +173,21 @@ class Place:
         found = self.lease(lease)
         return found.status == 'TERMINATED' and found.trust_id is None
 
-    def all_told(self) -> bool:
-        """Tell whether the outbox is empty."""
-        return self.database.read(outbox.due_in) is None
-
     def images(self) -> int:
         """Number of images that were made."""
         return [entry['what'] for entry in self.cloud.journal()].count('image create')
 
     def log(self) -> str:
-        return (self.directory / 'manager.log').read_text(encoding='utf-8')[-5000:]
+        return self.log_file.read_text(encoding='utf-8')[-5000:]
 
-    def notified(self) -> list[Mapping[str, Any]]:
-        """The notifications that were sent, from the log."""
+    def told(self, event_type: str) -> list[Mapping[str, Any]]:
+        """The payloads of the notifications of a type that were sent, from the log."""
         found = []
-        for line in (self.directory / 'notices.log').read_text(encoding='utf-8').splitlines():
+        for line in self.notices.read_text(encoding='utf-8').splitlines():
             _, _, body = line.partition(' ')
-            found.append(json.loads(body))
+            notice = json.loads(body)
+            if notice['event_type'] == event_type:
+                found.append(notice['payload'])
         return found
 
 
@@ -246,7 +244,6 @@ format = %(name)s %(message)s
 def _config(database: str, cloud: str, directory: pathlib.Path) -> str:
     logging = directory / 'logging.conf'
     logging.write_text(_LOGGING.format(directory=directory), encoding='utf-8')
-    (directory / 'notices.log').touch()
     options = '\n'.join(f'{k} = {v}' for k, v in settings.cloud_options(cloud).items())
     escaped = database.replace('$', '$$')
     return _CONFIG.format(database=escaped, cloud=options, directory=directory)

@@ -1,52 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start climate-manager with a hook at the engine's points.
+"""Run climate-manager in a process of its own, with a hook at the engine's points.
 
-``python -m tests.kill.start_manager --config-file FILE [--kill POINT:EVENT_TYPE:COUNT]``
-
-Every point is written to the standard output, ``point event_type``, which is how a test waits. At
-the COUNT-th time that POINT is reached for EVENT_TYPE the whole process group is killed.
+Every point is told to the test, which is how it waits; at one of them the process kills itself.
 """
 
-import argparse
 import os
+import pathlib
 import signal
 import threading
-from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 from climate_core.cmd import manager
-from climate_core.engine import points
+from climate_core.engine import points, publisher
+from climate_core.manager import reconcile
 
 
 class Hook:
-    """Tells the points, and kills at one of them.
+    """Tells the points, and dies at one of them.
 
-    :param kill: ``POINT:EVENT_TYPE:COUNT``, or None for never
+    :param kill: ``POINT:EVENT_TYPE:COUNT``: die when it is reached for the COUNT-th time; None
+        for never
     """
 
-    def __init__(self, kill: str | None) -> None:
+    def __init__(self, kill: str | None, tell: Connection) -> None:
         point, event_type, count = kill.split(':') if kill else (None, None, 0)
         self._fatal = (point, event_type)
         self._left = int(count)
+        self._tell = tell
         self._lock = threading.Lock()
 
     def __call__(self, name: str, info: dict[str, Any]) -> None:
         with self._lock:
-            os.write(1, f'{name} {info["event_type"]}\n'.encode())
             if (name, info['event_type']) == self._fatal:
                 self._left -= 1
                 if not self._left:
-                    os.killpg(0, signal.SIGKILL)
+                    os.kill(os.getpid(), signal.SIGKILL)
+            self._tell.send(name)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description='climate-manager that dies where it is told.')
-    parser.add_argument('--config-file', required=True)
-    parser.add_argument('--kill')
-    args = parser.parse_args(argv)
-    points.install(Hook(args.kill))
-    manager.main(['--config-file', args.config_file])
-
-
-if __name__ == '__main__':
-    main()
+def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection) -> None:
+    """Be climate-manager until the end of the process."""
+    os.setsid()
+    with log.open('ab') as file:
+        os.dup2(file.fileno(), 2)
+    # What a dead manager was about to tell is told by the next one after so many seconds.
+    publisher.TTL = 1.0
+    # The comparison looks at servers too, and each look is a step of the fake cloud.
+    reconcile._FIRST_SECONDS = 3600.0
+    points.install(Hook(kill, tell))
+    manager.main(['--config-file', str(config)])

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two managers at the same work: each thing is done once."""
 
+import pytest
 import sqlalchemy as sa
 
 from climate_core.db import tables
 from tests.fakes import leases
+from tests.servers import ENGINES
+
+pytestmark = pytest.mark.parametrize('stage', ENGINES, indirect=True)
 
 
 def statuses(stage):
