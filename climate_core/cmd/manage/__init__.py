@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console script ``climate-manage``: the database, and the whole service in one process."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_log import log
+
+from climate_core import conf as configuration
+from climate_core.cmd.manage import database, serve
+from climate_core.db import migration
+from climate_core.plugins import loading
+
+Command = Callable[[cfg.ConfigOpts], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    :param argv: the command line without the program's name
+    :returns: the exit status: 0, or 1 with a sentence on standard error
+    """
+    command = cfg.SubCommandOpt('command', title='commands', handler=_add_commands)
+    conf = configuration.load(sys.argv[1:] if argv is None else argv, cli=[command])
+    log.setup(conf, configuration.PROJECT)
+    run: Command = conf.command.run
+    try:
+        return run(conf)
+    except (migration.WrongVersion, loading.PluginError, db_exc.DBError, OSError) as exc:
+        print(f'climate-manage: {exc}', file=sys.stderr)
+        return 1
+
+
+def _add_commands(subparsers: Any) -> None:
+    db = subparsers.add_parser('db', help='make, look at and clean the database')
+    database.add_commands(db.add_subparsers(title='commands', dest='db_command', required=True))
+    serve.add_command(subparsers)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``climate-manage db upgrade|version|purge``."""
+
+import argparse
+import datetime
+import pathlib
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from climate_core import exceptions
+from climate_core.db import leases, migration, utcnow
+from climate_core.db.engine import DEFAULT_CONNECTION, Database
+from climate_core.lease import dates
+
+#: Days that a deleted lease is kept if nothing else is said.
+KEPT_DAYS = 90
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add the commands to a parser."""
+    upgrade = subparsers.add_parser('upgrade', help='bring the database to this release')
+    upgrade.set_defaults(run=_upgrade)
+
+    version = subparsers.add_parser('version', help='print the revision of the database')
+    version.set_defaults(run=_version)
+
+    purge = subparsers.add_parser(
+        'purge', help='remove leases that were deleted long ago, with all that belongs to them'
+    )
+    purge.add_argument(
+        '--before',
+        type=_date,
+        metavar='DATE',
+        help='only leases deleted before this time: YYYY-MM-DD, YYYY-MM-DD HH:MM (UTC), ISO 8601 '
+        f'or now; default: {KEPT_DAYS} days ago',
+    )
+    purge.add_argument('--dry-run', action='store_true', help='only say how many there are')
+    purge.set_defaults(run=_purge)
+
+
+def _upgrade(conf: cfg.ConfigOpts) -> int:
+    make_directory(conf)
+    migration.upgrade(conf)
+    print(migration.head())
+    return 0
+
+
+def _version(conf: cfg.ConfigOpts) -> int:
+    present, head = migration.version(conf), migration.head()
+    print(present or 'none')
+    if present != head:
+        print(f'This release needs {head}: run "climate-manage db upgrade".')
+    return 0
+
+
+def _purge(conf: cfg.ConfigOpts) -> int:
+    migration.check(conf)
+    database = Database(conf)
+    now = database.read(utcnow.read)
+    time = now - datetime.timedelta(days=KEPT_DAYS)
+    if conf.command.before is not None:
+        time = dates.parse(conf.command.before, now)
+    if conf.command.dry_run:
+        print(f'{database.read(leases.purgeable, time)} leases would be removed.')
+    else:
+        print(f'{database.write(leases.purge, time)} leases removed.')
+    database.dispose()
+    return 0
+
+
+def _date(text: str) -> str:
+    """Check a date on the command line; what "now" is, is the database's to say."""
+    if len(text) == len('2026-12-01'):
+        text += ' 00:00'
+    try:
+        dates.parse(text, datetime.datetime.now(datetime.UTC))
+    except exceptions.InvalidDate as exc:
+        raise argparse.ArgumentTypeError(exc.message) from exc
+    return text
+
+
+def make_directory(conf: cfg.ConfigOpts) -> None:
+    """Make the directory that the file of an SQLite database lies in."""
+    url = sa.make_url(conf.database.connection or DEFAULT_CONNECTION)
+    if url.get_backend_name() == 'sqlite' and url.database and url.database != ':memory:':
+        pathlib.Path(url.database).parent.mkdir(parents=True, exist_ok=True)

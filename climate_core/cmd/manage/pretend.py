@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands for the cloud in ``climate-manage serve --noauth``.
+
+Leases start and end, and their events happen; the resources in them are only names.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core.context import RequestContext
+from climate_core.lease.model import Lease, Reservation
+from climate_core.plugins import base, loading
+
+LOG = log.getLogger(__name__)
+
+
+class Trusts:
+    """Nobody has rights, so nobody needs to delegate them."""
+
+    def create(self, context: RequestContext) -> str:  # noqa: ARG002
+        return uuid.uuid4().hex
+
+    def delete(self, trust_id: str) -> None:
+        """There is nothing to delete."""
+
+
+def send(event_type: str, payload: Mapping[str, Any]) -> None:
+    """Tell a notification to the log."""
+    LOG.info('%s: lease %s is %s', event_type, payload.get('lease_id'), payload.get('status'))
+
+
+def plugins(conf: cfg.ConfigOpts) -> dict[str, base.ResourcePlugin]:
+    """Make one that pretends for each plugin of climate.conf, with the same schema."""
+    return {each.resource_type: _one(each, conf) for each in loading.classes(conf.manager.plugins)}
+
+
+def _one(plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts) -> base.ResourcePlugin:
+    class Pretended(base.ResourcePlugin):
+        resource_type = plugin.resource_type
+        title = plugin.title
+        description = plugin.description
+        schema = plugin.schema
+        required = plugin.required
+
+        def __init__(self) -> None:
+            self.conf = conf
+
+        def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:  # noqa: ARG002
+            params = {k: v for k, v in values.items() if k not in ('resource_type', 'resource_id')}
+            return base.Claimed(values.get('resource_id') or str(uuid.uuid4()), params)
+
+        def wake_up(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
+            LOG.info('%s %s starts', reservation.resource_type, reservation.resource_id)
+
+        def end(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
+            LOG.info('%s %s ends', reservation.resource_type, reservation.resource_id)
+
+    return Pretended()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``climate-manage serve``: the API, a manager, SQLite and RPC in memory, in one process."""
+
+import pathlib
+import signal
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from wsgiref import simple_server
+
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core.api import deploy
+from climate_core.cmd.manage import pretend
+from climate_core.cmd.manage.database import make_directory
+from climate_core.db import migration
+from climate_core.db.engine import Database
+from climate_core.manager.service import ManagerService
+
+LOG = log.getLogger(__name__)
+
+PORT = 1234
+
+
+def add_command(subparsers: Any) -> None:
+    """Add the command to a parser."""
+    parser = subparsers.add_parser(
+        'serve',
+        help='run the whole service in this process',
+        description='Run the API, a manager, SQLite and in-process RPC in one process, to try '
+        'the service on one machine. For more than that run climate-manager, and the API in a '
+        'WSGI server.',
+    )
+    parser.add_argument('--host', default='127.0.0.1', help='address to listen on (%(default)s)')
+    parser.add_argument('--port', type=int, default=PORT, help='0: a free one (%(default)s)')
+    parser.add_argument(
+        '--state-dir',
+        type=pathlib.Path,
+        help='directory of the SQLite file (default: what [database] connection says with '
+        '--config-file, else ~/.local/state/climate)',
+    )
+    parser.add_argument(
+        '--noauth',
+        action='store_true',
+        help='believe everybody, and only pretend to reserve resources: needs no cloud',
+    )
+    parser.set_defaults(run=run)
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    """Serve until SIGINT or SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with serving(conf) as url:
+        print(f'Climate answers at {url} - stop it with Ctrl-C', flush=True)
+        stop.wait()
+    return 0
+
+
+@contextmanager
+def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Run the service.
+
+    :param conf: with the command line of this command
+    :returns: the URL of the API
+    """
+    options = conf.command
+    _configure(conf)
+    make_directory(conf)
+    migration.upgrade(conf)
+    database = Database(conf)
+    manager = _manager(conf, database, options.noauth)
+    server = simple_server.make_server(
+        options.host,
+        options.port,
+        deploy.load_application(conf, database=database),
+        server_class=_Server,
+        handler_class=_Handler,
+    )
+    thread = threading.Thread(target=server.serve_forever, name='api', daemon=True)
+    manager.start()
+    thread.start()
+    try:
+        yield f'http://{options.host}:{server.server_port}/v1'
+    finally:
+        server.shutdown()
+        server.server_close()
+        manager.stop()
+
+
+def _configure(conf: cfg.ConfigOpts) -> None:
+    conf.set_override('transport_url', 'fake:/')
+    conf.set_default('state_path', str(pathlib.Path.home() / '.local/state/climate'))
+    if conf.command.noauth:
+        conf.set_override('auth_strategy', 'noauth', group='api')
+    if conf.command.state_dir is not None:
+        directory = conf.command.state_dir.absolute()
+        connection = f'sqlite:///{directory}/climate.sqlite'
+        conf.set_override('connection', connection, group='database')
+
+
+def _manager(conf: cfg.ConfigOpts, database: Database, noauth: bool) -> ManagerService:
+    if not noauth:
+        return ManagerService(conf, database=database)
+    return ManagerService(
+        conf,
+        database=database,
+        plugins=pretend.plugins(conf),
+        trusts=pretend.Trusts(),
+        send=pretend.send,
+        watch=False,
+    )
+
+
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    """A thread for each request."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class _Handler(simple_server.WSGIRequestHandler):
+    """Say what was asked in the log, like everything else."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        LOG.info('%s %s', self.address_string(), format % args)

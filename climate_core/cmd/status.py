@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console script ``climate-status upgrade check``: is everything ready for this release?"""
+
+import sys
+from collections.abc import Sequence
+
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_policy import policy as oslo_policy
+from oslo_upgradecheck import upgradecheck
+
+from climate_core import conf as configuration
+from climate_core.api import policy
+from climate_core.db import migration
+from climate_core.plugins import loading
+
+_SUCCESS = upgradecheck.Code.SUCCESS
+_WARNING = upgradecheck.Code.WARNING
+_FAILURE = upgradecheck.Code.FAILURE
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """What is checked. Nothing is changed.
+
+    :param conf: the configuration of the services
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__()
+        self.conf = conf
+
+    def _check_database(self) -> upgradecheck.Result:
+        """The database answers and has the newest form."""
+        try:
+            migration.check(self.conf)
+        except migration.WrongVersion as exc:
+            return upgradecheck.Result(_FAILURE, str(exc))
+        except (db_exc.DBError, OSError) as exc:
+            return upgradecheck.Result(_FAILURE, f'The database does not answer: {exc}')
+        return upgradecheck.Result(_SUCCESS)
+
+    def _check_plugins(self) -> upgradecheck.Result:
+        """The plugins of climate.conf are installed and fit together."""
+        try:
+            found = loading.classes(self.conf.manager.plugins)
+        except loading.PluginError as exc:
+            return upgradecheck.Result(_FAILURE, str(exc))
+        if not found:
+            return upgradecheck.Result(_WARNING, '[manager] plugins is empty.')
+        return upgradecheck.Result(_SUCCESS)
+
+    def _check_credentials(self) -> upgradecheck.Result:
+        """Keystone and the cloud can be asked at all."""
+        if self.conf.api.auth_strategy == 'noauth':
+            return upgradecheck.Result(_WARNING, '[api] auth_strategy is noauth.')
+        missing = [
+            f'[{group}] auth_type'
+            for group in ('cloud', 'keystone_authtoken')
+            if not (self.conf[group].auth_type or self.conf[group].auth_section)
+        ]
+        if missing:
+            return upgradecheck.Result(_FAILURE, f'Not set: {", ".join(missing)}.')
+        return upgradecheck.Result(_SUCCESS)
+
+    def _check_transport(self) -> upgradecheck.Result:
+        """The API and the managers can talk to each other."""
+        url = self.conf.transport_url
+        if url.startswith('fake:'):
+            return upgradecheck.Result(
+                _WARNING, 'transport_url is fake: only "climate-manage serve" works with it.'
+            )
+        return upgradecheck.Result(_SUCCESS)
+
+    def _check_policy(self) -> upgradecheck.Result:
+        """What policy.yaml says can be read and understood."""
+        try:
+            policy.make(self.conf).load_rules()
+        except (oslo_policy.InvalidDefinitionError, cfg.ConfigFilesNotFoundError, ValueError) as e:
+            return upgradecheck.Result(_FAILURE, f'The policy cannot be used: {e}')
+        return upgradecheck.Result(_SUCCESS)
+
+    _upgrade_checks = (
+        ('Database', _check_database),
+        ('Plugins', _check_plugins),
+        ('Credentials', _check_credentials),
+        ('Message bus', _check_transport),
+        ('Policy', _check_policy),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the checks.
+
+    :returns: 0: all is well; 1: warnings; 2: a failure; 255: the checks themselves failed
+    """
+    conf = cfg.ConfigOpts()
+    configuration.register(conf)
+    words = list(sys.argv[1:] if argv is None else argv)
+    return int(upgradecheck.main(conf, configuration.PROJECT, Checks(conf), argv=words))
