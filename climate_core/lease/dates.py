@@ -61,4 +61,4 @@ def show(time: datetime.datetime | None) -> str | None:
     """Write a time as the API and the notifications do: UTC, microseconds, no offset."""
     if time is None:
         return None
-    return time.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%S.%f')
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')

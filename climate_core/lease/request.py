@@ -13,6 +13,7 @@ from typing import Any
 from climate_core import exceptions
 from climate_core.lease import dates, model, plan, states
 
+_AT_ONCE = datetime.timedelta(minutes=1)
 _EVENT_TYPE = re.compile(r'^[a-z][a-z0-9_.-]{0,65}$')
 
 
@@ -59,17 +60,23 @@ def check_time(wanted: Wanted, now: datetime.datetime, late: float) -> None:
     :param late: seconds that the start may be late
     :raises climate_core.exceptions.InvalidDate: it is
     """
-    if wanted.start < now - datetime.timedelta(seconds=late):
+    earliest = now - datetime.timedelta(seconds=late)
+    if wanted.start < earliest:
         raise exceptions.InvalidDate('The start must not be in the past.', field='start_date')
+    if any(time < earliest for _, time in wanted.events):
+        raise exceptions.InvalidDate('An event must not be in the past.', field='events')
     if wanted.end <= now:
         raise exceptions.InvalidDate('The end must be in the future.', field='end_date')
 
 
 def same(wanted: Wanted, lease: model.Lease) -> bool:
-    """Tell whether a lease is what is wanted: a request that is repeated, or one of several."""
+    """Tell whether a lease is what is wanted: a request that is repeated, or one of several.
+
+    "now" is later each time it is said, or a little earlier when two say it at once.
+    """
     start = wanted.start == lease.start_date
     if wanted.starts_now:
-        start = lease.start_date <= wanted.start
+        start = lease.start_date <= wanted.start + _AT_ONCE
     return start and wanted.name == lease.name and wanted.end == lease.end_date
 
 

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any order of users' wishes, events, failures and crashes, on the pure part alone.
+
+Whatever happens, every move is one of the tables, a resource is never woken after its end, and
+once time has passed the lease is over, holds nothing, and its trust is being released.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from climate_core import exceptions
+from climate_core.engine import retry
+from climate_core.lease import model, plan, request, states, steps
+
+NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+HOUR = datetime.timedelta(hours=1)
+BACKOFF = retry.Backoff(2, 120)
+
+_RESULTS = st.sampled_from(['done', 'wait', 'transient', 'permanent', 'bug'])
+
+
+def _lease() -> model.Lease:
+    start, end = NOON + HOUR, NOON + 3 * HOUR
+    given = [('note', NOON + 2 * HOUR)]
+    events = plan.first_events('lease', start, end, NOON + 2 * HOUR, given, NOON)
+    things = [plan.new_reservation('lease', 't', str(n), {}, NOON) for n in range(2)]
+    return model.Lease(
+        *('lease', 'name', 'project', 'user', start, end, NOON + 2 * HOUR),
+        *('PENDING', None, False, 'trust', 0, NOON, None, None),
+        reservations=tuple(things),
+        events=events,
+    )
+
+
+class LeaseMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOON
+        self.lease = _lease()
+        self.claimed: dict[str, tuple[model.Event, steps.Work]] = {}
+        self.ended: set[str] = set()
+        self.joined = 0
+
+    def _become(self, change: plan.Change) -> None:
+        old, new = self.lease, change.lease
+        assert states.allowed(states.LEASE, old.status, new.status)
+        before = {r.id: r for r in old.reservations}
+        for each in new.reservations:
+            if each.id in before:
+                was = before[each.id].status
+                assert states.allowed(states.RESERVATION, was, each.status)
+        events = {e.id: e for e in old.events}
+        for event in new.events:
+            if event.id in events:
+                assert states.allowed(states.EVENT, events[event.id].status, event.status)
+                assert event.generation >= events[event.id].generation
+        self.lease = new
+
+    def _user(self, change: object) -> None:
+        if self.lease.deleted_at is None:
+            try:
+                self._become(change())  # type: ignore[operator]
+            except exceptions.ClimateError:
+                return
+
+    @rule(minutes=st.integers(1, 90))
+    def time_passes(self, minutes: int) -> None:
+        self.now += datetime.timedelta(minutes=minutes)
+
+    @rule()
+    def claim(self) -> None:
+        due = [e for e in self.lease.events if e.next_at is not None and e.next_at <= self.now]
+        if not due:
+            return
+        first = min(due, key=lambda e: (e.next_at, plan.priority(e.event_type)))
+        event = dataclasses.replace(
+            first,
+            status=states.EventStatus.IN_PROGRESS,
+            generation=first.generation + 1,
+            next_at=self.now + datetime.timedelta(seconds=30),
+        )
+        self._become(plan.Change(plan.with_events(self.lease, event)))
+        work = steps.begin(self.lease, event, self.now)
+        if work.pointless is not None:
+            self._become(steps.drop(self.lease, event, work.pointless, self.now))
+            return
+        self._become(plan.Change(work.lease))
+        self.claimed[event.id] = event, work
+
+    @rule(results=st.lists(_RESULTS, min_size=4, max_size=4), data=st.data())
+    def finish(self, results: list[str], data: st.DataObject) -> None:
+        if not self.claimed:
+            return
+        event_id = data.draw(st.sampled_from(sorted(self.claimed)))
+        event, work = self.claimed.pop(event_id)
+        outcomes = self._outcomes(event, work, results)
+        present = next(e for e in self.lease.events if e.id == event_id)
+        if present.generation == event.generation and present.open:
+            self._become(steps.settle(self.lease, present, outcomes, self.now))
+
+    def _outcomes(
+        self, event: model.Event, work: steps.Work, results: list[str]
+    ) -> Mapping[str, steps.Outcome]:
+        ids = [r.id for r in work.reservations] or [event.id]
+        outcomes = {}
+        for each, result in zip(ids, results, strict=False):
+            outcomes[each] = self._outcome(result, event)
+        return outcomes
+
+    def _outcome(self, result: str, event: model.Event) -> steps.Outcome:
+        trouble = {
+            'transient': exceptions.Transient('away'),
+            'permanent': exceptions.Permanent('no'),
+            'bug': KeyError('x'),
+        }
+        if result in trouble:
+            return retry.decide(trouble[result], event, self.lease, self.now, BACKOFF)
+        return steps.DONE if result == 'done' else steps.Outcome(steps.Result.WAIT, 5.0)
+
+    @rule()
+    def crash(self) -> None:
+        """Whoever was at work is dead; the claims expire."""
+        self.claimed.clear()
+        self.now += datetime.timedelta(seconds=31)
+
+    @rule()
+    def join(self) -> None:
+        self.joined += 1
+        new = plan.new_reservation('lease', 't', f'joined{self.joined}', {}, self.now)
+        self._user(lambda: plan.join(self.lease, [new], self.now))
+
+    @rule()
+    def delete(self) -> None:
+        self._user(lambda: plan.delete(self.lease, self.now))
+
+    @rule(field=st.sampled_from(['start_date', 'end_date']), minutes=st.integers(-60, 240))
+    def move(self, field: str, minutes: int) -> None:
+        text = (self.now + datetime.timedelta(minutes=minutes)).isoformat()
+        self._user(lambda: request.update(self.lease, {field: text}, self.now, 300))
+
+    @rule(data=st.data())
+    def resource_disappears(self, data: st.DataObject) -> None:
+        if self.lease.live:
+            lost = data.draw(st.sampled_from(sorted(r.id for r in self.lease.live)))
+            self._user(lambda: plan.gone(self.lease, {lost: 'deleted'}, self.now))
+
+    @invariant()
+    def what_is_over_holds_nothing(self) -> None:
+        if self.lease.status == states.LeaseStatus.TERMINATED:
+            assert not self.lease.live
+        if self.lease.deleted_at is not None:
+            assert self.lease.status == states.LeaseStatus.TERMINATED
+
+    @invariant()
+    def what_holds_something_will_end(self) -> None:
+        end = self.lease.event(model.END)
+        assert end is not None
+        if self.lease.live:
+            assert end.open
+            assert end.next_at is not None
+
+    @invariant()
+    def what_is_over_gives_its_trust_back(self) -> None:
+        if self.lease.status == states.LeaseStatus.TERMINATED and self.lease.trust_id:
+            assert any(e.event_type == model.RELEASE_TRUST for e in self.lease.events)
+
+    @invariant()
+    def what_sleeps_in_an_open_lease_will_be_woken(self) -> None:
+        start = self.lease.event(model.START)
+        assert start is not None
+        asleep = any(r.status == 'pending' for r in self.lease.reservations)
+        if asleep and self.lease.status in ('PENDING', 'STARTING', 'ACTIVE'):
+            assert start.open or self.now >= self.lease.end_date
+
+    @invariant()
+    def what_is_open_has_a_next_time(self) -> None:
+        for event in self.lease.events:
+            assert event.open == (event.next_at is not None)
+
+    def teardown(self) -> None:
+        """Let time pass with a cloud that works: it must come to its end."""
+        self.claimed.clear()
+        for _ in range(60):
+            self.now += HOUR
+            self.claim()
+            for _ in list(self.claimed):
+                event, work = self.claimed.popitem()[1]
+                present = next(e for e in self.lease.events if e.id == event.id)
+                outcomes = {r.id: steps.DONE for r in work.reservations}
+                outcomes[event.id] = steps.DONE
+                self._become(steps.settle(self.lease, present, outcomes, self.now))
+        assert self.lease.status == states.LeaseStatus.TERMINATED
+        assert not self.lease.live
+        assert not any(e.open for e in self.lease.events)
+
+
+TestLease = LeaseMachine.TestCase
+TestLease.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole manager in this process: RPC in, events by themselves, notifications out."""
+
+import pathlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.db import leases, tables
+from climate_core.db.engine import Database
+from climate_core.manager import rpcapi
+from climate_core.manager.service import ManagerService
+from tests.unit.engine.world import TYPE, Things, Trusts, configure, user
+
+PATIENCE = 60
+NEVER = '2099-01-01 00:00'
+
+
+class Told:
+    """What was sent, and a way to wait for one of a type."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, Mapping[str, Any]]] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, event_type: str, payload: Mapping[str, Any]) -> None:
+        with self._changed:
+            self.all.append((event_type, payload))
+            self._changed.notify_all()
+
+    def wait_for(self, event_type: str, count: int = 1) -> None:
+        def there() -> bool:
+            return [kind for kind, _ in self.all].count(event_type) >= count
+
+        with self._changed:
+            assert self._changed.wait_for(there, PATIENCE), self.all
+
+
+class Running:
+    def __init__(self, url: str, name: str, things: Things) -> None:
+        conf = configure(url, grace_seconds=PATIENCE)
+        conf.set_override('host', name, group='manager')
+        self.told = Told()
+        self.trusts = Trusts()
+        self.service = ManagerService(
+            conf,
+            plugins={TYPE: things},
+            trusts=self.trusts,
+            send=self.told,
+            watch=False,
+        )
+        self.client = rpcapi.ManagerClient(conf)
+        self.service.start()
+
+
+@pytest.fixture
+def things() -> Things:
+    return Things()
+
+
+@pytest.fixture
+def run(tmp_path: pathlib.Path, things: Things) -> Iterator[Callable[[str], Running]]:
+    """Return a function that starts one more manager on one database."""
+    url = f'sqlite:///{tmp_path}/manager.sqlite'
+    database = Database(configure(url))
+    tables.Base.metadata.create_all(database.engine)
+    running: list[Running] = []
+
+    def make(name: str = 'one') -> Running:
+        running.append(Running(url, name, things))
+        return running[-1]
+
+    yield make
+    for each in running:
+        assert each.service.stop()
+
+
+def _values(*things: str, **values: Any) -> dict[str, Any]:
+    reservations = [{'resource_type': TYPE, 'resource_id': t} for t in things]
+    return {'name': 'lease1', 'end_date': NEVER, 'reservations': reservations} | values
+
+
+def test_the_life_of_a_lease(run: Callable[..., Running], things: Things) -> None:
+    manager = run()
+    lease_id = manager.client.create_lease(user(), _values('a'))
+    manager.told.wait_for('lease.event.start_lease')
+    joined = manager.client.add_reservation(
+        user(), lease_id, {'resource_type': TYPE, 'resource_id': 'b'}
+    )
+    manager.told.wait_for('lease.event.start_lease', 2)
+    assert things.state == {'a': 'awake', 'b': 'awake'}
+    assert manager.client.update_lease(user(), lease_id, {'name': 'other'}) == lease_id
+    manager.client.update_lease(user(), lease_id, {'end_date': 'now'})
+    manager.told.wait_for('lease.event.end_lease')
+    assert things.state == {'a': 'gone', 'b': 'gone'}
+    lease = manager.service.database.read(leases.get, lease_id)
+    assert (lease.name, lease.status) == ('other', 'TERMINATED')
+    assert joined in {r.id for r in lease.reservations}
+    manager.client.delete_lease(user(), lease_id)
+    manager.told.wait_for('lease.delete')
+
+
+def test_errors_come_back_as_they_are(run: Callable[..., Running]) -> None:
+    manager = run()
+    with pytest.raises(exceptions.InvalidDate) as date:
+        manager.client.create_lease(user(), _values('a', end_date='soon'))
+    assert (date.value.field, date.value.status) == ('end_date', 400)
+    assert date.value.message.startswith("'soon' is not a date")
+    with pytest.raises(exceptions.LeaseNotFound) as missing:
+        manager.client.delete_lease(user(), 'nowhere')
+    assert missing.value.message == 'Lease nowhere was not found.'
+    assert missing.value.field is None
+
+
+def test_nobody_answers(tmp_path: pathlib.Path) -> None:
+    conf = configure(f'sqlite:///{tmp_path}/none.sqlite')
+    conf.set_override('rpc_response_timeout', 1)
+    conf.set_override('control_exchange', 'nobody')
+    client = rpcapi.ManagerClient(conf)
+    with pytest.raises(exceptions.ServiceUnavailable):
+        client.delete_lease(user(), 'x')
+
+
+def test_another_manager_is_nudged_and_the_work_is_done_once(
+    run: Callable[..., Running], things: Things
+) -> None:
+    first, second = run('one'), run('two')
+    all_told = second.told = first.told
+    second.service.publisher._send = all_told
+    for n in range(10):
+        first.client.create_lease(user(), _values(f't{n}', name=f'lease{n}'))
+    all_told.wait_for('lease.event.start_lease', 10)
+    assert sorted(things.journal) == sorted(('wake', f't{n}') for n in range(10))
+
+
+def test_stop_leaves_nothing_running(run: Callable[..., Running]) -> None:
+    before = set(threading.enumerate())
+    manager = run()
+    manager.client.create_lease(user(), _values('a'))
+    manager.told.wait_for('lease.event.start_lease')
+    assert manager.service.stop()
+    assert manager.service.wait(0)
+    mine = {'loop', 'claims', 'publisher'}
+    left = {t.name for t in set(threading.enumerate()) - before if t.is_alive()}
+    assert not left & mine
+
+
+def test_a_restarted_manager_goes_on(run: Callable[..., Running], things: Things) -> None:
+    first = run('one')
+    lease_id = first.client.create_lease(user(), _values('a', start_date='2098-01-01 00:00'))
+    assert first.service.stop()
+    second = run('one')
+    second.client.update_lease(user(), lease_id, {'start_date': 'now'})
+    second.told.wait_for('lease.event.start_lease')
+    assert things.journal == [('wake', 'a')]

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many SQL statements things cost. More is a mistake, less deserves a new number here."""
+
+import pytest
+
+from climate_core.db import leases
+from tests.unit.engine.world import Time, World
+
+
+def test_create(world: World) -> None:
+    assert len(world.statements(lambda: world.create('a'))) == 4
+    assert len(world.statements(lambda: world.create(*(f't{n}' for n in range(50))))) == 4
+
+
+def test_create_with_an_id(world: World) -> None:
+    assert len(world.statements(lambda: world.create('a', id='some-id'))) == 5
+
+
+@pytest.mark.parametrize('many', [1, 30])
+def test_read(world: World, many: int) -> None:
+    ids = [world.create(f'a{n}', f'b{n}') for n in range(many)]
+    assert len(world.statements(lambda: world.database.read(leases.get, ids[0]))) == 3
+    assert len(world.statements(lambda: world.database.read(leases.list_))) == 3
+    assert len(world.statements(lambda: world.database.read(leases.list_, 'project1'))) == 3
+
+
+def test_change(world: World) -> None:
+    lease_id = world.create('a')
+    assert len(world.statements(lambda: world.update(lease_id, name='b'))) == 5
+    end = '2026-12-01 18:00'
+    assert len(world.statements(lambda: world.update(lease_id, end_date=end))) == 7
+
+
+def test_delete(world: World) -> None:
+    lease_id = world.create('a')
+    assert len(world.statements(lambda: world.delete(lease_id))) == 7
+
+
+def test_join(world: World) -> None:
+    lease_id = world.create('a', start='2026-12-01 13:00')
+    # Three to find it, three to lock it, three to write.
+    assert len(world.statements(lambda: world.join(lease_id, 'b'))) == 9
+
+
+@pytest.mark.parametrize('things', [1, 20])
+def test_start_and_end(world: World, time: Time, things: int) -> None:
+    world.create(*(f'a{n}' for n in range(things)), before_end_date='2026-12-01 13:00')
+    (start,) = world.due()
+    assert len(world.statements(lambda: world.step.run(start))) == 12
+    time.forward(hours=1)
+    (before_end,) = world.due()
+    assert len(world.statements(lambda: world.step.run(before_end))) == 9
+    time.forward(hours=1)
+    (end,) = world.due()
+    assert len(world.statements(lambda: world.step.run(end))) == 13
+
+
+def test_looking_for_what_is_due(world: World) -> None:
+    for n in range(30):
+        world.create(f'a{n}')
+    assert len(world.statements(world.due)) == 1
+
+
+def test_telling(world: World) -> None:
+    for n in range(30):
+        world.create(f'a{n}')
+    # All thirty at once: find, claim, read, delete.
+    assert len(world.statements(world.publisher.publish)) == 4
