@@ -22,7 +22,8 @@ _INTEGER = re.compile(r'-?\d+')
 
 
 def now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+    """The present, in whole seconds: what is computed from it is shown as it is."""
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 
 
 def time(option: str, text: str) -> datetime.datetime:

@@ -2,6 +2,7 @@
 """A lease service, a Keystone and a Nova at the HTTP edge: everything above is the real thing."""
 
 import logging
+import os
 import time
 
 import pytest
@@ -43,6 +44,8 @@ def openstack(http, berlin, capsys, monkeypatch):
     for cached in vars(clientmanager.ClientManager).values():
         if isinstance(cached, clientmanager.ClientCache):  # one per process, not per shell
             monkeypatch.setattr(cached, '_handle', None)
+    for name in [name for name in os.environ if name.startswith('OS_')]:
+        monkeypatch.delenv(name)
     for name, value in samples.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     token = fixture.V3Token(user_id='user1', project_id='project1')
