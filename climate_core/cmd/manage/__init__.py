@@ -23,8 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: the command line without the program's name
     :returns: the exit status: 0, or 1 with a sentence on standard error
     """
-    command = cfg.SubCommandOpt('command', title='commands', handler=_add_commands)
-    conf = configuration.load(sys.argv[1:] if argv is None else argv, cli=[command])
+    conf = configuration.load(sys.argv[1:] if argv is None else argv, cli=[command()])
     log.setup(conf, configuration.PROJECT)
     run: Command = conf.command.run
     try:
@@ -32,6 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (migration.WrongVersion, loading.PluginError, db_exc.DBError, OSError) as exc:
         print(f'climate-manage: {exc}', file=sys.stderr)
         return 1
+
+
+def command() -> cfg.Opt:
+    """The option that holds the command; its ``run`` takes the configuration."""
+    return cfg.SubCommandOpt('command', title='commands', handler=_add_commands)
 
 
 def _add_commands(subparsers: Any) -> None:

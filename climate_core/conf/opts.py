@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``oslo-config-generator --namespace climate`` writes: every option of Climate.
+
+The options of the libraries come from their own namespaces, see etc/climate/config-generator.conf.
+"""
+
+import stevedore
+from oslo_config import cfg
+
+from climate_core import conf as configuration
+from climate_core.plugins import base, loading
+
+Options = list[tuple[str, list[cfg.Opt]]]
+
+
+def list_opts() -> Options:
+    """Every option of the service and of the plugins that are installed, by section."""
+    own = [(module.GROUP or 'DEFAULT', list(module.OPTS)) for module in configuration.MODULES]
+    return own + _of_plugins()
+
+
+def _of_plugins() -> Options:
+    found = stevedore.ExtensionManager(loading.NAMESPACE)
+    plugins: list[type[base.ResourcePlugin]] = [extension.plugin for extension in found]
+    return [(each.resource_type, list(each.options)) for each in plugins if each.options]

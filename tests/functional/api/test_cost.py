@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request of the API costs the same number of SQL statements, however many leases there are."""
+
+import datetime
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import webob
+from oslo_serialization import jsonutils
+
+from climate_core.db import leases, store
+from climate_core.db.engine import Database
+from climate_core.lease import model, plan
+
+NOW = datetime.datetime(2098, 1, 1, tzinfo=datetime.UTC)
+END = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
+#: lease, reservations, events.
+READ = 3
+
+
+def lease(number: int) -> model.Lease:
+    lease_id = f'00000000-0000-4000-8000-{number:012}'
+    things = [
+        plan.new_reservation(lease_id, 'test:thing', f'{number}-{each}', {}, NOW)
+        for each in range(3)
+    ]
+    return model.Lease(
+        id=lease_id,
+        name=f'lease{number}',
+        project_id='project',
+        user_id='user',
+        start_date=NOW,
+        end_date=END,
+        before_end_date=None,
+        status='PENDING',
+        status_reason=None,
+        degraded=False,
+        trust_id='trust',
+        generation=0,
+        created_at=NOW,
+        updated_at=None,
+        deleted_at=None,
+        reservations=tuple(things),
+        events=plan.first_events(lease_id, NOW, END, None, [('mail', END)], NOW),
+    )
+
+
+@pytest.fixture
+def statements(database: Database) -> Iterator[list[str]]:
+    """What this thread asks the database; the manager works in others."""
+    me, seen = threading.get_ident(), []
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if threading.get_ident() == me and statement.startswith('SELECT'):
+            seen.append(statement)
+
+    sa.event.listen(database.engine, 'before_cursor_execute', note)
+    yield seen
+    sa.event.remove(database.engine, 'before_cursor_execute', note)
+
+
+@pytest.fixture
+def count(application: Any, statements: list[str]) -> Callable[..., int]:
+    def counted(method: str, path: str, body: Any = None, status: int = 200) -> int:
+        request = webob.Request.blank(path, method=method)
+        if body is not None:
+            request.content_type = 'application/json'
+            request.body = jsonutils.dump_as_bytes(body)
+        statements.clear()
+        response = request.get_response(application)
+        assert response.status_code == status, response.body
+        return len(statements)
+
+    return counted
+
+
+@pytest.mark.parametrize('number', [1, 50])
+def test_reading(database: Database, count: Callable[..., int], number: int) -> None:
+    for each in range(number):
+        database.write(store.create, lease(each), NOW)
+    assert len(database.read(leases.list_)) == number
+    assert count('GET', '/v1/leases') == READ
+    assert count('GET', f'/v1/leases/{lease(0).id}') == READ
+
+
+@pytest.mark.parametrize('number', [1, 50])
+def test_writing(database: Database, count: Callable[..., int], number: int) -> None:
+    body = {
+        'name': 'many',
+        'end_date': '2099-01-01 10:00',
+        'start_date': '2098-12-01 10:00',
+        'id': lease(0).id,
+        'reservations': [
+            {'resource_type': 'test:thing', 'resource_id': lease(each).id}
+            for each in range(1, number + 1)
+        ],
+    }
+    path = f'/v1/leases/{lease(0).id}'
+    assert count('POST', '/v1/leases', body, 201) == READ
+    assert count('PUT', path, {'name': 'other'}) == 2 * READ
+    thing = {'resource_type': 'test:thing', 'resource_id': lease(99).id}
+    assert count('POST', f'{path}/reservations', thing, 201) == 2 * READ
+    assert count('DELETE', path, status=204) == READ
+
+
+def test_what_is_refused_asks_nothing(count: Callable[..., int]) -> None:
+    assert count('POST', '/v1/leases', {'name': 1}, 400) == 0
+    assert count('GET', '/v1/plugins') == 0
+    assert count('GET', '/', status=300) == 0

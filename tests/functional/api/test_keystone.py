@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With ``auth_strategy = keystone``: real keystonemiddleware, Keystone's answers replayed."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests_mock
+import webob
+from keystoneauth1 import fixture as tokens
+
+from climate_core.db.engine import Database
+from tests.functional.api import world
+
+URL = 'http://keystone.example.org/v3'
+OPTIONS = {
+    'auth_type': 'password',
+    'auth_url': URL,
+    'username': 'climate',
+    'password': 'secret',
+    'user_domain_id': 'default',
+    'project_name': 'service',
+    'project_domain_id': 'default',
+    'www_authenticate_uri': 'http://keystone.example.org',
+    'memcached_servers': '',
+    'http_request_max_retries': 0,
+}
+
+
+@pytest.fixture
+def keystone() -> Iterator[requests_mock.Mocker]:
+    with requests_mock.Mocker() as mock:
+        mock.get(URL, json={'version': tokens.V3Discovery(URL)})
+        service = tokens.V3Token(project_id='service')
+        service.add_service('identity').add_standard_endpoints(public=URL, admin=URL, internal=URL)
+        mock.post(f'{URL}/auth/tokens', json=service, headers={'X-Subject-Token': 'own'})
+        mock.get(f'{URL}/auth/tokens', status_code=404)
+        yield mock
+
+
+@pytest.fixture
+def application(keystone: requests_mock.Mocker, tmp_path: pathlib.Path) -> Iterator[Any]:
+    options = [('keystone_authtoken', name, str(value)) for name, value in OPTIONS.items()]
+    conf = world.configure(tmp_path, ('api', 'auth_strategy', 'keystone'), *options)
+    with world.running(conf, Database(conf)) as made:
+        yield made
+
+
+def accept(keystone: requests_mock.Mocker) -> None:
+    token = tokens.V3Token(user_id='alice', project_id='ours')
+    for role in ('member', 'reader'):
+        token.add_role(name=role)
+    keystone.get(f'{URL}/auth/tokens', json=token)
+
+
+def ask(application: Any, path: str, token: str | None = 'token') -> webob.Response:
+    request = webob.Request.blank(path)
+    if token:
+        request.headers['X-Auth-Token'] = token
+    return request.get_response(application)
+
+
+def test_without_a_token(application: Any) -> None:
+    response = ask(application, '/v1/leases', None)
+    assert response.status_code == 401
+    assert response.json['error_code'] == 401
+    assert response.json['error_name'] == 'unauthorized'
+    assert 'keystone.example.org' in response.headers['WWW-Authenticate']
+    assert response.headers['x-openstack-request-id'].startswith('req-')
+
+
+def test_with_a_bad_token(application: Any) -> None:
+    assert ask(application, '/v1/leases').json['error_name'] == 'unauthorized'
+
+
+@pytest.mark.parametrize(('path', 'status'), [('/', 300), ('/v1', 200), ('/healthcheck', 200)])
+def test_public(application: Any, keystone: requests_mock.Mocker, path: str, status: int) -> None:
+    before = keystone.call_count
+    assert ask(application, path, None).status_code == status
+    assert ask(application, path).status_code == status
+    assert keystone.call_count == before
+
+
+def test_with_a_token(application: Any, keystone: requests_mock.Mocker) -> None:
+    accept(keystone)
+    response = ask(application, '/v1/leases')
+    assert response.status_code == 200
+    assert response.json == {'leases': []}
+
+
+def test_headers_of_the_user_are_not_believed(
+    application: Any, keystone: requests_mock.Mocker
+) -> None:
+    accept(keystone)
+    request = webob.Request.blank('/v1/leases', method='POST')
+    request.headers.update(
+        {'X-Auth-Token': 'token', 'X-Project-Id': 'theirs', 'X-Roles': 'admin', 'X-User-Id': 'bob'}
+    )
+    request.content_type = 'application/json'
+    request.body = b'{"name": "mine", "end_date": "2099-01-01 10:00"}'
+    lease = request.get_response(application).json['lease']
+    assert (lease['project_id'], lease['user_id']) == ('ours', 'alice')
+
+
+def test_keystone_is_away(application: Any, keystone: requests_mock.Mocker) -> None:
+    keystone.get(f'{URL}/auth/tokens', status_code=503)
+    response = ask(application, '/v1/leases')
+    assert response.status_code == 503
+    assert response.json['error_name'] == 'service_unavailable'
