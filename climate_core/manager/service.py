@@ -75,8 +75,10 @@ class ManagerService:
         self._client = rpcapi.ManagerClient(conf, self._transport)
         self._server = self._make_server()
         self._watch = watch
-        self._listener = listener.make(conf, self.database) if watch else None
-        self._reconciler = reconcile.Reconciler(conf, self.database, self.plugins, self.cloud)
+        self._listener = listener.make(conf, self.database, self.nudge) if watch else None
+        self._reconciler = reconcile.Reconciler(
+            conf, self.database, self.plugins, self.cloud, self.nudge
+        )
         self._stopped = threading.Event()
 
     def start(self) -> None:
