@@ -2,6 +2,7 @@
 """The commands."""
 
 import argparse
+import logging
 import shlex
 import subprocess
 import sys
@@ -136,11 +137,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     options = _parser().parse_args()
+    # What libraries warn about is for the logs of services, not for our few lines.
+    logging.basicConfig(level=logging.ERROR)
     try:
         return options.action(Cloud(load(), say), options)
     except (SettingsError, ServiceFailed) as error:
         print(f'cloud: {error}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print('\ncloud: interrupted; "cloud up" goes on from here', file=sys.stderr)
+        print('\ncloud: interrupted; the same command goes on from here', file=sys.stderr)
         return 130
