@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host of a reserved server is gone when its time comes; more than one host, more cells."""
+
+from nova import context as nova_context
+from nova import exception, objects
+
+from nova_ext import marks
+from tests.functional.nova.base import NovaTest
+from tests.functional.nova.test_wake_up import Spawned
+
+
+class TestHostGone(NovaTest):
+    COMPUTES = ('host1', 'host2')
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        found = self.show(self.server)
+        self.lost, self.address = found['OS-EXT-SRV-ATTR:host'], found['addresses']
+        (self.other,) = {'host1', 'host2'} - {self.lost}
+        self.held = self.allocations(self.server)
+        self.lose(self.lost)
+
+    def assert_on_the_other(self, status):
+        found = self.assert_status(self.server, status)
+        assert found['OS-EXT-SRV-ATTR:host'] == self.other
+        assert found['addresses'] == self.address
+        (port,) = self.ports(self.server)
+        assert port['binding:host_id'] == self.other
+        (provider,) = self.allocations(self.server)
+        assert provider == self._get_provider_uuid_by_host(self.other)
+        assert self.used(self.other) == 1
+
+    def test_another_host_takes_it(self):
+        self.wake_up(self.server)
+        self.assert_on_the_other('ACTIVE')
+        assert self.guests(self.other) == [self.server['id']]
+
+    def test_the_password_goes_with_it(self):
+        spawned = Spawned(self.computes[self.other].manager.driver)
+        self.wake_up(self.server)
+        assert spawned.last['password'] == self.server['adminPass']
+
+    def test_the_lost_host_comes_back_clean(self):
+        self.wake_up(self.server)
+        self.lose(self.lost, False)
+        self.restart(self.lost)
+        self._run_periodics()
+        self.assert_on_the_other('ACTIVE')
+        assert self.guests(self.lost) == []
+        assert self.used(self.lost) == 0
+
+    def test_no_other_host(self):
+        self.lose(self.other)
+        for _ in range(2):
+            answer = self.wake_up(self.server, status=409)
+            assert 'No valid host' in answer.body['conflictingRequest']['message']
+            found = self.assert_status(self.server, 'RESERVED')
+            assert found['OS-EXT-SRV-ATTR:host'] == self.lost
+            assert self.allocations(self.server) == self.held
+            assert marks.get(self.instance(self.server)) is None
+        self.lose(self.lost, False)
+        self.wake_up(self.server)
+        assert self.assert_status(self.server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == self.lost
+
+    def test_delete_while_the_host_is_gone(self):
+        self.api.delete_server(self.server['id'])
+        self._wait_until_deleted(self.server)
+        assert self.allocations(self.server) == {}
+        assert self.ports(self.server) == []
+
+    def test_a_failed_start_there_is_reserved_there(self):
+        spawned = Spawned(self.computes[self.other].manager.driver)
+        spawned.fail_with = RuntimeError('no more smoke')
+        self.wake_up(self.server)
+        self.assert_on_the_other('RESERVED')
+        spawned.fail_with = None
+        self.wake_up(self.server)
+        self.assert_on_the_other('ACTIVE')
+
+    def test_a_claim_that_fails_there(self):
+        tracker = self.computes[self.other].manager.rt
+        real = tracker._set_instance_host_and_node
+
+        def refuse(*args):
+            raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
+
+        tracker._set_instance_host_and_node = refuse
+        self.wake_up(self.server)
+        tracker._set_instance_host_and_node = real
+        found = self.assert_status(self.server, 'RESERVED')
+        assert found['OS-EXT-SRV-ATTR:host'] is None
+        assert 'somebody was faster' in found['fault']['message']
+        assert self.allocations(self.server) == {}
+        assert len(self.ports(self.server)) == 1
+        self.wake_up(self.server)
+        self.assert_on_the_other('ACTIVE')
+
+    def test_a_claim_that_fails_there_and_delete(self):
+        def refuse(*args):
+            raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
+
+        self.computes[self.other].manager.rt._set_instance_host_and_node = refuse
+        self.wake_up(self.server)
+        self.api.delete_server(self.server['id'])
+        self._wait_until_deleted(self.server)
+        assert self.ports(self.server) == []
+
+
+class TestGroups(NovaTest):
+    COMPUTES = ('host1', 'host2')
+
+    def test_anti_affinity(self):
+        group = self.api.post_server_groups({'name': 'g', 'policy': 'anti-affinity'})
+        hints = {'reserved': 'True', 'group': group['id']}
+        servers = [self.boot(hints) for _ in range(3)]
+        found = [self.show(each) for each in servers]
+        assert [each['status'] for each in found] == ['RESERVED', 'RESERVED', 'ERROR']
+        assert {each['OS-EXT-SRV-ATTR:host'] for each in found[:2]} == {'host1', 'host2'}
+        for server in servers[:2]:
+            self.wake_up(server)
+            self.assert_status(server, 'ACTIVE')
+
+    def test_affinity(self):
+        group = self.api.post_server_groups({'name': 'g', 'policy': 'affinity'})
+        hints = {'reserved': 'True', 'group': group['id']}
+        servers = [self.boot(hints) for _ in range(2)]
+        for server in servers:
+            self.wake_up(server)
+        assert len({self.show(each)['OS-EXT-SRV-ATTR:host'] for each in servers}) == 1
+
+
+class TestReschedule(NovaTest):
+    COMPUTES = ('host1', 'host2')
+
+    def test_a_host_that_cannot_hold_it_gives_it_to_the_next(self):
+        refused = []
+        for host in self.COMPUTES:
+            tracker = self.computes[host].manager.rt
+            real = tracker._set_instance_host_and_node
+
+            def once(*args, real=real, host=host):
+                if not refused:
+                    refused.append(host)
+                    raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
+                return real(*args)
+
+            tracker._set_instance_host_and_node = once
+        server = self.reserve()
+        found = self.assert_status(server, 'RESERVED')
+        assert [found['OS-EXT-SRV-ATTR:host']] != refused
+        assert len(self.lease_service.lease['reservations']) == 1
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+
+
+class TestCells(NovaTest):
+    NUMBER_OF_CELLS = 2
+    CELLS = {'host1': 'cell1', 'host2': 'cell2', 'host3': 'cell2'}
+    COMPUTES = tuple(CELLS)
+
+    def _setup_compute_service(self):
+        for host, cell in self.CELLS.items():
+            self._start_compute(host, cell_name=cell)
+        return self.computes['host1']
+
+    def reserve_on(self, host):
+        body = {'networks': [{'uuid': self.neutron.network_1['id']}], 'host': host}
+        return self.boot({'reserved': 'True'}, api=self.admin_api, **body)
+
+    def test_in_each_cell(self):
+        servers = [self.reserve_on('host1'), self.reserve_on('host2')]
+        assert len(self.admin_api.get_servers(search_opts={'status': 'RESERVED'})) == 2
+        for server, host in zip(servers, ('host1', 'host2'), strict=True):
+            self.wake_up(server)
+            found = self.assert_status(server, 'ACTIVE')
+            assert found['OS-EXT-SRV-ATTR:host'] == host
+
+    def test_another_host_in_the_same_cell(self):
+        server = self.reserve_on('host2')
+        self.lose('host2')
+        self.wake_up(server)
+        assert self.assert_status(server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host3'
+
+    def test_never_a_host_of_another_cell(self):
+        server = self.reserve_on('host1')
+        self.lose('host1')
+        answer = self.wake_up(server, status=409)
+        assert 'No valid host' in answer.body['conflictingRequest']['message']
+        self.assert_status(server, 'RESERVED')
+        mapping = objects.InstanceMapping.get_by_instance_uuid(
+            nova_context.get_admin_context(), server['id']
+        )
+        assert mapping.cell_mapping.name == 'cell1'
