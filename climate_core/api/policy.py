@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may do what. Always asked about the thing itself, never about the caller's own project."""
 
+import argparse
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +29,10 @@ def get_enforcer() -> policy.Enforcer:
     Their own options are not ours, so only the configuration files are taken from the command
     line.
     """
-    files = [word for word in sys.argv[1:] if word.startswith('--config-')]
-    words = sys.argv[1:]
-    values = [words[words.index(word) : words.index(word) + 2] for word in files]
-    return make(configuration.load([word for pair in values for word in pair]))
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument('--config-file', action='append')
+    found, _ = parser.parse_known_args(sys.argv[1:])
+    return make(configuration.load(config_files=found.config_file))
 
 
 def allows(

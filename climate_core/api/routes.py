@@ -59,7 +59,7 @@ ROUTES: dict[str, dict[str, Route]] = {
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r'\{(\w+)\}', r'(?P<\1>[^/]+)', path.rstrip('/')) + '/?')
+    return re.compile(re.sub(r'\{(\w+)\}', r'(?P<\1>[0-9A-Za-z-]+)', path.rstrip('/')) + '/?')
 
 
 _PATTERNS = [(_pattern(path), methods) for path, methods in ROUTES.items()]

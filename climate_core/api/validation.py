@@ -34,8 +34,8 @@ def check(value: Any, schema: Mapping[str, Any], within: str = '') -> None:
     """
     error = best_match(_validator(json.dumps(schema, sort_keys=True)).iter_errors(value))
     if error is not None:
-        field, said = _blame(error)
-        field = _join([within] if within else [], field)
+        path, said = _blame(error)
+        field = _join(within, path)
         raise exceptions.BadRequest(f'{field}: {said}' if field else said, field=field or None)
 
 
@@ -79,7 +79,7 @@ _SENTENCES = {
     'type': 'must be {1}.',
     'enum': 'must be one of {1}.',
     'format': 'must be a {1} with dashes.',
-    'pattern': 'does not match {1}.',
+    'pattern': 'has characters that are not allowed, or none that can be read: {1}.',
     'minLength': 'must not be empty.',
     'maxLength': 'must not be longer than {1} characters.',
     'minimum': 'must be at least {1}.',
@@ -90,8 +90,8 @@ _SENTENCES = {
 }
 
 
-def _join(start: Iterable[str], path: Iterable[str | int]) -> str:
-    joined = ''.join(start)
+def _join(within: str, path: Iterable[str | int]) -> str:
+    joined = within
     for step in path:
         joined += f'[{step}]' if isinstance(step, int) else f'.{step}' if joined else step
     return joined

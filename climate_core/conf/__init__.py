@@ -5,6 +5,7 @@ Each module beside this one has a ``GROUP``, the section in climate.conf, and it
 """
 
 import contextlib
+import importlib
 import importlib.metadata
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -23,10 +24,24 @@ backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
 
 import oslo_messaging.opts  # noqa: E402
 
-MODULES: tuple[ModuleType, ...] = tuple(
-    importlib.import_module(f'climate_core.conf.{name}')
-    for name in ('paths', 'api', 'engine', 'manager', 'cloud', 'reconcile', 'nova_notifications')
-    if importlib.util.find_spec(f'climate_core.conf.{name}')
+from climate_core.conf import (  # noqa: E402
+    api,
+    cloud,
+    engine,
+    manager,
+    nova_notifications,
+    paths,
+    reconcile,
+)
+
+MODULES: tuple[ModuleType, ...] = (
+    paths,
+    api,
+    manager,
+    engine,
+    cloud,
+    reconcile,
+    nova_notifications,
 )
 
 PROJECT = 'climate'

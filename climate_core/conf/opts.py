@@ -4,8 +4,10 @@
 The options of the libraries come from their own namespaces, see etc/climate/config-generator.conf.
 """
 
+import oslo_messaging as messaging
 import stevedore
 from oslo_config import cfg
+from oslo_db import options as database
 
 from climate_core import conf as configuration
 from climate_core.plugins import base, loading
@@ -19,7 +21,13 @@ def list_opts() -> Options:
     return own + _of_plugins()
 
 
+def set_defaults() -> None:
+    """Show our defaults of the libraries' options in the sample. Only the generator calls this."""
+    messaging.set_transport_defaults(configuration.PROJECT)
+    cfg.set_defaults(database.database_opts, connection=configuration.DATABASE)
+
+
 def _of_plugins() -> Options:
-    found = stevedore.ExtensionManager(loading.NAMESPACE)
+    found: stevedore.ExtensionManager = stevedore.ExtensionManager(loading.NAMESPACE)
     plugins: list[type[base.ResourcePlugin]] = [extension.plugin for extension in found]
     return [(each.resource_type, list(each.options)) for each in plugins if each.options]

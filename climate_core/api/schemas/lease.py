@@ -6,7 +6,13 @@ from typing import Any
 from climate_core.api.schemas import common, reservation
 from climate_core.lease import model, states
 
-_NAME: dict[str, Any] = {'type': 'string', 'minLength': 1, 'maxLength': 255, 'pattern': r'\S'}
+#: Something to read, and nothing that a database or a terminal chokes on.
+_NAME: dict[str, Any] = {
+    'type': 'string',
+    'minLength': 1,
+    'maxLength': 255,
+    'pattern': r'^(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*$',
+}
 #: Today's clients send null for "as usual".
 _BEFORE_END: dict[str, Any] = {
     **common.DATE,

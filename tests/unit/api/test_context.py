@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import json
+
+from climate_core.context import RequestContext, RpcSerializer
+
+
+def context() -> RequestContext:
+    return RequestContext(
+        auth_token='token',
+        user_id='user',
+        user_name='Alice',
+        project_id='project',
+        project_name='ours',
+        user_domain_id='default',
+        project_domain_id='default',
+        roles=['member', 'reader'],
+        service_roles=['service'],
+        service_token='of the service',
+        global_request_id='req-1',
+    )
+
+
+def test_rpc_carries_all_of_it() -> None:
+    sent = json.loads(json.dumps(RpcSerializer().serialize_context(context())))
+    received = RpcSerializer().deserialize_context(sent)
+    assert received.to_dict() == context().to_dict() | {'request_id': received.request_id}
+    assert received.auth_token == 'token'
+    assert received.roles == ['member', 'reader']
+    assert received.service_roles == ['service']
+
+
+def test_the_service_token_is_not_kept() -> None:
+    assert context().service_token is None
+    assert 'of the service' not in json.dumps(context().to_dict())
+
+
+def test_the_token_is_not_logged() -> None:
+    assert context().get_logging_values()['auth_token'] == '***'

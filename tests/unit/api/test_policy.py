@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The defaults, role by role, on a lease of the own project and on one of another project."""
+
+import pathlib
+
+import pytest
+from oslo_policy import policy as oslo_policy
+
+from climate_core import conf as configuration
+from climate_core import exceptions
+from climate_core.api import policy
+from climate_core.context import RequestContext
+from climate_core.policies import leases, plugins, reservations
+from tests.unit.api import samples
+
+READS = {leases.GET}
+WRITES = {leases.CREATE, leases.UPDATE, leases.DELETE, reservations.CREATE}
+OURS, THEIRS = {'project_id': 'project'}, {'project_id': 'another'}
+#: role -> what it may do with its project's lease, and with one of another project
+MAY: dict[str, tuple[set[str], set[str]]] = {
+    'nobody': (set(), set()),
+    'reader': (READS, set()),
+    'member': (READS | WRITES, set()),
+    'manager': (READS | WRITES, set()),
+    'service': (READS | {leases.GET_ALL}, READS | {leases.GET_ALL}),
+    'admin': (READS | WRITES | {leases.GET_ALL}, READS | WRITES | {leases.GET_ALL}),
+}
+RULES = sorted(READS | WRITES | {leases.GET_ALL})
+
+
+@pytest.fixture(scope='module')
+def enforcer() -> oslo_policy.Enforcer:
+    return policy.make(configuration.load([], []))
+
+
+def who(role: str) -> RequestContext:
+    return RequestContext(
+        user_id='user', project_id='project', roles=[role], is_admin=role == 'admin'
+    )
+
+
+@pytest.mark.parametrize('rule', RULES)
+@pytest.mark.parametrize('role', MAY)
+def test_roles(enforcer: oslo_policy.Enforcer, role: str, rule: str) -> None:
+    ours, theirs = MAY[role]
+    assert policy.allows(enforcer, who(role), rule, OURS) == (rule in ours)
+    assert policy.allows(enforcer, who(role), rule, THEIRS) == (rule in theirs)
+
+
+@pytest.mark.parametrize('role', MAY)
+def test_plugins_need_no_role(enforcer: oslo_policy.Enforcer, role: str) -> None:
+    assert policy.allows(enforcer, who(role), plugins.GET, {})
+
+
+@pytest.mark.parametrize('rule', RULES)
+def test_system_tokens_have_no_project(enforcer: oslo_policy.Enforcer, rule: str) -> None:
+    context = RequestContext(user_id='user', system_scope='all', roles=['admin'])
+    assert not policy.allows(enforcer, context, rule, OURS)
+
+
+def test_a_lease_that_may_not_be_seen_is_not_there(enforcer: oslo_policy.Enforcer) -> None:
+    context = RequestContext(user_id='user', project_id='another', roles=['member', 'reader'])
+    with pytest.raises(exceptions.LeaseNotFound):
+        policy.authorize_lease(enforcer, context, leases.DELETE, samples.lease())
+
+
+def test_a_lease_that_may_be_seen_is_forbidden(enforcer: oslo_policy.Enforcer) -> None:
+    with pytest.raises(exceptions.Forbidden, match='climate:leases:delete'):
+        policy.authorize_lease(enforcer, who('reader'), leases.DELETE, samples.lease())
+
+
+def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None:
+    """An operator shows all leases to everybody; changing them is as it was."""
+    (tmp_path / 'policy.yaml').write_text('"climate:leases:get": "@"\n')
+    (tmp_path / 'climate.conf').write_text(
+        f'[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n'
+    )
+    opened = policy.make(configuration.load([], [str(tmp_path / 'climate.conf')]))
+    context = RequestContext(user_id='user', project_id='another', roles=['member', 'reader'])
+    policy.authorize_lease(opened, context, leases.GET, samples.lease())
+    for rule in WRITES - {leases.CREATE}:
+        with pytest.raises(exceptions.Forbidden):
+            policy.authorize_lease(opened, context, rule, samples.lease())
+
+
+def test_the_tools_find_the_enforcer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('sys.argv', ['oslopolicy-policy-generator', '--namespace', 'climate'])
+    assert set(policy.get_enforcer().registered_rules) == {*RULES, plugins.GET}

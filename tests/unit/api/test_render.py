@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import json
+
+from climate_core.api import render, validation
+from climate_core.api.schemas import lease as schema
+from tests.unit.api import samples
+
+
+def test_times_have_the_formats_of_todays_clients() -> None:
+    shown = render.lease(samples.lease())
+    assert shown['start_date'] == '2098-01-02T03:04:05.678901'
+    assert shown['created_at'] == '2098-01-02 03:04:05'
+    assert shown['updated_at'] is None
+    assert shown['events'][0]['time'] == '2098-01-02T03:04:05.678901'
+    assert shown['reservations'][0]['updated_at'] == '2098-01-02 03:04:05'
+
+
+def test_the_trust_is_never_shown() -> None:
+    assert 'trust' not in json.dumps(render.lease(samples.lease()))
+
+
+def test_internal_events_and_claims_are_not_shown() -> None:
+    events = render.lease(samples.lease())['events']
+    assert [each['event_type'] for each in events] == ['start_lease']
+    assert not {'generation', 'attempts', 'next_at'} & events[0].keys()
+
+
+def test_params_stand_beside_the_rest_and_replace_nothing() -> None:
+    shown = render.reservation(samples.reservation(colour='red', status='mine'))
+    assert shown['colour'] == 'red'
+    assert shown['status'] == 'pending'
+
+
+def test_what_is_shown_is_what_the_schema_says() -> None:
+    validation.check({'lease': render.lease(samples.lease(colour='red'))}, schema.ONE)
+    validation.check({'leases': [render.lease(samples.lease())] * 2}, schema.MANY)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import jsonschema
+import pytest
+
+from climate_core import policies
+from climate_core.api import routes
+
+ROUTES = [
+    pytest.param(path, method, route, id=f'{method} {path}')
+    for path, methods in routes.ROUTES.items()
+    for method, route in methods.items()
+]
+RULES = {rule.name: rule for rule in policies.list_rules()}
+
+
+@pytest.mark.parametrize(('path', 'method', 'route'), ROUTES)
+def test_policy_documents_the_route(path: str, method: str, route: routes.Route) -> None:
+    if route.policy is not None:
+        assert {'path': path, 'method': method} in RULES[route.policy].operations
+
+
+@pytest.mark.parametrize(('path', 'method', 'route'), ROUTES)
+def test_schemas_are_schemas(path: str, method: str, route: routes.Route) -> None:
+    for schema in (route.takes, route.gives):
+        if schema is not None:
+            jsonschema.Draft202012Validator.check_schema(schema)
+    assert (route.takes is not None) == (method in ('POST', 'PUT'))
+    assert (route.gives is None) == (route.answers == 204)
+
+
+def test_every_documented_operation_has_a_route() -> None:
+    for rule in RULES.values():
+        for operation in rule.operations:
+            assert operation['method'] in routes.ROUTES[operation['path']]
+
+
+@pytest.mark.parametrize(
+    ('path', 'found'),
+    [
+        ('', {}),
+        ('/', {}),
+        ('/v1', {}),
+        ('/v1/', {}),
+        ('/v1/leases', {}),
+        ('/v1/leases/', {}),
+        ('/v1/leases.json', {}),
+        ('/v1/leases/abc-1', {'lease_id': 'abc-1'}),
+        ('/v1/leases/abc-1.json', {'lease_id': 'abc-1'}),
+        ('/v1/leases/abc/reservations', {'lease_id': 'abc'}),
+        ('/v1/leases/abc/nope', None),
+        ('/v1/leases/a\0b', None),
+        ('/v1/leases/ä', None),
+        ('/v2', None),
+        ('//', None),
+    ],
+)
+def test_find(path: str, found: dict[str, str] | None) -> None:
+    route = routes.find(path)
+    assert (route and route[1]) == found
+
+
+@pytest.mark.parametrize(
+    ('path', 'public'),
+    [('/', True), ('/v1', True), ('/v1/leases', False), ('/v1/plugins', False), ('/x', False)],
+)
+def test_what_is_public(path: str, public: bool) -> None:
+    assert routes.is_public(path) is public

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_core import exceptions
+from climate_core.api import validation
+from climate_core.api.schemas import lease, reservation
+from climate_core.plugins.instance import InstancePlugin
+
+GOOD = {'name': 'n', 'end_date': '2099-01-01 10:00'}
+SERVER = '11111111-1111-4111-8111-111111111111'
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {},
+        {'start_date': 'now'},
+        {'before_end_date': None},
+        {'before_end_notification': '2099-01-01 09:00'},
+        {'id': SERVER},
+        {'reservations': [], 'events': []},
+        {'reservations': [{'resource_type': 'x', 'anything': 1}]},
+        {'events': [{'event_type': 'mail', 'time': 'now'}]},
+        {'events': [{'event_type': 'before_end_lease', 'event_date': 'now'}]},
+        {'name': 'ä' * 255},
+    ],
+)
+def test_good_leases(values: dict[str, Any]) -> None:
+    validation.check({**GOOD, **values}, lease.CREATE)
+
+
+@pytest.mark.parametrize(
+    ('values', 'field', 'said'),
+    [
+        ({'name': 5}, 'name', 'name: must be a string.'),
+        ({'name': ' \t'}, 'name', 'can be read'),
+        ({'name': 'a\0'}, 'name', 'not allowed'),
+        ({'name': '\ud800'}, 'name', 'not allowed'),
+        ({'name': 'x' * 256}, 'name', 'must not be longer than 255 characters.'),
+        ({'start_date': None}, 'start_date', 'must be a string.'),
+        ({'id': SERVER.replace('-', '')}, 'id', 'must be a UUID with dashes.'),
+        ({'id': 'nope'}, 'id', 'must be a UUID with dashes.'),
+        ({'status': 'ACTIVE'}, 'status', 'is not known here. Known are before_end_date, '),
+        ({'events': {}}, 'events', 'must be a list.'),
+        ({'events': [{'event_type': 'X', 'time': 'now'}]}, 'events[0].event_type', 'not allowed'),
+        ({'events': [{'time': 'now'}]}, 'events[0].event_type', 'is missing.'),
+        ({'events': [{'event_type': 'start_lease', 'time': 'now'}]}, 'events[0].event_type',
+         "'start_lease' is used by the service itself."),
+        ({'events': [{'event_type': 'release_trust', 'time': 'now'}]}, 'events[0].event_type',
+         'service itself'),
+        ({'reservations': ['x']}, 'reservations[0]', 'must be an object.'),
+        ({'reservations': [{}] * 1001}, 'reservations', 'must not have more than 1000 entries.'),
+    ],
+)  # fmt: skip
+def test_bad_leases(values: dict[str, Any], field: str, said: str) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        validation.check({**GOOD, **values}, lease.CREATE)
+    assert caught.value.field == field
+    assert said in caught.value.message
+    assert caught.value.message.startswith(field)
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [
+        ({}, 'reservations[2].resource_id'),
+        ({'resource_id': 'vm1'}, 'reservations[2].resource_id'),
+        ({'resource_id': SERVER, 'on_end': 'explode'}, 'reservations[2].on_end'),
+        ({'resource_id': SERVER, 'vcpus': 2}, 'reservations[2].vcpus'),
+    ],
+)
+def test_bad_reservations_of_servers(values: dict[str, Any], field: str) -> None:
+    schema = reservation.of_plugin(InstancePlugin)
+    with pytest.raises(exceptions.BadRequest) as caught:
+        validation.check(
+            {'resource_type': 'virtual:instance', **values}, schema, 'reservations[2]'
+        )
+    assert caught.value.field == field
+
+
+def test_good_reservation_of_a_server() -> None:
+    values = {'resource_type': 'virtual:instance', 'resource_id': SERVER, 'on_end': 'shelve'}
+    validation.check(values, reservation.of_plugin(InstancePlugin))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*lease.CREATE['properties'], 'event_type', 'time', 'x']),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_anything_is_good_or_named(value: Any) -> None:
+    for schema in (lease.CREATE, lease.UPDATE, reservation.CREATE):
+        try:
+            validation.check(value, schema)
+        except exceptions.BadRequest as error:
+            assert error.message  # noqa: PT017
