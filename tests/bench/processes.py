@@ -81,7 +81,7 @@ class Process:
         """The process group, which the children share."""
         return self._popen.pid
 
-    def wait_for(self, ready: Callable[[], bool], seconds: float = 60) -> None:
+    def wait_for(self, ready: Callable[[], bool], seconds: float = 180) -> None:
         """Wait until it serves; say what its log ends with when it does not."""
 
         def ask() -> bool:

@@ -117,7 +117,7 @@ class RabbitMQ:
                 ),
             },
         )
-        process.wait_for(lambda: listens(self.port), 90)
+        process.wait_for(lambda: listens(self.port))
 
     @property
     def url(self) -> str:

@@ -18,6 +18,8 @@ from tests.bench.side import PROCESSES, Side
 DAYS, HOURS = 400, 2
 #: Requests before the first reading: every process has its connections, its token and its caches.
 WARM_UP = 4 * PROCESSES
+#: Seconds after the last lease is ACTIVE in which what follows, notifications, is still counted.
+SETTLE = 1
 #: Hosts that can be reserved. Only Blazar knows hosts; Climate's leases are placed by Nova.
 HOSTS = 100
 MANY_HOSTS_CREATES = 10
@@ -143,6 +145,7 @@ class Workload:
         threading.Event().wait(spare)
         before = self._meter.read()
         note = self._finish(count, active)
+        threading.Event().wait(SETTLE)
         late = sorted(moment - at for moment in self._side.started())
         return Result(self._meter.read().since(before, count), late=late, note=note)
 
