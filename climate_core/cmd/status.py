@@ -74,7 +74,9 @@ class Checks(upgradecheck.UpgradeCommands):
     def _check_policy(self) -> upgradecheck.Result:
         """What policy.yaml says can be read and understood."""
         try:
-            policy.make(self.conf).load_rules()
+            enforcer = policy.make(self.conf)
+            enforcer.load_rules()
+            enforcer.check_rules(raise_on_violation=True)
         except (oslo_policy.InvalidDefinitionError, cfg.ConfigFilesNotFoundError, ValueError) as e:
             return upgradecheck.Result(_FAILURE, f'The policy cannot be used: {e}')
         return upgradecheck.Result(_SUCCESS)

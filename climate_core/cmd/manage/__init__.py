@@ -24,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: the exit status: 0, or 1 with a sentence on standard error
     """
     conf = configuration.load(sys.argv[1:] if argv is None else argv, cli=[command()])
+    # Standard output is for the answers.
+    conf.set_default('use_stderr', True)
     log.setup(conf, configuration.PROJECT)
     run: Command = conf.command.run
     try:

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pipeline and what stands at its two ends."""
+
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import webob
+from oslo_config import cfg
+
+from climate_core.api import deploy
+from climate_core.db.engine import Database
+from climate_core.plugins import loading
+from tests.functional.api import world
+
+
+def post(application: Any, body: bytes, **headers: str) -> webob.Response:
+    request = webob.Request.blank('/v1/leases', method='POST', body=body)
+    request.content_type = 'application/json'
+    request.headers.update(headers)
+    return request.get_response(application)
+
+
+def test_nobody_takes_the_writes(tmp_path: pathlib.Path) -> None:
+    conf = world.configure(tmp_path, ('DEFAULT', 'rpc_response_timeout', '1'))
+    application = deploy.load_application(conf, plugins={})
+    response = post(application, b'{"name": "n", "end_date": "2099-01-01 10:00"}')
+    assert response.status_code == 503
+    assert response.json['error_name'] == 'service_unavailable'
+    assert 'does not answer' in response.json['error_message']
+
+
+def test_reads_need_no_manager(conf: cfg.ConfigOpts) -> None:
+    application = deploy.load_application(conf, plugins={})
+    assert webob.Request.blank('/v1/leases').get_response(application).json == {'leases': []}
+
+
+def test_without_tables_it_is_the_operators_fault(
+    tmp_path: pathlib.Path, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override('connection', f'sqlite:///{tmp_path}/empty.sqlite', group='database')
+    application = deploy.load_application(conf, plugins={})
+    response = webob.Request.blank('/v1/leases').get_response(application)
+    assert response.status_code == 500
+    assert 'SELECT' not in response.text
+
+
+@pytest.mark.parametrize('size', [114689, 10_000_000])
+def test_large_bodies(application: Any, size: int) -> None:
+    response = post(application, b' ' * size)
+    assert response.status_code == 413
+    assert response.json['error_name'] == 'request.too_large'
+    assert response.headers['x-openstack-request-id']
+
+
+def test_large_bodies_of_unknown_length(application: Any) -> None:
+    request = webob.Request.blank('/v1/leases', method='POST', body=b' ' * 200_000)
+    request.content_type = 'application/json'
+    request.content_length = None
+    request.environ['wsgi.input_terminated'] = True
+    assert request.get_response(application).status_code == 413
+
+
+def test_deep_nesting(application: Any) -> None:
+    assert post(application, b'[' * 100_000).status_code == 400
+
+
+def test_browsers_of_other_origins(tmp_path: pathlib.Path) -> None:
+    conf = world.configure(tmp_path, ('cors', 'allowed_origin', 'http://dashboard'))
+    application = deploy.load_application(conf, plugins={})
+    for path in ('/v1/leases', '/v1/nope'):
+        request = webob.Request.blank(path, headers={'Origin': 'http://dashboard'})
+        response = request.get_response(application)
+        assert response.headers['Access-Control-Allow-Origin'] == 'http://dashboard'
+    asked = {'Origin': 'http://dashboard', 'Access-Control-Request-Method': 'PUT'}
+    request = webob.Request.blank('/v1/leases/x', method='OPTIONS', headers=asked)
+    response = request.get_response(application)
+    assert response.status_code == 200
+    assert 'PUT' in response.headers['Access-Control-Allow-Methods']
+
+
+def test_links_follow_the_proxy(tmp_path: pathlib.Path) -> None:
+    conf = world.configure(tmp_path, ('oslo_middleware', 'enable_proxy_headers_parsing', 'true'))
+    application = deploy.load_application(conf, plugins={})
+    request = webob.Request.blank(
+        '/', headers={'X-Forwarded-Host': 'r', 'X-Forwarded-Proto': 'https'}
+    )
+    link = request.get_response(application).json['versions'][0]['links'][0]['href']
+    assert link == 'https://r/v1'
+
+
+def test_two_applications_share_nothing(tmp_path: pathlib.Path) -> None:
+    one, two = tmp_path / 'one', tmp_path / 'two'
+    one.mkdir()
+    two.mkdir()
+    first, second = world.configure(one), world.configure(two)
+    body = b'{"name": "n", "start_date": "2098-01-01 10:00", "end_date": "2099-01-01 10:00"}'
+    with (
+        world.running(first, Database(first)) as left,
+        world.running(second, Database(second)) as right,
+    ):
+        assert post(left, body).status_code == 201
+        assert webob.Request.blank('/v1/leases').get_response(right).json == {'leases': []}
+
+
+def test_plugins_that_cannot_be_used_keep_it_from_starting(tmp_path: pathlib.Path) -> None:
+    conf = world.configure(tmp_path, ('manager', 'plugins', 'nope'))
+    with pytest.raises(loading.PluginError, match='nope'):
+        deploy.load_application(conf)
+
+
+def test_module_for_wsgi_servers(tmp_path: pathlib.Path) -> None:
+    """In a process of its own, since it reads the environment when it is imported."""
+    world.configure(tmp_path)
+    code = (
+        'import webob; from climate_core.wsgi.api import application; '
+        "print(webob.Request.blank('/v1/leases').get_response(application).text)"
+    )
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', code],
+        env={'OS_CLIMATE_CONFIG_FILES': str(tmp_path / 'climate.conf'), 'HOME': str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == '{"leases": []}', done.stderr

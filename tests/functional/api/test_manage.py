@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console scripts climate-manage and climate-status."""
+
+import datetime
+import pathlib
+
+import pytest
+import requests
+from sqlalchemy import orm
+
+from climate_core import conf as configuration
+from climate_core.cmd import manage, status
+from climate_core.cmd.manage import serve
+from climate_core.db import leases, migration, store
+from climate_core.db.engine import Database
+from climate_core.lease import plan
+from tests.functional.api import test_cost
+
+LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    written = tmp_path / 'climate.conf'
+    written.write_text(f'[database]\nconnection = sqlite:///{tmp_path}/new/climate.sqlite\n')
+    return written
+
+
+@pytest.fixture
+def database(file: pathlib.Path) -> Database:
+    assert manage.main(['--config-file', str(file), 'db', 'upgrade']) == 0
+    return Database(configuration.load([], [str(file)]))
+
+
+def run(file: pathlib.Path, *words: str) -> int:
+    return manage.main(['--config-file', str(file), 'db', *words])
+
+
+def test_upgrade_and_version(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file, 'version') == 1
+    assert 'climate-manage:' in capsys.readouterr().err
+    assert run(file, 'upgrade') == 0
+    assert run(file, 'upgrade') == 0
+    assert capsys.readouterr().out.split() == [migration.head()] * 2
+    assert run(file, 'version') == 0
+    assert capsys.readouterr().out.strip() == migration.head()
+
+
+def test_version_of_an_empty_database(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file.parent / 'new').mkdir()
+    assert run(file, 'version') == 0
+    assert 'climate-manage db upgrade' in capsys.readouterr().out
+
+
+def test_purge_wants_the_newest_form(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file.parent / 'new').mkdir()
+    assert run(file, 'purge') == 1
+    assert 'climate-manage db upgrade' in capsys.readouterr().err
+
+
+def delete(session: orm.Session, number: int, when: datetime.datetime) -> None:
+    lease = leases.get(session, test_cost.lease(number).id)
+    leases.update(session, lease, deleted_at=when)
+
+
+@pytest.mark.parametrize(
+    ('words', 'removed'),
+    [((), 1), (('--before', 'now'), 2), (('--before', '2001-02-03'), 0)],
+)
+def test_purge(
+    file: pathlib.Path,
+    database: Database,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    removed: int,
+) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    for number, when in enumerate((LONG_AGO, now - datetime.timedelta(days=1), None)):
+        lease = test_cost.lease(number)
+        if when is not None:
+            lease = plan.with_events(lease, *(plan.close(e, None, now) for e in lease.events))
+        database.write(store.create, lease, now)
+        if when is not None:
+            database.write(delete, number, when)
+    assert run(file, 'purge', '--dry-run', *words) == 0
+    assert f'{removed} leases would be removed.' in capsys.readouterr().out
+    assert run(file, 'purge', *words) == 0
+    assert f'{removed} leases removed.' in capsys.readouterr().out
+    assert run(file, 'purge', *words) == 0
+    assert '0 leases removed.' in capsys.readouterr().out
+    assert database.read(leases.find, test_cost.lease(2).id) is not None
+
+
+def test_purge_refuses_what_is_no_date(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(file, 'purge', '--before', 'soon')
+    assert 'is not a date' in capsys.readouterr().err
+
+
+def test_serve_makes_its_database_and_keeps_it(tmp_path: pathlib.Path) -> None:
+    words = ['serve', '--noauth', '--port', '0', '--state-dir', str(tmp_path / 'state')]
+    for expected in (0, 1):
+        conf = configuration.load(words, [], cli=[manage.command()])
+        with serve.serving(conf) as url:
+            assert len(requests.get(f'{url}/leases', timeout=60).json()['leases']) == expected
+            body = {
+                'name': 'kept',
+                'end_date': '2099-01-01 10:00',
+                'start_date': '2098-01-01 1:00',
+            }
+            assert requests.post(f'{url}/leases', json=body, timeout=60).status_code == 201
+        with pytest.raises(requests.ConnectionError):
+            requests.get(url, timeout=60)
+
+
+def test_serve_pretends_to_reserve_servers(tmp_path: pathlib.Path) -> None:
+    words = ['serve', '--noauth', '--port', '0', '--state-dir', str(tmp_path)]
+    with serve.serving(configuration.load(words, [], cli=[manage.command()])) as url:
+        wanted = {
+            'resource_type': 'virtual:instance',
+            'resource_id': '11111111-1111-4111-8111-111111111111',
+            'on_end': 'stop',
+        }
+        body = {'name': 'n', 'end_date': '2099-01-01 10:00', 'reservations': [wanted]}
+        answer = requests.post(f'{url}/leases', json=body, timeout=60)
+    assert answer.status_code == 201, answer.text
+    shown = answer.json()['lease']['reservations'][0]
+    assert {name: shown[name] for name in wanted} == wanted
+
+
+def check(file: pathlib.Path) -> int:
+    return status.main(['--config-file', str(file), 'upgrade', 'check'])
+
+
+READY = """
+[DEFAULT]
+transport_url = rabbit://guest:guest@127.0.0.1/
+[cloud]
+auth_type = password
+[keystone_authtoken]
+auth_type = password
+"""
+
+
+def test_status_of_a_ready_installation(
+    file: pathlib.Path, database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(file.read_text() + READY)
+    assert check(file) == 0
+    assert 'Failure' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('text', 'code', 'said'),
+    [
+        ('', 2, '[cloud] auth_type'),
+        (READY + '[manager]\nplugins = nope\n', 2, 'nope'),
+        (READY + '[manager]\nplugins =\n', 1, 'is empty'),
+        (READY + '[api]\nauth_strategy = noauth\n', 1, 'noauth'),
+        (READY.replace('rabbit://guest:guest@127.0.0.1', 'fake:'), 1, 'transport_url is fake'),
+    ],
+)
+def test_status_says_what_is_wrong(
+    file: pathlib.Path,
+    database: Database,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    code: int,
+    said: str,
+) -> None:
+    file.write_text(file.read_text() + text)
+    assert check(file) == code
+    assert said in capsys.readouterr().out
+
+
+def test_status_without_a_database(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(file.read_text() + READY)
+    assert check(file) == 2
+    assert 'does not answer' in capsys.readouterr().out
+
+
+def test_status_with_an_old_database(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file.parent / 'new').mkdir()
+    file.write_text(file.read_text() + READY)
+    assert check(file) == 2
+    assert 'revision none' in capsys.readouterr().out
+
+
+def test_status_with_a_bad_policy(
+    file: pathlib.Path, database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = file.parent / 'policy.yaml'
+    policy.write_text('"climate:leases:get": "rule:climate:leases:get"\n')
+    file.write_text(file.read_text() + READY + f'[oslo_policy]\npolicy_file = {policy}\n')
+    assert check(file) == 2
+    assert 'policy' in capsys.readouterr().out
