@@ -54,7 +54,7 @@ def notes(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
 
 def _cell(result: Result, column: tuple[str, Callable[[Result], float | None], int]) -> str:
     value = column[1](result)
-    return '-' if value is None else f'{value:.{column[2]}f}'
+    return '–' if value is None else f'{value:.{column[2]}f}'
 
 
 def _ratio(
@@ -62,7 +62,7 @@ def _ratio(
 ) -> str:
     mine, other = column[1](ours), column[1](peer)
     if mine is None or other is None or mine <= 0:
-        return '-'
+        return '–'
     return f'{other / mine:.1f}x'
 
 
