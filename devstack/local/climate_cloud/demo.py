@@ -150,6 +150,8 @@ class Demo:
         self.title('2. The lease')
         self.member.types('openstack', 'lease', 'show', LEASE)
         lease = self.lease()
+        if datetime.datetime.now(datetime.UTC) > self.starts:
+            raise DemoFailed(f'too slow: {LEASE} has started already; choose a longer --start-in')
         check(lease.status == 'PENDING', f'{LEASE} is PENDING')
         check(len(lease.reservations) == 1, 'it has one reservation')
         reservation = lease.reservations[0]

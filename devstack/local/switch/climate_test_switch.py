@@ -5,16 +5,24 @@ ML2 needs a driver that binds, and those in neutron's tree want a running agent.
 for the network hardware, as nova's fake virt driver stands for the hypervisor.
 """
 
+from neutron.db.models import port_forwarding  # noqa: F401
 from neutron_lib import constants
 from neutron_lib.api.definitions import portbindings
 from neutron_lib.plugins.ml2 import api
+from sqlalchemy import orm
 
 
 class TestSwitch(api.MechanismDriver):
     """Bind a port to its first segment."""
 
     def initialize(self):
-        """Nothing to set up."""
+        """Make SQLAlchemy complete neutron's models.
+
+        neutron 29 reads ``Port.port_forwardings`` in a listing of ports before its first query.
+        Until then that back reference does not exist, and the listing is a 500 if it is the very
+        first request of a process (neutron/db/db_base_plugin_v2.py, get_ports).
+        """
+        orm.configure_mappers()
 
     def bind_port(self, context):
         for segment in context.segments_to_bind:
