@@ -13,6 +13,7 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
+    'routes',
     'states',
 ]
 html_theme = 'openstackdocs'
