@@ -113,9 +113,9 @@ class Booking:
     def __init__(self, person: Person) -> None:
         self.person = person
         compute = person.sdk.compute
-        self.flavor = next(iter(compute.flavors(sort_key='memory_mb')))
-        self.image = next(iter(person.sdk.image.images()))
-        self.network = next(iter(person.sdk.network.networks()))
+        self.flavor = compute.find_flavor('m1.tiny', ignore_missing=False)
+        self.image = person.sdk.image.find_image('cirros', ignore_missing=False)
+        self.network = person.sdk.network.find_network('shared', ignore_missing=False)
         self.names: list[str] = []
 
     def post(self, hints: dict[str, Any], **server: Any) -> Any:
@@ -136,7 +136,7 @@ class Booking:
 
     def reserve(self, hints: dict[str, Any] | None = None, **params: Any) -> Any:
         """Boot a reserved server and wait until it is RESERVED (or awake already)."""
-        params = {'name': f'lease-{uuid.uuid4().hex[:8]}', 'end': at(hours=1), **params}
+        params = {'name': f'lease-{uuid.uuid4().hex[:8]}', 'end': at(hours=3), **params}
         hints = hints or {'reserved': 'True', 'lease_params': json.dumps(params)}
         response = self.post(hints)
         assert response.status_code == 202, response.text
