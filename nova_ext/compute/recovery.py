@@ -47,11 +47,7 @@ def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception
     :raises nova.exception.UnexpectedDeletingTaskStateError: it is being deleted
     """
     LOG.error('Reserved server %s did not start: %s', instance.uuid, error)
-    if instance.host is None:
-        # No claim could be made: nothing is held any more, and wake_up looks for a host.
-        manager.reportclient.delete_allocation_for_instance(context, instance.uuid, force=True)
-    else:
-        _hold_volumes(manager, context, instance)
+    _hold_volumes(manager, context, instance)
     _rest(instance)
     try:
         instance.save(expected_task_state=_BUILDING)

@@ -3,11 +3,14 @@
 
 from typing import Any
 
-from nova import utils
+from nova import exception, objects, utils
 from nova.compute import claims, resource_tracker
 
 from nova_ext import marks
 from nova_ext.scheduler import STAT
+
+#: Fields of an instance that its host gives it.
+_OF_A_HOST = ('host', 'node', 'compute_id', 'numa_topology')
 
 
 class HeldClaim(claims.NopClaim):
@@ -24,8 +27,33 @@ class ResourceTracker(resource_tracker.ResourceTracker):
         if not marks.get(instance):
             return super().instance_claim(context, instance, nodename, allocations, limits)
         if not self._holds(instance, nodename):
-            super().instance_claim(context, instance, nodename, allocations, limits)
+            self._claim_from_lost_host(context, instance, nodename, allocations, limits)
         return HeldClaim()
+
+    def _claim_from_lost_host(
+        self, context: Any, instance: Any, nodename: str, allocations: Any, limits: Any
+    ) -> None:
+        """Claim the server here, and give back what its lost host still holds in Placement.
+
+        If the claim fails, the server stays where it was, and this host gives its part back.
+        """
+        before = {name: getattr(instance, name) for name in _OF_A_HOST}
+        lost = _provider(context, instance)
+        instance.host = instance.node = None
+        if instance.numa_topology:
+            instance.numa_topology = instance.numa_topology.obj_clone()
+            instance.numa_topology.clear_host_pinning()
+        try:
+            super().instance_claim(context, instance, nodename, allocations, limits)
+        except exception.ComputeResourcesUnavailable:
+            instance.update(before)
+            lost = self.compute_nodes[nodename].uuid
+            raise
+        finally:
+            if lost:
+                self.reportclient.remove_provider_tree_from_instance_allocation(
+                    context, instance.uuid, lost
+                )
 
     @utils.synchronized(resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True)
     def _holds(self, instance: Any, nodename: str) -> bool:
@@ -37,3 +65,14 @@ class ResourceTracker(resource_tracker.ResourceTracker):
         stats[STAT] = '1'
         compute_node.stats = stats
         super()._update(context, compute_node, startup=startup)
+
+
+def _provider(context: Any, instance: Any) -> str | None:
+    """Give the resource provider of the server's host: its ComputeNode's uuid."""
+    if not instance.host:
+        return None
+    try:
+        node = objects.ComputeNode.get_by_host_and_nodename(context, instance.host, instance.node)
+    except exception.ComputeHostNotFound:
+        return None
+    return node.uuid

@@ -47,22 +47,14 @@ def _context(environ, **kwargs):
     )
 
 
-class NovaTest(integrated_helpers._IntegratedTestBase):
-    """Servers without networks that member and admin make on one host, unless a test says else."""
+class Reservations:
+    """Mixed into a test case of nova: switches the extension on, and knows what users do."""
 
-    api_major_version = 'v2.1'
-    microversion = '2.96'
-    COMPUTES = ('host1',)
-    IN_ONE_THREAD = True
     EXTENSION = tables.Extension
 
-    def setUp(self):
-        if self.IN_ONE_THREAD:
-            # Before the services: they must not start threads.
-            self.spawn = nova_fixtures.SpawnIsSynchronousFixture()
-        super().setUp()
-
-    def _setup_services(self):
+    def _setup_cells(self):
+        # Nova's test case has its configuration now, and no service runs yet.
+        super()._setup_cells()
         self.extension = self.useFixture(self.EXTENSION())
         self.lease_service = self.useFixture(LeaseService())
         self.useFixture(
@@ -76,23 +68,18 @@ class NovaTest(integrated_helpers._IntegratedTestBase):
             enabled_filters=[*CONF.filter_scheduler.enabled_filters, 'ReservationFilter'],
             group='filter_scheduler',
         )
-        super()._setup_services()
+
+    def setUp(self):
+        super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch('nova.api.auth.NovaKeystoneContext._create_context', _context)
         )
-        if self.IN_ONE_THREAD:
-            self.useFixture(self.spawn)
         self.flavor = self.api.get_flavors()[0]
         self.ctxt = nova_context.get_admin_context()
 
     def _paste(self):
         """Nova's own file: the wheel puts it beside the interpreter, not into the package."""
         return str(pathlib.Path(sys.prefix, 'etc/nova/api-paste.ini'))
-
-    def _setup_compute_service(self):
-        for host in self.COMPUTES:
-            self._start_compute(host)
-        return self.computes[self.COMPUTES[0]]
 
     def _clear_attrs(self):
         # pytest puts the test method there, and takes it away itself.
@@ -195,3 +182,22 @@ class NovaTest(integrated_helpers._IntegratedTestBase):
         state = (found['status'], found['OS-EXT-STS:task_state'])
         assert (status, task) == state, found.get('fault')
         return found
+
+
+class NovaTest(Reservations, integrated_helpers._IntegratedTestBase):
+    """A whole nova with hosts of nova's fake hypervisor."""
+
+    api_major_version = 'v2.1'
+    microversion = '2.96'
+    COMPUTES = ('host1',)
+    IN_ONE_THREAD = True
+
+    def _setup_services(self):
+        super()._setup_services()
+        if self.IN_ONE_THREAD:
+            self.useFixture(nova_fixtures.SpawnIsSynchronousFixture())
+
+    def _setup_compute_service(self):
+        for host in self.COMPUTES:
+            self._start_compute(host)
+        return self.computes[self.COMPUTES[0]]

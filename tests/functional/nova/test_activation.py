@@ -33,13 +33,9 @@ class TestPaste(NovaTest):
         path.write_text(stock.replace(line, 'nova_ext.api.routes:app_factory'))
         return str(path)
 
-    def _setup_services(self):
-        class Compute(tables.Extension):
-            def enable(self):
-                activate.enable()
-
-        self.EXTENSION = Compute
-        super()._setup_services()
+    class EXTENSION(tables.Extension):
+        def enable(self):
+            activate.enable()
 
     def test_it_works(self):
         server = self.reserve()
