@@ -135,9 +135,11 @@ def join(
 ) -> Change:
     """Add resources to a lease; if it has started already, they are woken as soon as possible.
 
-    :raises climate_core.exceptions.InvalidState: it is over, or it failed
+    A lease in ERROR takes more as well: what failed does not keep the others from being woken.
+
+    :raises climate_core.exceptions.InvalidState: it is over, or about to be
     """
-    if lease.status in states.ENDING or lease.status == states.LeaseStatus.ERROR:
+    if lease.status in states.ENDING:
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: nothing can be added to it.'
         )

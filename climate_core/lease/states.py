@@ -60,6 +60,7 @@ LEASE: Sequence[Move] = (
     Move(_L.ACTIVE, _L.TERMINATED, 'every resource is gone'),
     Move(_L.TERMINATING, _L.TERMINATED, 'every resource is freed'),
     Move(_L.TERMINATING, _L.DELETING, 'delete'),
+    Move(_L.ERROR, _L.ACTIVE, 'what failed is gone, and what joined is awake'),
     Move(_L.ERROR, _L.TERMINATING, 'end is due'),
     Move(_L.ERROR, _L.DELETING, 'delete'),
     Move(_L.ERROR, _L.TERMINATED, 'every resource is gone'),

@@ -174,7 +174,7 @@ class LeaseMachine(RuleBasedStateMachine):
         start = self.lease.event(model.START)
         assert start is not None
         asleep = any(r.status == 'pending' for r in self.lease.reservations)
-        if asleep and self.lease.status in ('PENDING', 'STARTING', 'ACTIVE'):
+        if asleep and self.lease.status not in states.ENDING:
             assert start.open or self.now >= self.lease.end_date
 
     @invariant()

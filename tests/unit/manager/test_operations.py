@@ -178,6 +178,15 @@ def test_joining_while_the_start_is_at_work(world: World) -> None:
     assert statuses(world.lease(lease_id).reservations) == ['active', 'active']
 
 
+def test_joining_a_lease_in_which_something_failed(world: World, time: Time) -> None:
+    lease_id = _error(world, time)
+    world.join(lease_id, 'b')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('ERROR', f'{TYPE} a: no')
+    assert {r.resource_id: r.status for r in lease.reservations} == {'a': 'error', 'b': 'active'}
+
+
 def test_joining_is_refused(world: World, time: Time) -> None:
     lease_id = world.create('a')
     other = world.create('c')
