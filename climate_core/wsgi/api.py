@@ -6,15 +6,12 @@ The configuration is what ``OS_CLIMATE_CONFIG_FILES`` names, separated by ``;``,
 """
 
 import os
-import threading
 from typing import Any
 
 from oslo_log import log
 
 from climate_core import conf as configuration
 from climate_core.api import deploy
-
-_LOCK = threading.Lock()
 
 
 def _build() -> Any:
@@ -24,7 +21,4 @@ def _build() -> Any:
     return deploy.load_application(conf)
 
 
-application: Any = None
-with _LOCK:
-    if application is None:
-        application = _build()
+application = _build()
