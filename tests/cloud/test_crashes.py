@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of the cloud are stopped and killed; reservations survive."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cloud.conftest import Booking, Person, at, cloud, wait_for
+
+
+def pid(service: str) -> int:
+    """The process id of a service, as ``cloud status`` tells it."""
+    [line] = [
+        row for row in cloud('status', check=False).splitlines() if row.split()[0] == service
+    ]
+    return int(line.split()[1])
+
+
+@pytest.fixture
+def manager() -> Iterator[None]:
+    """Whatever a test does to climate-manager, it runs afterwards."""
+    yield
+    cloud('restart', 'climate-manager')
+
+
+def wake_ups(booking: Booking, server_id: str) -> int:
+    """How often a server was woken, by its list of actions."""
+    actions = booking.person.sdk.compute.server_actions(server_id)
+    return sum(action.action == 'wake_up' for action in actions)
+
+
+@pytest.mark.usefixtures('manager')
+def test_killed_manager_is_resumed_and_wakes_once(booking: Booking) -> None:
+    server = booking.reserve(start=at(seconds=4))
+    lease = booking.lease_of(server.id)
+    os.kill(pid('climate-manager'), signal.SIGKILL)
+    wait_for(lambda: at() > lease.start_date.isoformat(timespec='seconds'), 'the start is over')
+    cloud('restart', 'climate-manager')
+    booking.wait(server.id, 'ACTIVE')
+    booking.wait_lease(lease.id, 'ACTIVE')
+    assert wake_ups(booking, server.id) == 1
+
+
+def test_nova_compute_restart_leaves_a_reservation_alone(
+    booking: Booking, admin: Person, allocations
+) -> None:
+    server = booking.reserve(start=at(hours=1))
+    host = admin.sdk.compute.get_server(server.id).compute_host
+    cloud('restart', f'nova-{host}')
+    assert booking.person.sdk.compute.get_server(server.id).status == 'RESERVED'
+    assert allocations(server.id)
+    lease = booking.lease_of(server.id)
+    booking.person.leases.update(lease.id, start=at(seconds=2))
+    booking.wait(server.id, 'ACTIVE')
