@@ -65,6 +65,10 @@ def _done(ending: Ending, server: Server) -> None:  # noqa: ARG001
     return None
 
 
+def _wait(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
+    return ending.wait()
+
+
 def _action(name: str) -> Step:
     def step(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
         return ending.ask(name)
@@ -126,7 +130,8 @@ _OFF: Mapping[str, Step] = dict.fromkeys(
     ('SHUTOFF', 'SUSPENDED', 'SHELVED', 'SHELVED_OFFLOADED'), _done
 )
 _SHELVED: Mapping[str, Step] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': _done}
-_GONE: Mapping[str, Step] = {'SOFT_DELETED': _reclaim, 'DELETED': _done}
+#: DELETED is a server that Nova is about to forget; only then is its host free.
+_GONE: Mapping[str, Step] = {'SOFT_DELETED': _reclaim, 'DELETED': _wait}
 #: Statuses from which Nova shelves and makes images.
 _WHOLE = ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED')
 
@@ -197,10 +202,6 @@ def _step(server: Server, on_end: str, woken: bool) -> Step:
     if on_end == 'delete':
         return _delete
     return STEPS[on_end].get(status, _wait)
-
-
-def _wait(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
-    return ending.wait()
 
 
 def _unlock(ending: Ending) -> Wait:

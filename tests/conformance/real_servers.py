@@ -124,11 +124,10 @@ class RealServers(World):
         on_end = reservation.params['on_end']
         if on_end in _LEFT:
             return bool(self._show(reservation.resource_id)['status'] == _LEFT[on_end])
-        images = list(
-            self._demo.image.images(climate_reservation_id=reservation.id, paginated=False)
-        )
+        query = {'climate_reservation_id': reservation.id}
+        images = self._demo.image.get('/images', params=query).json()['images']
         wanted = ['active'] if on_end == 'create_image' else []
-        return self.gone(reservation.resource_id) and [i.status for i in images] == wanted
+        return self.gone(reservation.resource_id) and [i['status'] for i in images] == wanted
 
     def destroy(self, resource_id: str) -> None:
         self._demo.compute.delete(f'/servers/{resource_id}')

@@ -155,3 +155,9 @@ def test_a_deletion_is_asked_for_once(world):
     world.state.servers[case.resource_id]['next'] = []
     assert isinstance(look(case), Wait)
     assert asked(case) == ['delete']
+
+
+def test_a_server_that_is_about_to_be_forgotten_is_waited_for(world):
+    case = woken(world, 'delete', status='DELETED')
+    assert isinstance(look(case), Wait)
+    assert asked(case) == []
