@@ -50,12 +50,17 @@ def entry_points(wheel: pathlib.Path) -> configparser.ConfigParser:
 
 
 def test_wheel_holds_the_packages_and_no_tests(wheel: pathlib.Path) -> None:
-    tops = {name.split('/')[0] for name in names(wheel) if '.dist-info' not in name}
+    tops = {name.split('/')[0] for name in names(wheel)}
+    tops = {top for top in tops if not top.endswith(('.dist-info', '.data'))}
     assert tops == {'climate_core', 'climateclient', 'nova_ext', 'migrations'}
 
 
 def test_wheel_holds_the_migrations(wheel: pathlib.Path) -> None:
     assert any(name.startswith('migrations/versions/') for name in names(wheel))
+
+
+def test_wheel_holds_the_sample_files(wheel: pathlib.Path) -> None:
+    assert any(name.endswith('etc/climate/config-generator.conf') for name in names(wheel))
 
 
 def test_every_entry_point_names_a_module_of_the_wheel(wheel: pathlib.Path) -> None:
