@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The section [climate] of nova.conf."""
+
+import datetime
+
+from oslo_config import cfg
+
+from nova_ext import conf
+
+
+def test_defaults():
+    config = cfg.ConfigOpts()
+    conf.register(config)
+    conf.register(config)
+    config([])
+    defaults = conf.defaults(config)
+    assert (defaults.start, defaults.length) == ('now', datetime.timedelta(days=30))
+    assert config.climate.service_type == 'reservation'
+    assert config.climate.timeout == 60
+
+
+def test_length():
+    config = cfg.ConfigOpts()
+    conf.register(config)
+    config([])
+    for name, value in [('days', 0), ('hours', 2), ('minutes', 5)]:
+        config.set_override(f'reservation_length_{name}', value, conf.GROUP)
+    assert conf.defaults(config).length == datetime.timedelta(minutes=125)
+
+
+def test_every_option_is_in_the_sample_with_a_help():
+    ((group, options),) = conf.list_opts()
+    assert group == 'climate'
+    assert {'endpoint_override', 'stash_keys', 'cafile'} <= {option.dest for option in options}
+    assert all(option.help for option in conf.OPTS)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hints mean, without nova."""
+
+import contextlib
+import datetime
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_ext import dates, hints
+
+NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+ID = '11111111-2222-3333-4444-555555555555'
+HOUR = datetime.timedelta(hours=1)
+
+
+def parse(given_hints, **kwargs):
+    return hints.parse(given_hints, NOW, hints.Defaults(length=HOUR), new_id=lambda: ID, **kwargs)
+
+
+def params(**values):
+    return {'lease_params': json.dumps(values)}
+
+
+def test_no_hints_of_ours():
+    assert parse(None) is None
+    assert parse({}) is None
+    assert parse({'group': 'x'}) is None
+    assert not hints.mentioned({'group': 'x'})
+
+
+def test_defaults():
+    wanted = parse({'reserved': True})
+    assert wanted.lease_id == ID
+    assert not wanted.join
+    assert wanted.lease == {
+        'name': 'lease_11111111',
+        'start_date': '2026-11-21T12:00:00+00:00',
+        'end_date': '2026-11-21T13:00:00+00:00',
+        'events': [],
+    }
+
+
+@pytest.mark.parametrize('word', [True, 1, 'True', 'yes', 'ON', ['1']])
+def test_words_for_yes(word):
+    assert hints.wants_reservation({'reserved': word})
+    assert parse({'reserved': word})
+
+
+@pytest.mark.parametrize('word', [False, 0, 'False', 'no', 'off', ['0']])
+def test_words_for_no(word):
+    assert not hints.wants_reservation({'reserved': word})
+    assert parse({'reserved': word}) is None
+
+
+@pytest.mark.parametrize('word', [None, '', 'maybe', 2, 1.0, {}, [], ['1', '1'], [None]])
+def test_no_words(word):
+    with pytest.raises(hints.BadHint) as caught:
+        parse({'reserved': word})
+    assert caught.value.field == 'reserved'
+
+
+@pytest.mark.parametrize(
+    ('start', 'expected'),
+    [
+        ('now', NOW),
+        ('2026-11-21 12:00', NOW),
+        ('2026-11-21 13:5', NOW + datetime.timedelta(minutes=65)),
+        ('2026-11-21T14:00:00+01:00', NOW + HOUR),
+        ('2026-11-21T13:00:00Z', NOW + HOUR),
+        ('2026-11-21T13:00', NOW + HOUR),
+        # Rounded down by a client.
+        ('2026-11-21 11:59', NOW),
+    ],
+)
+def test_starts(start, expected):
+    assert dates.parse(parse(params(start=start)).lease['start_date'], NOW) == expected
+
+
+def test_a_request_that_waited_is_not_judged_again():
+    past = params(start='2026-11-21 10:00', end='2026-11-21 10:30')
+    with pytest.raises(hints.BadHint):
+        parse(past)
+    assert parse(past, fresh=False).lease['start_date'] == '2026-11-21T10:00:00+00:00'
+
+
+@pytest.mark.parametrize(
+    ('length', 'hours'), [('90m', 1.5), ('3h', 3), ('2d', 48), ('1d 12h', 36), ('3600s', 1)]
+)
+def test_lengths(length, hours):
+    lease = parse(params(length=length)).lease
+    assert lease['end_date'] == dates.show(NOW + datetime.timedelta(hours=hours))
+
+
+@pytest.mark.parametrize('length', ['', '0h', '3', 'h', '3 weeks', '9' * 30 + 'd', None, 3])
+def test_no_lengths(length):
+    with pytest.raises(hints.BadHint, match=r'lease_params\.length'):
+        parse(params(length=length))
+
+
+def test_a_length_beyond_the_calendar():
+    with pytest.raises(hints.BadHint, match=r'lease_params\.length'):
+        parse(params(length='99999999d'))
+
+
+def test_aliases_are_known_by_their_first_name():
+    with pytest.raises(hints.BadHint, match=r'lease_params\.end: says end_date a second time'):
+        parse({'lease_params': {'end_date': 'now', 'end': 'now'}})
+
+
+def test_join():
+    wanted = parse({'lease_id': ID, 'lease_params': {'on_end': 'stop'}})
+    assert (wanted.join, wanted.lease, wanted.on_end) == (True, {}, 'stop')
+
+
+@pytest.mark.parametrize(
+    'given_hints',
+    [
+        {'reserved': 'True'},
+        params(name='l', start='now', length='2h', on_end='shelve', before_end_date='now'),
+        {'lease_params': {'events': [{'event_type': 'half', 'event_date': 'now'}]}},
+        {'lease_id': ID},
+        {'lease_id': ID, 'lease_params': {'on_end': 'stop'}},
+    ],
+)
+def test_what_is_written_reads_the_same(given_hints):
+    """Nova keeps hints as lists of strings; the other services read those."""
+    wanted = parse(given_hints)
+    kept = {name: [value] for name, value in wanted.as_hints().items()}
+    assert all(isinstance(value, str) for (value,) in kept.values())
+    assert hints.wants_reservation(kept)
+    later = NOW + datetime.timedelta(days=100)
+    assert hints.parse(kept, later, fresh=False) == wanted
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+words = st.sampled_from(sorted(hints._KEYS)) | st.text(max_size=5)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(hints.NAMES)),
+        json_values | st.dictionaries(words, json_values, max_size=4),
+    )
+)
+def test_anything_is_understood_or_refused(given_hints):
+    with contextlib.suppress(hints.BadHint):
+        wanted = parse(given_hints)
+        assert wanted is None or json.dumps(wanted.as_hints())

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept between the two halves of a build."""
+
+import logging
+import os
+
+import pytest
+from cryptography.fernet import Fernet
+
+from nova_ext import stash
+
+OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
+VALUES = {'password': 'secret', 'files': [['/a', 'eA==']], 'networks': None}
+
+
+def test_round_trip():
+    metadata = {'other': 'x'}
+    stash.save(metadata, VALUES, [NEW])
+    assert stash.load(metadata, [NEW]) == VALUES
+    assert 'secret' not in str(metadata)
+    stash.drop(metadata)
+    assert metadata == {'other': 'x'}
+    assert stash.load(metadata, [NEW]) == {}
+
+
+def test_rows_fit_and_keep_their_order():
+    metadata = {}
+    files = [['/etc/motd', os.urandom(5000).hex()]]
+    stash.save(metadata, {'files': files}, [NEW])
+    assert len(metadata) > 11
+    assert max(map(len, metadata.values())) <= 255
+    shuffled = dict(reversed(metadata.items()))
+    assert stash.load(shuffled, [NEW])['files'] == files
+
+
+def test_saving_again_leaves_nothing_of_before():
+    metadata = {}
+    stash.save(metadata, {'files': [['a', os.urandom(1000).hex()]]}, [NEW])
+    stash.save(metadata, VALUES, [NEW])
+    assert stash.load(metadata, [NEW]) == VALUES
+
+
+def test_keys_are_rotated():
+    metadata = {}
+    stash.save(metadata, VALUES, [OLD])
+    assert stash.load(metadata, [NEW, OLD]) == VALUES
+    with pytest.raises(stash.StashLost):
+        stash.load(metadata, [NEW])
+    with pytest.raises(stash.StashLost):
+        stash.load(metadata, [])
+
+
+def test_without_a_key_all_but_the_password_is_kept(caplog):
+    metadata = {}
+    with caplog.at_level(logging.WARNING):
+        stash.save(metadata, VALUES, [])
+    assert 'stash_keys' in caplog.text
+    assert stash.load(metadata, []) == {**VALUES, 'password': None}
+
+
+def test_damage_is_noticed():
+    metadata = {}
+    stash.save(metadata, VALUES, [])
+    (row,) = metadata
+    metadata[row] = metadata[row][:-8]
+    with pytest.raises(stash.StashLost):
+        stash.load(metadata, [])
