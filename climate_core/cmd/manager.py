@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_service import backend
 
@@ -20,10 +19,14 @@ from oslo_reports import opts as gmr_opts  # noqa: E402
 
 from climate_core import conf as config  # noqa: E402
 from climate_core.db import migration  # noqa: E402
+from climate_core.db.engine import TROUBLE  # noqa: E402
 from climate_core.manager import service  # noqa: E402
 from climate_core.plugins import loading  # noqa: E402
 
 LOG = log.getLogger(__name__)
+
+#: Threads without which a manager is none.
+_VITAL = frozenset({'loop', 'claims', 'publisher'})
 
 
 class _Version:
@@ -39,7 +42,7 @@ class _Version:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a manager until SIGTERM or SIGINT.
 
-    :returns: 0; 1 when it cannot start or left work to be taken up later
+    :returns: 0; 1 when it cannot start, broke, or left work to be taken up later
     """
     conf = config.load(sys.argv[1:] if argv is None else argv)
     log.setup(conf, config.PROJECT)
@@ -48,20 +51,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         migration.check(conf)
         manager = service.ManagerService(conf)
-    except (migration.WrongVersion, loading.PluginError) as exc:
+    except (migration.WrongVersion, loading.PluginError, *TROUBLE) as exc:
         LOG.error('The manager does not start: %s', exc)
         return 1
-    stop = threading.Event()
+    return _run(manager)
 
-    def asked(_number: int, _frame: Any) -> None:
-        stop.set()
 
-    signal.signal(signal.SIGTERM, asked)
-    signal.signal(signal.SIGINT, asked)
+def _run(manager: service.ManagerService) -> int:
+    stop, broken = threading.Event(), threading.Event()
+
+    def broke(args: threading.ExceptHookArgs) -> None:
+        LOG.critical('A thread broke', exc_info=args.exc_value)
+        # A manager without its loop would look alive and start nothing.
+        if args.thread is not None and args.thread.name in _VITAL:
+            broken.set()
+            stop.set()
+
+    threading.excepthook = broke
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     manager.start()
     stop.wait()
     if manager.stop():
-        return 0
+        return int(broken.is_set())
     LOG.warning('Work in progress is left; it is taken up when its claim expires')
     sys.stdout.flush()
     # Python would wait for the threads that are still at it.

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api as db_api
+from oslo_db import exception as db_exc
 from oslo_db import options as db_options
 from oslo_db.sqlalchemy import enginefacade
 from sqlalchemy import orm
@@ -40,6 +41,11 @@ _FACADE_OPTIONS = (
     'connection_trace',
     'connection_parameters',
 )
+
+
+#: What a database that is away, busy or out of connections raises. oslo.db translates errors of
+#: the driver, but not that of an exhausted pool.
+TROUBLE: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
 
 
 class Stale(Exception):

@@ -9,11 +9,10 @@ import dataclasses
 import threading
 import time
 
-from oslo_db import exception as db_exc
 from oslo_log import log
 
 from climate_core.db import events
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database
 
 LOG = log.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class Claims:
         while self._sleep():
             try:
                 self.renew(time.monotonic())
-            except db_exc.DBError:
+            except TROUBLE:
                 LOG.exception('Claims cannot be renewed, the database does not answer')
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopped, timeout=self._ttl / 10)

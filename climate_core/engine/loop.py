@@ -12,11 +12,10 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent import futures
 
-from oslo_db import exception as db_exc
 from oslo_log import log
 
 from climate_core.db import events
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database
 from climate_core.engine.clock import Clock
 
 LOG = log.getLogger(__name__)
@@ -83,7 +82,7 @@ class Loop:
             try:
                 self._sleep(self._look())
                 self._trouble = 0
-            except db_exc.DBError:
+            except TROUBLE:
                 LOG.exception('The database does not answer')
                 self._trouble += 1
                 with self._changed:

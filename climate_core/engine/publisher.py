@@ -7,11 +7,10 @@ from typing import Any
 
 import oslo_messaging as messaging
 from oslo_config import cfg
-from oslo_db import exception as db_exc
 from oslo_log import log
 
 from climate_core.db import outbox
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database
 from climate_core.engine import points
 
 LOG = log.getLogger(__name__)
@@ -98,7 +97,7 @@ class Publisher:
                     pass
                 seconds = self._database.read(outbox.due_in)
                 self._trouble = 0
-            except (db_exc.DBError, messaging.MessagingException):
+            except (*TROUBLE, messaging.MessagingException):
                 LOG.exception('Notifications cannot be sent now; they are kept')
                 self._trouble += 1
                 seconds = min(30.0, 2.0**self._trouble)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import oslo_messaging as messaging
-from oslo_db import exception as db_exc
 from oslo_log import log
 
 from climate_core import exceptions
+from climate_core.db.engine import TROUBLE
 from climate_core.manager import change, create, rpcapi
 from climate_core.manager.parts import Parts
 
@@ -75,7 +75,7 @@ class Endpoint:
             result = function(*args, **kw)
         except exceptions.ClimateError as exc:
             raise messaging.ExpectedException from exc
-        except db_exc.DBError:
+        except TROUBLE:
             LOG.exception('The database failed')
             raise exceptions.ServiceUnavailable('The database does not answer. Try again.')
         self._wrote(context)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from oslo_db import exception as db_exc
+from sqlalchemy import exc as sa_exc
 
 from climate_core.db.events import Due
 from climate_core.engine.loop import Loop, spread
@@ -137,13 +138,17 @@ def test_stopping_lets_work_go_on_but_takes_no_more(
     assert world.lease(second).status == 'PENDING'
 
 
+@pytest.mark.parametrize('failure', [db_exc.DBConnectionError(), sa_exc.TimeoutError()])
 def test_a_database_that_fails_is_asked_again(
-    world: World, start: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch
+    world: World,
+    start: Callable[..., Loop],
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception,
 ) -> None:
     world.create('a', end=NEVER)
     awaited = Awaited(world)
     read = world.database.read
-    failures = [db_exc.DBConnectionError()]
+    failures = [failure]
 
     def failing(*args: Any) -> Any:
         if failures:
