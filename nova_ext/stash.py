@@ -66,6 +66,17 @@ def load(metadata: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
         raise StashLost('No key in [climate] stash_keys opens what was kept') from error
 
 
+def check(keys: list[str]) -> None:
+    """Check the keys of nova.conf when nova-compute starts, not when the first server needs one.
+
+    :raises ValueError: one is no key
+    """
+    try:
+        _ = [fernet.Fernet(key) for key in keys]
+    except ValueError as error:
+        raise ValueError(f'[climate] stash_keys: {error}') from error
+
+
 def drop(metadata: MutableMapping[str, str]) -> None:
     """Forget what was kept."""
     for key in [key for key in metadata if key.startswith(PREFIX)]:

@@ -27,10 +27,12 @@ class ComputeManager(manager.ComputeManager):
         seams.check(seams.EVERYWHERE, seams.COMPUTE)
         conf.register(nova.conf.CONF)
         states.add()
+        keys = nova.conf.CONF[conf.GROUP].stash_keys
+        stash.check(keys)
         super().__init__(*args, **kwargs)
         self.rt = tracker.ResourceTracker(self.host, self.driver, reportclient=self.reportclient)
         LOG.info('Climate: this host can hold reserved servers')
-        if not nova.conf.CONF[conf.GROUP].stash_keys:
+        if not keys:
             LOG.warning('Climate: without [climate] stash_keys admin passwords are not kept')
 
     def _init_instance(self, context: Any, instance: Any) -> None:

@@ -65,3 +65,10 @@ def test_damage_is_noticed():
     metadata[row] = metadata[row][:-8]
     with pytest.raises(stash.StashLost):
         stash.load(metadata, [])
+
+
+def test_what_is_no_key_is_found_at_the_start():
+    stash.check([OLD, NEW])
+    stash.check([])
+    with pytest.raises(ValueError, match='stash_keys'):
+        stash.check([OLD, 'secret'])
