@@ -25,6 +25,12 @@ from climate_core.plugins import loading  # noqa: E402
 
 LOG = log.getLogger(__name__)
 
+_CANNOT_START: tuple[type[Exception], ...] = (
+    migration.WrongVersion,
+    loading.PluginError,
+    *TROUBLE,
+)
+
 #: Threads without which a manager is none.
 _VITAL = frozenset({'loop', 'claims', 'publisher'})
 
@@ -51,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         migration.check(conf)
         manager = service.ManagerService(conf)
-    except (migration.WrongVersion, loading.PluginError, *TROUBLE) as exc:
+    except _CANNOT_START as exc:
         LOG.error('The manager does not start: %s', exc)
         return 1
     return _run(manager)
