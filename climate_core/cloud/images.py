@@ -5,7 +5,8 @@ It carries the reservation's id, so that it is made once however often the end i
 Image API v2 (a custom property is a filter of the list), Compute API ``createImage``.
 """
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, NamedTuple
 
 from climate_core.cloud import errors, servers
 
@@ -19,13 +20,28 @@ PROPERTY = 'climate_reservation_id'
 _DEAD = frozenset({'deleted', 'killed', 'pending_delete'})
 
 
-def status(conn: 'connection.Connection', reservation_id: str) -> str | None:
-    """Return the status of the image that was made for a reservation, None if there is none."""
+class Image(NamedTuple):
+    """An image as far as it matters here."""
+
+    id: str
+    status: str
+
+
+def find(conn: 'connection.Connection', reservation_id: str) -> Image | None:
+    """Return the image that was made for a reservation, the complete one if there are more."""
     with errors.translated(_GLANCE):
         response = conn.image.get('/images', params={PROPERTY: reservation_id})
     images = errors.check(response, _GLANCE).json()['images']
-    alive = [str(image['status']) for image in images if image['status'] not in _DEAD]
-    return 'active' if 'active' in alive else next(iter(alive), None)
+    alive = [Image(each['id'], each['status']) for each in images if each['status'] not in _DEAD]
+    return min(alive, key=lambda image: image.status != 'active', default=None)
+
+
+def delete(conn: 'connection.Connection', image_id: str) -> None:
+    """Delete an image; one that is gone is fine."""
+    with errors.translated(_GLANCE):
+        response = conn.image.delete(f'/images/{image_id}')
+    with contextlib.suppress(errors.Gone):
+        errors.check(response, _GLANCE)
 
 
 def create(conn: 'connection.Connection', server_id: str, name: str, reservation_id: str) -> None:

@@ -57,17 +57,6 @@ def delete(conn: 'connection.Connection', server_id: str) -> None:
     errors.check(response, _NOVA)
 
 
-def last_failure(conn: 'connection.Connection', server_id: str, action: str) -> str:
-    """Return what went wrong in the latest action of this name, '' if Nova does not say."""
-    with errors.translated(_NOVA):
-        response = conn.compute.get(
-            f'/servers/{server_id}/os-instance-actions', microversion=_MICROVERSION
-        )
-    actions = errors.check(response, _NOVA).json()['instanceActions']
-    latest: Mapping[str, Any] = next((each for each in actions if each['action'] == action), {})
-    return str(latest.get('message') or '')
-
-
 def check_all_visible(conn: 'connection.Connection') -> None:
     """Do nothing if these rights see the servers of every project.
 

@@ -104,20 +104,23 @@ class InstancePlugin(base.ResourcePlugin):
         if task in _DELETING or status in _UNSETTLED or (status == _RESERVED and task):
             return self._waking.wait(reservation.id)
         if status == _RESERVED:
-            return self._ask_to_wake(owner, reservation)
+            return self._ask_to_wake(owner, server, reservation)
         self._waking.done(reservation.id)
         if status == 'ERROR':
             raise exceptions.Permanent(f'The server is in ERROR: {_fault(server)}')
         return None
 
     def _ask_to_wake(
-        self, owner: 'connection.Connection', reservation: 'Reservation'
+        self,
+        owner: 'connection.Connection',
+        server: Mapping[str, Any],
+        reservation: 'Reservation',
     ) -> Wait | None:
         server_id = reservation.resource_id
         if self._waking.was_asked(reservation.id, 'wake_up'):
             self._waking.failed(reservation.id)
-            said = servers.last_failure(owner, server_id, 'wake_up') or 'Nova does not say why'
-            raise exceptions.Transient(f'The server could not be started: {said}')
+            # Nova could not start it and made it RESERVED again.
+            raise exceptions.Transient(f'The server could not be started: {_fault(server)}')
         rest = self._waking.rest(reservation.id)
         if rest:
             return rest

@@ -40,6 +40,11 @@ class Patience:
         power = min(looks, 50)
         return Wait(min(self._longest, self._first * self._factor**power))
 
+    def looks(self, reservation_id: str) -> int:
+        """Return how many waits there were since something was asked for."""
+        with self._lock:
+            return self._looks.get(reservation_id, 0)
+
     def asked(self, reservation_id: str, what: str) -> Wait:
         """Remember that something was asked for, and return the first wait."""
         with self._lock:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
+#: Looks at an image without an upload after which it is given up.
+_PATIENT = 6
 #: The end actions with their explanation.
 CHOICES = [
     ('delete', 'Delete it.'),
@@ -105,12 +107,14 @@ def _broken(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
 def _image(ending: Ending, server: Server) -> Wait:
     """Make the image once, and delete the server when the image is complete."""
     reservation = ending.reservation
-    status = images.status(ending.conn, reservation.id)
-    if status == 'active':
+    image = images.find(ending.conn, reservation.id)
+    if image and image.status == 'active':
         return _delete(ending, server)
-    if status:
+    if image and not _is_lost(ending, image):
         return ending.wait()
-    if ending.patience.was_asked(reservation.id, 'image'):
+    if image:
+        images.delete(ending.conn, image.id)
+    if image or ending.patience.was_asked(reservation.id, 'image'):
         ending.patience.failed(reservation.id)
         raise exceptions.Transient('Nova could not make the image of the server.')
     rest = ending.patience.rest(reservation.id)
@@ -119,6 +123,15 @@ def _image(ending: Ending, server: Server) -> Wait:
     name = ending.image_prefix + server['name']
     images.create(ending.conn, server['id'], name, reservation.id)
     return ending.patience.asked(reservation.id, 'image')
+
+
+def _is_lost(ending: Ending, image: images.Image) -> bool:
+    """Tell whether nobody uploads the image: its nova-compute stopped on the way.
+
+    The server has no task any more when this is asked; that must be so for a few looks, since the
+    record of an image is there a moment before the task.
+    """
+    return image.status == 'queued' and ending.patience.looks(ending.reservation.id) >= _PATIENT
 
 
 #: Statuses from which every end action but delete first leads back to ACTIVE.

@@ -158,10 +158,6 @@ def _delete_server(request: Handler, server_id: str) -> Any:
     return 204, {}, None
 
 
-def _actions(request: Handler, server_id: str) -> Any:
-    return nova.actions(request.server.state, request.caller(), server_id)
-
-
 def _images(request: Handler) -> Any:
     caller = request.caller()
     wanted = request.query.get(_IMAGE)
@@ -173,6 +169,15 @@ def _images(request: Handler) -> Any:
             and ('admin' in caller['roles'] or image['project_id'] == caller['project_id'])
         ]
     }
+
+
+def _delete_image(request: Handler, image_id: str) -> Any:
+    request.caller()
+    if image_id not in request.server.state.images:
+        raise Refusal(404, f'No image found with ID {image_id}')
+    entry = {'what': 'image delete', 'id': image_id}
+    request.server.state.drop('images', image_id, entry)
+    return 204, {}, None
 
 
 def _image_versions(request: Handler) -> Any:
@@ -207,11 +212,11 @@ ROUTES = (
     ('GET', r'/compute/v2\.1', lambda r: {'version': nova.versions(r.base)}),
     ('GET', r'/compute/v2\.1/servers', _servers),
     ('GET', r'/compute/v2\.1/servers/([^/]+)', _server),
-    ('GET', r'/compute/v2\.1/servers/([^/]+)/os-instance-actions', _actions),
     ('POST', r'/compute/v2\.1/servers/([^/]+)/action', _action),
     ('DELETE', r'/compute/v2\.1/servers/([^/]+)', _delete_server),
     ('GET', '/image', _image_versions),
     ('GET', '/image/v2/images', _images),
+    ('DELETE', '/image/v2/images/([^/]+)', _delete_image),
     ('POST', '/fake/faults', _order_fault),
     ('POST', '/fake/servers', _order_servers),
     ('POST', '/fake/trusts', _order_trust),

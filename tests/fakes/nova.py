@@ -53,7 +53,6 @@ def add(state: State, **fields: Any) -> Record:
         'fault': None,
         'next': [],
         'wake_failures': 0,
-        'message': None,
         **fields,
     }
     state.put('servers', server, {'what': 'server create', 'id': server['id']})
@@ -87,7 +86,7 @@ def look(state: State, caller: Record, server_id: str, microversion: str) -> Rec
         'OS-EXT-STS:vm_state': server['status'].lower(),
         'locked': bool(server['locked']),
     }
-    if server['fault'] and server['status'] in ('ERROR', 'DELETED'):
+    if server['fault'] and server['status'] in ('ERROR', 'DELETED', 'RESERVED'):
         shown['fault'] = server['fault']
     if microversion == '2.100':
         shown['scheduler_hints'] = server['hints']
@@ -156,7 +155,7 @@ def _begin(state: State, server: Record, name: str, entry: Record) -> None:
         raise Refusal(409, f'Cannot {name!r} while it is in vm_state {server["status"]}')
     if name == 'wake_up' and server['wake_failures']:
         server['wake_failures'] -= 1
-        server['message'] = 'No space left on the host.'
+        server['fault'] = {'code': 500, 'message': 'No space left on the host.'}
         steps = ('BUILD', 'RESERVED')
     server.update(task_state=task or None, next=list(steps))
     state.put('servers', server, entry)
@@ -208,9 +207,3 @@ def delete(state: State, caller: Record, server_id: str) -> None:
 def _delete(state: State, server: Record, entry: Record) -> None:
     server.update(task_state='deleting', next=['GONE'])
     state.put('servers', server, entry)
-
-
-def actions(state: State, caller: Record, server_id: str) -> Record:
-    server = find(state, caller, server_id)
-    entry = {'action': 'wake_up', 'message': server['message'], 'request_id': 'req-1'}
-    return {'instanceActions': [entry]}

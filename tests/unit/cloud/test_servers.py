@@ -19,13 +19,6 @@ def test_every_id_can_be_filtered(world):
     assert list(servers.every_id(world.cloud.service(), status='RESERVED')) == [reserved['id']]
 
 
-def test_last_failure(world):
-    server = nova.add(world.state, message='No space.')
-    conn = world.cloud.service()
-    assert servers.last_failure(conn, server['id'], 'wake_up') == 'No space.'
-    assert servers.last_failure(conn, server['id'], 'reboot') == ''
-
-
 def test_delete_what_is_gone(world):
     with pytest.raises(errors.Gone):
         servers.delete(world.cloud.service(), 'nothing')
@@ -53,5 +46,6 @@ def test_the_image_of_a_reservation(world, statuses, expected):
         }
         world.state.put('images', image, {'what': 'image create', 'id': image['id']})
     conn = world.cloud.service()
-    assert images.status(conn, 'reservation-1') == expected
-    assert images.status(conn, 'reservation-2') is None
+    found = images.find(conn, 'reservation-1')
+    assert (found and found.status) == expected
+    assert images.find(conn, 'reservation-2') is None

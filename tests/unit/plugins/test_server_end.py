@@ -161,3 +161,15 @@ def test_a_server_that_is_about_to_be_forgotten_is_waited_for(world):
     case = woken(world, 'delete', status='DELETED')
     assert isinstance(look(case), Wait)
     assert asked(case) == []
+
+
+def test_an_image_that_nobody_uploads_any_more(world):
+    case = woken(world, 'create_image')
+    look(case)
+    world.state.servers[case.resource_id].update(task_state=None, next=[])
+    (lost,) = world.state.images
+    with pytest.raises(exceptions.Transient, match='image'):
+        case.end()
+    assert lost not in world.state.images
+    case.end()
+    assert asked(case) == ['createImage', 'createImage', 'delete']
