@@ -52,7 +52,7 @@ class FakeServers(World):
     def stranger(self) -> RequestContext:
         return self._stranger
 
-    def reservable(self) -> Mapping[str, Any]:
+    def reservable(self, **wish: Any) -> Mapping[str, Any]:
         server = nova.add(self.state, name=f'vm-{uuid.uuid4().hex[:6]}')
         return {'resource_type': 'virtual:instance', 'resource_id': server['id']}
 

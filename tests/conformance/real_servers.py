@@ -73,7 +73,7 @@ class RealServers(World):
     def stranger(self) -> RequestContext:
         return self._stranger
 
-    def reservable(self) -> Mapping[str, Any]:
+    def reservable(self, **wish: Any) -> Mapping[str, Any]:
         now = datetime.datetime.now(datetime.UTC)
         lease = {
             'name': f'conformance-{uuid.uuid4().hex[:8]}',
@@ -81,14 +81,30 @@ class RealServers(World):
             'end': (now + datetime.timedelta(days=366)).isoformat(timespec='seconds'),
         }
         hints = {'reserved': 'True', 'lease_params': json.dumps(lease)}
-        return self._boot('RESERVED', hints)
+        # Nova's fake hypervisor uploads no image, but a volume is imaged by Cinder.
+        own = self._on_volume() if wish.get('on_end') == 'create_image' else {}
+        return self._boot('RESERVED', hints, **own)
 
     def running(self) -> Mapping[str, Any]:
         return self._boot('ACTIVE', {})
 
-    def _boot(self, status: str, hints: Mapping[str, str]) -> Mapping[str, Any]:
+    def _on_volume(self) -> Mapping[str, Any]:
+        """Make a volume to boot from; it goes with its server."""
+        storage = self._demo.block_storage
+        volume = storage.wait_for_status(storage.create_volume(size=1), 'available')
+        storage.set_volume_bootable_status(volume, True)
+        device = {
+            'uuid': volume.id,
+            'source_type': 'volume',
+            'destination_type': 'volume',
+            'boot_index': 0,
+            'delete_on_termination': True,
+        }
+        return {'imageRef': '', 'block_device_mapping_v2': [device]}
+
+    def _boot(self, status: str, hints: Mapping[str, str], **own: Any) -> Mapping[str, Any]:
         body = {
-            'server': {'name': f'vm-{uuid.uuid4().hex[:8]}', **self._body},
+            'server': {'name': f'vm-{uuid.uuid4().hex[:8]}', **self._body, **own},
             'os:scheduler_hints': hints,
         }
         response = self._demo.compute.post('/servers', json=body, microversion='2.90')

@@ -39,8 +39,11 @@ class World(abc.ABC):
         """A user of another project."""
 
     @abc.abstractmethod
-    def reservable(self) -> Mapping[str, Any]:
-        """Make a resource that waits; return the reservation a user would ask for."""
+    def reservable(self, **wish: Any) -> Mapping[str, Any]:
+        """Make a resource that waits; return the reservation a user would ask for.
+
+        :param wish: the parameters of its end, which it must be good for
+        """
 
     @abc.abstractmethod
     def running(self) -> Mapping[str, Any]:
@@ -216,6 +219,6 @@ class Case:
 def reserved(world: World, **wish: Any) -> Case:
     """Make a resource and reserve it."""
     plugin = world.plugin()
-    claimed = plugin.reserve(world.user(), {**world.reservable(), **wish})
+    claimed = plugin.reserve(world.user(), {**world.reservable(**wish), **wish})
     reservation = reservation_of(claimed, plugin.resource_type)
     return Case(world, plugin, lease_of(reservation, world.user(), world.trust()), reservation)
