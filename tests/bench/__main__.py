@@ -74,6 +74,7 @@ class Bench:
         self._rabbitmq = RabbitMQ(servers)
         self.results: dict[str, dict[str, Result]] = {}
         self.notes: list[str] = []
+        self.complete = True
 
     def run(self) -> None:
         if self._options.only != 'blazar':
@@ -101,6 +102,14 @@ class Bench:
         self._measure(BLAZAR, functools.partial(blazar.Blazar, venv))
 
     def _measure(self, name: str, start: Callable[..., Side]) -> None:
+        """Measure one; what fails there does not keep the other from being measured."""
+        try:
+            self._try(name, start)
+        except (Failed, OSError) as error:
+            self.complete = False
+            self.notes.append(f'{name} was not measured to the end: {error}')
+
+    def _try(self, name: str, start: Callable[..., Side]) -> None:
         say(f'{name}: starting')
         with Processes(self._directory) as running:
             side = start(running, self._mariadb, self._rabbitmq)
@@ -114,14 +123,15 @@ class Bench:
         say(f'{name}: stopped')
 
 
-def measure(options: argparse.Namespace, directory: pathlib.Path) -> None:
-    """Run and print the table."""
+def measure(options: argparse.Namespace, directory: pathlib.Path) -> bool:
+    """Run and print the table; tell whether nothing is missing in it."""
     with Processes(directory) as servers:
         bench = Bench(options, servers)
         bench.run()
         print(f'{bench.conditions()}\n\n{report.table(bench.results)}\n\n{report.LEGEND}')
         for note in [*bench.notes, *report.notes(bench.results)]:
             print(f'NOTE: {note}')
+        return bench.complete
 
 
 def main(argv: Sequence[str]) -> int:
@@ -129,7 +139,7 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     directory = pathlib.Path(tempfile.mkdtemp(prefix='climate-bench-'))
     try:
-        measure(options, directory)
+        return 0 if measure(options, directory) else 1
     except (Failed, OSError) as error:
         print(f'bench: {error}', file=sys.stderr)
         return 1
@@ -140,7 +150,6 @@ def main(argv: Sequence[str]) -> int:
             say(f'kept: {directory}')
         else:
             shutil.rmtree(directory, ignore_errors=True)
-    return 0
 
 
 if __name__ == '__main__':

@@ -45,7 +45,7 @@ user_domain_name = Default
 project_domain_name = Default"""
 
 #: Seconds to spare between the last create and the moment the leases are due.
-AHEAD = 3
+AHEAD = 4
 DAYS = 500
 
 
@@ -118,7 +118,7 @@ class Climate:
         """Create the leases through the API, early enough."""
         servers = self._servers(count)
         self._due = set(servers)
-        at = float(math.ceil(time.time() + AHEAD + 1.5 * count * self._seconds_per_create))
+        at = float(math.ceil(time.time() + AHEAD + 2 * count * self._seconds_per_create))
         self._create(servers, at)
         return at
 

@@ -18,7 +18,7 @@ from tests.bench.side import PROCESSES, Side
 DAYS, HOURS = 400, 2
 #: Requests before the first reading: every process has its connections, its token and its caches.
 WARM_UP = 4 * PROCESSES
-#: Seconds after the last lease is ACTIVE in which what follows, notifications, is still counted.
+#: Seconds after the last create or start in which what follows, notifications, is still counted.
 SETTLE = 1
 #: Hosts that can be reserved. Only Blazar knows hosts; Climate's leases are placed by Nova.
 HOSTS = 100
@@ -113,7 +113,7 @@ class Workload:
     def _creates(self, count: int) -> Result:
         self._say(f'{count} x create')
         ready = [self._side.reservation() for _ in range(count)]
-        return self._measure(len(ready), lambda n: self._create(ready[n]))
+        return self._measure(len(ready), lambda n: self._create(ready[n]), SETTLE)
 
     def _repeat(self, times: int, path: Callable[[int], str]) -> Result:
         self._say(f'{times} x GET {path(0)}')
@@ -125,15 +125,16 @@ class Workload:
         threading.Event().wait(seconds)
         return Result(self._meter.read().since(before, seconds / 60))
 
-    def _measure(self, times: int, operation: Callable[[int], float]) -> Result:
+    def _measure(self, times: int, operation: Callable[[int], float], settle: float = 0) -> Result:
         before = self._meter.read()
         spent = [operation(number) for number in range(times)]
+        threading.Event().wait(settle)
         cost = self._meter.read().since(before, times)
         return Result(cost, p50_ms=statistics.median(spent))
 
     def _count(self) -> int:
-        leases: int = self._probe.rows(f'SELECT COUNT(*) FROM {self._side.database}.leases')[0][0]
-        return leases
+        ((leases,),) = self._probe.rows(f'SELECT COUNT(*) FROM {self._side.database}.leases')
+        return int(leases)
 
     def _due(self, count: int) -> Result:
         self._say(f'{count} leases due at once')
@@ -162,7 +163,5 @@ class Workload:
 
     def _active(self) -> int:
         table = f'{self._side.database}.leases'
-        found: int = self._probe.rows(f"SELECT COUNT(*) FROM {table} WHERE status = 'ACTIVE'")[0][
-            0
-        ]
-        return found
+        ((found,),) = self._probe.rows(f"SELECT COUNT(*) FROM {table} WHERE status = 'ACTIVE'")
+        return int(found)
