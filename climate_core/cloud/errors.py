@@ -4,7 +4,7 @@
 =========================================  ==========================================
 no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Transient`
 408, 413, 425, 429, 5xx                    :class:`~climate_core.exceptions.Transient`
-401 (an operator can repair it)            :class:`~climate_core.exceptions.Transient`
+401                                        :class:`Unaccepted`, a Transient
 409                                        :class:`Busy`, a Transient
 404                                        :class:`Gone`
 403, 400 and the rest of 4xx               :class:`~climate_core.exceptions.Permanent`
@@ -22,7 +22,7 @@ from openstack import exceptions as sdk
 
 from climate_core import exceptions
 
-_AGAIN = frozenset({401, 408, 413, 425, 429})
+_AGAIN = frozenset({408, 413, 425, 429})
 
 
 class Gone(Exception):
@@ -31,6 +31,10 @@ class Gone(Exception):
 
 class Busy(exceptions.Transient):
     """The thing is in a state that does not allow this now (409)."""
+
+
+class Unaccepted(exceptions.Transient):
+    """The token is not accepted (401). If it is ours, an operator can repair it."""
 
 
 class Refused(exceptions.Permanent):
@@ -50,6 +54,8 @@ def of_status(status: int, reason: str) -> Exception:
         return Gone(reason)
     if status == 409:
         return Busy(reason)
+    if status == 401:
+        return Unaccepted(reason)
     if status == 403:
         return Refused(reason)
     if status in _AGAIN or status >= 500:
@@ -113,6 +119,8 @@ def for_user(field: str | None = None) -> Iterator[None]:
         raise exceptions.ResourceNotFound(str(exc), field=field) from exc
     except Refused as exc:
         raise exceptions.Forbidden(str(exc), field=field) from exc
+    except Unaccepted as exc:
+        raise exceptions.Unauthorized(str(exc)) from exc
     except exceptions.Transient as exc:
         raise exceptions.ServiceUnavailable(str(exc)) from exc
     except exceptions.Permanent as exc:

@@ -27,7 +27,7 @@ def test_an_answer_below_400_is_good(status):
 @pytest.mark.parametrize(
     ('status', 'kind'),
     [
-        (401, exceptions.Transient),
+        (401, errors.Unaccepted),
         (408, exceptions.Transient),
         (413, exceptions.Transient),
         (429, exceptions.Transient),
@@ -89,6 +89,7 @@ def test_a_mistake_of_ours_is_not_hidden():
     [
         (errors.Gone('x'), exceptions.ResourceNotFound),
         (errors.Refused('x'), exceptions.Forbidden),
+        (errors.Unaccepted('x'), exceptions.Unauthorized),
         (exceptions.Permanent('x'), exceptions.BadRequest),
         (exceptions.Transient('x'), exceptions.ServiceUnavailable),
         (errors.Busy('x'), exceptions.ServiceUnavailable),

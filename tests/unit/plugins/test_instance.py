@@ -166,3 +166,10 @@ def test_nothing_is_missing_from_nothing(world):
 def test_an_unknown_server(world):
     with pytest.raises(exceptions.ResourceNotFound):
         reserve(world, resource_id=str(uuid.uuid4()))
+
+
+def test_a_token_that_has_expired(world):
+    server = nova.add(world.state)
+    del world.state.tokens[world.user().auth_token]
+    with pytest.raises(exceptions.Unauthorized):
+        reserve(world, resource_id=server['id'])
