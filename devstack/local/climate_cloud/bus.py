@@ -20,11 +20,13 @@ class Notification:
     """One message.
 
     :param resource: id of the lease or the server that it is about
+    :param state: of the lease, or the vm_state of the server
     """
 
     publisher: str
     event_type: str
     resource: str
+    state: str
 
 
 class Listener:
@@ -38,15 +40,17 @@ class Listener:
         """Take a message of oslo.messaging."""
         values = payload.get('nova_object.data', payload)
         resource = values.get('lease_id') or values.get('uuid') or ''
+        state = values.get('status') or values.get('state') or ''
         with self._news:
-            self.heard.append(Notification(publisher, event_type, resource))
+            self.heard.append(Notification(publisher, event_type, resource, state))
             self._news.notify_all()
 
     warn = error = info
 
-    def find(self, event_type: str, resource: str) -> Notification | None:
+    def find(self, event_type: str, resource: str, state: str) -> Notification | None:
+        """Return the first such message, or None."""
         for one in list(self.heard):
-            if (one.event_type, one.resource) == (event_type, resource):
+            if (one.event_type, one.resource, one.state) == (event_type, resource, state):
                 return one
         return None
 

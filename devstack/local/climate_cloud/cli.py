@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 
+from openstack.exceptions import SDKException
 from rich.console import Console
 
 from climate_cloud import identity, lock, person
@@ -34,7 +35,12 @@ def demo(cloud: Cloud, options: argparse.Namespace) -> int:
     """bring the cloud up and run the main job, step by step"""
     from climate_cloud import demo as story
 
-    up(cloud, options)
+    try:
+        up(cloud, options)
+    except (ServiceFailed, SDKException) as error:
+        say(str(error))
+        console.print('demo: failed: the cloud is not up', markup=False)
+        return 1
     return story.main(cloud, options.start_in, options.length)
 
 
@@ -141,7 +147,7 @@ def main() -> int:
     logging.basicConfig(level=logging.ERROR)
     try:
         return options.action(Cloud(load(), say), options)
-    except (SettingsError, ServiceFailed) as error:
+    except (SettingsError, ServiceFailed, SDKException) as error:
         print(f'cloud: {error}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:

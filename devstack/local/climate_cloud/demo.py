@@ -161,7 +161,7 @@ class Demo:
             say(f'  event {event.event_type:18} {event.time}')
         kinds = {event.event_type for event in lease.events}
         check({'start_lease', 'end_lease'} <= kinds, 'its start and its end are planned')
-        self.hear('lease.create', lease.id)
+        self.hear('lease.create', lease.id, 'PENDING')
 
     def start(self) -> None:
         self.title('3. The start, by itself')
@@ -180,11 +180,9 @@ class Demo:
         lease = self.lease()
         self.wait(lambda: self.lease().status != 'STARTING', 'the lease has started')
         check(self.lease().status == 'ACTIVE', f'{LEASE} is ACTIVE')
-        self.hear('instance.create.start', self.server_id)
-        if 'BUILD' not in seen:
-            say('  (BUILD was too short to be seen in the API)')
-        self.hear('instance.create.end', self.server_id)
-        self.hear('lease.event.start_lease', lease.id)
+        self.hear('instance.create.start', self.server_id, 'building')
+        self.hear('instance.create.end', self.server_id, 'active')
+        self.hear('lease.event.start_lease', lease.id, 'ACTIVE')
         check(self.spawned(), f'the hypervisor of {self.host} runs its guest')
         check(self.allocation(), 'Placement holds the same allocation')
 
@@ -198,8 +196,8 @@ class Demo:
         columns = [word for column in ('name', 'status', 'end_date') for word in ('-c', column)]
         self.member.types('openstack', 'lease', 'show', LEASE, *columns)
         check(self.lease().status == 'TERMINATED', f'{LEASE} is TERMINATED')
-        self.hear('instance.delete.end', self.server_id)
-        self.hear('lease.event.end_lease', lease_id)
+        self.hear('instance.delete.end', self.server_id, 'deleted')
+        self.hear('lease.event.end_lease', lease_id, 'TERMINATED')
         check(not self.allocation(), 'Placement is free again')
 
     # What is looked at
@@ -237,11 +235,14 @@ class Demo:
     def title(self, text: str) -> None:
         say(f'\n{text}')
 
-    def hear(self, event_type: str, resource: str) -> None:
-        heard = self.listener.wait(
-            lambda: self.listener.find(event_type, resource) is not None, PATIENCE
+    def hear(self, event_type: str, resource: str, state: str) -> None:
+        """Wait for a notification, with the state that it says; fail when it does not come."""
+        self.listener.wait(
+            lambda: self.listener.find(event_type, resource, state) is not None, PATIENCE
         )
-        check(heard, f'on the bus: {event_type}')
+        heard = self.listener.find(event_type, resource, state)
+        sender = f' from {heard.publisher}' if heard else ''
+        check(heard, f'on the bus{sender}: {event_type}, {state}')
 
     def wait(self, done: Callable[[], bool], what: str, pause: float = 0.5) -> None:
         """Wait for something that comes soon.

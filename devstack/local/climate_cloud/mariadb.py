@@ -8,7 +8,7 @@ import subprocess
 
 import pymysql
 
-from climate_cloud.processes import Service, clean_environment
+from climate_cloud.processes import Service, ServiceFailed, clean_environment
 from climate_cloud.settings import Settings
 
 USER = 'cloud'
@@ -82,14 +82,17 @@ class MariaDB:
         draft.parent.mkdir(parents=True, exist_ok=True)
         options = ['--no-defaults', f'--user={getpass.getuser()}', f'--datadir={draft}']
         options += ['--skip-test-db', '--auth-root-authentication-method=normal']
-        with open(self.settings.logs / 'mariadb-install.log', 'wb') as log:
-            subprocess.run(
+        log = self.settings.logs / 'mariadb-install.log'
+        with open(log, 'wb') as output:
+            done = subprocess.run(
                 ['mariadb-install-db', *options],
-                check=True,
-                stdout=log,
+                check=False,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env=clean_environment(),
             )
+        if done.returncode:
+            raise ServiceFailed(f'mariadb-install-db failed, see {log}')
         draft.rename(self.directory)
 
     def service(self) -> Service:
