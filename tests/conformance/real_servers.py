@@ -47,6 +47,7 @@ class RealServers(World):
         self._user = _context(self._demo)
         self._stranger = _context(openstack.connect(cloud='alt'))
         self._made: list[str] = []
+        self._trusts: list[str] = []
         compute = self._demo.compute
         self._body = {
             'flavorRef': min(compute.flavors(), key=lambda flavor: flavor.ram).id,
@@ -154,7 +155,13 @@ class RealServers(World):
     def pause(self, seconds: float) -> None:
         threading.Event().wait(min(seconds, 2.0))
 
+    def trust(self) -> str:
+        self._trusts.append(super().trust())
+        return self._trusts[-1]
+
     def clean(self) -> None:
+        while self._trusts:
+            self.cloud.trusts.delete(self._trusts.pop())
         for server_id in self._made:
             self._admin.compute.delete(f'/servers/{server_id}')
         for server_id in self._made:
