@@ -15,9 +15,8 @@ from climate_core.engine import points
 
 LOG = log.getLogger(__name__)
 
-#: How many notifications are claimed at once, and for how many seconds.
+#: How many notifications are claimed at once.
 BATCH = 100
-TTL = 60.0
 
 Send = Callable[[str, Mapping[str, Any]], None]
 
@@ -41,12 +40,14 @@ class Publisher:
 
     :param send: sends one notification, or raises
     :param idle_seconds: the longest sleep
+    :param ttl: seconds after which another manager sends what this one claimed and did not send
     """
 
-    def __init__(self, database: Database, send: Send, idle_seconds: float) -> None:
+    def __init__(self, database: Database, send: Send, idle_seconds: float, ttl: float) -> None:
         self._database = database
         self._send = send
         self._idle_seconds = idle_seconds
+        self._ttl = ttl
         self._changed = threading.Condition()
         self._nudged = False
         self._stopping = False
@@ -73,7 +74,7 @@ class Publisher:
 
     def publish(self) -> bool:
         """Send what is due, at most a batch; tell whether there was something."""
-        claim, batch = self._database.write(outbox.claim, TTL, BATCH)
+        claim, batch = self._database.write(outbox.claim, self._ttl, BATCH)
         sent: list[int] = []
         try:
             for item in batch:

@@ -58,7 +58,10 @@ class ManagerService:
         self.trusts = trusts or self.cloud.trusts
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.publisher = publisher.Publisher(
-            self.database, send or publisher.notifier(conf), conf.engine.idle_seconds
+            self.database,
+            send or publisher.notifier(conf),
+            conf.engine.idle_seconds,
+            conf.engine.claim_ttl,
         )
         self.loop = Loop(
             self.database, self.clock, self._run, conf.engine.workers, conf.engine.idle_seconds

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from climate_core.cmd import manager
-from climate_core.engine import points, publisher
+from climate_core.engine import points
 from climate_core.manager import reconcile
 
 
@@ -44,8 +44,6 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     os.setsid()
     with log.open('ab') as file:
         os.dup2(file.fileno(), 2)
-    # What a dead manager was about to tell is told by the next one after so many seconds.
-    publisher.TTL = 1.0
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconcile._FIRST_SECONDS = 3600.0
     points.install(Hook(kill, tell))

@@ -4,6 +4,7 @@
 import configparser
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,8 +17,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.fixture(scope='module')
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     target = tmp_path_factory.mktemp('wheel')
+    # setuptools leaves build/ in the tree it works in, and packs it again the next time.
+    source = target / 'source'
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns('.*', 'build', '*.egg-info'))
     subprocess.run(
-        [sys.executable, '-m', 'uv', 'build', '--wheel', '--out-dir', target, ROOT], check=True
+        [sys.executable, '-m', 'uv', 'build', '--wheel', '--out-dir', target, source], check=True
     )
     [path] = target.glob('*.whl')
     return path

@@ -21,7 +21,7 @@ def test_it_goes_through_the_configured_driver(world: World) -> None:
     world.conf.set_override('host', 'here', group='manager')
     _impl_test.reset()
     lease_id = world.create('a')
-    Publisher(world.database, publisher.notifier(world.conf), 600).publish()
+    Publisher(world.database, publisher.notifier(world.conf), 600, 60).publish()
     ((_, message, priority, _),) = _impl_test.NOTIFICATIONS
     assert priority == 'INFO'
     assert message['publisher_id'] == 'climate.here'
@@ -35,7 +35,7 @@ def test_what_cannot_be_sent_is_kept(world: World, time: Time) -> None:
 
     world.create('a')
     with pytest.raises(messaging.MessageDeliveryFailure):
-        Publisher(world.database, away, 600).publish()
+        Publisher(world.database, away, 600, 60).publish()
     assert world.told() == []
     time.forward(seconds=61)
     assert world.told() == ['lease.create']
@@ -51,7 +51,7 @@ def test_what_was_sent_before_a_failure_is_not_sent_again(world: World, time: Ti
 
     ids = [world.create('a'), world.create('b')]
     with pytest.raises(messaging.MessageDeliveryFailure):
-        Publisher(world.database, second_fails, 600).publish()
+        Publisher(world.database, second_fails, 600, 60).publish()
     time.forward(seconds=61)
     world.told()
     assert sent + [payload['lease_id'] for _, payload in world.sent] == ids
@@ -67,7 +67,7 @@ def test_it_runs_when_nudged_and_survives_trouble(world: World) -> None:
             raise trouble.pop()
         done.set()
 
-    made = Publisher(world.database, send, 600)
+    made = Publisher(world.database, send, 600, 60)
     made.start()
     world.create('a')
     made.nudge()

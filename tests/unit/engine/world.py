@@ -129,7 +129,7 @@ class World:
         self.parts = Parts(self.conf, self.database, self.clock, {TYPE: self.things}, self.trusts)
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
-            self.database, lambda *item: self.sent.append(item), 600
+            self.database, lambda *item: self.sent.append(item), 600, 60
         )
 
     def new_step(self, claims: Claims | None = None) -> Step:
