@@ -31,12 +31,14 @@ class Result:
 
     :param p50_ms: median milliseconds from the request to the last byte; None for due leases
     :param late: seconds from the start date to the call that starts the resource, sorted
+    :param active: seconds from the start date until the last lease is ACTIVE
     :param note: what went differently
     """
 
     cost: Reading
     p50_ms: float | None = None
     late: Sequence[float] = ()
+    active: float | None = None
     note: str = ''
 
 
@@ -146,16 +148,18 @@ class Workload:
         threading.Event().wait(spare)
         before = self._meter.read()
         note = self._finish(count, active)
+        took = time.time() - at
         threading.Event().wait(SETTLE)
         late = sorted(moment - at for moment in self._side.started())
-        return Result(self._meter.read().since(before, count), late=late, note=note)
+        cost = self._meter.read().since(before, count)
+        return Result(cost, late=late, active=None if note else took, note=note)
 
     def _finish(self, count: int, active: int) -> str:
         """Wait until the cloud has started all of them and the database says so."""
         limit = 60 + 2 * count
         try:
             wait_until('started', lambda: len(self._side.started()) >= count, limit, 0.1)
-            wait_until('ACTIVE', lambda: self._active() - active >= count, 30, 0.2)
+            wait_until('ACTIVE', lambda: self._active() - active >= count, limit, 0.2)
         except Failed as error:
             done = self._active() - active
             return f'{error}: {len(self._side.started())} started, {done} ACTIVE of {count}'

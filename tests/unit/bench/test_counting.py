@@ -65,13 +65,23 @@ def test_the_ratio_is_the_peer_divided_by_ours():
     peer = Result(Reading(100, 50, 3, 30.0, 1.0), p50_ms=25.0)
     lines = report.table({'show': {'Climate': ours, 'Blazar': peer}}).splitlines()
     ratio = next(line for line in lines if ' ratio ' in line)
-    assert ratio.split() == ['show', 'ratio', '10.0x', '10.0x', '–', '1.5x', '1.0x', '2.5x', *'––']
+    assert ratio.split() == [
+        'show',
+        'ratio',
+        '10.0x',
+        '10.0x',
+        '–',
+        '1.5x',
+        '1.0x',
+        '2.5x',
+        *'–––',
+    ]
 
 
 def test_lateness_is_the_median_and_the_last():
-    result = Result(Reading(1, 1, 1, 1, 1), late=(0.1, 0.2, 0.9))
+    result = Result(Reading(1, 1, 1, 1, 1), late=(0.1, 0.2, 0.9), active=2.0)
     row = report.table({'3 due': {'Climate': result}}).splitlines()[3]
-    assert row.split()[-2:] == ['0.20', '0.90']
+    assert row.split()[-3:] == ['0.20', '0.90', '2.00']
 
 
 def test_what_went_differently_is_said():
