@@ -3,6 +3,7 @@
 
 import contextlib
 import datetime
+import threading
 
 import fixtures
 from nova import context as nova_context
@@ -192,10 +193,11 @@ class TestRestart(RestartTest):
 class TestPeriodicTasks(RestartTest):
     def run_all(self):
         manager = self.computes['host1'].manager
+        # Its threads are this thread here.
+        manager._syncs_in_progress_lock = threading.RLock()
         manager.run_periodic_tasks(self.ctxt, raise_on_error=True)
         manager.update_available_resource(self.ctxt)
-        # The task gives this to threads; here they would wait for each other.
-        manager._query_driver_power_state_and_sync(self.ctxt, self.instance(self.server))
+        manager._sync_power_states(self.ctxt)
         manager._heal_instance_info_cache(self.ctxt)
         manager._check_instance_build_time(self.ctxt)
         manager._cleanup_running_deleted_instances(self.ctxt)
@@ -204,7 +206,7 @@ class TestPeriodicTasks(RestartTest):
         manager._poll_rebooting_instances(self.ctxt)
 
     def test_a_reserved_server_is_left_alone(self):
-        self.flags(sync_power_state_interval=-1, instance_build_timeout=1)
+        self.flags(instance_build_timeout=1)
         self.flags(running_deleted_instance_action='reap')
         self.flags(running_deleted_instance_timeout=0, reclaim_instance_interval=1)
         self.write(created_at=LONG_AGO, updated_at=LONG_AGO)
