@@ -9,6 +9,9 @@ from oslo_config import cfg
 from climate_core import exceptions
 from climate_core.lease import model, steps
 
+#: Seconds before the end of a lease in which a start that failed is not tried again.
+TOO_LATE = 2.0
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backoff:
@@ -35,22 +38,23 @@ def decide(
 ) -> steps.Outcome:
     """Decide whether and when to try again.
 
-    A start is tried until the lease would be over, unless it can never succeed. The end frees
-    capacity and is tried for ever; what is said to be permanent is tried rarely, for an operator
-    may mend it. A trust that Keystone refuses to delete is given up.
+    A start is tried until the lease is about to be over, unless it can never succeed; the waits
+    grow shorter again towards the end. The end frees capacity and is tried for ever; what is said
+    to be permanent is tried rarely, for an operator may mend it. A trust that Keystone refuses to
+    delete is given up.
     """
     permanent = isinstance(exc, exceptions.Permanent)
     end = event.event_type == model.END
     if permanent and not end:
         return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
     delay = backoff.most if permanent else backoff.delay(event.attempts)
-    again = steps.Outcome(steps.Result.RETRY, delay, reason(exc))
-    if event.event_type != model.START:
-        return again
-    if now + datetime.timedelta(seconds=delay) >= lease.end_date:
-        told = f'It could not be started before the end of the lease: {reason(exc)}'
-        return steps.Outcome(steps.Result.FAILED, reason=told)
-    return again
+    if event.event_type == model.START:
+        left = (lease.end_date - now).total_seconds()
+        if left < TOO_LATE:
+            told = f'It could not be started before the end of the lease: {reason(exc)}'
+            return steps.Outcome(steps.Result.FAILED, reason=told)
+        delay = min(delay, left / 2)
+    return steps.Outcome(steps.Result.RETRY, delay, reason(exc))
 
 
 def reason(exc: Exception) -> str:
