@@ -168,23 +168,26 @@ def update(
         after = dataclasses.replace(after, name=name(wanted.pop('name')))
     if wanted:
         times = {k: dates.parse(v, now, k) for k, v in wanted.items()}
-        moved = {k: v for k, v in times.items() if v != getattr(lease, k)}
-        after = _move(after, moved, now, late)
+        after = _move(after, times, now, late)
     return plan.Change(after, {'lease.update': None} if after != lease else {})
 
 
 def _move(
     lease: model.Lease,
-    moved: Mapping[str, datetime.datetime],
+    given: Mapping[str, datetime.datetime],
     now: datetime.datetime,
     late: float,
 ) -> model.Lease:
+    """Give a lease its new times. ``before_end_date`` follows the end unless it is given."""
+    moved = {k: v for k, v in given.items() if v != getattr(lease, k)}
+    if not moved:
+        return lease
     _check_move(lease, moved, now, late)
-    start = moved.get('start_date', lease.start_date)
-    end = moved.get('end_date', lease.end_date)
+    start = given.get('start_date', lease.start_date)
+    end = given.get('end_date', lease.end_date)
     before_end = lease.before_end_date
-    if 'before_end_date' in moved:
-        before_end = check_before_end(moved['before_end_date'], start, end)
+    if 'before_end_date' in given:
+        before_end = check_before_end(given['before_end_date'], start, end)
     elif before_end is not None:
         before_end = max(start, min(end, end - (lease.end_date - before_end)))
     after = dataclasses.replace(lease, start_date=start, end_date=end, before_end_date=before_end)

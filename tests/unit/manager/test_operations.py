@@ -214,6 +214,15 @@ def test_prolonging_moves_the_events(world: World, time: Time) -> None:
     assert world.lease(lease_id).status == 'ACTIVE'
 
 
+def test_a_time_before_the_end_that_is_given_stays(world: World) -> None:
+    lease_id = world.create('a', end='2026-12-01 18:00', before_end_date='2026-12-01 17:00')
+    world.update(lease_id, end_date='2026-12-01 20:00', before_end_date='2026-12-01 17:00')
+    lease = world.lease(lease_id)
+    assert lease.before_end_date == at('2026-12-01 17:00')
+    assert _times(lease)['before_end_lease'] == at('2026-12-01 17:00')
+    assert _times(lease)['end_lease'] == at('2026-12-01 20:00')
+
+
 def test_prolonging_tells_the_end_once_more(world: World, time: Time) -> None:
     lease_id = world.create('a')
     time.forward(minutes=90)
