@@ -10,7 +10,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import tables, utcnow
-from climate_core.lease import model
+from climate_core.lease import model, states
 
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
@@ -120,7 +120,7 @@ def update(session: orm.Session, lease: model.Lease, **values: Any) -> bool:
 
 
 def purge(session: orm.Session, before: datetime.datetime) -> int:
-    """Remove leases that were deleted before a time, with all that belongs to them.
+    """Remove leases that were deleted, or were over, before a time, with all that is theirs.
 
     :returns: how many
     """
@@ -136,4 +136,10 @@ def purgeable(session: orm.Session, before: datetime.datetime) -> int:
 def _gone(before: datetime.datetime) -> sa.ColumnElement[bool]:
     # What the trust still needs is kept.
     busy = sa.select(_EVENT.c.lease_id).where(_EVENT.c.next_at.is_not(None))
-    return sa.and_(_LEASE.c.deleted_at < before, _LEASE.c.id.not_in(busy))
+    # A lease whose resources were lost is over before its end, one that was hard to free after it.
+    over = sa.and_(
+        _LEASE.c.status == states.LeaseStatus.TERMINATED,
+        _LEASE.c.end_date < before,
+        sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at) < before,
+    )
+    return sa.and_(sa.or_(_LEASE.c.deleted_at < before, over), _LEASE.c.id.not_in(busy))

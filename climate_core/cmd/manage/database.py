@@ -14,7 +14,7 @@ from climate_core.db import leases, migration, utcnow
 from climate_core.db.engine import DEFAULT_CONNECTION, Database
 from climate_core.lease import dates
 
-#: Days that a deleted lease is kept if nothing else is said.
+#: Days that a deleted lease, or one that is over, is kept if nothing else is said.
 KEPT_DAYS = 90
 
 
@@ -27,14 +27,14 @@ def add_commands(subparsers: Any) -> None:
     version.set_defaults(run=_version)
 
     purge = subparsers.add_parser(
-        'purge', help='remove leases that were deleted long ago, with all that belongs to them'
+        'purge', help='remove leases that were deleted or ended long ago, with all that is theirs'
     )
     purge.add_argument(
         '--before',
         type=_date,
         metavar='DATE',
-        help='only leases deleted before this time: YYYY-MM-DD, YYYY-MM-DD HH:MM (UTC), ISO 8601 '
-        f'or now; default: {KEPT_DAYS} days ago',
+        help='only leases deleted or ended before this time: YYYY-MM-DD, YYYY-MM-DD HH:MM (UTC), '
+        f'ISO 8601 or now; default: {KEPT_DAYS} days ago',
     )
     purge.add_argument('--dry-run', action='store_true', help='only say how many there are')
     purge.set_defaults(run=_purge)

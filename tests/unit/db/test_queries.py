@@ -13,9 +13,12 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import events, leases, outbox, reservations, store, tables, utcnow
 from climate_core.db.engine import Stale
+from climate_core.lease import plan
 from tests.unit.engine.world import TYPE, World, user
 
 NEVER = '2099-01-01 00:00'
+NOW = datetime.datetime.now(datetime.UTC)
+DAY = datetime.timedelta(1)
 
 
 def test_leases_of_a_project(any_world: World) -> None:
@@ -53,6 +56,36 @@ def test_purge(any_world: World) -> None:
     with world.database.reader() as session:
         count = sa.select(sa.func.count()).where(tables.EVENTS.c.lease_id == old)
         assert session.scalar(count) == 0
+
+
+@pytest.mark.parametrize(
+    ('changes', 'removed'),
+    [
+        ({'status': 'TERMINATED'}, 1),
+        ({'status': 'TERMINATED', 'updated_at': None}, 1),
+        ({'status': 'TERMINATED', 'end_date': NOW + DAY}, 0),
+        ({'status': 'TERMINATED', 'updated_at': NOW + DAY}, 0),
+        ({'status': 'TERMINATED', 'updated_at': None, 'created_at': NOW + DAY}, 0),
+        ({'status': 'ERROR'}, 0),
+    ],
+)
+def test_what_is_over_is_purged(any_world: World, changes: dict[str, Any], removed: int) -> None:
+    world = any_world
+    kept = world.create('b', end=NEVER, name='kept')
+    lease_id = world.create('a', end=NEVER)
+    lease = world.lease(lease_id)
+    past = dict.fromkeys(('created_at', 'updated_at', 'end_date'), NOW - DAY)
+    closed = [plan.close(e, None, NOW) for e in lease.events]
+
+    def end(session: orm.Session) -> None:
+        store.save(session, lease, plan.Change(plan.with_events(lease, *closed)), NOW)
+        leases.update(session, lease, **(past | changes))
+
+    world.database.write(end)
+    assert world.database.read(leases.purgeable, NOW) == removed
+    assert world.database.write(leases.purge, NOW) == removed
+    assert (world.database.read(leases.find, lease_id) is None) == bool(removed)
+    assert world.lease(kept).reservations
 
 
 def test_what_the_trust_needs_is_not_purged(any_world: World) -> None:
@@ -195,15 +228,14 @@ def test_an_index_serves_it(any_world: World, query: Callable[[orm.Session], Any
             connection.exec_driver_sql('SET enable_seqscan = off')
         for statement, parameters in seen:
             rows = connection.exec_driver_sql(explain.format(statement), parameters).all()
-            plan = '\n'.join(str(row) for row in rows)
+            shown = '\n'.join(str(row) for row in rows)
             # SQLite says SCAN ... USING INDEX for an index that is read in its order.
-            worst = [line for line in plan.split('\n') if bad in line and 'INDEX' not in line]
-            assert not worst, plan
+            worst = [line for line in shown.split('\n') if bad in line and 'INDEX' not in line]
+            assert not worst, shown
 
 
 def test_saving_what_did_not_change_writes_nothing(world: World) -> None:
     lease_id = world.create('a')
-    from climate_core.lease import plan
 
     def same(session: orm.Session) -> None:
         lease = leases.get(session, lease_id, lock=True)
