@@ -11,6 +11,8 @@ from keystoneauth1 import discover, loading, plugin, service_token
 from keystoneauth1 import session as ks_session
 from oslo_config import cfg
 
+from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.conf import cloud as cloud_conf
 
 T = TypeVar('T')
@@ -70,7 +72,7 @@ class ForwardedToken(plugin.BaseAuthPlugin):
 def service(conf: cfg.ConfigOpts) -> plugin.BaseAuthPlugin:
     """Return the identity of the service user, from section ``[cloud]``.
 
-    :raises oslo_config.cfg.RequiredOptError: the section says nothing
+    :raises climate_core.exceptions.Transient: the section says nothing, or not enough
     """
     return _load(conf)
 
@@ -85,9 +87,10 @@ def owner(
 
 
 def _load(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:
-    auth = loading.load_auth_from_conf_options(conf, cloud_conf.GROUP, **options)
+    with errors.translated('Keystone'):
+        auth = loading.load_auth_from_conf_options(conf, cloud_conf.GROUP, **options)
     if auth is None:
-        raise cfg.RequiredOptError('auth_type', cfg.OptGroup(cloud_conf.GROUP))
+        raise exceptions.Transient(f'[{cloud_conf.GROUP}] auth_type is not set.')
     return auth
 
 

@@ -92,6 +92,20 @@ def check(response: requests.Response, service: str) -> requests.Response:
     raise of_status(status, f'{service} answered {status}: {message(response)}')
 
 
+def read(response: requests.Response, service: str, name: str) -> Any:
+    """Return what an answer below 400 has under a name.
+
+    :raises climate_core.exceptions.Transient: it is not there: a proxy answers for the service
+    :raises Gone, climate_core.exceptions.Permanent: see above
+    """
+    try:
+        return check(response, service).json()[name]
+    except (ValueError, LookupError, TypeError) as exc:
+        raise exceptions.Transient(
+            f'{service} answered without {name!r}: {response.text[:200].strip()}'
+        ) from exc
+
+
 @contextlib.contextmanager
 def translated(service: str) -> Iterator[None]:
     """Turn what keystoneauth and openstacksdk raise into :class:`Transient`.

@@ -31,7 +31,7 @@ def find(conn: 'connection.Connection', reservation_id: str) -> Image | None:
     """Return the image that was made for a reservation, the complete one if there are more."""
     with errors.translated(_GLANCE):
         response = conn.image.get('/images', params={PROPERTY: reservation_id})
-    images = errors.check(response, _GLANCE).json()['images']
+    images = errors.read(response, _GLANCE, 'images')
     alive = [Image(each['id'], each['status']) for each in images if each['status'] not in _DEAD]
     return min(alive, key=lambda image: image.status != 'active', default=None)
 

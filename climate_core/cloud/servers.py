@@ -31,7 +31,7 @@ def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -
     microversion = _WITH_HINTS if hints else _MICROVERSION
     with errors.translated(_NOVA):
         response = conn.compute.get(f'/servers/{server_id}', microversion=microversion)
-    server: dict[str, Any] = errors.check(response, _NOVA).json()['server']
+    server: dict[str, Any] = errors.read(response, _NOVA, 'server')
     return server
 
 
@@ -79,9 +79,8 @@ def every_id(conn: 'connection.Connection', **query: Any) -> Iterator[str]:
         params = {'all_tenants': 1, 'limit': _PAGE, **query, **marker}
         with errors.translated(_NOVA):
             response = conn.compute.get('/servers', params=params, microversion=_MICROVERSION)
-        body = errors.check(response, _NOVA).json()
-        for server in body['servers']:
-            yield str(server['id'])
-        if not body.get('servers_links'):
+        page = [str(server['id']) for server in errors.read(response, _NOVA, 'servers')]
+        yield from page
+        if not response.json().get('servers_links'):
             return
-        marker = {'marker': body['servers'][-1]['id']}
+        marker = {'marker': page[-1]}

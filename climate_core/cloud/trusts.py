@@ -51,7 +51,7 @@ class Trusts:
             }
             with errors.translated(_KEYSTONE):
                 response = self._cloud.user(context).identity.post(_PATH, json=body)
-            return str(errors.check(response, _KEYSTONE).json()['trust']['id'])
+            return str(errors.read(response, _KEYSTONE, 'trust')['id'])
 
     def delete(self, trust_id: str) -> None:
         """Delete a trust; one that is gone is fine.
@@ -74,7 +74,7 @@ class Trusts:
         query = {'trustee_user_id': self._cloud.service_user_id()}
         with errors.translated(_KEYSTONE):
             response = self._cloud.service().identity.get(_PATH, params=query)
-        for trust in errors.check(response, _KEYSTONE).json()['trusts']:
+        for trust in errors.read(response, _KEYSTONE, 'trusts'):
             yield str(trust['id'])
 
     def _roles(self, context: 'RequestContext') -> list[str]:

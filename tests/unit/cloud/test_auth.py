@@ -4,6 +4,7 @@ import threading
 import pytest
 from oslo_config import cfg
 
+from climate_core import exceptions
 from climate_core.cloud import auth
 from climate_core.conf import cloud as cloud_conf
 
@@ -64,5 +65,5 @@ def test_an_identity_is_needed():
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
     conf.register_opts(cloud_conf.OPTS, group=cloud_conf.GROUP)
-    with pytest.raises(cfg.RequiredOptError):
+    with pytest.raises(exceptions.Transient, match='auth_type'):
         auth.service(conf)

@@ -61,6 +61,18 @@ def test_the_sentence_of_an_error(body, expected):
     assert errors.message(answer(500, body)) == expected
 
 
+@pytest.mark.parametrize('body', [b'<html>', b'', {'other': 1}, [1], b'null'])
+def test_somebody_else_answers_for_the_service(body):
+    with pytest.raises(exceptions.Transient, match='Nova answered without'):
+        errors.read(answer(200, body), 'Nova', 'server')
+
+
+def test_what_an_answer_has():
+    assert errors.read(answer(200, {'server': {'id': 'x'}}), 'Nova', 'server') == {'id': 'x'}
+    with pytest.raises(errors.Gone):
+        errors.read(answer(404), 'Nova', 'server')
+
+
 @pytest.mark.parametrize(
     'error',
     [
