@@ -12,11 +12,10 @@ from typing import Any
 
 import oslo_messaging as messaging
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 from oslo_log import log
 
 from climate_core.db import missing, store
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database
 
 LOG = log.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Endpoint:
         server_id = _server_id(payload)
         try:
             noted = server_id and note(self._database, _TYPE, server_id, reason)
-        except (db_exception.DBError, store.Stale) as exc:
+        except (store.Stale, *TROUBLE) as exc:
             LOG.warning('%s of %s was not noted: %s', event_type, server_id, exc)
             return
         if noted:

@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import Cloud
+from climate_core.cloud import Cloud, errors
 from climate_core.db import missing, reservations, store
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
 
@@ -38,8 +37,9 @@ _TROUBLE = (
     exceptions.Transient,
     exceptions.Permanent,
     exceptions.ClimateError,
-    db_exception.DBError,
+    errors.Gone,
     store.Stale,
+    *TROUBLE,
 )
 
 
@@ -138,6 +138,9 @@ class Reconciler:
         now = self._clock()
         self._stray_since = {each: self._stray_since.get(each, now) for each in stray}
         for trust_id, since in sorted(self._stray_since.items()):
-            if now - since >= _TRUST_SECONDS:
-                self._cloud.trusts.delete(trust_id)
-                LOG.warning('Deleted the trust %s, which no lease has', trust_id)
+            if now - since >= _TRUST_SECONDS and not self._stopping.is_set():
+                self._try('trusts to delete', self._delete_trust, trust_id)
+
+    def _delete_trust(self, trust_id: str) -> None:
+        self._cloud.trusts.delete(trust_id)
+        LOG.warning('Deleted the trust %s, which no lease has', trust_id)

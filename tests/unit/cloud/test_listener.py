@@ -3,6 +3,7 @@ import threading
 
 import oslo_messaging as messaging
 import pytest
+import sqlalchemy as sa
 
 from climate_core import conf as climate_conf
 from climate_core.db import outbox
@@ -70,6 +71,15 @@ def test_an_evacuation_is_noted_once(database, endpoint):
     assert 'evacuated' in after.reservations[0].status_reason
     _, told = database.write(outbox.claim, 60.0, 10)
     assert [notice.event_type for notice in told] == ['lease.update']
+
+
+def test_an_exhausted_pool(database, endpoint, monkeypatch, caplog):
+    def fail(*args):
+        raise sa.exc.TimeoutError('no connection left')
+
+    monkeypatch.setattr(database, 'read', fail)
+    endpoint.info({}, 'host', 'instance.delete.end', versioned('server-1'), {})
+    assert 'was not noted: no connection left' in caplog.text
 
 
 @pytest.mark.parametrize('payload', [versioned('another'), {}, {'nova_object.data': {}}])

@@ -4,7 +4,10 @@ import logging
 import threading
 
 import pytest
+import sqlalchemy as sa
 
+from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import outbox
 from climate_core.manager import reconcile
@@ -185,3 +188,50 @@ def test_the_thread_compares_and_ends(world, database, reconciler, monkeypatch):
     reconciler.stop()
     reconciler.wait(20)
     assert not reconciler._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    'trouble',
+    [errors.Gone('404'), sa.exc.TimeoutError('no connection left'), exceptions.Transient('away')],
+)
+def test_trouble_with_one_part_is_told_and_the_others_are_compared(
+    world, database, reconciler, monkeypatch, caplog, trouble
+):
+    def fail(self, reservations):
+        raise trouble
+
+    monkeypatch.setattr(type(world.plugin()), 'missing', fail)
+    reserve(world, database)
+    stray = nova.add(world.state)
+    reconciler.compare()
+    assert 'Looking for missing resources failed' in caplog.text
+    assert stray['id'] in caplog.text
+
+
+def test_an_exhausted_pool(world, database, reconciler, monkeypatch, caplog):
+    def fail(*args):
+        raise sa.exc.TimeoutError('no connection left')
+
+    monkeypatch.setattr(database, 'read', fail)
+    reconciler.compare()
+    assert 'no connection left' in caplog.text
+
+
+def test_a_trust_that_keystone_keeps_does_not_keep_the_others(
+    world, database, reconciler, clock, monkeypatch, caplog
+):
+    world.conf.set_override('sweep_trusts', True, group='cloud')
+    refused, *_ = sorted(world.trust() for _ in range(3))
+    delete = world.cloud.trusts.delete
+
+    def refuse(trust_id):
+        if trust_id == refused:
+            raise exceptions.Permanent('only an administrator may')
+        delete(trust_id)
+
+    monkeypatch.setattr(world.cloud.trusts, 'delete', refuse)
+    reconciler.compare()
+    clock.now = 3600.0
+    reconciler.compare()
+    assert list(world.state.trusts) == [refused]
+    assert 'only an administrator may' in caplog.text
