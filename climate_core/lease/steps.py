@@ -131,13 +131,17 @@ def _settle_start(
     if waiting:
         # One that joined meanwhile has no outcome: look again at once.
         todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in waiting]
+        # The last trouble is told until its resource is awake, also while that is on its way.
+        troubled = [r for r in waiting if r.status_reason is not None][:1]
+        reason = _reasons(troubled) or _lasting(after)
+        after = dataclasses.replace(after, status_reason=reason)
         return plan.Change(plan.with_events(after, _again(event, todo, now)))
     failed = [r for r in after.reservations if r.status == _R.ERROR]
     if not failed:
         after = dataclasses.replace(
             after,
             status=states.check(states.LEASE, after.status, _L.ACTIVE),
-            status_reason=after.status_reason if after.degraded else None,
+            status_reason=_lasting(after),
         )
         after = plan.with_events(after, _finish(event, None, now))
         return plan.Change(after, {'lease.event.start_lease': None})
@@ -227,6 +231,12 @@ def _finish(event: model.Event, reason: str | None, now: datetime.datetime) -> m
         attempts=0,
         updated_at=now,
     )
+
+
+def _lasting(lease: model.Lease) -> str | None:
+    """Say what went wrong for good: what cannot be woken, and what was lost."""
+    wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
+    return _reasons(wrong) or None
 
 
 def _reasons(reservations: Iterable[model.Reservation]) -> str:

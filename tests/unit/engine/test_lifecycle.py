@@ -4,8 +4,9 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.db import missing
 from climate_core.plugins.base import Wait
-from tests.unit.engine.world import Time, World, statuses
+from tests.unit.engine.world import TYPE, Time, World, statuses
 
 
 def _types(world: World, lease_id: str) -> dict[str, str]:
@@ -137,6 +138,38 @@ def test_the_start_is_given_up_when_the_lease_is_over(world: World, time: Time) 
     assert lease.status == 'ERROR'
     assert 'No valid host' in str(lease.status_reason)
     assert time.now < lease.end_date
+
+
+def test_the_last_trouble_is_told_until_it_is_over(world: World, time: Time) -> None:
+    away = exceptions.Transient('Nova is away')
+    world.things.answers['wake', 'a'] = [away, Wait(5)]
+    world.things.answers['wake', 'b'] = [Wait(2), exceptions.Transient('No valid host'), Wait(5)]
+    lease_id = world.create('a', 'b')
+    told = []
+    for _ in range(3):
+        world.run_until_idle()
+        lease = world.lease(lease_id)
+        assert lease.status == 'STARTING'
+        told.append(lease.status_reason)
+        time.forward(seconds=5)
+    assert told == [f'{TYPE} a: Nova is away'] * 2 + [f'{TYPE} b: No valid host']
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('ACTIVE', None)
+
+
+def test_what_is_lost_is_told_again_after_a_trouble(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [exceptions.Transient('Nova is away'), Wait(5)]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    missing.lose_resource(world.database, TYPE, 'b', 'It was deleted.')
+    time.forward(seconds=5)
+    world.run_until_idle()
+    assert world.lease(lease_id).status_reason == f'{TYPE} a: Nova is away'
+    time.forward(seconds=5)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('ACTIVE', f'{TYPE} b: It was deleted.')
 
 
 def test_a_short_lease_is_tried_until_shortly_before_its_end(world: World, time: Time) -> None:
