@@ -40,7 +40,15 @@ _KEYS = {word: key for key, words in ALIASES.items() for word in words} | {
     key: key for key in ('id', 'name', 'on_end', 'events')
 }
 _EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}
-_EVENT_TYPE = re.compile(r'^[a-z][a-z0-9_]{0,63}$')
+
+# The limits of POST /v1/leases (climate_core/api/schemas/lease.py, climate_core/lease/request.py),
+# so that nova-api refuses what the lease service would refuse after the claim.
+# tests/unit/nova_ext/test_limits.py holds the two against each other.
+_NAME = re.compile(r'[^\u0000-\u001f\ud800-\udfff]{1,255}')
+_EVENT_TYPE = re.compile(r'[a-z][a-z0-9_.-]{0,65}')
+_OWN_EVENTS = frozenset(('start_lease', 'end_lease', 'release_trust'))
+_MAX_EVENTS = 100
+
 _TRUE = frozenset(('true', 'yes', 'on', '1', 't', 'y'))
 _FALSE = frozenset(('false', 'no', 'off', '0', 'f', 'n'))
 
@@ -81,12 +89,14 @@ class Wanted:
     :param join: the lease exists
     :param lease: the rest of the body of POST /v1/leases; empty when joining
     :param on_end: what happens to the server at the end; None is the service's default
+    :param id_given: the id of the new lease is in the hints
     """
 
     lease_id: str
     join: bool
     lease: Mapping[str, Any]
     on_end: str | None = None
+    id_given: bool = dataclasses.field(default=False, compare=False)
 
     def as_hints(self) -> dict[str, str]:
         """Write it in hints of strings, which :func:`parse` reads again as the same."""
@@ -132,21 +142,51 @@ def parse(
     """
     if not mentioned(hints):
         return None
+    try:
+        return _parse(hints, now, defaults, fresh, new_id)
+    except RecursionError:
+        field = PARAMS if PARAMS in hints else ', '.join(sorted(NAMES & hints.keys()))
+        raise BadHint(field, 'is nested too deeply') from None
+
+
+def _parse(
+    hints: Mapping[str, Any],
+    now: datetime.datetime,
+    defaults: Defaults,
+    fresh: bool,
+    new_id: Callable[[], str],
+) -> Wanted | None:
     wanted = _boolean(_one(hints, RESERVED)) if RESERVED in hints else True
     given = [name for name in (PARAMS, LEASE) if name in hints]
     if not wanted:
         if given:
             raise BadHint(given[0], 'makes no sense with reserved=False')
         return None
-    params = _params(_one(hints, PARAMS)) if PARAMS in hints else {}
+    params = _params(_one(hints, PARAMS)) if PARAMS in hints else _Params()
     on_end = _choice(params.pop('on_end', None))
     if LEASE in hints:
-        if params:
-            key = next(iter(params))
-            raise BadHint(f'{PARAMS}.{key}', f'makes no sense with {LEASE}, only on_end does')
+        for key in params:
+            raise BadHint(params.field(key), f'makes no sense with {LEASE}, only on_end does')
         return Wanted(_uuid(_one(hints, LEASE), LEASE), True, {}, on_end)
-    lease_id = _uuid(params.pop('id'), f'{PARAMS}.id') if 'id' in params else new_id()
-    return Wanted(lease_id, False, _lease(params, lease_id, now, defaults, fresh), on_end)
+    id_given = 'id' in params
+    lease_id = _uuid(params.pop('id'), params.field('id')) if id_given else new_id()
+    lease = _lease(params, lease_id, now, defaults, fresh)
+    return Wanted(lease_id, False, lease, on_end, id_given)
+
+
+class _Params(dict[str, Any]):
+    """The values of lease_params by the first names of their keys.
+
+    :ivar words: first name -> what the user wrote
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: dict[str, str] = {}
+
+    def field(self, key: str) -> str:
+        """Name a key for an error, as the user wrote it."""
+        return f'{PARAMS}.{self.words.get(key, key)}'
 
 
 def _one(hints: Mapping[str, Any], name: str) -> Any:
@@ -168,7 +208,7 @@ def _boolean(value: Any) -> bool:
     raise BadHint(RESERVED, f'{value!r} is not a boolean')
 
 
-def _params(value: Any) -> dict[str, Any]:
+def _params(value: Any) -> _Params:
     """Read the JSON of lease_params and give every key its first name."""
     if isinstance(value, str):
         try:
@@ -177,7 +217,7 @@ def _params(value: Any) -> dict[str, Any]:
             raise BadHint(PARAMS, f'is not JSON: {error}') from None
     if not isinstance(value, Mapping):
         raise BadHint(PARAMS, 'a JSON object is wanted')
-    result = {}
+    result = _Params()
     for word, inner in value.items():
         key = _KEYS.get(word)
         if key is None:
@@ -185,6 +225,7 @@ def _params(value: Any) -> dict[str, Any]:
         if key in result:
             raise BadHint(f'{PARAMS}.{word}', f'says {key} a second time')
         result[key] = inner
+        result.words[key] = word
     return result
 
 
@@ -205,92 +246,107 @@ def _date(value: Any, now: datetime.datetime, field: str) -> datetime.datetime:
     try:
         return dates.parse(value, now)
     except ValueError as error:
-        raise BadHint(f'{PARAMS}.{field}', str(error)) from None
+        raise BadHint(field, str(error)) from None
+
+
+def _not_past(
+    time: datetime.datetime, now: datetime.datetime, field: str, fresh: bool
+) -> datetime.datetime:
+    """Give the time, or now if it lies hardly before it."""
+    if not fresh or time >= now:
+        return time
+    if now - time > TOLERANCE:
+        raise BadHint(field, 'lies in the past')
+    return now
 
 
 def _lease(
-    params: Mapping[str, Any],
+    params: _Params,
     lease_id: str,
     now: datetime.datetime,
     defaults: Defaults,
     fresh: bool,
 ) -> dict[str, Any]:
-    start = _date(params.get('start_date', defaults.start), now, 'start_date')
-    if fresh and start < now:
-        if now - start > TOLERANCE:
-            raise BadHint(f'{PARAMS}.start_date', 'lies in the past')
-        start = now
+    field = params.field('start_date')
+    start = _date(params.get('start_date', defaults.start), now, field)
+    start = _not_past(start, now, field, fresh)
     end = _end(params, start, now, defaults)
-    if end <= start:
-        raise BadHint(f'{PARAMS}.end_date', 'is not after the start')
-    if fresh and end <= now:
-        raise BadHint(f'{PARAMS}.end_date', 'lies in the past')
     lease = {
         'name': _name(params.get('name', f'lease_{lease_id[:8]}')),
         'start_date': dates.show(start),
         'end_date': dates.show(end),
         'events': [
-            _event(event, number, start, end, now)
+            _event(event, f'{PARAMS}.events[{number}]', end, now, fresh)
             for number, event in enumerate(_list(params.get('events', ())))
         ],
     }
     if params.get('before_end_date') is not None:
-        before = _date(params['before_end_date'], now, 'before_end_date')
+        field = params.field('before_end_date')
+        before = _date(params['before_end_date'], now, field)
         if not start <= before <= end:
-            raise BadHint(f'{PARAMS}.before_end_date', 'lies outside of the lease')
+            raise BadHint(field, 'lies outside of the lease')
         lease['before_end_date'] = dates.show(before)
     return lease
 
 
 def _end(
-    params: Mapping[str, Any],
+    params: _Params,
     start: datetime.datetime,
     now: datetime.datetime,
     defaults: Defaults,
 ) -> datetime.datetime:
+    """Read the end, which lies after the start."""
+    field = params.field('length')
     if 'end_date' in params and 'length' in params:
-        raise BadHint(f'{PARAMS}.length', 'the end is said twice')
+        raise BadHint(field, 'the end is said twice')
     if 'end_date' in params:
-        return _date(params['end_date'], now, 'end_date')
-    try:
-        length = dates.parse_length(params['length']) if 'length' in params else defaults.length
-        return start + length
-    except (ValueError, OverflowError) as error:
-        raise BadHint(f'{PARAMS}.length', str(error)) from None
+        field = params.field('end_date')
+        end = _date(params['end_date'], now, field)
+    else:
+        try:
+            length = dates.parse_length(params['length']) if 'length' in params else None
+            end = start + (defaults.length if length is None else length)
+        except (ValueError, OverflowError) as error:
+            raise BadHint(field, str(error)) from None
+    if end <= start:
+        raise BadHint(field, 'is not after the start')
+    return end
 
 
 def _name(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value.strip()) <= 255:
-        raise BadHint(f'{PARAMS}.name', 'a text of 1 to 255 characters is wanted')
-    return value.strip()
+    if isinstance(value, str) and _NAME.fullmatch(value.strip()):
+        return value.strip()
+    raise BadHint(f'{PARAMS}.name', 'a text of 1 to 255 characters, none of control, is wanted')
 
 
 def _list(value: Any) -> Sequence[Any]:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return value
-    raise BadHint(f'{PARAMS}.events', 'a list is wanted')
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise BadHint(f'{PARAMS}.events', 'a list is wanted')
+    if len(value) > _MAX_EVENTS:
+        raise BadHint(f'{PARAMS}.events', f'at most {_MAX_EVENTS} are allowed')
+    return value
 
 
 def _event(
-    event: Any,
-    number: int,
-    start: datetime.datetime,
-    end: datetime.datetime,
-    now: datetime.datetime,
+    event: Any, field: str, end: datetime.datetime, now: datetime.datetime, fresh: bool
 ) -> dict[str, str]:
-    field = f'events[{number}]'
     if not isinstance(event, Mapping):
-        raise BadHint(f'{PARAMS}.{field}', 'an object is wanted')
-    values = {}
+        raise BadHint(field, 'an object is wanted')
+    values, words = {}, {}
     for word, value in event.items():
         key = _EVENT_KEYS.get(word)
         if key is None or key in values:
-            raise BadHint(f'{PARAMS}.{field}.{word}', 'is unknown, or said twice')
-        values[key] = value
+            raise BadHint(f'{field}.{word}', 'is unknown, or said twice')
+        values[key], words[key] = value, word
     kind = values.get('event_type')
-    if not isinstance(kind, str) or not _EVENT_TYPE.match(kind):
-        raise BadHint(f'{PARAMS}.{field}.event_type', 'a lower-case name is wanted')
-    time = _date(values.get('time'), now, f'{field}.time')
-    if not start <= time <= end:
-        raise BadHint(f'{PARAMS}.{field}.time', 'lies outside of the lease')
+    if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or kind in _OWN_EVENTS:
+        raise BadHint(
+            f'{field}.event_type',
+            'a name of lower-case letters, digits, "_", "-" and "." is wanted, and not '
+            + ', '.join(sorted(_OWN_EVENTS)),
+        )
+    field = f'{field}.{words.get("time", "time")}'
+    time = _not_past(_date(values.get('time'), now, field), now, field, fresh)
+    if time > end:
+        raise BadHint(field, 'lies after the end of the lease')
     return {'event_type': kind, 'time': dates.show(time)}

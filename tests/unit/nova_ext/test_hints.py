@@ -110,6 +110,45 @@ def test_aliases_are_known_by_their_first_name():
         parse({'lease_params': {'end_date': 'now', 'end': 'now'}})
 
 
+@pytest.mark.parametrize(
+    ('values', 'word'),
+    [
+        ({'end': 'soon'}, 'end'),
+        ({'end_date': 'soon'}, 'end_date'),
+        ({'start': '2026-11-22 12:00', 'end': 'now'}, 'end'),
+        ({'start': 'soon'}, 'start'),
+        ({'start': '2026-11-20 12:00'}, 'start'),
+        ({'duration': 'long'}, 'duration'),
+        ({'duration': '1h', 'end': 'now'}, 'duration'),
+        ({'before_end_notification': '2030-01-01 00:00'}, 'before_end_notification'),
+        ({'events': [{'event_type': 'a', 'event_date': 'soon'}]}, 'events[0].event_date'),
+    ],
+)
+def test_an_error_names_the_key_as_it_was_written(values, word):
+    with pytest.raises(hints.BadHint) as caught:
+        parse(params(**values))
+    assert caught.value.field == f'lease_params.{word}'
+
+
+@pytest.mark.parametrize('name', ['reserved', 'lease_params', 'lease_id'])
+@pytest.mark.parametrize('depth', [600, 50000])
+def test_too_deep(name, depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    with pytest.raises(hints.BadHint) as caught:
+        parse({name: value})
+    assert caught.value.field == name
+
+
+@pytest.mark.parametrize(
+    'text', ['[' * 50000, '{"a":' * 50000, '{"on_end": ' + '[' * 500 + ']' * 500 + '}']
+)
+def test_json_too_deep(text):
+    with pytest.raises(hints.BadHint, match='lease_params'):
+        parse({'lease_params': text})
+
+
 def test_join():
     wanted = parse({'lease_id': ID, 'lease_params': {'on_end': 'stop'}})
     assert (wanted.join, wanted.lease, wanted.on_end) == (True, {}, 'stop')

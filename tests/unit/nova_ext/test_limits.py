@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hints that nova-api accepts are accepted by the lease service, and the other way round."""
+
+import contextlib
+import datetime
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_core.api.schemas import lease as schema
+from climate_core.exceptions import ClimateError
+from climate_core.lease import model, request
+from nova_ext import hints
+
+NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+
+
+def serve(lease):
+    """Read the body of POST /v1/leases as the lease service does."""
+    jsonschema.Draft202012Validator(
+        schema.CREATE, format_checker=jsonschema.FormatChecker()
+    ).validate(lease)
+    wanted = request.read(lease, NOW, 60)
+    request.check_time(wanted, NOW, 60)
+
+
+def ask(params):
+    """Read a hint as nova-api does, and give the body that is sent to the lease service."""
+    wanted = hints.parse({'lease_params': params}, NOW)
+    return {'id': wanted.lease_id, **wanted.lease, 'reservations': []}
+
+
+def event(kind, **values):
+    return {'event_type': kind, 'time': '2026-11-21 13:00', **values}
+
+
+ACCEPTED = [
+    {},
+    {'name': 'x' * 255},
+    {'name': ' a name\u00a0with spaces '},
+    {'start': '2026-11-21 11:59'},
+    {'start': '2026-11-22 12:00', 'events': [event('before-start.of_it')]},
+    {'before_end_date': None},
+    {'before_end': '2026-11-21 13:00'},
+    {'events': [event('x')] * 100},
+    {'events': [event('a' * 66)]},
+    {'events': [event('com.example.half-way_2')]},
+    {'events': [event('before_end_lease')]},
+    {'events': [event('x', time='2026-11-21 11:59')]},
+]
+REFUSED = [
+    {'name': ''},
+    {'name': ' '},
+    {'name': 'x' * 256},
+    {'name': 'a\nb'},
+    {'name': 'a\x00b'},
+    {'name': 'a\x1bb'},
+    {'name': 'a\ud800b'},
+    {'events': [event('x')] * 101},
+    {'events': [event('a' * 67)]},
+    {'events': [event('Upper')]},
+    {'events': [event('.dot')]},
+    {'events': [event('x', time='2026-11-21 10:00')]},
+    {'events': [event('x', time='2030-11-21 10:00')]},
+    *({'events': [event(kind)]} for kind in sorted(model.OWN_EVENTS)),
+]
+
+
+@pytest.mark.parametrize('params', ACCEPTED)
+def test_what_is_accepted_is_accepted_by_the_service(params):
+    serve(ask(params))
+
+
+@pytest.mark.parametrize('params', REFUSED)
+def test_what_the_service_refuses_is_refused(params):
+    with pytest.raises(hints.BadHint):
+        ask(params)
+    with pytest.raises((jsonschema.ValidationError, ClimateError)):
+        serve({'name': 'l', 'end_date': '2026-12-21 12:00', **params})
+
+
+kinds = st.text('aZ09_.-\n', max_size=70) | st.sampled_from(sorted(model.OWN_EVENTS))
+times = st.datetimes(
+    datetime.datetime(2026, 11, 21, 11, 58), datetime.datetime(2026, 11, 21, 14)
+).map(str)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            'name': st.text(max_size=300),
+            'start': times,
+            'end': times,
+            'before_end': times,
+            'events': st.lists(
+                st.fixed_dictionaries({'event_type': kinds, 'time': times}), max_size=3
+            ),
+        },
+    )
+)
+def test_all_that_is_accepted_is_accepted_by_the_service(params):
+    lease = None
+    with contextlib.suppress(hints.BadHint):
+        lease = ask(params)
+    if lease is not None:
+        serve(lease)
