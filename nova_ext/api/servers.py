@@ -17,7 +17,7 @@ from nova_ext.errors import LeaseRefused, LeaseUnavailable
 #: Where hints are in the body; nova looks at the first that is there.
 PLACES = ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')
 #: Statuses of a lease that a server can join.
-JOINABLE = ('PENDING', 'STARTING', 'ACTIVE')
+JOINABLE = ('PENDING', 'STARTING', 'ACTIVE', 'ERROR')
 
 
 class ServersController(servers.ServersController):

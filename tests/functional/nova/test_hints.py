@@ -79,6 +79,11 @@ class TestUnderstood(NovaTest):
             'on_end': 'stop',
         }
 
+    def test_join_a_lease_in_error(self):
+        self.lease_service.leases[LEASE] = {'id': LEASE, 'status': 'ERROR', 'reservations': []}
+        self.reserved({'lease_id': LEASE})
+        assert len(self.lease_service.lease['reservations']) == 1
+
     def test_reserved_false_is_an_ordinary_boot(self):
         server = self.boot({'reserved': 'False'})
         self.assert_status(server, 'ACTIVE')
