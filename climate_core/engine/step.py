@@ -81,7 +81,7 @@ class Step:
         lease, event = _mine(session, claim)
         now = self._clock.now()
         work = steps.begin(lease, event, now)
-        change = plan.Change(work.lease)
+        change = plan.Change(work.lease, work.notices)
         if work.pointless is not None:
             change = steps.drop(work.lease, event, work.pointless, now)
         saved = store.save(session, lease, change, now)

@@ -221,9 +221,10 @@ def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime)
     told = '; '.join(f'{r.resource_type} {r.resource_id}: {reasons[r.id]}' for r in lost)
     if after.live:
         return Change(dataclasses.replace(after, status_reason=told), {'lease.update': told})
-    notices = {'lease.update': told}
+    # Who counts the time from a start to its end must hear of an end that comes early, too.
+    notices = {'lease.update': told, 'lease.event.end_lease': told}
     if lease.status == states.LeaseStatus.DELETING:
-        notices = {'lease.delete': told}
+        notices = {'lease.event.end_lease': told, 'lease.delete': told}
     return Change(over(after, now, told), notices)
 
 

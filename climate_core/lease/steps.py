@@ -38,6 +38,10 @@ class Outcome:
 
 DONE = Outcome(Result.DONE)
 
+#: Why there is no start any more.
+TOO_LATE = 'The lease ended before it could be started.'
+_START_FAILED = f'lease.event.{model.START}.error'
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
@@ -46,11 +50,13 @@ class Work:
     :param lease: the lease while it is done
     :param reservations: those to work on, in order
     :param pointless: why nothing shall be done, if so; the event is closed
+    :param notices: what is told before it is done, as in :class:`plan.Change`
     """
 
     lease: model.Lease
     reservations: tuple[model.Reservation, ...] = ()
     pointless: str | None = None
+    notices: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
 def begin(lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
@@ -68,7 +74,7 @@ def _begin_start(lease: model.Lease, now: datetime.datetime) -> Work:
     if lease.status in states.ENDING or lease.deleted_at is not None:
         return Work(lease, pointless='The lease is over.')
     if now >= lease.end_date:
-        return Work(lease, pointless='The lease ended before it could be started.')
+        return Work(lease, pointless=TOO_LATE)
     if lease.status == _L.PENDING:
         lease = dataclasses.replace(lease, status=_L.STARTING)
     todo = tuple(r for r in lease.reservations if r.status == _R.PENDING)
@@ -78,15 +84,15 @@ def _begin_start(lease: model.Lease, now: datetime.datetime) -> Work:
 def _begin_end(lease: model.Lease, now: datetime.datetime) -> Work:
     if lease.status == _L.TERMINATED:
         return Work(lease, pointless='The lease is over.')
-    starts = [
-        plan.close(e, 'The end of the lease came first.', now)
-        for e in lease.events
-        if e.event_type == model.START
-    ]
+    starts = [e for e in lease.events if e.event_type == model.START and e.open]
+    notices: dict[str, str | None] = {}
+    if starts and lease.status not in states.ENDING:
+        notices[_START_FAILED] = TOO_LATE
     if lease.status != _L.DELETING:
         target = states.check(states.LEASE, lease.status, _L.TERMINATING)
         lease = dataclasses.replace(lease, status=target)
-    return Work(plan.with_events(lease, *starts), lease.live)
+    closed = [plan.close(e, 'The end of the lease came first.', now) for e in starts]
+    return Work(plan.with_events(lease, *closed), lease.live, notices=notices)
 
 
 def settle(
@@ -114,10 +120,15 @@ def settle(
 def drop(
     lease: model.Lease, event: model.Event, reason: str, now: datetime.datetime
 ) -> plan.Change:
-    """Say what a lease is after an event that was found to be pointless."""
-    status = _E.ERROR if event.event_type == model.START else _E.DONE
+    """Say what a lease is after an event that was found to be pointless.
+
+    That a lease was never started is told, unless its user did not want it any more.
+    """
+    start = event.event_type == model.START
+    status = _E.ERROR if start else _E.DONE
     finished = dataclasses.replace(_finish(event, reason, now), status=status)
-    return plan.Change(plan.with_events(lease, finished))
+    told = start and lease.status not in states.ENDING and lease.deleted_at is None
+    return plan.Change(plan.with_events(lease, finished), {_START_FAILED: reason} if told else {})
 
 
 def _settle_start(
@@ -153,7 +164,7 @@ def _settle_start(
     )
     finished = dataclasses.replace(_finish(event, reason, now), status=_E.ERROR)
     after = plan.with_events(after, finished)
-    return plan.Change(after, {'lease.event.start_lease.error': reason})
+    return plan.Change(after, {_START_FAILED: reason})
 
 
 def _settle_end(

@@ -209,6 +209,45 @@ def test_a_lease_that_was_never_started_is_freed(world: World, time: Time) -> No
     world.run_until_idle()
     assert world.lease(lease_id).status == 'TERMINATED'
     assert world.things.journal == [('end', 'a')]
+    check_not_started(world)
+
+
+def check_not_started(world: World) -> None:
+    told = [kind for kind in world.told() if kind.startswith('lease.event.start_lease')]
+    assert told == ['lease.event.start_lease.error']
+    (reason,) = (payload['reason'] for kind, payload in world.sent if kind == told[0])
+    assert reason == 'The lease ended before it could be started.'
+    assert world.told().count('lease.event.end_lease') == 1
+
+
+def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> None:
+    world.create('a', start='2026-12-01 13:00')
+    time.forward(hours=5)
+    for due in sorted(world.due(), key=lambda d: d.event_type != 'end_lease'):
+        world.step.run(due)
+    world.run_until_idle()
+    check_not_started(world)
+
+
+def test_a_lease_that_is_deleted_before_its_start_has_no_error(world: World, time: Time) -> None:
+    lease_id = world.create('a', start='2026-12-01 13:00')
+    time.forward(hours=5)
+    world.delete(lease_id)
+    world.run_until_idle()
+    assert world.told() == ['lease.create', 'lease.event.end_lease', 'lease.delete']
+
+
+def test_a_lease_that_lost_everything_is_told_to_have_ended(world: World, time: Time) -> None:
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    for thing in ('a', 'b'):
+        missing.lose_resource(world.database, TYPE, thing, 'It was deleted.')
+    assert world.lease(lease_id).status == 'TERMINATED'
+    time.forward(hours=5)
+    world.run_until_idle()
+    assert world.told()[-3:] == ['lease.update', 'lease.update', 'lease.event.end_lease']
+    assert world.sent[-1][1]['reason'] == f'{TYPE} b: It was deleted.'
+    assert world.sent[-1][1]['status'] == 'TERMINATED'
 
 
 def test_the_end_supersedes_a_start_in_progress(world: World, time: Time) -> None:
