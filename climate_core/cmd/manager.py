@@ -20,7 +20,7 @@ from oslo_reports import opts as gmr_opts  # noqa: E402
 from climate_core import conf as config  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.db.engine import TROUBLE  # noqa: E402
-from climate_core.manager import service  # noqa: E402
+from climate_core.manager import service, vital  # noqa: E402
 from climate_core.plugins import loading  # noqa: E402
 
 LOG = log.getLogger(__name__)
@@ -30,9 +30,6 @@ _CANNOT_START: tuple[type[Exception], ...] = (
     loading.PluginError,
     *TROUBLE,
 )
-
-#: Threads without which a manager is none.
-_VITAL = frozenset({'loop', 'claims', 'publisher'})
 
 
 class _Version:
@@ -64,16 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(manager: service.ManagerService) -> int:
-    stop, broken = threading.Event(), threading.Event()
-
-    def broke(args: threading.ExceptHookArgs) -> None:
-        LOG.critical('A thread broke', exc_info=args.exc_value)
-        # A manager without its loop would look alive and start nothing.
-        if args.thread is not None and args.thread.name in _VITAL:
-            broken.set()
-            stop.set()
-
-    threading.excepthook = broke
+    stop = threading.Event()
+    broken = vital.watch(stop)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     manager.start()

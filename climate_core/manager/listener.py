@@ -22,6 +22,8 @@ LOG = log.getLogger(__name__)
 _TYPE = 'virtual:instance'
 _PREFIX = 'compute.'
 _SOFT = 'instance.soft_delete.end'
+#: What keeps us from noting; the next comparison makes up for it.
+_TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
 _Note = Callable[[Database, str, str, str], bool]
 
 #: Event type without prefix -> what is noted, and why.
@@ -60,7 +62,7 @@ class Endpoint:
         server_id = _server_id(payload)
         try:
             noted = server_id and note(self._database, _TYPE, server_id, reason)
-        except (store.Stale, *TROUBLE) as exc:
+        except _TROUBLE as exc:
             LOG.warning('%s of %s was not noted: %s', event_type, server_id, exc)
             return
         if noted:

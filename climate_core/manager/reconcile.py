@@ -33,7 +33,8 @@ _TRUST_SECONDS = 3600.0
 #: The first comparison is soon after the start: up to so many seconds.
 _FIRST_SECONDS = 30.0
 
-_TROUBLE = (
+#: What the next comparison may find repaired; anything else is a mistake of ours.
+_TROUBLE: tuple[type[Exception], ...] = (
     exceptions.Transient,
     exceptions.Permanent,
     exceptions.ClimateError,
@@ -77,14 +78,17 @@ class Reconciler:
         """Ask the thread to end after what it is doing now."""
         self._stopping.set()
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait for the end of the thread."""
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end of the thread; tell whether it came in time."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def compare(self) -> None:
         """Compare everything once; trouble with one part does not keep the others from it."""
         for plugin in self._plugins.values():
+            if self._stopping.is_set():
+                return
             self._try('missing resources', self._missing, plugin)
             self._try('resources without a lease', self._unheld, plugin)
         if self._conf.cloud.sweep_trusts:

@@ -5,6 +5,7 @@ It starts in any process: its own, the all-in-one's, or a test's.
 """
 
 import threading
+import time
 from collections.abc import Mapping
 
 import oslo_messaging as messaging
@@ -101,6 +102,7 @@ class ManagerService:
 
         :returns: whether all work was finished; what was not is taken up when its claim expires
         """
+        until = time.monotonic() + self.conf.engine.grace_seconds
         self._server.stop()
         if self._watch:
             self._reconciler.stop()
@@ -111,8 +113,8 @@ class ManagerService:
         self.publisher.stop(min(5.0, self.conf.engine.grace_seconds))
         self.claims.stop()
         self._server.wait()
-        if self._watch and self._listener is not None:
-            self._listener.wait()
+        if self._watch:
+            self._wait_for_the_watch(until)
         self._transport.cleanup()
         self.database.dispose()
         self._stopped.set()
@@ -121,6 +123,12 @@ class ManagerService:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until somebody has called :meth:`stop`; tell whether that happened in time."""
         return self._stopped.wait(timeout)
+
+    def _wait_for_the_watch(self, until: float) -> None:
+        if self._listener is not None:
+            self._listener.wait()
+        if not self._reconciler.wait(max(0.0, until - time.monotonic())):
+            LOG.warning('The comparison with the cloud is given up; the next one does all of it')
 
     def nudge(self) -> None:
         """Have this manager look at what is due and what is to be told."""

@@ -18,11 +18,13 @@ from climate_core.cmd.manage import pretend
 from climate_core.cmd.manage.database import make_directory
 from climate_core.db import migration
 from climate_core.db.engine import Database
+from climate_core.manager import vital
 from climate_core.manager.service import ManagerService
 
 LOG = log.getLogger(__name__)
 
 PORT = 1234
+_API = 'api'
 
 
 def add_command(subparsers: Any) -> None:
@@ -51,14 +53,18 @@ def add_command(subparsers: Any) -> None:
 
 
 def run(conf: cfg.ConfigOpts) -> int:
-    """Serve until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM.
+
+    :returns: 0; 1 if the service broke
+    """
     stop = threading.Event()
+    broken = vital.watch(stop, {*vital.THREADS, _API})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with serving(conf) as url:
         print(f'Climate answers at {url} - stop it with Ctrl-C', flush=True)
         stop.wait()
-    return 0
+    return int(broken.is_set())
 
 
 @contextmanager
@@ -81,7 +87,7 @@ def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
         server_class=_Server,
         handler_class=_Handler,
     )
-    thread = threading.Thread(target=server.serve_forever, name='api', daemon=True)
+    thread = threading.Thread(target=server.serve_forever, name=_API, daemon=True)
     manager.start()
     thread.start()
     try:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process whose threads break ends, and one that is told to stop leaves none behind."""
+
+import contextlib
+import pathlib
+import queue
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+
+import pytest
+from oslo_config import cfg
+
+from climate_core.cmd import manager as command
+from climate_core.cmd.manage import serve
+from climate_core.db import tables
+from climate_core.db.engine import Database
+from climate_core.manager import reconcile, vital
+from climate_core.manager.service import ManagerService
+from tests.unit.engine.world import TYPE, Things, Trusts, configure
+
+PATIENCE = 60
+
+
+class Watched(Things):
+    """Things that are looked at until ``release`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = threading.Event()
+        self.release = threading.Event()
+        self.trouble: Exception | None = None
+        self.order: list[str] = []
+
+    def waiting(self) -> Iterable[str]:
+        self.inside.set()
+        assert self.release.wait(PATIENCE)
+        if self.trouble is not None:
+            raise self.trouble
+        self.order.append('compared')
+        return ()
+
+
+@pytest.fixture(autouse=True)
+def _hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a program stays behind in this process."""
+    monkeypatch.setattr(threading, 'excepthook', threading.excepthook)
+    monkeypatch.setattr(signal, 'signal', lambda *_: None)
+    monkeypatch.setattr(reconcile, '_FIRST_SECONDS', 0.0)
+
+
+@pytest.fixture
+def things() -> Iterator[Watched]:
+    made = Watched()
+    yield made
+    made.release.set()
+
+
+@pytest.fixture
+def conf(tmp_path: pathlib.Path) -> cfg.ConfigOpts:
+    made = configure(f'sqlite:///{tmp_path}/manager.sqlite', grace_seconds=float(PATIENCE))
+    made.set_override('enabled', False, group='nova_notifications')
+    database = Database(made)
+    tables.Base.metadata.create_all(database.engine)
+    database.dispose()
+    return made
+
+
+@pytest.fixture
+def service(conf: cfg.ConfigOpts, things: Watched) -> ManagerService:
+    return ManagerService(
+        conf, plugins={TYPE: things}, trusts=Trusts(), send=lambda *_: None, watch=True
+    )
+
+
+def _broken(name: str) -> None:
+    def fail() -> None:
+        raise RuntimeError('a mistake of ours')
+
+    thread = threading.Thread(target=fail, name=name)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize('name', ['loop', 'claims', 'publisher', 'reconcile'])
+def test_a_vital_thread_breaks(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    stop = threading.Event()
+    broken = vital.watch(stop)
+    _broken(name)
+    assert stop.is_set()
+    assert broken.is_set()
+    assert 'a mistake of ours' in caplog.text
+
+
+def test_another_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
+    stop = threading.Event()
+    broken = vital.watch(stop)
+    _broken('event_1')
+    assert not stop.is_set()
+    assert not broken.is_set()
+    assert 'a mistake of ours' in caplog.text
+
+
+def test_a_manager_whose_comparison_breaks_ends(service: ManagerService, things: Watched) -> None:
+    things.trouble = RuntimeError('a mistake of ours')
+    things.release.set()
+    # In a thread of its own: it would run for ever if the break were not seen.
+    ended: queue.Queue[int] = queue.Queue()
+    threading.Thread(target=lambda: ended.put(command._run(service)), daemon=True).start()
+    assert ended.get(timeout=PATIENCE) == 1
+
+
+@pytest.mark.parametrize('name', ['loop', 'api'])
+def test_the_all_in_one_ends_when_a_part_breaks(
+    conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    @contextlib.contextmanager
+    def serving(_conf: cfg.ConfigOpts) -> Iterator[str]:
+        _broken(name)
+        yield 'http://127.0.0.1/v1'
+
+    monkeypatch.setattr(serve, 'serving', serving)
+    ended: queue.Queue[int] = queue.Queue()
+    threading.Thread(target=lambda: ended.put(serve.run(conf)), daemon=True).start()
+    assert ended.get(timeout=PATIENCE) == 1
+
+
+def test_stop_waits_for_the_comparison(
+    service: ManagerService, things: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, dispose = service._reconciler.wait, service.database.dispose
+
+    def released(seconds: float | None = None) -> bool:
+        things.release.set()
+        return wait(seconds)
+
+    def disposed() -> None:
+        things.order.append('disposed')
+        dispose()
+
+    monkeypatch.setattr(service._reconciler, 'wait', released)
+    monkeypatch.setattr(service.database, 'dispose', disposed)
+    service.start()
+    assert things.inside.wait(PATIENCE)
+    assert service.stop()
+    assert things.order == ['compared', 'disposed']
