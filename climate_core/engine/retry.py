@@ -9,6 +9,10 @@ from oslo_config import cfg
 from climate_core import exceptions
 from climate_core.lease import model, steps
 
+#: What a plugin and the cloud may raise. That a resource is gone (``cloud.errors.Gone``) is not
+#: among them: only the plugin knows whether that is a success.
+EXPECTED = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
+
 #: Seconds before the end of a lease in which a start that failed is not tried again.
 TOO_LATE = 2.0
 
@@ -36,7 +40,7 @@ def decide(
     now: datetime.datetime,
     backoff: Backoff,
 ) -> steps.Outcome:
-    """Decide whether and when to try again.
+    """Decide whether and when to try again after a failure that was to be reckoned with.
 
     A start is tried until the lease is about to be over, unless it can never succeed; the waits
     grow shorter again towards the end. The end frees capacity and is tried for ever; what is said
@@ -57,8 +61,19 @@ def decide(
     return steps.Outcome(steps.Result.RETRY, delay, reason(exc))
 
 
+def bug(exc: Exception, event: model.Event, backoff: Backoff) -> steps.Outcome:
+    """Decide what follows from a mistake in a program.
+
+    It will not pass by itself, so a start fails at once and its user knows. What frees capacity or
+    takes rights back is tried on: a plugin that is mended does it.
+    """
+    if event.event_type == model.START:
+        return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
+    return steps.Outcome(steps.Result.RETRY, backoff.delay(event.attempts), reason(exc))
+
+
 def reason(exc: Exception) -> str:
     """Say in a sentence for the user what an exception means."""
-    if isinstance(exc, (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)):
+    if isinstance(exc, EXPECTED):
         return str(exc) or (type(exc).__doc__ or '').strip().split('\n')[0]
     return f'Internal error ({type(exc).__name__}); the log of climate-manager has the details.'

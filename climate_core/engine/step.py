@@ -115,18 +115,31 @@ class Step:
         if claim.lost:
             raise Lost
         info = _info(claim) | {'reservation_id': reservation.id if reservation else None}
+        event = next(e for e in lease.events if e.id == claim.event_id)
         points.reached('remote.before', **info)
         try:
             result = call(claim, lease, reservation)
-        except Exception as exc:
-            expected = isinstance(exc, (exceptions.Transient, exceptions.Permanent))
-            LOG.warning('%s: %s', info, exc, exc_info=not expected)
-            event = next(e for e in lease.events if e.id == claim.event_id)
+        except retry.EXPECTED as exc:
+            LOG.warning('%s: %s', info, exc)
             return retry.decide(exc, event, lease, self._clock.now(), self._backoff)
+        except Exception as exc:  # noqa: BLE001 - on purpose, see there
+            return self._bug(exc, event, info)
         points.reached('remote.after', **info)
         if result is None:
             return steps.DONE
         return steps.Outcome(steps.Result.WAIT, result.seconds)
+
+    def _bug(
+        self, exc: Exception, event: model.Event, info: Mapping[str, str | None]
+    ) -> steps.Outcome:
+        """Take a mistake in a plugin for the failure of one reservation.
+
+        Anything may come out of code that others wrote, and the other resources of the lease and
+        all other leases must not suffer from it: that is why everything is caught there, and only
+        there. It is never silent: the log has the traceback, the reservation a reason.
+        """
+        LOG.error('%s: a mistake in the program', info, exc_info=exc)
+        return retry.bug(exc, event, self._backoff)
 
     def _on_resource(
         self, claim: Claim, lease: model.Lease, reservation: model.Reservation

@@ -4,6 +4,7 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.db import missing
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import TYPE, Time, World, statuses
@@ -112,16 +113,53 @@ def test_what_is_permanent_fails_alone(world: World, time: Time) -> None:
     assert world.things.state == {'a': 'gone', 'b': 'gone'}
 
 
-def test_an_unknown_failure_keeps_nobody_asleep(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [KeyError('secret')]
+@pytest.mark.parametrize('bug', [KeyError('secret'), errors.Gone('secret')])
+def test_a_bug_of_a_plugin_fails_one_reservation(
+    world: World, time: Time, caplog: pytest.LogCaptureFixture, bug: Exception
+) -> None:
+    world.things.answers['wake', 'a'] = [bug]
     lease_id = world.create('a', 'b')
     world.run_until_idle()
     lease = world.lease(lease_id)
-    assert statuses(lease.reservations) == ['pending', 'active']
+    assert lease.status == 'ERROR'
+    assert statuses(lease.reservations) == ['error', 'active']
+    assert 'Internal error' in str(lease.reservations[0].status_reason)
     assert 'secret' not in str(lease.reservations[0].status_reason)
-    time.forward(seconds=2)
+    (logged,) = (r for r in caplog.records if r.levelname == 'ERROR')
+    assert logged.exc_info is not None
+    assert logged.exc_info[1] is bug
+    time.forward(hours=2)
     world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.things.state == {'a': 'gone', 'b': 'gone'}
+
+
+@pytest.mark.parametrize(
+    'failure', [exceptions.Transient('away'), exceptions.ServiceUnavailable('away')]
+)
+def test_what_is_expected_has_no_traceback(
+    world: World, caplog: pytest.LogCaptureFixture, failure: Exception
+) -> None:
+    world.things.answers['wake', 'a'] = [failure]
+    lease_id = world.create('a')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'STARTING'
+    (logged,) = (r for r in caplog.records if r.name == 'climate_core.engine.step')
+    assert (logged.levelname, logged.exc_info) == ('WARNING', None)
+
+
+def test_a_bug_does_not_keep_capacity_or_rights(world: World, time: Time) -> None:
+    world.things.answers['end', 'a'] = [KeyError('x')]
+    world.trusts.trouble = [KeyError('x')]
+    lease_id = world.create('a')
+    world.run_until_idle()
+    time.forward(hours=2)
+    for status in ('TERMINATING', 'TERMINATED'):
+        world.run_until_idle()
+        assert world.lease(lease_id).status == status
+        time.forward(seconds=2)
+    assert world.trusts.present == {'trust1'}
+    world.run_until_idle()
+    assert world.trusts.present == set()
 
 
 def test_the_start_is_given_up_when_the_lease_is_over(world: World, time: Time) -> None:

@@ -116,8 +116,9 @@ class LeaseMachine(RuleBasedStateMachine):
         trouble = {
             'transient': exceptions.Transient('away'),
             'permanent': exceptions.Permanent('no'),
-            'bug': KeyError('x'),
         }
+        if result == 'bug':
+            return retry.bug(KeyError('x'), event, BACKOFF)
         if result in trouble:
             return retry.decide(trouble[result], event, self.lease, self.now, BACKOFF)
         return steps.DONE if result == 'done' else steps.Outcome(steps.Result.WAIT, 5.0)
