@@ -220,7 +220,12 @@ def _check_move(
 def _move_events(before: model.Lease, after: model.Lease, now: datetime.datetime) -> model.Lease:
     changed = []
     told = after.before_end_date is None
+    asleep = any(r.status == states.ReservationStatus.PENDING for r in after.reservations)
     for event in after.events:
+        if event.event_type == model.START and asleep and not event.open:
+            # It was given up because the lease was over, and now it is not.
+            changed.append(plan.rearm(event, now, now))
+            continue
         time = min(event.time, after.end_date)
         if event.event_type == model.START:
             time = after.start_date

@@ -267,6 +267,17 @@ def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> N
     check_not_started(world)
 
 
+def test_prolonging_at_the_last_moment_starts_what_was_given_up(world: World, time: Time) -> None:
+    lease_id = world.create('a', start='2026-12-01 13:00', end='2026-12-01 13:30')
+    time.forward(minutes=90)
+    (start,) = (due for due in world.due() if due.event_type == 'start_lease')
+    world.step.run(start)
+    world.update(lease_id, end_date='2026-12-01 14:00')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.things.state == {'a': 'awake'}
+
+
 def test_a_lease_that_is_deleted_before_its_start_has_no_error(world: World, time: Time) -> None:
     lease_id = world.create('a', start='2026-12-01 13:00')
     time.forward(hours=5)
