@@ -21,18 +21,17 @@ LOG = log.getLogger(__name__)
 
 _TYPE = 'virtual:instance'
 _PREFIX = 'compute.'
-_SOFT = 'instance.soft_delete.end'
 #: What keeps us from noting; the next comparison makes up for it.
 _TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
 _Note = Callable[[Database, str, str, str], bool]
 
-#: Event type without prefix -> what is noted, and why.
+#: Event type without prefix -> what is noted, and why. A soft-deleted server can be restored and
+#: holds its host meanwhile, so it is not lost before Nova deletes it.
 NOTED: Mapping[str, tuple[_Note, str]] = {
     'instance.delete.end': (
         missing.lose_resource,
         'The server was deleted outside of the lease.',
     ),
-    _SOFT: (missing.lose_resource, 'The server was deleted outside of the lease.'),
     'instance.evacuate': (
         missing.change_resource,
         'The server was evacuated from its host.',

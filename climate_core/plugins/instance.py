@@ -189,7 +189,8 @@ def _trust(lease: 'Lease') -> str:
 
 def _exists(conn: 'connection.Connection', server_id: str) -> bool:
     try:
-        return bool(servers.get(conn, server_id)['status'] not in _GONE)
+        # One that is soft-deleted can be restored, and would then run without an end.
+        return bool(servers.get(conn, server_id)['status'] != 'DELETED')
     except errors.Gone:
         return False
 

@@ -41,7 +41,6 @@ def unversioned(server_id):
     [
         ('instance.delete.end', versioned),
         ('compute.instance.delete.end', unversioned),
-        ('instance.soft_delete.end', versioned),
     ],
 )
 def test_a_deletion(database, endpoint, nudged, event_type, payload):
@@ -96,6 +95,8 @@ def test_what_no_lease_holds(database, endpoint, payload):
         ('compute.instance.delete.end', True),
         ('instance.evacuate', True),
         ('compute.instance.evacuate', True),
+        ('instance.soft_delete.end', False),
+        ('compute.instance.soft_delete.end', False),
         ('instance.delete.start', False),
         ('instance.update', False),
         ('volume.instance.delete.end', False),

@@ -153,8 +153,16 @@ def test_many_missing_are_looked_up_in_a_list(world, monkeypatch):
     world.destroy(cases[2].resource_id)
     world.state.servers[cases[3].resource_id]['status'] = 'SOFT_DELETED'
     found = world.plugin().missing([case.reservation for case in cases])
-    assert cases[2].reservation.id in found
-    assert cases[0].reservation.id not in found
+    assert set(found) == {cases[2].reservation.id}
+
+
+def test_a_soft_deleted_server_is_not_missing_until_nova_deletes_it(world):
+    """It can be restored, and must have an end then."""
+    case = reserved(world)
+    change(case, status='SOFT_DELETED')
+    assert world.plugin().missing([case.reservation]) == {}
+    change(case, status='DELETED')
+    assert case.reservation.id in world.plugin().missing([case.reservation])
 
 
 def test_nothing_is_missing_from_nothing(world):
