@@ -192,7 +192,7 @@ def end(ending: Ending) -> Wait | None:
     """
     server = servers.get(ending.conn, ending.reservation.resource_id)
     on_end = ending.reservation.params.get('on_end', 'delete')
-    step = _step(server, on_end, ending.reservation.status == 'active')
+    step = _step(server, on_end, _has_run(server, ending.reservation))
     if step is _done:
         return None
     if server.get('OS-EXT-STS:task_state') and step is not _delete:
@@ -202,13 +202,21 @@ def end(ending: Ending) -> Wait | None:
     return step(ending, server)
 
 
-def _step(server: Server, on_end: str, woken: bool) -> Step:
+def _has_run(server: Server, reservation: 'Reservation') -> bool:
+    """Tell whether there may be data in a server.
+
+    Nova says when it was launched first, whoever woke it. That we noted its start is believed too.
+    """
+    return bool(server.get('OS-SRV-USG:launched_at')) or reservation.status == 'active'
+
+
+def _step(server: Server, on_end: str, has_run: bool) -> Step:
     status = server['status']
     if status in _GONE:
         return _GONE[status]
     if server.get('OS-EXT-STS:task_state') == 'deleting':
         return _wait
-    if status == 'RESERVED' or (status == 'ERROR' and not woken):
+    if status == 'RESERVED' or (status == 'ERROR' and not has_run):
         return _delete
     if on_end == 'nothing':
         return _done if status != 'BUILD' else _wait

@@ -53,6 +53,7 @@ def add(state: State, **fields: Any) -> Record:
         'fault': None,
         'next': [],
         'wake_failures': 0,
+        'launched_at': None,
         **fields,
     }
     state.put('servers', server, {'what': 'server create', 'id': server['id']})
@@ -85,6 +86,7 @@ def look(state: State, caller: Record, server_id: str, microversion: str) -> Rec
         'OS-EXT-STS:task_state': server['task_state'],
         'OS-EXT-STS:vm_state': server['status'].lower(),
         'locked': bool(server['locked']),
+        'OS-SRV-USG:launched_at': server['launched_at'],
     }
     if server['fault'] and server['status'] in ('ERROR', 'DELETED', 'RESERVED'):
         shown['fault'] = server['fault']
@@ -101,6 +103,8 @@ def _step(state: State, server: Record) -> None:
     if status == 'BUILD':
         task = 'spawning'
     changed = {**server, 'status': status, 'task_state': task, 'next': server['next'][1:]}
+    if status == 'ACTIVE':
+        changed['launched_at'] = server['launched_at'] or '2026-12-01T12:00:00.000000'
     for image in state.images.values():
         if image['server_id'] == server['id'] and image['status'] == 'queued':
             done = {**image, 'status': 'active'}

@@ -81,6 +81,29 @@ def test_a_broken_server_that_never_ran_is_deleted(world, on_end):
     assert asked(case) == ['delete']
 
 
+@pytest.mark.parametrize(
+    ('on_end', 'wanted'), [('stop', ['os-stop']), ('nothing', []), ('delete', ['delete'])]
+)
+def test_a_broken_server_whose_start_was_not_noted(world, on_end, wanted):
+    """Woken by hand, or by a manager that died before it wrote that down."""
+    case = reserved(world, on_end=on_end)
+    case.wake()
+    assert case.reservation.status == 'pending'
+    world.state.servers[case.resource_id]['status'] = 'ERROR'
+    case.end()
+    assert asked(case) == wanted
+
+
+@pytest.mark.parametrize('on_end', ['suspend', 'shelve', 'create_image'])
+def test_the_data_of_a_server_whose_start_was_not_noted_is_kept(world, on_end):
+    case = reserved(world, on_end=on_end)
+    case.wake()
+    world.state.servers[case.resource_id]['status'] = 'ERROR'
+    with pytest.raises(exceptions.Transient, match='ERROR'):
+        look(case)
+    assert asked(case) == []
+
+
 def test_a_server_on_its_way_is_waited_for(world):
     case = woken(world, 'stop', task_state='rebooting')
     assert isinstance(look(case), Wait)
