@@ -40,11 +40,6 @@ class RequestContext(context.RequestContext):
         return values
 
 
-def for_service(request_id: str | None = None) -> RequestContext:
-    """Make the context of work that no request asked for, for example an event that is due."""
-    return RequestContext(request_id=request_id, is_admin=True, overwrite=False)
-
-
 class RpcSerializer:
     """Carry :class:`RequestContext` over oslo.messaging; values are JSON types already."""
 
