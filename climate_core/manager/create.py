@@ -16,6 +16,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import leases, reservations, store
+from climate_core.db.engine import TROUBLE
 from climate_core.lease import model, plan, request, states
 from climate_core.manager.parts import Parts
 
@@ -103,12 +104,30 @@ def _write(
     lease = _new_lease(context, lease_id, wanted, reserved, trust_id, now)
     try:
         parts.database.write(store.create, lease, now)
-    except db_exc.DBError:
-        # The commit may have gone through before the connection broke.
-        present = parts.database.read(leases.find, lease_id)
-        if present is None or present.trust_id != trust_id:
-            _forget_trust(parts, trust_id)
+    except TROUBLE:
+        if not _was_written(parts, lease_id, trust_id):
             raise
+
+
+def _was_written(parts: Parts, lease_id: str, trust_id: str) -> bool:
+    """Tell whether a commit went through before the connection broke; if not, forget the trust.
+
+    As long as that is not known the trust stays: a lease without its trust could not start.
+    """
+    try:
+        present = parts.database.read(leases.find, lease_id)
+    except TROUBLE:
+        LOG.error(
+            'Whether lease %s was written is not known, so the trust %s stays. If no lease has '
+            'it, delete it, or let [cloud] sweep_trusts do so',
+            lease_id,
+            trust_id,
+        )
+        return False
+    if present is not None and present.trust_id == trust_id:
+        return True
+    _forget_trust(parts, trust_id)
+    return False
 
 
 def _new_lease(

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of the trust when the database fails while a lease is written."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from climate_core.db import leases
+from tests.unit.engine.world import World
+
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+TROUBLE = [sa.exc.TimeoutError('no connection left'), db_exc.DBConnectionError()]
+
+
+def fails(trouble: Exception) -> Callable[..., Any]:
+    def fail(*_args: Any) -> Any:
+        raise trouble
+
+    return fail
+
+
+@pytest.mark.parametrize('trouble', TROUBLE)
+def test_nothing_was_written(
+    world: World, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    monkeypatch.setattr(world.database, 'write', fails(trouble))
+    with pytest.raises(type(trouble)):
+        world.create('a')
+    assert world.trusts.made == 1
+    assert world.trusts.present == set()
+
+
+@pytest.mark.parametrize('trouble', TROUBLE)
+def test_the_commit_went_through(
+    world: World, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    write = world.database.write
+
+    def broken(*args: Any) -> None:
+        write(*args)
+        raise trouble
+
+    monkeypatch.setattr(world.database, 'write', broken)
+    lease = world.lease(world.create('a'))
+    assert world.trusts.present == {lease.trust_id}
+
+
+@pytest.mark.parametrize('written', [True, False])
+@pytest.mark.parametrize('trouble', TROUBLE)
+def test_nobody_knows(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    trouble: Exception,
+    written: bool,
+) -> None:
+    """The trust is kept, and said, whether the lease is there or not."""
+    write, read = world.database.write, world.database.read
+
+    def broken(*args: Any) -> None:
+        if written:
+            write(*args)
+        monkeypatch.setattr(world.database, 'read', fails(trouble))
+        raise trouble
+
+    monkeypatch.setattr(world.database, 'write', broken)
+    with pytest.raises(type(trouble)):
+        world.create('a', id=ID)
+    assert world.trusts.present == {'trust1'}
+    assert 'trust1' in caplog.text
+    found = read(leases.find, ID)
+    assert (found is not None) == written
