@@ -50,13 +50,21 @@ OPTS = [
 
 def _adapter_opts() -> list[cfg.Opt]:
     opts = loading.get_adapter_conf_options(include_deprecated=False)
-    cfg.set_defaults(opts, service_type='reservation', valid_interfaces=['internal', 'public'])
+    # Three further tries wait 0.5 + 1 + 2 seconds. With the timeout of the session below, a lease
+    # service that never answers holds a boot for about two minutes.
+    cfg.set_defaults(
+        opts,
+        service_type='reservation',
+        valid_interfaces=['internal', 'public'],
+        connect_retries=3,
+        status_code_retries=3,
+    )
     return opts
 
 
 def _session_opts() -> list[cfg.Opt]:
     opts = loading.get_session_conf_options()
-    cfg.set_defaults(opts, timeout=60)
+    cfg.set_defaults(opts, timeout=30)
     return opts
 
 

@@ -59,7 +59,10 @@ class Reservations:
         self.lease_service = self.useFixture(LeaseService())
         self.useFixture(
             tables.Options(
-                endpoint_override=self.lease_service.url, stash_keys=[KEY], connect_retries=0
+                endpoint_override=self.lease_service.url,
+                stash_keys=[KEY],
+                connect_retry_delay=0.001,
+                status_code_retry_delay=0.001,
             )
         )
         self.flags(api_paste_config=self._paste(), group='wsgi')

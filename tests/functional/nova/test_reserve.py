@@ -184,15 +184,13 @@ class TestRefusedLease(NovaTest):
     def test_a_service_that_is_down(self):
         self.lease_service.answer = refusal(503, 'maintenance')
         self.failed(self.boot_with_port(), 'lease service', '503')
+        assert len(self.lease_service.requests) == 4
 
     def test_a_service_that_is_nowhere(self):
         self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
         self.failed(self.boot_with_port(), 'lease service')
 
     def test_a_lost_answer_is_asked_for_again(self):
-        self.flags(status_code_retries=1, group='climate')
-        self.flags(status_code_retry_delay=0, group='climate')
-
         def lose_the_first(request):
             lost = len(self.lease_service.requests) == 1
             self.lease_service.answer = refusal(504, 'late') if lost else None

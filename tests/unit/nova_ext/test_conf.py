@@ -16,7 +16,8 @@ def test_defaults():
     defaults = conf.defaults(config)
     assert (defaults.start, defaults.length) == ('now', datetime.timedelta(days=30))
     assert config.climate.service_type == 'reservation'
-    assert config.climate.timeout == 60
+    assert config.climate.timeout == 30
+    assert (config.climate.connect_retries, config.climate.status_code_retries) == (3, 3)
 
 
 def test_length():
