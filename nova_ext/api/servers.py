@@ -4,6 +4,7 @@ built. Stock nova answers 500 to a hint that is an object or null; it gets strin
 """
 
 import datetime
+from collections.abc import Mapping
 from typing import Any
 
 import nova.conf
@@ -11,7 +12,7 @@ from nova.api.openstack import wsgi
 from nova.api.openstack.compute import servers
 from webob import exc
 
-from nova_ext import conf, hints, leases
+from nova_ext import conf, dates, hints, leases
 from nova_ext.errors import LeaseRefused, LeaseUnavailable
 
 #: Where hints are in the body; nova looks at the first that is there.
@@ -53,18 +54,53 @@ def _checked(context: Any, given: dict[str, Any]) -> dict[str, Any]:
         return others
     if wanted.join:
         _check_lease(context, wanted.lease_id)
+    elif wanted.id_given:
+        _check_id(context, wanted)
     return others | wanted.as_hints()
 
 
 def _check_lease(context: Any, lease_id: str) -> None:
-    field = f'Invalid scheduler hint {hints.LEASE}: '
     try:
-        lease = leases.LeaseService(context).get(lease_id)
+        lease = _lease(context, lease_id)
     except LeaseRefused as error:
-        raise exc.HTTPBadRequest(explanation=f'{field}{error}') from error
+        raise _bad(hints.LEASE, str(error)) from error
+    if lease.get('status') not in JOINABLE:
+        raise _bad(hints.LEASE, f'the lease is {lease.get("status")} and cannot be joined')
+
+
+def _check_id(context: Any, wanted: hints.Wanted) -> None:
+    """Refuse an id that belongs to another lease; the same request may be repeated."""
+    try:
+        lease = _lease(context, wanted.lease_id)
+    except LeaseRefused:
+        # It is not there, or not the user's: making it will show.
+        return
+    if lease.get('status') not in JOINABLE or not _same(lease, wanted.lease):
+        raise _bad(
+            f'{hints.PARAMS}.id',
+            f'there is a lease with this id; to join it, give {hints.LEASE} instead',
+        )
+
+
+def _lease(context: Any, lease_id: str) -> Mapping[str, Any]:
+    try:
+        return leases.LeaseService(context).get(lease_id)
     except LeaseUnavailable as error:
         raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
-    if lease.get('status') not in JOINABLE:
-        raise exc.HTTPBadRequest(
-            explanation=f'{field}the lease is {lease.get("status")} and cannot be joined'
+
+
+def _same(lease: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Compare what the lease service compares (climate_core/lease/request.py, same)."""
+    now = datetime.datetime.now(datetime.UTC)
+    try:
+        dates_equal = all(
+            dates.parse(lease.get(key), now) == dates.parse(wanted[key], now)
+            for key in ('start_date', 'end_date')
         )
+    except ValueError:
+        return False
+    return dates_equal and lease.get('name') == wanted['name']
+
+
+def _bad(field: str, reason: str) -> exc.HTTPBadRequest:
+    return exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {field}: {reason}')

@@ -79,6 +79,16 @@ class TestUnderstood(NovaTest):
             'on_end': 'stop',
         }
 
+    def test_the_id_of_a_new_lease(self):
+        self.reserved({'lease_params': params(id=LEASE)})
+        assert list(self.lease_service.leases) == [LEASE]
+
+    def test_the_same_lease_twice(self):
+        given = {'lease_params': params(id=LEASE, start=iso(hours=1), end=iso(hours=2))}
+        for _ in range(2):
+            self.reserved(given)
+        assert len(self.lease_service.lease['reservations']) == 2
+
     def test_join_a_lease_in_error(self):
         self.lease_service.leases[LEASE] = {'id': LEASE, 'status': 'ERROR', 'reservations': []}
         self.reserved({'lease_id': LEASE})
@@ -159,6 +169,30 @@ class TestRefused(NovaTest):
         self.lease_service.leases[LEASE] = {'id': LEASE, 'status': 'TERMINATED'}
         answer = self.post({'lease_id': LEASE}, status=400)
         assert 'TERMINATED' in answer.body['badRequest']['message']
+
+    def test_the_id_of_another_lease(self):
+        start, end = iso(hours=1), iso(hours=2)
+        self.lease_service.leases[LEASE] = {
+            'id': LEASE,
+            'name': 'l',
+            # As the lease service writes it.
+            'start_date': f'{start[:19]}.000000',
+            'end_date': f'{end[:19]}.000000',
+            'status': 'PENDING',
+        }
+        for other in [{'name': 'other'}, {'start': iso(minutes=90)}, {'end': iso(hours=3)}]:
+            given = {'id': LEASE, 'start': start, 'end': end, **other}
+            answer = self.post({'lease_params': params(**given)}, status=400)
+            message = answer.body['badRequest']['message']
+            assert 'lease_params.id: ' in message
+            assert 'lease_id' in message
+        self.lease_service.leases[LEASE]['status'] = 'TERMINATED'
+        self.post({'lease_params': params(id=LEASE, start=start, end=end)}, status=400)
+        assert self.api.get_servers() == []
+
+    def test_no_lease_service_to_ask_about_an_id(self):
+        self.lease_service.answer = refusal(500, 'broken')
+        self.post({'lease_params': params(id=LEASE)}, status=503)
 
     def test_no_lease_service_to_ask(self):
         self.lease_service.answer = refusal(500, 'broken')
