@@ -35,25 +35,28 @@ class ResourceTracker(resource_tracker.ResourceTracker):
     ) -> None:
         """Claim the server here, and give back what its lost host still holds in Placement.
 
-        If the claim fails, the server stays where it was, and this host gives its part back.
+        If anything fails, the server stays where it was, and this host gives its part back. What
+        nova's tracker has counted by then, its next audit drops.
         """
         before = {name: getattr(instance, name) for name in _OF_A_HOST}
-        lost = _provider(context, instance)
+        lost = _provider(context, instance.host, instance.node)
         instance.host = instance.node = None
         if instance.numa_topology:
             instance.numa_topology = instance.numa_topology.obj_clone()
             instance.numa_topology.clear_host_pinning()
         try:
             super().instance_claim(context, instance, nodename, allocations, limits)
-        except exception.ComputeResourcesUnavailable:
+            self._give_back(context, instance, lost)
+        except Exception:
             instance.update(before)
-            lost = self.compute_nodes[nodename].uuid
+            self._give_back(context, instance, _provider(context, self.host, nodename))
             raise
-        finally:
-            if lost:
-                self.reportclient.remove_provider_tree_from_instance_allocation(
-                    context, instance.uuid, lost
-                )
+
+    def _give_back(self, context: Any, instance: Any, provider: str | None) -> None:
+        if provider:
+            self.reportclient.remove_provider_tree_from_instance_allocation(
+                context, instance.uuid, provider
+            )
 
     @utils.synchronized(resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True)
     def _holds(self, instance: Any, nodename: str) -> bool:
@@ -67,12 +70,12 @@ class ResourceTracker(resource_tracker.ResourceTracker):
         super()._update(context, compute_node, startup=startup)
 
 
-def _provider(context: Any, instance: Any) -> str | None:
-    """Give the resource provider of the server's host: its ComputeNode's uuid."""
-    if not instance.host:
+def _provider(context: Any, host: str | None, nodename: str | None) -> str | None:
+    """Give the resource provider of a host: its ComputeNode's uuid."""
+    if not host:
         return None
     try:
-        node = objects.ComputeNode.get_by_host_and_nodename(context, instance.host, instance.node)
+        node = objects.ComputeNode.get_by_host_and_nodename(context, host, nodename)
     except exception.ComputeHostNotFound:
         return None
     return node.uuid

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host of a reserved server is gone when its time comes; more than one host, more cells."""
 
+import fixtures
 from nova import context as nova_context
 from nova import exception, objects
 
 from nova_ext import marks
+from nova_ext.compute import tracker
 from tests.functional.nova.base import NovaTest
 from tests.functional.nova.test_wake_up import Spawned
+
+TRACKER = tracker.ResourceTracker
 
 
 class TestHostGone(NovaTest):
@@ -78,23 +82,34 @@ class TestHostGone(NovaTest):
         self.wake_up(self.server)
         self.assert_on_the_other('ACTIVE')
 
-    def test_a_claim_that_fails_there(self):
-        tracker = self.computes[self.other].manager.rt
-        real = tracker._set_instance_host_and_node
+    def check_claim_that_fails(self, step, error):
+        """Let a step of the claim on the other host fail, then let it succeed."""
+        there = self.computes[self.other].manager.rt
 
-        def refuse(*args):
-            raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
+        def fail(*args, **kwargs):
+            raise error
 
-        tracker._set_instance_host_and_node = refuse
-        self.wake_up(self.server)
-        tracker._set_instance_host_and_node = real
+        with fixtures.MonkeyPatch(f'{__name__}.TRACKER.{step}', fail):
+            self.wake_up(self.server)
         found = self.assert_status(self.server, 'RESERVED')
         assert found['OS-EXT-SRV-ATTR:host'] == self.lost
-        assert 'somebody was faster' in found['fault']['message']
+        assert str(error) in found['fault']['message']
         assert self.allocations(self.server) == self.held
         assert len(self.ports(self.server)) == 1
+        there.update_available_resource(self.ctxt, self.other)
+        assert self.used(self.other) == 0
         self.wake_up(self.server)
         self.assert_on_the_other('ACTIVE')
+
+    def test_a_claim_that_fails_there(self):
+        error = exception.ComputeResourcesUnavailable(reason='somebody was faster')
+        self.check_claim_that_fails('_set_instance_host_and_node', error)
+
+    def test_a_claim_that_breaks_there(self):
+        self.check_claim_that_fails('_claim_resources', RuntimeError('no database'))
+
+    def test_a_claim_that_breaks_at_its_end(self):
+        self.check_claim_that_fails('_update', RuntimeError('no placement'))
 
 
 class TestGroups(NovaTest):
