@@ -13,6 +13,10 @@ RULES = [
         check_str=base.PROJECT_MEMBER_OR_ADMIN,
         scope_types=base.PROJECT,
         description='Add a resource of the project to a lease of the project.',
-        operations=[{'path': '/v1/leases/{lease_id}/reservations', 'method': 'POST'}],
+        operations=[
+            {'path': '/v1/leases/{lease_id}/reservations', 'method': 'POST'},
+            # With the id of a lease that is there already.
+            {'path': '/v1/leases', 'method': 'POST'},
+        ],
     ),
 ]

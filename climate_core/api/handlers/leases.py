@@ -12,9 +12,11 @@ from climate_core.api import policy, render
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
+from climate_core.context import RequestContext
 from climate_core.db import leases as db
 from climate_core.lease import dates
 from climate_core.policies import leases as rules
+from climate_core.policies import reservations as reservation_rules
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
 
@@ -32,7 +34,12 @@ def list_(backend: Backend, request: Request) -> webob.Response:
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
-    """Make a lease in the caller's project; a repeated request gives the same lease."""
+    """Make a lease in the caller's project; a repeated request gives the same lease.
+
+    With the id of a lease of the project, the reservations that it does not have join it. An id
+    of another project's lease is answered with 409 in the same words as that of a different lease
+    of the own project: that the id is taken, and nothing more.
+    """
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.CREATE, target)
@@ -41,6 +48,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     values = _normal(request.read(schema.CREATE))
     for number, each in enumerate(values.get('reservations', ())):
         reservations.check(backend, each, f'reservations[{number}]')
+    _authorize_present(backend, context, values)
     return _shown(backend, 201, backend.manager.create_lease(context, values))
 
 
@@ -68,6 +76,24 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
     backend.manager.delete_lease(request.context, lease_id)
     return answer(204)
+
+
+def _authorize_present(
+    backend: Backend, context: RequestContext, values: Mapping[str, Any]
+) -> None:
+    """Ask about the lease that has the chosen id already, which is shown or grows.
+
+    :raises climate_core.exceptions.Forbidden: the caller may not let resources join it
+    :raises climate_core.exceptions.LeaseNotFound: he may not see it
+    """
+    if 'id' not in values:
+        return
+    lease = backend.database.read(db.find, values['id'])
+    if lease is None or lease.project_id != context.project_id or lease.deleted_at is not None:
+        # There is none, or the manager says that the id is taken.
+        return
+    rule = reservation_rules.CREATE if values.get('reservations') else rules.GET
+    policy.authorize_lease(backend.enforcer, context, rule, lease)
 
 
 def _shown(backend: Backend, status: int, lease_id: str) -> webob.Response:

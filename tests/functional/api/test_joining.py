@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resources that join a lease by a POST with its id: the lease itself says who may."""
+
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import webob
+from oslo_serialization import jsonutils
+
+from climate_core.db import leases
+from climate_core.db.engine import Database
+from tests.functional.api import world
+
+ID = '77777777-7777-4777-8777-777777777777'
+OWNER = {'X-User-Id': 'owner', 'X-Project-Id': 'ours', 'X-Roles': 'member,reader'}
+COLLEAGUE = OWNER | {'X-User-Id': 'colleague'}
+STRANGER = OWNER | {'X-User-Id': 'stranger', 'X-Project-Id': 'theirs'}
+#: Only its owner lets resources join a lease.
+OWNERS = '"climate:reservations:create": "user_id:%(user_id)s"\n'
+
+Post = Callable[..., webob.Response]
+
+
+def thing(number: int) -> dict[str, str]:
+    return {
+        'resource_type': 'test:thing',
+        'resource_id': f'aaaaaaaa-0000-4000-8000-{number:012}',
+    }
+
+
+def body(*numbers: int, **values: Any) -> dict[str, Any]:
+    return {
+        'id': ID,
+        'name': 'ours',
+        'start_date': '2099-01-01 10:00',
+        'end_date': '2099-01-01 12:00',
+        'reservations': [thing(number) for number in numbers],
+    } | values
+
+
+@pytest.fixture
+def rules() -> str:
+    return OWNERS
+
+
+@pytest.fixture
+def database(tmp_path: pathlib.Path, rules: str) -> Database:
+    policy = tmp_path / 'policy.yaml'
+    policy.write_text(rules)
+    return Database(world.configure(tmp_path, ('oslo_policy', 'policy_file', str(policy))))
+
+
+@pytest.fixture
+def post(tmp_path: pathlib.Path, database: Database, rules: str) -> Iterator[Post]:
+    conf = world.configure(tmp_path, ('oslo_policy', 'policy_file', str(tmp_path / 'policy.yaml')))
+    with world.running(conf, database) as application:
+
+        def send(values: dict[str, Any], headers: dict[str, str]) -> webob.Response:
+            request = webob.Request.blank('/v1/leases', method='POST', headers=headers)
+            request.content_type = 'application/json'
+            request.body = jsonutils.dump_as_bytes(values)
+            return request.get_response(application)
+
+        yield send
+
+
+def held(database: Database) -> int:
+    return len(database.read(leases.get, ID).reservations)
+
+
+def test_the_lease_says_who_may_join(post: Post, database: Database) -> None:
+    assert post(body(1), OWNER).status_code == 201
+    refused = post(body(2), COLLEAGUE)
+    assert refused.status_code == 403
+    assert 'climate:reservations:create' in refused.json['error_message']
+    assert held(database) == 1
+    assert post(body(2), OWNER).status_code == 201
+    assert held(database) == 2
+
+
+def test_a_repeated_request_without_resources_only_shows(post: Post) -> None:
+    assert post(body(1), OWNER).status_code == 201
+    again = post(body(), COLLEAGUE)
+    assert again.status_code == 201
+    assert len(again.json['lease']['reservations']) == 1
+
+
+@pytest.mark.parametrize('rules', ['"climate:leases:get": "user_id:%(user_id)s"\n'])
+def test_a_lease_that_may_not_be_seen_is_not_shown(post: Post) -> None:
+    assert post(body(1), OWNER).status_code == 201
+    again = post(body(), COLLEAGUE)
+    assert again.status_code == 404
+    assert 'lease' not in again.json
+
+
+def test_another_project_learns_only_that_the_id_is_taken(post: Post, database: Database) -> None:
+    assert post(body(1), OWNER).status_code == 201
+    theirs = post(body(2), STRANGER)
+    different = post(body(2, name='different'), OWNER)
+    assert theirs.status_code == different.status_code == 409
+    assert theirs.json == different.json
+    assert held(database) == 1
