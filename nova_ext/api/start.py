@@ -35,6 +35,7 @@ def start(compute_api: Any, context: Any, instance: Any) -> None:
     :raises nova.exception.NoValidHost: its host is gone and there is no other; the server is as
         it was
     :raises nova.exception.InstanceInvalidState: another request was faster
+    :raises Exception: what nova, its clients and its message bus raise; the server is as it was
     """
     spec = objects.RequestSpec.get_by_instance_uuid(context, instance.uuid)
     bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
@@ -52,8 +53,14 @@ def start(compute_api: Any, context: Any, instance: Any) -> None:
             target = elsewhere.Target(instance.host, instance.node)
         else:
             target = elsewhere.move(context, instance, spec)
+        LOG.info('Waking reserved server %s on %s', instance.uuid, target.host)
+        _send(compute_api, context, instance, spec, bdms, target)
         undo.pop_all()
-    LOG.info('Waking reserved server %s on %s', instance.uuid, target.host)
+
+
+def _send(
+    compute_api: Any, context: Any, instance: Any, spec: Any, bdms: Any, target: elsewhere.Target
+) -> None:
     compute_api.compute_rpcapi.build_and_run_instance(
         context,
         instance=instance,
@@ -79,7 +86,7 @@ def _mark(context: Any, instance: Any) -> None:
     instance.task_state = task_states.SCHEDULING
     try:
         instance.save(expected_vm_state=[states.RESERVED], expected_task_state=[seen])
-    except (exception.UnexpectedTaskStateError, exception.UnexpectedVMStateError) as error:
+    except exception.InstanceUpdateConflict as error:
         raise exception.InstanceInvalidState(
             attr='task_state',
             instance_uuid=instance.uuid,
@@ -89,9 +96,15 @@ def _mark(context: Any, instance: Any) -> None:
 
 
 def _unmark(instance: Any) -> None:
+    """Put the server back, unless it is being deleted, or a message that seemed lost arrived."""
     marks.clear(instance)
     instance.task_state = None
-    instance.save()
+    try:
+        instance.save(
+            expected_vm_state=[states.RESERVED], expected_task_state=[task_states.SCHEDULING]
+        )
+    except (exception.InstanceUpdateConflict, exception.InstanceNotFound) as error:
+        LOG.info('Server %s is not put back to RESERVED: %s', instance.uuid, error)
 
 
 def _host_is_up(context: Any, instance: Any) -> bool:
