@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """POST /servers/{id}/action {"wake_up": {}}: the second half of a reserved build."""
 
+import logging
 from typing import Any
 
 import nova.conf
+import oslo_messaging
+from cinderclient import exceptions as cinder_exceptions
+from keystoneauth1 import exceptions as ks_exceptions
+from neutronclient.common import exceptions as neutron_exceptions
 from nova import exception
 from nova.api import validation
 from nova.api.openstack import common, wsgi
@@ -15,6 +20,8 @@ from webob import exc
 from nova_ext import conf, policies, states
 from nova_ext.api import start
 
+LOG = logging.getLogger(__name__)
+
 SCHEMA = {
     'type': 'object',
     'properties': {
@@ -23,6 +30,28 @@ SCHEMA = {
     'required': ['wake_up'],
     'additionalProperties': False,
 }
+
+#: What nova lets through of the services that it asks, and of its message bus.
+_OUTAGES = (
+    cinder_exceptions.ClientException,
+    ks_exceptions.ClientException,
+    neutron_exceptions.NeutronException,
+    oslo_messaging.MessagingException,
+)
+#: Nova gives them no code of their own, but they say something about the server.
+_CONFLICTS = (
+    exception.NoValidHost,
+    exception.UnsupportedPolicyException,
+    exception.AcceleratorRequestBindingFailed,
+)
+
+
+def _answer(error: exception.NovaException) -> exc.HTTPException:
+    """Answer with nova's own words, so that the reason can be read in the lease."""
+    if error.code < 500 or isinstance(error, _CONFLICTS):
+        return exc.HTTPConflict(explanation=error.format_message())
+    LOG.error('A reserved server cannot be woken', exc_info=error)
+    return exc.HTTPServiceUnavailable(explanation=error.format_message())
 
 
 class WakeUpController(wsgi.Controller):
@@ -33,7 +62,7 @@ class WakeUpController(wsgi.Controller):
         self.compute_api = compute.API()
 
     @wsgi.response(202)
-    @wsgi.expected_errors((400, 403, 404, 409))
+    @wsgi.expected_errors((400, 403, 404, 409, 503))
     @wsgi.action('wake_up')
     @validation.schema(SCHEMA)
     def _wake_up(self, req: Any, id: str, body: Any) -> None:  # noqa: ARG002
@@ -45,17 +74,15 @@ class WakeUpController(wsgi.Controller):
         policies.authorize_wake_up(context, instance)
         try:
             self._start(context, instance)
-        except (
-            exception.InstanceIsLocked,
-            exception.NoValidHost,
-            exception.UnsupportedPolicyException,
-            exception.AcceleratorRequestBindingFailed,
-        ) as error:
-            raise exc.HTTPConflict(explanation=error.format_message()) from error
         except exception.InstanceInvalidState as error:
             common.raise_http_conflict_for_instance_invalid_state(error, 'wake_up', id)
         except (exception.InstanceNotFound, exception.RequestSpecNotFound) as error:
             raise exc.HTTPNotFound(explanation=error.format_message()) from error
+        except exception.NovaException as error:
+            raise _answer(error) from error
+        except _OUTAGES as error:
+            LOG.exception('Reserved server %s cannot be woken', id)
+            raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
 
     @compute.check_instance_lock
     def _start(self, context: Any, instance: Any) -> None:
