@@ -5,15 +5,17 @@ import sys
 from collections.abc import Sequence
 
 from oslo_config import cfg
-from oslo_db import exception as db_exc
 from oslo_policy import policy as oslo_policy
 from oslo_upgradecheck import upgradecheck
 
 from climate_core import conf as configuration
 from climate_core.api import policy
 from climate_core.db import migration
+from climate_core.db.engine import TROUBLE
 from climate_core.plugins import loading
 
+#: What a database raises that does not answer.
+_AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)
 _SUCCESS = upgradecheck.Code.SUCCESS
 _WARNING = upgradecheck.Code.WARNING
 _FAILURE = upgradecheck.Code.FAILURE
@@ -35,7 +37,7 @@ class Checks(upgradecheck.UpgradeCommands):
             migration.check(self.conf)
         except migration.WrongVersion as exc:
             return upgradecheck.Result(_FAILURE, str(exc))
-        except (db_exc.DBError, OSError) as exc:
+        except _AWAY as exc:
             return upgradecheck.Result(_FAILURE, f'The database does not answer: {exc}')
         return upgradecheck.Result(_SUCCESS)
 

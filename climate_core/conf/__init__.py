@@ -52,6 +52,7 @@ _UNREGISTERED = {
     'oslo_messaging._tracing.client': 'oslo_messaging_tracing',
 }
 _MIDDLEWARE = frozenset({'oslo_middleware', 'cors', 'healthcheck'})
+#: Where the data is when ``[database] connection`` says nothing: good for one machine.
 DATABASE = 'sqlite:///$state_path/climate.sqlite'
 
 

@@ -22,9 +22,6 @@ from climate_core.db import utcnow
 
 T = TypeVar('T')
 
-#: Where the data is when ``[database] connection`` says nothing: good for one machine.
-DEFAULT_CONNECTION = 'sqlite:////var/lib/climate/climate.sqlite'
-
 _FACADE_OPTIONS = (
     'connection',
     'slave_connection',
@@ -148,7 +145,6 @@ class _Scope:
 
 def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
     options = {name: conf.database[name] for name in _FACADE_OPTIONS}
-    options['connection'] = options['connection'] or DEFAULT_CONNECTION
     url = sa.make_url(options['connection'])
     if url.get_backend_name() in ('mysql', 'mariadb') and 'charset' not in url.query:
         options['connection_parameters'] = '&'.join(

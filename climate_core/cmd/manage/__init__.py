@@ -6,13 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oslo_config import cfg
-from oslo_db import exception as db_exc
 from oslo_log import log
 
 from climate_core import conf as configuration
 from climate_core.cmd.manage import database, serve
 from climate_core.db import migration
+from climate_core.db.engine import TROUBLE
 from climate_core.plugins import loading
+
+#: What is told in a sentence.
+_EXPECTED: tuple[type[Exception], ...] = (
+    migration.WrongVersion,
+    loading.PluginError,
+    OSError,
+    *TROUBLE,
+)
 
 Command = Callable[[cfg.ConfigOpts], int]
 
@@ -30,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Command = conf.command.run
     try:
         return run(conf)
-    except (migration.WrongVersion, loading.PluginError, db_exc.DBError, OSError) as exc:
+    except _EXPECTED as exc:
         print(f'climate-manage: {exc}', file=sys.stderr)
         return 1
 

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.db import leases, migration, utcnow
-from climate_core.db.engine import DEFAULT_CONNECTION, Database
+from climate_core.db.engine import Database
 from climate_core.lease import dates
 
 #: Days that a deleted lease, or one that is over, is kept if nothing else is said.
@@ -83,6 +83,6 @@ def _date(text: str) -> str:
 
 def make_directory(conf: cfg.ConfigOpts) -> None:
     """Make the directory that the file of an SQLite database lies in."""
-    url = sa.make_url(conf.database.connection or DEFAULT_CONNECTION)
+    url = sa.make_url(conf.database.connection)
     if url.get_backend_name() == 'sqlite' and url.database and url.database != ':memory:':
         pathlib.Path(url.database).parent.mkdir(parents=True, exist_ok=True)

@@ -54,6 +54,24 @@ def test_version_of_an_empty_database(
     assert 'climate-manage db upgrade' in capsys.readouterr().out
 
 
+def test_the_database_lies_in_the_state_path_if_nothing_is_said(
+    tmp_path: pathlib.Path, file: pathlib.Path
+) -> None:
+    file.write_text(f'[DEFAULT]\nstate_path = {tmp_path}/state\n')
+    assert run(file, 'upgrade') == 0
+    assert (tmp_path / 'state/climate.sqlite').is_file()
+
+
+def test_an_empty_connection_is_told(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text('[database]\nconnection =\n')
+    assert run(file, 'upgrade') == 1
+    assert 'climate-manage: Could not parse' in capsys.readouterr().err
+    assert check(file) == 2
+    assert 'The database does not answer' in capsys.readouterr().out
+
+
 def test_purge_wants_the_newest_form(
     file: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
