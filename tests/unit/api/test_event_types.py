@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API and the manager agree on the types of events that a user may give."""
+
+import datetime
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.api import validation
+from climate_core.api.schemas import lease
+from climate_core.lease import request
+
+NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+
+
+def body(event_type: str) -> dict[str, object]:
+    event = {'event_type': event_type, 'time': '2099-01-01 09:00'}
+    return {'name': 'n', 'end_date': '2099-01-01 10:00', 'events': [event]}
+
+
+@pytest.mark.parametrize('event_type', ['x', 'half_time', 'half-time', 'mail.2', 'x' * 66])
+def test_both_take_it(event_type: str) -> None:
+    validation.check(body(event_type), lease.CREATE)
+    assert request.read(body(event_type), NOON, 60).events[0][0] == event_type
+
+
+@pytest.mark.parametrize(
+    'event_type', ['', 'X', '1x', '_x', '.x', 'a b', 'ä', 'x' * 67, 'end_lease']
+)
+def test_both_refuse_it(event_type: str) -> None:
+    with pytest.raises(exceptions.BadRequest):
+        validation.check(body(event_type), lease.CREATE)
+    with pytest.raises(exceptions.BadRequest):
+        request.read(body(event_type), NOON, 60)
+
+
+@pytest.mark.parametrize('event_type', ['x\n', 'end_lease\n', 'x' * 66 + '\n'])
+def test_the_api_refuses_a_line_end(event_type: str) -> None:
+    with pytest.raises(exceptions.BadRequest):
+        validation.check(body(event_type), lease.CREATE)
