@@ -132,7 +132,7 @@ def _event(
     item: Mapping[str, Any], end: datetime.datetime, now: datetime.datetime
 ) -> tuple[str, datetime.datetime]:
     kind = item.get('event_type')
-    if not isinstance(kind, str) or not _EVENT_TYPE.match(kind) or kind in model.OWN_EVENTS:
+    if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or kind in model.OWN_EVENTS:
         raise exceptions.BadRequest(
             f'{kind!r} is not the type of an event that can be given: lower-case letters, digits, '
             f'"_", "-" and ".", and not {", ".join(sorted(model.OWN_EVENTS))}.',
