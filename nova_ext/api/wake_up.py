@@ -74,6 +74,8 @@ class WakeUpController(wsgi.Controller):
         policies.authorize_wake_up(context, instance)
         try:
             self._start(context, instance)
+        except exception.InstanceIsLocked as error:
+            raise exc.HTTPConflict(explanation=error.format_message()) from error
         except exception.InstanceInvalidState as error:
             common.raise_http_conflict_for_instance_invalid_state(error, 'wake_up', id)
         except (exception.InstanceNotFound, exception.RequestSpecNotFound) as error:
