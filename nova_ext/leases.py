@@ -6,7 +6,8 @@ Requests carry the user's token, so that the lease is the user's, and nova's ser
 still good.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import nova.conf
@@ -14,6 +15,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1 import loading
 from nova import service_auth
 
+from climateclient import client, exceptions, models
 from nova_ext import conf, hints
 from nova_ext.errors import LeaseRefused, LeaseUnavailable
 
@@ -31,7 +33,7 @@ class LeaseService:
 
     def __init__(self, context: Any) -> None:
         session = service_auth.get_service_auth_session(conf.GROUP)
-        self._http = loading.load_adapter_from_conf_options(
+        adapter = loading.load_adapter_from_conf_options(
             nova.conf.CONF,
             conf.GROUP,
             session=session,
@@ -40,6 +42,7 @@ class LeaseService:
             global_request_id=context.global_id,
             retriable_status_codes=_TRY_AGAIN,
         )
+        self._leases = client.Client(adapter).leases
 
     def reserve(self, wanted: hints.Wanted, server_id: str) -> None:
         """Put a server into its lease, which is made if it is new.
@@ -47,37 +50,45 @@ class LeaseService:
         :raises LeaseRefused: the service says no
         :raises LeaseUnavailable: it could not be asked; it may have done it nevertheless
         """
-        reservation = {'resource_type': RESOURCE_TYPE, 'resource_id': server_id}
-        if wanted.on_end:
-            reservation['on_end'] = wanted.on_end
-        if wanted.join:
-            self._call('POST', f'/leases/{wanted.lease_id}/reservations', reservation)
-        else:
-            lease = {'id': wanted.lease_id, **wanted.lease, 'reservations': [reservation]}
-            self._call('POST', '/leases', lease)
+        on_end = {'on_end': wanted.on_end} if wanted.on_end else {}
+        with _errors():
+            if wanted.join:
+                self._leases.add_reservation(wanted.lease_id, RESOURCE_TYPE, server_id, **on_end)
+                return
+            server = {'resource_type': RESOURCE_TYPE, 'resource_id': server_id, **on_end}
+            lease = wanted.lease
+            self._leases.create(
+                lease['name'],
+                lease['end_date'],
+                lease['start_date'],
+                reservations=[server],
+                events=lease['events'],
+                before_end=lease.get('before_end_date'),
+                id=wanted.lease_id,
+            )
 
-    def get(self, lease_id: str) -> Mapping[str, Any]:
+    def get(self, lease_id: str) -> models.Lease:
         """Read a lease of the user's project.
 
         :raises LeaseRefused: there is none
         :raises LeaseUnavailable: the service could not be asked
         """
-        return self._call('GET', f'/leases/{lease_id}')['lease']
+        with _errors():
+            return self._leases.get(lease_id)
 
-    def _call(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
-        kwargs = {'json': body} if body is not None else {}
-        try:
-            answer = self._http.request(url, method, raise_exc=False, **kwargs)
-        except ks_exceptions.ClientException as error:
-            raise LeaseUnavailable(f'The lease service does not answer: {error}') from error
-        if answer.status_code >= 500:
-            raise LeaseUnavailable(f'The lease service answers {answer.status_code}')
-        if answer.status_code >= 400:
-            raise LeaseRefused(_reason(answer), answer.status_code)
-        try:
-            return answer.json()
-        except ValueError as error:
-            raise LeaseUnavailable('The answer of the lease service is not JSON') from error
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except exceptions.ApiError as error:
+        if error.http_status >= 500:
+            raise LeaseUnavailable(
+                f'The lease service answers {error.http_status}: {error.message}'
+            ) from error
+        raise LeaseRefused(error.message, error.http_status) from error
+    except ks_exceptions.ClientException as error:
+        raise LeaseUnavailable(f'The lease service does not answer: {error}') from error
 
 
 def _endpoint(session: Any) -> str:
@@ -108,11 +119,3 @@ def _endpoint(session: Any) -> str:
             'Keystone and set [service_user]'
         )
     return url
-
-
-def _reason(answer: Any) -> str:
-    try:
-        body = answer.json()
-        return str(body.get('error_message') or body)
-    except (ValueError, AttributeError):
-        return f'{answer.status_code} {answer.reason}'

@@ -12,7 +12,8 @@ from nova.api.openstack import wsgi
 from nova.api.openstack.compute import servers
 from webob import exc
 
-from nova_ext import conf, dates, hints, leases
+from climateclient import models
+from nova_ext import conf, hints, leases
 from nova_ext.errors import LeaseRefused, LeaseUnavailable
 
 #: Where hints are in the body; nova looks at the first that is there.
@@ -64,8 +65,8 @@ def _check_lease(context: Any, lease_id: str) -> None:
         lease = _lease(context, lease_id)
     except LeaseRefused as error:
         raise _bad(hints.LEASE, str(error)) from error
-    if lease.get('status') not in JOINABLE:
-        raise _bad(hints.LEASE, f'the lease is {lease.get("status")} and cannot be joined')
+    if lease.status not in JOINABLE:
+        raise _bad(hints.LEASE, f'the lease is {lease.status} and cannot be joined')
 
 
 def _check_id(context: Any, wanted: hints.Wanted) -> None:
@@ -75,31 +76,24 @@ def _check_id(context: Any, wanted: hints.Wanted) -> None:
     except LeaseRefused:
         # It is not there, or not the user's: making it will show.
         return
-    if lease.get('status') not in JOINABLE or not _same(lease, wanted.lease):
+    if lease.status not in JOINABLE or not _same(lease, wanted.lease):
         raise _bad(
             f'{hints.PARAMS}.id',
             f'there is a lease with this id; to join it, give {hints.LEASE} instead',
         )
 
 
-def _lease(context: Any, lease_id: str) -> Mapping[str, Any]:
+def _lease(context: Any, lease_id: str) -> models.Lease:
     try:
         return leases.LeaseService(context).get(lease_id)
     except LeaseUnavailable as error:
         raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
 
 
-def _same(lease: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _same(lease: models.Lease, wanted: Mapping[str, Any]) -> bool:
     """Compare what the lease service compares (climate_core/lease/request.py, same)."""
-    now = datetime.datetime.now(datetime.UTC)
-    try:
-        dates_equal = all(
-            dates.parse(lease.get(key), now) == dates.parse(wanted[key], now)
-            for key in ('start_date', 'end_date')
-        )
-    except ValueError:
-        return False
-    return dates_equal and lease.get('name') == wanted['name']
+    given = [models.time_of(wanted[key]) for key in ('start_date', 'end_date')]
+    return lease.name == wanted['name'] and [lease.start_date, lease.end_date] == given
 
 
 def _bad(field: str, reason: str) -> exc.HTTPBadRequest:

@@ -48,7 +48,7 @@ class LeaseService(fixtures.Fixture):
     def _get(self, lease_id):
         if lease_id not in self.leases:
             return refusal(404, 'There is no such lease')
-        return _json(200, {'lease': self.leases[lease_id]})
+        return _json(200, {'lease': _shown(self.leases[lease_id])})
 
     def _make(self, body):
         lease = self.leases.setdefault(
@@ -58,12 +58,13 @@ class LeaseService(fixtures.Fixture):
             return refusal(409, 'Another lease has this id')
         for each in body['reservations']:
             self._add(lease, each)
-        return _json(201, {'lease': lease})
+        return _json(201, {'lease': _shown(lease)})
 
     def _join(self, lease_id, body):
         if lease_id not in self.leases:
             return refusal(404, 'There is no such lease')
-        return _json(201, {'reservation': self._add(self.leases[lease_id], body)})
+        reservation = self._add(self.leases[lease_id], body)
+        return _json(201, {'reservation': _with_id(reservation)})
 
     def _add(self, lease, reservation):
         known = [each['resource_id'] for each in lease['reservations']]
@@ -76,6 +77,15 @@ class LeaseService(fixtures.Fixture):
         """The only lease there is."""
         (lease,) = self.leases.values()
         return lease
+
+
+def _shown(lease):
+    parts = {key: list(map(_with_id, lease.get(key, ()))) for key in ('reservations', 'events')}
+    return lease | parts
+
+
+def _with_id(part):
+    return {'id': str(uuid.uuid4()), **part}
 
 
 def _json(status, body):

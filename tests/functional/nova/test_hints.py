@@ -90,7 +90,12 @@ class TestUnderstood(NovaTest):
         assert len(self.lease_service.lease['reservations']) == 2
 
     def test_join_a_lease_in_error(self):
-        self.lease_service.leases[LEASE] = {'id': LEASE, 'status': 'ERROR', 'reservations': []}
+        self.lease_service.leases[LEASE] = {
+            'id': LEASE,
+            'name': 'l',
+            'status': 'ERROR',
+            'reservations': [],
+        }
         self.reserved({'lease_id': LEASE})
         assert len(self.lease_service.lease['reservations']) == 1
 
@@ -166,7 +171,7 @@ class TestRefused(NovaTest):
 
     def test_a_lease_that_is_over(self):
         self.lease_service.answer = None
-        self.lease_service.leases[LEASE] = {'id': LEASE, 'status': 'TERMINATED'}
+        self.lease_service.leases[LEASE] = {'id': LEASE, 'name': 'l', 'status': 'TERMINATED'}
         answer = self.post({'lease_id': LEASE}, status=400)
         assert 'TERMINATED' in answer.body['badRequest']['message']
 
