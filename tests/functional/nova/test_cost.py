@@ -15,6 +15,11 @@ from tests.functional.nova.base import NovaTest
 
 
 class TestCost(NovaTest):
+    def _setup_services(self):
+        # What services do by their clocks, on a busy machine in the middle of a boot.
+        self.flags(report_interval=0, service_down_time=3600, periodic_enable=False)
+        super()._setup_services()
+
     @contextlib.contextmanager
     def counted(self):
         """Count the statements of all databases and the requests of all sessions."""
