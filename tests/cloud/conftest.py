@@ -68,7 +68,11 @@ class Person:
         }
         region = self.environment.get('OS_REGION_NAME')
         self.sdk = openstack.connect(
-            auth=auth, region_name=region, compute_default_microversion='2.96'
+            load_envvars=False,
+            load_yaml_config=False,
+            auth=auth,
+            region_name=region,
+            compute_default_microversion='2.96',
         )
         self.leases = Client(self.sdk.session, region_name=region).leases
 
