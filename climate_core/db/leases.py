@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.db import reservations as db_reservations
 from climate_core.db import tables, utcnow
 from climate_core.lease import model, states
 
@@ -59,7 +60,7 @@ def _assemble(
     ids = list(reservations)
     for row in _children(session, _RESERVATION, _RESERVATION_COLUMNS, where, ids, join):
         if row['lease_id'] in reservations:
-            reservations[row['lease_id']].append(model.Reservation(**row))
+            reservations[row['lease_id']].append(db_reservations.read(row))
     for row in _children(session, _EVENT, _EVENT_COLUMNS, where, ids, join):
         if row['lease_id'] in events:
             events[row['lease_id']].append(model.Event(**row))
@@ -88,7 +89,9 @@ def _lease(
     reservations: Sequence[model.Reservation],
     events: Sequence[model.Event],
 ) -> model.Lease:
-    return model.Lease(**row, reservations=tuple(reservations), events=tuple(events))
+    # What the release before this one writes has neither a list nor amounts.
+    values = {**row, 'before_start': tuple(row['before_start'] or ())}
+    return model.Lease(**values, reservations=tuple(reservations), events=tuple(events))
 
 
 def insert(session: orm.Session, lease: model.Lease) -> None:

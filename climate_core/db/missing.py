@@ -10,6 +10,7 @@ from sqlalchemy import orm
 from climate_core.db import leases, reservations, store, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import plan, states
+from climate_core.lease.history import Cause
 
 _ATTEMPTS = 10
 
@@ -49,6 +50,9 @@ def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> se
     return set(ids) - set(session.scalars(query))
 
 
+_FOUND = Cause('resource.lost')
+
+
 def trusts(session: orm.Session) -> set[str]:
     """Return the ids of all trusts that leases still have."""
     table = tables.LEASES
@@ -73,7 +77,7 @@ def _lose(session: orm.Session, lease_id: str, reasons: Mapping[str, str]) -> bo
     change = plan.gone(lease, reasons, now)
     if change.lease == lease:
         return False
-    store.save(session, lease, change, now)
+    store.save(session, lease, change, now, _FOUND)
     return True
 
 
@@ -90,5 +94,5 @@ def _change(session: orm.Session, lease_id: str, reservation_id: str, reason: st
     if after == lease.reservations:
         return False
     told = plan.Change(dataclasses.replace(lease, reservations=after), {'lease.update': reason})
-    store.save(session, lease, told, utcnow.read(session))
+    store.save(session, lease, told, utcnow.read(session), _FOUND)
     return True

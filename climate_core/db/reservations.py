@@ -3,7 +3,7 @@
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +24,7 @@ def holder(session: orm.Session, resource_type: str, resource_id: str) -> model.
         _RESERVATION.c.hold == 1,
     )
     row = session.execute(query).mappings().first()
-    return None if row is None else model.Reservation(**row)
+    return None if row is None else read(row)
 
 
 def held(
@@ -44,7 +44,12 @@ def held(
         .order_by(_RESERVATION.c.id)
         .limit(limit)
     )
-    return [model.Reservation(**row) for row in session.execute(query).mappings()]
+    return [read(row) for row in session.execute(query).mappings()]
+
+
+def read(row: Mapping[Any, Any]) -> model.Reservation:
+    """Make a reservation of a row; one of the release before this one has no amounts."""
+    return model.Reservation(**{**row, 'amounts': row['amounts'] or {}})
 
 
 def insert(session: orm.Session, reservations: Sequence[model.Reservation]) -> None:

@@ -7,27 +7,34 @@ import datetime
 from sqlalchemy import orm
 
 from climate_core import notifications
-from climate_core.db import events, leases, outbox, reservations
+from climate_core.db import events, history, leases, outbox, reservations
 from climate_core.db.engine import Stale
 from climate_core.lease import model, plan
+from climate_core.lease.history import Cause, entry
 
 
-def create(session: orm.Session, lease: model.Lease, now: datetime.datetime) -> None:
-    """Write a new lease with all that belongs to it, in four statements.
+def create(session: orm.Session, lease: model.Lease, now: datetime.datetime, cause: Cause) -> None:
+    """Write a new lease with all that belongs to it, in five statements.
 
     :raises oslo_db.exception.DBDuplicateEntry: its id is taken, or a resource is reserved
     """
     leases.insert(session, lease)
     reservations.insert(session, lease.reservations)
     events.insert(session, list(lease.events))
+    history.add(session, entry(None, lease, cause, now))
     outbox.add(session, [notifications.make('lease.create', lease)], now)
 
 
 def save(
-    session: orm.Session, before: model.Lease, change: plan.Change, now: datetime.datetime
+    session: orm.Session,
+    before: model.Lease,
+    change: plan.Change,
+    now: datetime.datetime,
+    cause: Cause,
 ) -> model.Lease:
     """Write the difference between a lease as it was read, with ``lock``, and as it shall be.
 
+    :param cause: who or what changes it, for the history
     :returns: the lease as it is now
     :raises climate_core.db.engine.Stale: it is not the lease any more that was read
     :raises oslo_db.exception.DBDuplicateEntry: a resource that joins is reserved already
@@ -43,6 +50,7 @@ def save(
     changed = [(old_ones[r.id], r) for r in after.reservations if r.id in old_ones]
     reservations.update(session, [(old, new) for old, new in changed if old != new])
     reservations.insert(session, [r for r in after.reservations if r.id not in old_ones])
+    history.add(session, entry(before, after, cause, now))
     notices = [notifications.make(kind, after, why) for kind, why in change.notices.items()]
     outbox.add(session, notices, now)
     return after

@@ -62,14 +62,17 @@ class Base(orm.DeclarativeBase):
 
 _OPTIONS = Base.__table_args__
 _Uuid = sa.String(36)
+_Serial = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 
 class Lease(Base):
     __tablename__ = 'leases'
     __table_args__ = (
-        # Leases of a project; leases of all.
-        sa.Index('leases_project_idx', 'project_id', 'deleted_at'),
-        sa.Index('leases_deleted_idx', 'deleted_at'),
+        # A page of the leases of a project, and of all; what may be purged.
+        sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
+        sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),
+        # What a project holds, for its limits.
+        sa.Index('leases_live_idx', 'project_id', 'status'),
         _OPTIONS,
     )
 
@@ -88,6 +91,10 @@ class Lease(Base):
     created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
     updated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
     deleted_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
+    start_policy: orm.Mapped[str] = orm.mapped_column(sa.String(16), server_default='auto')
+    before_start: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
+    webhook: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
+    request_digest: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
 
 
 class Reservation(Base):
@@ -101,6 +108,8 @@ class Reservation(Base):
         sa.Index('reservations_lease_idx', 'lease_id'),
         # Page through what is held, for the reconcile pass.
         sa.Index('reservations_held_idx', 'resource_type', 'hold', 'id'),
+        # What was held in a period, for the usage.
+        sa.Index('reservations_freed_idx', 'freed_at', 'created_at'),
         _OPTIONS,
     )
 
@@ -118,6 +127,9 @@ class Reservation(Base):
     resources_changed: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
     created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
     updated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
+    amounts: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
+    woken_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
+    freed_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
 
 
 class Event(Base):
@@ -146,6 +158,7 @@ class Event(Base):
     next_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
     created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
     updated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
+    reservation_id: orm.Mapped[str | None] = orm.mapped_column(_Uuid)
 
 
 class Notification(Base):
@@ -160,9 +173,7 @@ class Notification(Base):
         _OPTIONS,
     )
 
-    id: orm.Mapped[int] = orm.mapped_column(
-        sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True
-    )
+    id: orm.Mapped[int] = orm.mapped_column(_Serial, primary_key=True)
     event_id: orm.Mapped[str] = orm.mapped_column(_Uuid)
     event_type: orm.Mapped[str] = orm.mapped_column(sa.String(128))
     payload: orm.Mapped[Any] = orm.mapped_column(Json)
@@ -171,7 +182,80 @@ class Notification(Base):
     created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
 
 
+class History(Base):
+    """What happened to a lease; kept until the lease is purged."""
+
+    __tablename__ = 'lease_history'
+    __table_args__ = (
+        # The history of a lease, in order.
+        sa.Index('lease_history_lease_idx', 'lease_id', 'id'),
+        _OPTIONS,
+    )
+
+    id: orm.Mapped[int] = orm.mapped_column(_Serial, primary_key=True)
+    lease_id: orm.Mapped[str] = orm.mapped_column(
+        _Uuid, sa.ForeignKey('leases.id', name='lease_history_lease_fkey', ondelete='CASCADE')
+    )
+    time: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+    action: orm.Mapped[str] = orm.mapped_column(sa.String(128))
+    result: orm.Mapped[str] = orm.mapped_column(sa.String(16))
+    reason: orm.Mapped[str | None] = orm.mapped_column(sa.Text)
+    user_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
+    request_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
+    changes: orm.Mapped[Any] = orm.mapped_column(Json)
+
+
+class Delivery(Base):
+    """A notification that a webhook must still be told. A row is deleted once it is told."""
+
+    __tablename__ = 'webhook_deliveries'
+    __table_args__ = (
+        # What is to be sent, and when to look again.
+        sa.Index('webhook_deliveries_next_idx', 'next_at', 'id'),
+        # What this sender has just claimed.
+        sa.Index('webhook_deliveries_claim_idx', 'claim'),
+        sa.Index('webhook_deliveries_lease_idx', 'lease_id'),
+        _OPTIONS,
+    )
+
+    id: orm.Mapped[int] = orm.mapped_column(_Serial, primary_key=True)
+    lease_id: orm.Mapped[str] = orm.mapped_column(
+        _Uuid, sa.ForeignKey('leases.id', name='webhook_deliveries_lease_fkey', ondelete='CASCADE')
+    )
+    event_id: orm.Mapped[str] = orm.mapped_column(_Uuid)
+    event_type: orm.Mapped[str] = orm.mapped_column(sa.String(128))
+    payload: orm.Mapped[Any] = orm.mapped_column(Json)
+    url: orm.Mapped[str] = orm.mapped_column(sa.Text)
+    secret: orm.Mapped[str] = orm.mapped_column(sa.String(255))
+    attempts: orm.Mapped[int] = orm.mapped_column(sa.Integer)
+    claim: orm.Mapped[str | None] = orm.mapped_column(_Uuid)
+    next_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+    created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+
+
+class UsagePeriod(Base):
+    """A period whose usage was told. Whoever writes the row tells it."""
+
+    __tablename__ = 'usage_periods'
+    __table_args__ = (_OPTIONS,)
+
+    start: orm.Mapped[datetime.datetime] = orm.mapped_column(Time, primary_key=True)
+
+
+class Project(Base):
+    """One row for each project that has limits: who adds to what it holds locks it."""
+
+    __tablename__ = 'projects'
+    __table_args__ = (_OPTIONS,)
+
+    id: orm.Mapped[str] = orm.mapped_column(sa.String(255), primary_key=True)
+
+
 LEASES = cast(sa.Table, Lease.__table__)
 RESERVATIONS = cast(sa.Table, Reservation.__table__)
 EVENTS = cast(sa.Table, Event.__table__)
 NOTIFICATIONS = cast(sa.Table, Notification.__table__)
+HISTORY = cast(sa.Table, History.__table__)
+DELIVERIES = cast(sa.Table, Delivery.__table__)
+USAGE_PERIODS = cast(sa.Table, UsagePeriod.__table__)
+PROJECTS = cast(sa.Table, Project.__table__)

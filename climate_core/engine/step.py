@@ -17,7 +17,7 @@ from climate_core.db.events import Due
 from climate_core.engine import points, retry
 from climate_core.engine.claims import Claim, Claims
 from climate_core.engine.clock import Clock
-from climate_core.lease import model, plan, states, steps
+from climate_core.lease import history, model, plan, states, steps
 from climate_core.plugins.base import ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
@@ -84,7 +84,7 @@ class Step:
         change = plan.Change(work.lease, work.notices)
         if work.pointless is not None:
             change = steps.drop(work.lease, event, work.pointless, now)
-        saved = store.save(session, lease, change, now)
+        saved = store.save(session, lease, change, now, _cause(claim))
         return steps.Work(saved, work.reservations, work.pointless)
 
     def _finish(
@@ -93,7 +93,8 @@ class Step:
         """Write what came of it; tell whether something of the lease may be due soon."""
         lease, event = _mine(session, claim)
         now = self._clock.now()
-        after = store.save(session, lease, steps.settle(lease, event, outcomes, now), now)
+        change = steps.settle(lease, event, outcomes, now)
+        after = store.save(session, lease, change, now, _cause(claim))
         before = {e.id: e.next_at for e in lease.events}
         return any(e.open and e.next_at != before.get(e.id) for e in after.events)
 
@@ -167,6 +168,10 @@ def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]
             assert lease is not None
             return lease, event
     raise Lost
+
+
+def _cause(claim: Claim) -> history.Cause:
+    return history.Cause(f'event.{claim.event_type}', event_id=claim.event_id)
 
 
 def _info(claim: Claim) -> dict[str, str | None]:

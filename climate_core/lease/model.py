@@ -31,6 +31,10 @@ class Reservation:
 
     :param params: what the plugin keeps with it and the API shows; JSON types only
     :param missing_resources: its resource went away without the lease
+    :param amounts: how much it holds, by unit: ``servers``, ``vcpus``, ``memory_mb``, ``disk_gb``
+        and what other plugins count
+    :param woken_at: when its resource was awake
+    :param freed_at: when it held its resource no more
     """
 
     id: str
@@ -44,6 +48,9 @@ class Reservation:
     resources_changed: bool
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+    amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    woken_at: datetime.datetime | None = None
+    freed_at: datetime.datetime | None = None
 
     @property
     def live(self) -> bool:
@@ -58,6 +65,7 @@ class Event:
     :param generation: counts the claims; whoever finishes must still have the one it claimed
     :param attempts: failed attempts since the last success
     :param next_at: when it wants attention: due time, or the end of a claim; None when finished
+    :param reservation_id: the only reservation that it is about; None when it is about all
     """
 
     id: str
@@ -71,6 +79,7 @@ class Event:
     next_at: datetime.datetime | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+    reservation_id: str | None = None
 
     @property
     def open(self) -> bool:
@@ -85,6 +94,10 @@ class Lease:
     :param before_end_date: when ``before_end_lease`` is told; None when it is not
     :param degraded: some resource is gone, the others go on
     :param generation: counts the changes; an update may name the one it is based on
+    :param start_policy: ``auto``, or ``manual`` when the user starts it himself
+    :param before_start: how many seconds before the start ``before_start_lease`` is told
+    :param webhook: ``url``, ``secret`` and ``events`` of whom the user wants to be told
+    :param request_digest: of the request that made it, if that had an Idempotency-Key
     :param reservations: ordered by creation
     :param events: ordered by time; includes hidden ones, see :attr:`shown_events`
     """
@@ -104,6 +117,10 @@ class Lease:
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
     deleted_at: datetime.datetime | None
+    start_policy: str = states.StartPolicy.AUTO
+    before_start: tuple[int, ...] = ()
+    webhook: Mapping[str, Any] | None = None
+    request_digest: str | None = None
     reservations: tuple[Reservation, ...] = ()
     events: tuple[Event, ...] = ()
 

@@ -60,6 +60,7 @@ def new_reservation(
     resource_id: str,
     params: Mapping[str, Any],
     now: datetime.datetime,
+    amounts: Mapping[str, int] | None = None,
 ) -> model.Reservation:
     """Make a reservation that waits for the start."""
     return model.Reservation(
@@ -74,6 +75,7 @@ def new_reservation(
         resources_changed=False,
         created_at=now,
         updated_at=None,
+        amounts=amounts or {},
     )
 
 
@@ -237,4 +239,5 @@ def _lose(
         status_reason=reason,
         missing_resources=True,
         updated_at=now,
+        freed_at=now,
     )

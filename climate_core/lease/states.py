@@ -34,6 +34,11 @@ class EventStatus(enum.StrEnum):
     ERROR = 'ERROR'
 
 
+class StartPolicy(enum.StrEnum):
+    AUTO = 'auto'
+    MANUAL = 'manual'
+
+
 class Move(NamedTuple):
     """One allowed change of state, and what causes it."""
 

@@ -213,7 +213,12 @@ def _with_outcomes(
         if (status, reason) == (reservation.status, reservation.status_reason):
             return reservation
         return dataclasses.replace(
-            reservation, status=status, status_reason=reason, updated_at=now
+            reservation,
+            status=status,
+            status_reason=reason,
+            updated_at=now,
+            woken_at=now if status == _R.ACTIVE else reservation.woken_at,
+            freed_at=now if status == _R.DELETED else None,
         )
 
     return dataclasses.replace(lease, reservations=tuple(change(r) for r in lease.reservations))

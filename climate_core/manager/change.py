@@ -2,18 +2,25 @@
 """Change and delete leases."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import leases, store
-from climate_core.lease import plan, request
-from climate_core.manager.parts import Parts
+from climate_core.lease import plan, update
+from climate_core.manager.parts import Parts, asked
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
 
 
 def update_lease(
-    parts: Parts, lease_id: str, values: Mapping[str, Any], generation: int | None = None
+    parts: Parts,
+    context: 'RequestContext',
+    lease_id: str,
+    values: Mapping[str, Any],
+    generation: int | None = None,
 ) -> str:
     """Change the name or the dates of a lease; its events move in the same transaction.
 
@@ -28,13 +35,14 @@ def update_lease(
         lease = leases.get(session, lease_id, lock=True)
         if generation is not None and generation != lease.generation:
             raise exceptions.GenerationConflict
-        store.save(session, lease, request.update(lease, values, now, late), now)
+        changed = update.update(lease, values, now, late)
+        store.save(session, lease, changed, now, asked(context, 'lease.update'))
 
     parts.database.write(change)
     return lease_id
 
 
-def delete_lease(parts: Parts, lease_id: str) -> None:
+def delete_lease(parts: Parts, context: 'RequestContext', lease_id: str) -> None:
     """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed.
 
     :raises climate_core.exceptions.LeaseNotFound: there is none
@@ -43,6 +51,6 @@ def delete_lease(parts: Parts, lease_id: str) -> None:
 
     def change(session: orm.Session) -> None:
         lease = leases.get(session, lease_id, lock=True)
-        store.save(session, lease, plan.delete(lease, now), now)
+        store.save(session, lease, plan.delete(lease, now), now, asked(context, 'lease.delete'))
 
     parts.database.write(change)

@@ -17,8 +17,8 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import leases, reservations, store
 from climate_core.db.engine import TROUBLE
-from climate_core.lease import model, plan, request, states
-from climate_core.manager.parts import Parts
+from climate_core.lease import history, model, plan, request, states
+from climate_core.manager.parts import Parts, asked
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -87,6 +87,7 @@ def _reserve_all(
             claimed.resource_id,
             claimed.params,
             now + datetime.timedelta(microseconds=place),
+            claimed.amounts,
         )
         for place, (kind, claimed) in enumerate(found)
     ]
@@ -103,7 +104,7 @@ def _write(
     trust_id = parts.trusts.create(context)
     lease = _new_lease(context, lease_id, wanted, reserved, trust_id, now)
     try:
-        parts.database.write(store.create, lease, now)
+        parts.database.write(store.create, lease, now, asked(context, 'lease.create'))
     except TROUBLE:
         if not _was_written(parts, lease_id, trust_id):
             raise
@@ -221,9 +222,12 @@ def _join(
 ) -> str:
     kind, claimed = parts.reserve(context, values)
     now = parts.clock.now()
-    new = plan.new_reservation(lease.id, kind, claimed.resource_id, claimed.params, now)
+    new = plan.new_reservation(
+        lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
+    )
     try:
-        return parts.database.write(_write_join, lease.id, new, now)
+        cause = asked(context, 'reservation.create')
+        return parts.database.write(_write_join, lease.id, new, now, cause)
     except db_exc.DBDuplicateEntry:
         holder = parts.database.read(reservations.holder, kind, claimed.resource_id)
         if holder is not None and holder.lease_id == lease.id:
@@ -232,11 +236,15 @@ def _join(
 
 
 def _write_join(
-    session: orm.Session, lease_id: str, new: model.Reservation, now: datetime.datetime
+    session: orm.Session,
+    lease_id: str,
+    new: model.Reservation,
+    now: datetime.datetime,
+    cause: history.Cause,
 ) -> str:
     lease = leases.get(session, lease_id, lock=True)
     for present in lease.live:
         if (present.resource_type, present.resource_id) == (new.resource_type, new.resource_id):
             return present.id
-    store.save(session, lease, plan.join(lease, [new], now), now)
+    store.save(session, lease, plan.join(lease, [new], now), now, cause)
     return new.id

@@ -50,10 +50,12 @@ class Endpoint:
         values: Mapping[str, Any],
         generation: int | None = None,
     ) -> str:
-        return self._do(context, change.update_lease, self._parts, lease_id, values, generation)
+        return self._do(
+            context, change.update_lease, self._parts, context, lease_id, values, generation
+        )
 
     def delete_lease(self, context: 'RequestContext', lease_id: str) -> None:
-        self._do(context, change.delete_lease, self._parts, lease_id)
+        self._do(context, change.delete_lease, self._parts, context, lease_id)
 
     def add_reservation(
         self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]

@@ -10,6 +10,7 @@ from oslo_config import cfg
 from climate_core import exceptions
 from climate_core.db.engine import Database
 from climate_core.engine.clock import Clock
+from climate_core.lease.history import Cause
 from climate_core.plugins.base import Claimed, ResourcePlugin
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ class Trusts(Protocol):
     def create(self, context: 'RequestContext') -> str: ...
 
     def delete(self, trust_id: str) -> None: ...
+
+
+def asked(context: 'RequestContext', action: str) -> Cause:
+    """Say for the history that a user asked for an action."""
+    return Cause(action, user_id=context.user_id, request_id=context.request_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -37,10 +37,13 @@ class Claimed:
     :param resource_id: the id of the resource in its own service
     :param params: what the plugin wants to be kept with the reservation and shown in the API;
         JSON types only
+    :param amounts: how much it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
+        ``memory_mb``, ``disk_gb``
     """
 
     resource_id: str
     params: Mapping[str, Any]
+    amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 class ResourcePlugin(abc.ABC):

@@ -84,7 +84,9 @@ class InstancePlugin(base.ResourcePlugin):
                 field='resource_id',
             )
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
-        return Claimed(resource_id=server['id'], params={'on_end': on_end})
+        return Claimed(
+            resource_id=server['id'], params={'on_end': on_end}, amounts=_amounts(server)
+        )
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         owner = self.cloud.owner(_trust(lease))
@@ -179,6 +181,18 @@ class InstancePlugin(base.ResourcePlugin):
 
     def waiting(self) -> Iterable[str]:
         return servers.every_id(self.cloud.service(), status=_RESERVED)
+
+
+def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
+    """What the server holds: its flavor; without the root disk if it boots from a volume."""
+    flavor = server['flavor']
+    root = flavor['disk'] if server.get('image') else 0
+    return {
+        'servers': 1,
+        'vcpus': flavor['vcpus'],
+        'memory_mb': flavor['ram'],
+        'disk_gb': root + flavor['ephemeral'],
+    }
 
 
 def _trust(lease: 'Lease') -> str:

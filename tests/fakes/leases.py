@@ -13,6 +13,7 @@ from climate_core import conf as climate_conf
 from climate_core.db import leases, migration, store, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model, plan
+from climate_core.lease.history import Cause
 
 
 def sqlite(path: pathlib.Path) -> Database:
@@ -32,7 +33,7 @@ def write(database: Database, lease: model.Lease) -> model.Lease:
     """Insert a lease without telling anybody."""
 
     def insert(session: orm.Session) -> None:
-        store.create(session, lease, utcnow.read(session))
+        store.create(session, lease, utcnow.read(session), Cause('lease.create'))
         session.execute(tables.NOTIFICATIONS.delete())
 
     database.write(insert)

@@ -83,6 +83,8 @@ def look(state: State, caller: Record, server_id: str, microversion: str) -> Rec
         'name': server['name'],
         'tenant_id': server['project_id'],
         'status': server['status'],
+        'image': {'id': 'cirros'},
+        'flavor': {'vcpus': 1, 'ram': 512, 'disk': 1, 'ephemeral': 0},
         'OS-EXT-STS:task_state': server['task_state'],
         'OS-EXT-STS:vm_state': server['status'].lower(),
         'locked': bool(server['locked']),

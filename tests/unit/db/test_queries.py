@@ -14,6 +14,7 @@ from climate_core import exceptions
 from climate_core.db import events, leases, outbox, reservations, store, tables, utcnow
 from climate_core.db.engine import Stale
 from climate_core.lease import plan
+from climate_core.lease.history import Cause
 from tests.unit.engine.world import TYPE, World, user
 
 NEVER = '2099-01-01 00:00'
@@ -78,7 +79,8 @@ def test_what_is_over_is_purged(any_world: World, changes: dict[str, Any], remov
     closed = [plan.close(e, None, NOW) for e in lease.events]
 
     def end(session: orm.Session) -> None:
-        store.save(session, lease, plan.Change(plan.with_events(lease, *closed)), NOW)
+        over = plan.Change(plan.with_events(lease, *closed))
+        store.save(session, lease, over, NOW, Cause('lease.end'))
         leases.update(session, lease, **(past | changes))
 
     world.database.write(end)
@@ -239,6 +241,6 @@ def test_saving_what_did_not_change_writes_nothing(world: World) -> None:
 
     def same(session: orm.Session) -> None:
         lease = leases.get(session, lease_id, lock=True)
-        store.save(session, lease, plan.Change(lease), world.clock.now())
+        store.save(session, lease, plan.Change(lease), world.clock.now(), Cause('lease.update'))
 
     assert len(world.statements(lambda: world.database.write(same))) == 3

@@ -10,6 +10,7 @@ from climate_core.db import events, leases, store
 from climate_core.db.engine import Stale
 from climate_core.engine.claims import Claims
 from climate_core.lease import dates, plan
+from climate_core.lease.history import Cause
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import World, statuses
 
@@ -140,7 +141,7 @@ def test_a_stale_lease_is_not_written(any_world: World) -> None:
     now = world.clock.now()
     session_of = world.database.writer
     with pytest.raises(Stale), session_of() as session:
-        store.save(session, before, plan.delete(before, now), now)
+        store.save(session, before, plan.delete(before, now), now, Cause('lease.delete'))
     assert world.lease(lease_id).status == 'PENDING'
 
 

@@ -159,10 +159,10 @@ class World:
         return create.add_reservation(self.parts, context or user(), lease_id, values)
 
     def update(self, lease_id: str, generation: int | None = None, **values: Any) -> None:
-        change.update_lease(self.parts, lease_id, values, generation)
+        change.update_lease(self.parts, user(), lease_id, values, generation)
 
     def delete(self, lease_id: str) -> None:
-        change.delete_lease(self.parts, lease_id)
+        change.delete_lease(self.parts, user(), lease_id)
 
     def lease(self, lease_id: str) -> model.Lease:
         found = self.database.read(leases.find, lease_id)

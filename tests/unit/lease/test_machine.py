@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
 from climate_core.engine import retry
-from climate_core.lease import model, plan, request, states, steps
+from climate_core.lease import model, plan, states, steps, update
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -142,7 +142,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(field=st.sampled_from(['start_date', 'end_date']), minutes=st.integers(-60, 240))
     def move(self, field: str, minutes: int) -> None:
         text = (self.now + datetime.timedelta(minutes=minutes)).isoformat()
-        self._user(lambda: request.update(self.lease, {field: text}, self.now, 300))
+        self._user(lambda: update.update(self.lease, {field: text}, self.now, 300))
 
     @rule(data=st.data())
     def resource_disappears(self, data: st.DataObject) -> None:

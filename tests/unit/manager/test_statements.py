@@ -8,12 +8,12 @@ from tests.unit.engine.world import Time, World
 
 
 def test_create(world: World) -> None:
-    assert len(world.statements(lambda: world.create('a'))) == 4
-    assert len(world.statements(lambda: world.create(*(f't{n}' for n in range(50))))) == 4
+    assert len(world.statements(lambda: world.create('a'))) == 5
+    assert len(world.statements(lambda: world.create(*(f't{n}' for n in range(50))))) == 5
 
 
 def test_create_with_an_id(world: World) -> None:
-    assert len(world.statements(lambda: world.create('a', id='some-id'))) == 5
+    assert len(world.statements(lambda: world.create('a', id='some-id'))) == 6
 
 
 @pytest.mark.parametrize('many', [1, 30])
@@ -26,33 +26,33 @@ def test_read(world: World, many: int) -> None:
 
 def test_change(world: World) -> None:
     lease_id = world.create('a')
-    assert len(world.statements(lambda: world.update(lease_id, name='b'))) == 5
+    assert len(world.statements(lambda: world.update(lease_id, name='b'))) == 6
     end = '2026-12-01 18:00'
-    assert len(world.statements(lambda: world.update(lease_id, end_date=end))) == 7
+    assert len(world.statements(lambda: world.update(lease_id, end_date=end))) == 8
 
 
 def test_delete(world: World) -> None:
     lease_id = world.create('a')
-    assert len(world.statements(lambda: world.delete(lease_id))) == 7
+    assert len(world.statements(lambda: world.delete(lease_id))) == 8
 
 
 def test_join(world: World) -> None:
     lease_id = world.create('a', start='2026-12-01 13:00')
-    # Three to find it, three to lock it, three to write.
-    assert len(world.statements(lambda: world.join(lease_id, 'b'))) == 9
+    # Three to find it, three to lock it, four to write.
+    assert len(world.statements(lambda: world.join(lease_id, 'b'))) == 10
 
 
 @pytest.mark.parametrize('things', [1, 20])
 def test_start_and_end(world: World, time: Time, things: int) -> None:
     world.create(*(f'a{n}' for n in range(things)), before_end_date='2026-12-01 13:00')
     (start,) = world.due()
-    assert len(world.statements(lambda: world.step.run(start))) == 12
+    assert len(world.statements(lambda: world.step.run(start))) == 13
     time.forward(hours=1)
     (before_end,) = world.due()
-    assert len(world.statements(lambda: world.step.run(before_end))) == 9
+    assert len(world.statements(lambda: world.step.run(before_end))) == 10
     time.forward(hours=1)
     (end,) = world.due()
-    assert len(world.statements(lambda: world.step.run(end))) == 13
+    assert len(world.statements(lambda: world.step.run(end))) == 14
 
 
 def test_looking_for_what_is_due(world: World) -> None:
