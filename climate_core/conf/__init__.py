@@ -32,6 +32,7 @@ from climate_core.conf import (  # noqa: E402
     nova_notifications,
     paths,
     reconcile,
+    upgrade_levels,
 )
 
 MODULES: tuple[ModuleType, ...] = (
@@ -42,6 +43,7 @@ MODULES: tuple[ModuleType, ...] = (
     cloud,
     reconcile,
     nova_notifications,
+    upgrade_levels,
 )
 
 PROJECT = 'climate'

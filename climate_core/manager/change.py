@@ -42,7 +42,9 @@ def update_lease(
     return lease_id
 
 
-def delete_lease(parts: Parts, context: 'RequestContext', lease_id: str) -> None:
+def delete_lease(
+    parts: Parts, context: 'RequestContext', lease_id: str, generation: int | None = None
+) -> None:
     """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed.
 
     :raises climate_core.exceptions.LeaseNotFound: there is none
@@ -51,6 +53,45 @@ def delete_lease(parts: Parts, context: 'RequestContext', lease_id: str) -> None
 
     def change(session: orm.Session) -> None:
         lease = leases.get(session, lease_id, lock=True)
+        if generation is not None and generation != lease.generation:
+            raise exceptions.GenerationConflict
         store.save(session, lease, plan.delete(lease, now), now, asked(context, 'lease.delete'))
 
     parts.database.write(change)
+
+
+def start_lease(
+    _parts: Parts, _context: 'RequestContext', lease_id: str, _generation: int | None = None
+) -> None:
+    """Start a lease that waits for its user."""
+    raise exceptions.InvalidState(f'Lease {lease_id} starts by itself.')
+
+
+def end_lease(
+    _parts: Parts, _context: 'RequestContext', lease_id: str, _generation: int | None = None
+) -> None:
+    """Free what a lease holds now."""
+    raise exceptions.InvalidState(f'Lease {lease_id} cannot be ended yet.')
+
+
+def update_reservation(
+    _parts: Parts,
+    _context: 'RequestContext',
+    lease_id: str,
+    _reservation_id: str,
+    _values: Mapping[str, Any],
+    _generation: int | None = None,
+) -> str:
+    """Change what the plugin of a reservation lets change."""
+    raise exceptions.InvalidState(f'Nothing of lease {lease_id} can be changed.')
+
+
+def remove_reservation(
+    _parts: Parts,
+    _context: 'RequestContext',
+    lease_id: str,
+    _reservation_id: str,
+    _generation: int | None = None,
+) -> None:
+    """Free one resource and take it out of a lease that goes on."""
+    raise exceptions.InvalidState(f'Nothing can be taken out of lease {lease_id}.')

@@ -52,6 +52,17 @@ def create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, A
     return lease_id
 
 
+def check_lease(
+    parts: Parts, context: 'RequestContext', values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Tell what would become of :func:`create_lease`; nothing is written."""
+    now = parts.clock.now()
+    wanted = request.read(values, now, parts.conf.manager.minutes_before_end_lease)
+    request.check_time(wanted, now, parts.conf.manager.late_start_seconds)
+    _reserve_all(parts, context, uuidutils.generate_uuid(), values, now)
+    return {'granted': True, 'refusals': [], 'available_from': None}
+
+
 def add_reservation(
     parts: Parts, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
 ) -> str:

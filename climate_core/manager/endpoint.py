@@ -8,7 +8,7 @@ import oslo_messaging as messaging
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.db.engine import TROUBLE
+from climate_core.db.engine import TROUBLE, Stale
 from climate_core.manager import change, create, rpcapi
 from climate_core.manager.parts import Parts
 
@@ -22,7 +22,7 @@ T = TypeVar('T')
 
 
 class Endpoint:
-    """The methods of version 1.0.
+    """The methods of version 1.1, which answers 1.0 as well.
 
     :param wrote: called after something was written that may be due, to nudge the engines
     :param nudged: called when another manager says that it wrote something
@@ -54,13 +54,66 @@ class Endpoint:
             context, change.update_lease, self._parts, context, lease_id, values, generation
         )
 
-    def delete_lease(self, context: 'RequestContext', lease_id: str) -> None:
-        self._do(context, change.delete_lease, self._parts, context, lease_id)
+    def check_lease(
+        self, context: 'RequestContext', values: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        return self._answer(create.check_lease, self._parts, context, values)
+
+    def delete_lease(
+        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+    ) -> None:
+        self._do(context, change.delete_lease, self._parts, context, lease_id, generation)
+
+    def start_lease(
+        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+    ) -> None:
+        self._do(context, change.start_lease, self._parts, context, lease_id, generation)
+
+    def end_lease(
+        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+    ) -> None:
+        self._do(context, change.end_lease, self._parts, context, lease_id, generation)
 
     def add_reservation(
         self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
     ) -> str:
         return self._do(context, create.add_reservation, self._parts, context, lease_id, values)
+
+    def update_reservation(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        reservation_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
+    ) -> str:
+        return self._do(
+            context,
+            change.update_reservation,
+            self._parts,
+            context,
+            lease_id,
+            reservation_id,
+            values,
+            generation,
+        )
+
+    def remove_reservation(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        reservation_id: str,
+        generation: int | None = None,
+    ) -> None:
+        self._do(
+            context,
+            change.remove_reservation,
+            self._parts,
+            context,
+            lease_id,
+            reservation_id,
+            generation,
+        )
 
     def nudge(self, _context: 'RequestContext') -> None:
         self._nudged()
@@ -72,13 +125,21 @@ class Endpoint:
         *args: P.args,
         **kw: P.kwargs,
     ) -> T:
+        """Run an operation that writes, and have done what is due by it."""
+        result = self._answer(function, *args, **kw)
+        self._wrote(context)
+        return result
+
+    @staticmethod
+    def _answer(function: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
         """Run an operation. What a user did wrong goes back as it is, the rest is logged too."""
         try:
-            result = function(*args, **kw)
+            return function(*args, **kw)
         except exceptions.ClimateError as exc:
             raise messaging.ExpectedException from exc
+        except Stale:
+            LOG.warning('A lease was changed by others again and again', exc_info=True)
+            raise exceptions.ServiceUnavailable('The lease is busy. Try again.')
         except TROUBLE:
             LOG.exception('The database failed')
             raise exceptions.ServiceUnavailable('The database does not answer. Try again.')
-        self._wrote(context)
-        return result
