@@ -33,6 +33,7 @@ from climate_core.conf import (  # noqa: E402
     paths,
     reconcile,
     upgrade_levels,
+    webhooks,
 )
 
 MODULES: tuple[ModuleType, ...] = (
@@ -44,6 +45,7 @@ MODULES: tuple[ModuleType, ...] = (
     reconcile,
     nova_notifications,
     upgrade_levels,
+    webhooks,
 )
 
 PROJECT = 'climate'

@@ -206,7 +206,10 @@ class History(Base):
 
 
 class Delivery(Base):
-    """A notification that a webhook must still be told. A row is deleted once it is told."""
+    """A notification that a webhook must still be told. A row is deleted once it is told.
+
+    ``target`` is the host of the URL: not all senders shall wait for the same one.
+    """
 
     __tablename__ = 'webhook_deliveries'
     __table_args__ = (
@@ -222,9 +225,11 @@ class Delivery(Base):
     lease_id: orm.Mapped[str] = orm.mapped_column(
         _Uuid, sa.ForeignKey('leases.id', name='webhook_deliveries_lease_fkey', ondelete='CASCADE')
     )
+    project_id: orm.Mapped[str] = orm.mapped_column(sa.String(255))
     event_id: orm.Mapped[str] = orm.mapped_column(_Uuid)
     event_type: orm.Mapped[str] = orm.mapped_column(sa.String(128))
     payload: orm.Mapped[Any] = orm.mapped_column(Json)
+    target: orm.Mapped[str] = orm.mapped_column(sa.String(255))
     url: orm.Mapped[str] = orm.mapped_column(sa.Text)
     secret: orm.Mapped[str] = orm.mapped_column(sa.String(255))
     attempts: orm.Mapped[int] = orm.mapped_column(sa.Integer)

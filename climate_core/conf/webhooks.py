@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the webhooks that leases may have."""
+
+import ipaddress
+from collections.abc import Iterable
+
+from oslo_config import cfg
+
+GROUP = 'webhooks'
+
+OPTS: list[cfg.Opt] = [
+    cfg.BoolOpt(
+        'enabled',
+        default=True,
+        help='Whether leases may have webhooks and whether this manager calls them. What is to '
+        'be told when it is turned off is kept, and told or given up when it is turned on.',
+    ),
+    cfg.ListOpt(
+        'allowed_networks',
+        default=[],
+        help='Networks, as 10.1.0.0/16 or fd00::/8, that webhooks may be in although loopback, '
+        'link-local, multicast and unspecified addresses are refused. All other addresses that '
+        'this host reaches are allowed, unless refused_networks has them.',
+    ),
+    cfg.ListOpt(
+        'refused_networks',
+        default=[],
+        help='Networks that webhooks must not be in, beside those that are always refused: the '
+        'management network of the cloud, for instance. allowed_networks is the stronger one.',
+    ),
+    cfg.FloatOpt(
+        'timeout_seconds',
+        default=10.0,
+        min=0.1,
+        max=300.0,
+        help='How long one call may take, from the connection to the answer.',
+    ),
+    cfg.IntOpt(
+        'workers',
+        default=16,
+        min=1,
+        max=256,
+        help='How many webhooks one manager calls at the same time. A quarter of them at most '
+        'call the same host, or for the same project.',
+    ),
+    cfg.FloatOpt(
+        'retry_seconds',
+        default=5.0,
+        min=0.1,
+        help='Wait before the second call of a webhook that did not answer with success. It is '
+        'doubled with each further call.',
+    ),
+    cfg.FloatOpt(
+        'retry_max_seconds',
+        default=3600.0,
+        min=1.0,
+        help='The longest wait between two calls.',
+    ),
+    cfg.FloatOpt(
+        'give_up_hours',
+        default=24.0,
+        min=0.0,
+        help='Hours after which a notification that a webhook does not take is given up. The '
+        'history of the lease says so.',
+    ),
+    cfg.StrOpt(
+        'cafile',
+        help='File with the certificates, in PEM, by which those of https webhooks are verified. '
+        'Default: those that the system trusts.',
+    ),
+]
+
+
+def networks(
+    texts: Iterable[str],
+) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Read a list of networks.
+
+    :raises ValueError: one is no network, or has bits of a host
+    """
+    return tuple(ipaddress.ip_network(text) for text in texts)
