@@ -47,6 +47,18 @@ class InvalidDate(BadRequest):
     code = 'lease.invalid_date'
 
 
+class InvalidDuration(BadRequest):
+    """The duration is malformed, or too short or too long for the calendar."""
+
+    code = 'lease.invalid_duration'
+
+
+class InvalidWebhook(BadRequest):
+    """The webhook is malformed, or its address is not allowed."""
+
+    code = 'lease.invalid_webhook'
+
+
 class UnknownResourceType(BadRequest):
     """No enabled plugin reserves this type of resource."""
 
@@ -97,6 +109,18 @@ class LeaseConflict(Conflict):
     """A different lease with this id exists."""
 
     code = 'lease.conflict'
+
+
+class IdempotencyConflict(Conflict):
+    """The Idempotency-Key was used for a different request, or its lease is deleted."""
+
+    code = 'lease.idempotency_conflict'
+
+
+class LeaseAppeared(Conflict):
+    """A lease with this id was made at this moment. Send the request again."""
+
+    code = 'lease.appeared'
 
 
 class ResourceReserved(Conflict):

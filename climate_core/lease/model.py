@@ -16,11 +16,13 @@ START: Final = 'start_lease'
 END: Final = 'end_lease'
 BEFORE_START: Final = 'before_start_lease'
 BEFORE_END: Final = 'before_end_lease'
+#: Stands for the start of a lease that its user starts himself: it only tells.
+READY: Final = 'ready_to_start'
 #: Deletes the trust of the owner; never shown to users.
 RELEASE_TRUST: Final = 'release_trust'
 
 #: Events that the service makes and a user cannot give.
-OWN_EVENTS: Final = frozenset({START, END, RELEASE_TRUST})
+OWN_EVENTS: Final = frozenset({START, READY, END, RELEASE_TRUST})
 #: Events that are never shown.
 HIDDEN_EVENTS: Final = frozenset({RELEASE_TRUST})
 

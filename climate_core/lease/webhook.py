@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user says about the webhook of a lease, and which addresses it may have. Pure.
+
+Names are not resolved here: who sends looks at what the name means then, with :func:`forbidden`.
+"""
+
+import ipaddress
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from climate_core import exceptions
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+MAX_URL = 2048
+SECRET = r'^[\x20-\x7e]{16,255}(?!\n)$'
+PATTERN = r'^[a-z*][a-z0-9_.*-]{0,127}(?!\n)$'
+_PRINTABLE = re.compile(r'[\x21-\x7e]+')
+#: What the resolver of a system would take for an IPv4 address in an old way of writing.
+_NUMBER = re.compile(r'(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?', re.IGNORECASE)
+#: Nobody is there: 0.0.0.0/8 is "this network" (RFC 1122, 3.2.1.3).
+_NOWHERE = (ipaddress.ip_network('0.0.0.0/8'), ipaddress.ip_network('255.255.255.255/32'))
+
+
+def read(given: Any, allowed: Iterable[Network] = (), field: str = 'webhook') -> dict[str, Any]:
+    """Check what a user says and return what is kept: ``url``, ``secret``, ``events``.
+
+    :param given: ``url``; ``secret``, with which what is sent is signed; perhaps ``events``,
+        patterns of the types of notifications that are sent, all of them by default
+    :param allowed: networks of which addresses are allowed though :func:`forbidden` by default
+    :raises climate_core.exceptions.InvalidWebhook: naming the field; the secret is not repeated
+    """
+    if not isinstance(given, Mapping):
+        raise exceptions.InvalidWebhook('It must be an object.', field=field)
+    for name in sorted(given.keys() - {'url', 'secret', 'events'}):
+        raise exceptions.InvalidWebhook('It is not known here.', field=f'{field}.{name}')
+    secret = given.get('secret')
+    if not isinstance(secret, str) or not re.match(SECRET, secret):
+        raise exceptions.InvalidWebhook(
+            'A secret of 16 to 255 printable ASCII characters is needed.',
+            field=f'{field}.secret',
+        )
+    return {
+        'url': read_url(given.get('url'), allowed, f'{field}.url'),
+        'secret': secret,
+        'events': _patterns(given.get('events'), f'{field}.events'),
+    }
+
+
+def read_url(url: Any, allowed: Iterable[Network] = (), field: str = 'webhook.url') -> str:
+    """Return the URL.
+
+    :raises climate_core.exceptions.InvalidWebhook: it is none that may be called
+    """
+    if not isinstance(url, str) or len(url) > MAX_URL or not _PRINTABLE.fullmatch(url):
+        raise exceptions.InvalidWebhook(
+            f'A URL of up to {MAX_URL} ASCII characters without blanks is needed.', field=field
+        )
+    host = _host(url, field)
+    if host == 'localhost' or host.endswith('.localhost'):
+        host = '127.0.0.1'
+    if forbidden(_address(host, field), allowed):
+        raise exceptions.InvalidWebhook(
+            'This address is not allowed: loopback, link-local, multicast and unspecified '
+            'addresses are not called.',
+            field=field,
+        )
+    return url
+
+
+def forbidden(address: Address | None, allowed: Iterable[Network] = ()) -> bool:
+    """Tell whether an address may not be called.
+
+    :param address: None is a name, and not forbidden as such
+    :param allowed: networks whose addresses may be called nevertheless
+    """
+    if address is None:
+        return False
+    mapped = getattr(address, 'ipv4_mapped', None)
+    if mapped is not None:
+        return forbidden(mapped, allowed)
+    if any(address in network for network in allowed):
+        return False
+    return (
+        address.is_loopback
+        or address.is_link_local
+        or address.is_multicast
+        or address.is_unspecified
+        or any(address in network for network in _NOWHERE)
+    )
+
+
+def _host(url: str, field: str) -> str:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as exc:
+        raise exceptions.InvalidWebhook(f'It is no URL: {exc}.', field=field) from exc
+    if parts.scheme not in ('http', 'https') or not host or '\\' in url:
+        raise exceptions.InvalidWebhook(
+            'It must be an http or https URL with a host.', field=field
+        )
+    if '@' in parts.netloc:
+        raise exceptions.InvalidWebhook(
+            'Credentials in the URL are not taken: what is sent is signed with the secret.',
+            field=field,
+        )
+    return host.rstrip('.')
+
+
+def _address(host: str, field: str) -> Address | None:
+    """Return the address that is written there; None if it is a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        if ':' in host or _NUMBER.fullmatch(host):
+            raise exceptions.InvalidWebhook(f'{host} is no address.', field=field) from None
+        return None
+
+
+def _patterns(given: Any, field: str) -> list[str]:
+    if given is None:
+        return ['*']
+    fine = isinstance(given, Sequence) and not isinstance(given, str) and 0 < len(given) <= 32
+    if not fine or not all(isinstance(each, str) and re.match(PATTERN, each) for each in given):
+        raise exceptions.InvalidWebhook(
+            'It must be a list of 1 to 32 patterns as "lease.event.*".', field=field
+        )
+    return list(given)

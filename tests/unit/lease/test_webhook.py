@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import ipaddress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_core import exceptions
+from climate_core.lease import webhook
+
+SECRET = 'correct horse battery'
+
+
+def hook(**values: Any) -> dict[str, Any]:
+    return {'url': 'https://example.org/hook', 'secret': SECRET} | values
+
+
+def test_all_events_are_sent_by_default() -> None:
+    assert webhook.read(hook()) == hook(events=['*'])
+    assert webhook.read(hook(events=['lease.event.*']))['events'] == ['lease.event.*']
+
+
+@pytest.mark.parametrize(
+    'url',
+    [
+        'http://example.org',
+        'https://example.org:8443/a/b?c=d#e',
+        'http://10.0.0.5/x',
+        'http://[2001:db8::1]:80/',
+        'http://192.0.2.1./',
+        'https://0xyz.example.org/',
+        'http://a.b.c.d4/',
+    ],
+)
+def test_urls(url: str) -> None:
+    assert webhook.read_url(url) == url
+
+
+@pytest.mark.parametrize(
+    'url',
+    [
+        None,
+        5,
+        '',
+        'example.org',
+        '//example.org/',
+        'ftp://example.org/',
+        'http:///path',
+        'http://',
+        'http://exa mple.org/',
+        'http://example.org/\n',
+        'http://exämple.org/',
+        'http://example.org:99999/',
+        'http://example.org:x/',
+        'http://[::1/',
+        'http://user@example.org/',
+        'http://user:secret@example.org/',
+        'http://@example.org/',
+        'http://example.org\\@127.0.0.1/',
+        'http://example.org/' + 'x' * 2048,
+    ],
+)
+def test_what_is_no_url(url: Any) -> None:
+    with pytest.raises(exceptions.InvalidWebhook) as caught:
+        webhook.read(hook(url=url))
+    assert caught.value.field == 'webhook.url'
+
+
+FORBIDDEN = [
+    'http://127.0.0.1/',
+    'http://127.8.8.8:80/',
+    'http://localhost/',
+    'http://a.localhost./',
+    'http://[::1]/',
+    'http://[::ffff:127.0.0.1]/',
+    'http://169.254.169.254/latest',
+    'http://[fe80::1]/',
+    'http://[::ffff:169.254.1.1]/',
+    'http://224.0.0.1/',
+    'http://[ff02::1]/',
+    'http://0.0.0.0/',
+    'http://0.1.2.3/',
+    'http://[::]/',
+    'http://255.255.255.255/',
+    # Old ways of writing 127.0.0.1.
+    'http://127.1/',
+    'http://2130706433/',
+    'http://0x7f000001/',
+    'http://0x7f.0.0.1/',
+    'http://0177.0.0.1/',
+]
+
+
+@pytest.mark.parametrize('url', FORBIDDEN)
+def test_addresses_that_are_not_called(url: str) -> None:
+    with pytest.raises(exceptions.InvalidWebhook):
+        webhook.read_url(url)
+
+
+@pytest.mark.parametrize('url', ['http://127.0.0.1:9/', 'http://localhost/', 'http://[::1]/'])
+def test_addresses_that_the_operator_allows(url: str) -> None:
+    allowed = [ipaddress.ip_network('127.0.0.0/8'), ipaddress.ip_network('::1/128')]
+    assert webhook.read_url(url, allowed) == url
+    with pytest.raises(exceptions.InvalidWebhook):
+        webhook.read_url('http://169.254.169.254/', allowed)
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [
+        ({'secret': None}, 'webhook.secret'),
+        ({'secret': 'x' * 15}, 'webhook.secret'),
+        ({'secret': 'x' * 256}, 'webhook.secret'),
+        ({'secret': 'x' * 16 + '\n'}, 'webhook.secret'),
+        ({'secret': 'ä' * 16}, 'webhook.secret'),
+        ({'events': []}, 'webhook.events'),
+        ({'events': 'lease.*'}, 'webhook.events'),
+        ({'events': ['lease.*'] * 33}, 'webhook.events'),
+        ({'events': ['Lease']}, 'webhook.events'),
+        ({'events': ['a\n']}, 'webhook.events'),
+        ({'events': [5]}, 'webhook.events'),
+        ({'verify': False}, 'webhook.verify'),
+    ],
+)
+def test_what_else_is_wrong(values: dict[str, Any], field: str) -> None:
+    with pytest.raises(exceptions.InvalidWebhook) as caught:
+        webhook.read(hook(**values))
+    assert caught.value.field == field
+    assert str(values.get('secret') or SECRET) not in caught.value.message
+
+
+def test_a_webhook_is_an_object() -> None:
+    with pytest.raises(exceptions.InvalidWebhook):
+        webhook.read('https://example.org')
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_taken_or_refused(text: str) -> None:
+    for url in (text, f'http://{text}', f'http://{text}/'):
+        try:
+            assert webhook.read_url(url) == url
+        except exceptions.InvalidWebhook as error:
+            assert error.field == 'webhook.url'  # noqa: PT017
