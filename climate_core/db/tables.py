@@ -245,15 +245,21 @@ class UsagePeriod(Base):
     __table_args__ = (_OPTIONS,)
 
     start: orm.Mapped[datetime.datetime] = orm.mapped_column(Time, primary_key=True)
+    end: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
 
 
 class Project(Base):
-    """One row for each project that has limits: who adds to what it holds locks it."""
+    """One row for each project that has limits: who adds to what it holds changes it first.
+
+    A real change, and not only a lock: a Galera cluster does not carry locks between its nodes,
+    but refuses the second of two changes.
+    """
 
     __tablename__ = 'projects'
     __table_args__ = (_OPTIONS,)
 
     id: orm.Mapped[str] = orm.mapped_column(sa.String(255), primary_key=True)
+    generation: orm.Mapped[int] = orm.mapped_column(sa.Integer)
 
 
 LEASES = cast(sa.Table, Lease.__table__)

@@ -31,8 +31,18 @@ def upgrade() -> None:
     _indexes()
     _history()
     _deliveries()
-    op.create_table('usage_periods', sa.Column('start', _time(), primary_key=True), **_OPTIONS)
-    op.create_table('projects', sa.Column('id', sa.String(255), primary_key=True), **_OPTIONS)
+    op.create_table(
+        'usage_periods',
+        sa.Column('start', _time(), primary_key=True),
+        sa.Column('end', _time(), nullable=False),
+        **_OPTIONS,
+    )
+    op.create_table(
+        'projects',
+        sa.Column('id', sa.String(255), primary_key=True),
+        sa.Column('generation', sa.Integer(), nullable=False),
+        **_OPTIONS,
+    )
 
 
 def _columns() -> None:
