@@ -86,17 +86,31 @@ def first_events(
     before_end: datetime.datetime | None,
     given: Iterable[tuple[str, datetime.datetime]],
     now: datetime.datetime,
+    manual: bool = False,
+    before_start: Iterable[int] = (),
 ) -> tuple[model.Event, ...]:
     """Make the events that a lease has at its creation.
 
     :param before_end: when the coming end is told; None for never
     :param given: types and times of the events that the user wants
+    :param manual: the user starts the lease himself
+    :param before_start: how many seconds before the start it is told
     """
-    wanted = [(model.START, start), (model.END, end), *given]
+    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
+    wanted += [(model.BEFORE_START, time) for time in heads_up(start, before_start, now)]
     if before_end is not None:
         wanted.append((model.BEFORE_END, before_end))
     wanted.sort(key=lambda item: (item[1], priority(item[0])))
     return tuple(new_event(lease_id, kind, time, now) for kind, time in wanted)
+
+
+def heads_up(
+    start: datetime.datetime, seconds: Iterable[int], now: datetime.datetime
+) -> list[datetime.datetime]:
+    """Return when a coming start is told: never when it is now, once for all that is past."""
+    if start <= now:
+        return []
+    return sorted({max(now, start - datetime.timedelta(seconds=each)) for each in seconds})
 
 
 def close(event: model.Event, reason: str | None, now: datetime.datetime) -> model.Event:

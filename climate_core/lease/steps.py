@@ -38,6 +38,8 @@ class Outcome:
 
 DONE = Outcome(Result.DONE)
 
+#: Why a lease that has begun is PENDING.
+WAITS_FOR_USER = 'Waiting to be started by its user.'
 #: Why there is no start any more.
 TOO_LATE = 'The lease ended before it could be started.'
 _START_FAILED = f'lease.event.{model.START}.error'
@@ -67,6 +69,8 @@ def begin(lease: model.Lease, event: model.Event, now: datetime.datetime) -> Wor
         return _begin_end(lease, now)
     if event.event_type != model.RELEASE_TRUST and lease.deleted_at is not None:
         return Work(lease, pointless='The lease is deleted.')
+    if event.event_type == model.READY and (lease.status != _L.PENDING or now >= lease.end_date):
+        return Work(lease, pointless='There is nothing to start any more.')
     return Work(lease)
 
 
@@ -113,6 +117,8 @@ def settle(
         return _settle_end(lease, event, outcomes, now)
     if event.event_type == model.RELEASE_TRUST:
         return _settle_trust(lease, event, outcomes[event.id], now)
+    if event.event_type == model.READY and lease.status == _L.PENDING:
+        lease = dataclasses.replace(lease, status_reason=WAITS_FOR_USER)
     notice = f'lease.event.{event.event_type}'
     return plan.Change(plan.with_events(lease, _finish(event, None, now)), {notice: None})
 
