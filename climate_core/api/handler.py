@@ -4,8 +4,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from climate_core.api import errors, microversion, routes
-from climate_core.api.request import Backend, Request
+from climate_core.api import errors, microversion, query, routes
+from climate_core.api.request import PARAMETERS, Backend, Request
 
 
 class Application:
@@ -19,6 +19,8 @@ class Application:
         route, variables = _route(request)
         if route.policy is not None:
             microversion.check(request)
+            # Anything may ask what is public, with whatever behind the question mark.
+            request.environ[PARAMETERS] = query.read(request, route.query)
         response = route.handler(self._backend, request, **variables)
         if route.policy is not None:
             microversion.mark(response)

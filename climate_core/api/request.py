@@ -19,6 +19,8 @@ from climate_core.plugins import base
 
 #: Where the middleware leaves the context of the request.
 CONTEXT = 'climate.context'
+#: Where the application leaves the parameters of the query, checked.
+PARAMETERS = 'climate.parameters'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class Request(webob.Request):
     @property
     def context(self) -> RequestContext:
         return cast(RequestContext, self.environ[CONTEXT])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the query that were sent, as the types of the route's ``query``."""
+        return cast(dict[str, Any], self.environ[PARAMETERS])
 
     def read(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body, checked.

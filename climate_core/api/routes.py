@@ -9,7 +9,7 @@ from typing import Any
 import webob
 
 from climate_core.api.handlers import leases, plugins, reservations, root
-from climate_core.api.schemas import lease, plugin, reservation, version
+from climate_core.api.schemas import lease, paging, plugin, reservation, version
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
@@ -24,6 +24,11 @@ class Route:
     :param policy: name of the rule that is asked; None: open to everybody, without a token
     :param takes: JSON Schema of the body
     :param gives: JSON Schema of the answer
+    :param query: JSON Schemas of the parameters that it knows, by name; others are refused.
+        The handler finds them, checked and as the types that are named, in
+        ``request.parameters``.
+    :param headers: JSON Schemas of the request headers that mean something here, by name; they
+        are the handler's to read and check
     """
 
     handler: Callable[..., webob.Response]
@@ -31,13 +36,21 @@ class Route:
     policy: str | None = None
     takes: Mapping[str, Any] | None = None
     gives: Mapping[str, Any] | None = None
+    query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
 
 ROUTES: dict[str, dict[str, Route]] = {
     '/': {'GET': Route(root.versions, 300, gives=version.MANY)},
     '/v1': {'GET': Route(root.version, 200, gives=version.ONE)},
     '/v1/leases': {
-        'GET': Route(leases.list_, 200, lease_rules.GET, gives=lease.MANY),
+        'GET': Route(
+            leases.list_,
+            200,
+            lease_rules.GET,
+            gives=lease.MANY,
+            query={'limit': paging.LIMIT},
+        ),
         'POST': Route(leases.create, 201, lease_rules.CREATE, lease.CREATE, lease.ONE),
     },
     '/v1/leases/{lease_id}': {

@@ -19,4 +19,12 @@ OPTS: list[cfg.Opt] = [
         ],
         help='How the API finds out who asks.',
     ),
+    cfg.IntOpt(
+        'max_limit',
+        default=1000,
+        min=1,
+        max=10000,
+        help='The most that one answer of a list holds. A request without limit gets as many; '
+        'the answer has a link to the next page.',
+    ),
 ]

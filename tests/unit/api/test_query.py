@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+import pytest
+import webob
+
+from climate_core import exceptions
+from climate_core.api import query
+
+DECLARED: dict[str, Any] = {
+    'limit': {'type': 'integer', 'minimum': 1},
+    'deleted': {'type': 'boolean'},
+    'name': {'type': 'string', 'maxLength': 5},
+    'status': {'type': 'array', 'items': {'type': 'string', 'enum': ['ON', 'OFF']}},
+}
+
+
+def read(text: str) -> dict[str, Any]:
+    return query.read(webob.Request.blank('/x?' + text), DECLARED)
+
+
+@pytest.mark.parametrize(
+    ('text', 'values'),
+    [
+        ('', {}),
+        ('limit=5', {'limit': 5}),
+        ('deleted=true', {'deleted': True}),
+        ('deleted=0', {'deleted': False}),
+        ('deleted=False', {'deleted': False}),
+        ('name=a%20b', {'name': 'a b'}),
+        ('name=', {'name': ''}),
+        ('status=ON', {'status': ['ON']}),
+        ('status=ON,OFF', {'status': ['ON', 'OFF']}),
+        ('status=ON&status=OFF', {'status': ['ON', 'OFF']}),
+    ],
+)
+def test_good(text: str, values: dict[str, Any]) -> None:
+    assert read(text) == values
+
+
+@pytest.mark.parametrize(
+    ('text', 'field'),
+    [
+        ('limit=0', 'limit'),
+        ('limit=-1', 'limit'),
+        ('limit=x', 'limit'),
+        ('limit=1_0', 'limit'),
+        ('limit=%D9%A3', 'limit'),
+        ('limit=' + '9' * 400, 'limit'),
+        ('limit=', 'limit'),
+        ('limit=1&limit=1', 'limit'),
+        ('deleted=maybe', 'deleted'),
+        ('name=abcdef', 'name'),
+        ('status=', 'status'),
+        ('status=ON,', 'status'),
+        ('status=on', 'status'),
+        ('colour=red', 'colour'),
+        ('Limit=1', 'Limit'),
+        ('=1', None),
+        ('name=%ff', None),
+        ('%ff=1', None),
+    ],
+)
+def test_bad(text: str, field: str | None) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        read(text)
+    assert (caught.value.field or None) == field
+
+
+def test_what_is_not_known_is_told_with_what_is() -> None:
+    with pytest.raises(exceptions.BadRequest, match='Known are: deleted, limit, name, status'):
+        read('colour=red')
