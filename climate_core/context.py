@@ -40,6 +40,23 @@ class RequestContext(context.RequestContext):
         return values
 
 
+def of_event(event_id: str, lease_id: str) -> RequestContext:
+    """Make the context of the work on an event, and the one of this thread.
+
+    The log and the calls to other services carry its request id from then on.
+
+    :param event_id: a UUID; the request id is ``req-<event_id>``
+    """
+    return RequestContext(
+        request_id=event_request_id(event_id), resource_uuid=lease_id, overwrite=True
+    )
+
+
+def event_request_id(event_id: str) -> str:
+    """Return the request id under which an event is worked on."""
+    return f'req-{event_id}'
+
+
 class RpcSerializer:
     """Carry :class:`RequestContext` over oslo.messaging; values are JSON types already."""
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import exceptions
+from climate_core import context, exceptions
 from climate_core.db import leases, store
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
-from climate_core.engine import points, retry
+from climate_core.engine import points, retry, watch
 from climate_core.engine.claims import Claim, Claims
 from climate_core.engine.clock import Clock
 from climate_core.lease import history, model, plan, states, steps
@@ -32,6 +32,7 @@ class Step:
 
     :param plugins: resource type -> plugin
     :param release_trust: deletes a trust by its id; one that is gone is success
+    :param seen_by: is told what became of claims, for the metrics
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Step:
         plugins: Mapping[str, ResourcePlugin],
         release_trust: Callable[[str], None],
         backoff: retry.Backoff,
+        seen_by: watch.Watch = watch.NOBODY,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -49,20 +51,25 @@ class Step:
         self._plugins = plugins
         self._release_trust = release_trust
         self._backoff = backoff
+        self._seen_by = seen_by
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
 
         :returns: whether the loop should look again, because something new may be due soon
         """
+        context.of_event(due.id, due.lease_id)
         claim = self._claims.take(due)
         if claim is None:
+            self._seen_by.beaten(due)
             return True
+        self._seen_by.claimed(due, self._clock.now())
         try:
             points.reached('event.claimed', **_info(claim))
             return self._work(claim)
         except Lost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
+            self._seen_by.lost(claim.event_id)
             return True
         finally:
             self._claims.drop(claim)
@@ -73,9 +80,12 @@ class Step:
             return False
         outcomes = self._act(claim, work)
         points.reached('finish.before', **_info(claim))
-        again = self._database.write(self._finish, claim, outcomes)
+        before, after = self._database.write(self._finish, claim, outcomes)
         points.reached('finish.after', **_info(claim))
-        return again
+        event = next(e for e in after.events if e.id == claim.event_id)
+        self._seen_by.settled(event, self._clock.now())
+        known = {e.id: e.next_at for e in before.events}
+        return any(e.open and e.next_at != known.get(e.id) for e in after.events)
 
     def _begin(self, session: orm.Session, claim: Claim) -> steps.Work:
         lease, event = _mine(session, claim)
@@ -89,14 +99,12 @@ class Step:
 
     def _finish(
         self, session: orm.Session, claim: Claim, outcomes: Mapping[str, steps.Outcome]
-    ) -> bool:
-        """Write what came of it; tell whether something of the lease may be due soon."""
+    ) -> tuple[model.Lease, model.Lease]:
+        """Write what came of it; return the lease before and after."""
         lease, event = _mine(session, claim)
         now = self._clock.now()
         change = steps.settle(lease, event, outcomes, now)
-        after = store.save(session, lease, change, now, _cause(claim))
-        before = {e.id: e.next_at for e in lease.events}
-        return any(e.open and e.next_at != before.get(e.id) for e in after.events)
+        return lease, store.save(session, lease, change, now, _cause(claim))
 
     def _act(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
         if claim.event_type == model.RELEASE_TRUST:
@@ -171,7 +179,11 @@ def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]
 
 
 def _cause(claim: Claim) -> history.Cause:
-    return history.Cause(f'event.{claim.event_type}', event_id=claim.event_id)
+    return history.Cause(
+        f'event.{claim.event_type}',
+        request_id=context.event_request_id(claim.event_id),
+        event_id=claim.event_id,
+    )
 
 
 def _info(claim: Claim) -> dict[str, str | None]:
