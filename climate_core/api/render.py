@@ -8,21 +8,13 @@ Three formats of time in one answer are the price of that: dates carry microseco
 import datetime
 from typing import Any
 
-from climate_core.lease import dates, model
+from climate_core.lease import model, shown
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
     """A lease; the owner's trust is never shown."""
     return {
-        'id': one.id,
-        'name': one.name,
-        'user_id': one.user_id,
-        'project_id': one.project_id,
-        'start_date': dates.show(one.start_date),
-        'end_date': dates.show(one.end_date),
-        'status': one.status,
-        'status_reason': one.status_reason,
-        'degraded': one.degraded,
+        **shown.lease(one),
         'generation': one.generation,
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
@@ -34,15 +26,8 @@ def lease(one: model.Lease) -> dict[str, Any]:
 def reservation(one: model.Reservation) -> dict[str, Any]:
     """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
     return {
-        **one.params,
-        'id': one.id,
+        **shown.reservation(one),
         'lease_id': one.lease_id,
-        'resource_id': one.resource_id,
-        'resource_type': one.resource_type,
-        'status': one.status,
-        'status_reason': one.status_reason,
-        'missing_resources': one.missing_resources,
-        'resources_changed': one.resources_changed,
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
     }
@@ -51,12 +36,8 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
 def event(one: model.Event) -> dict[str, Any]:
     """An event; claims and attempts are the engine's own affair."""
     return {
-        'id': one.id,
+        **shown.event(one),
         'lease_id': one.lease_id,
-        'event_type': one.event_type,
-        'time': dates.show(one.time),
-        'status': one.status,
-        'status_reason': one.status_reason,
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
     }

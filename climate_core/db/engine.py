@@ -7,8 +7,8 @@ never has to become a writer half-way; on the others the first UPDATE or SELECT 
 
 import contextlib
 import datetime
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -63,6 +63,18 @@ retry = db_api.wrap_db_retry(
 )
 
 
+#: Key of ``Session.info`` under which the signals of its transaction wait for the commit.
+_SIGNALS = 'signals'
+
+
+def signal(session: orm.Session, name: str) -> None:
+    """Have those who :meth:`Database.listen` to ``name`` called once this is committed.
+
+    It works in what :meth:`Database.write` calls.
+    """
+    session.info.setdefault(_SIGNALS, {})[name] = None
+
+
 def register(conf: cfg.ConfigOpts) -> None:
     """Register ``[database]``; doing it twice is fine."""
     conf.register_opts(db_options.database_opts, 'database')
@@ -83,6 +95,7 @@ class Database:
         self._facade = enginefacade.transaction_context()
         self._facade.configure(sqlite_fk=True, **_options(conf))
         self._ready = False
+        self._listeners: dict[str, list[Callable[[], None]]] = {}
 
     @property
     def engine(self) -> sa.Engine:
@@ -117,12 +130,22 @@ class Database:
         """
 
         @retry
-        def attempt() -> T:
+        def attempt() -> tuple[T, Iterable[str]]:
             with self.writer() as session:
-                return function(session, *args, **kw)
+                return function(session, *args, **kw), session.info.get(_SIGNALS, ())
 
-        result: T = attempt()
-        return result
+        result, signals = attempt()
+        for name in signals:
+            for listener in self._listeners.get(name, ()):
+                listener()
+        return cast(T, result)
+
+    def listen(self, name: str, listener: Callable[[], None]) -> None:
+        """Have ``listener()`` called after each transaction of this object with a signal.
+
+        It is called in the thread that wrote, so it must be quick; a nudge is meant.
+        """
+        self._listeners.setdefault(name, []).append(listener)
 
     def read(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
         """Call ``function(session, ...)`` in a session that only reads."""

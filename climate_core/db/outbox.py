@@ -4,15 +4,19 @@
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core.db import tables, utcnow
+from climate_core.db.engine import signal
 
 _ROW = tables.NOTIFICATIONS
+
+#: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
+FILLED: Final = 'outbox.filled'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,13 +33,14 @@ def add(
     session: orm.Session,
     notices: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime.datetime,
-) -> None:
+) -> list[tuple[str, dict[str, Any]]]:
     """Put notifications into the outbox.
 
-    :param notices: event types and payloads; the payload gets an ``event_id``, by which a
-        receiver knows one that is sent twice
+    :param notices: event types and payloads
+    :returns: them again; each payload has got an ``event_id``, by which a receiver knows one that
+        is sent twice
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for event_type, payload in notices:
         event_id = uuidutils.generate_uuid()
         rows.append(
@@ -50,6 +55,8 @@ def add(
         )
     if rows:
         session.connection().execute(sa.insert(_ROW), rows)
+        signal(session, FILLED)
+    return [(row['event_type'], row['payload']) for row in rows]
 
 
 def due_in(session: orm.Session) -> float | None:

@@ -3,11 +3,12 @@
 
 import dataclasses
 import datetime
+from collections.abc import Mapping
 
 from sqlalchemy import orm
 
 from climate_core import notifications
-from climate_core.db import events, history, leases, outbox, reservations
+from climate_core.db import deliveries, events, history, leases, outbox, reservations
 from climate_core.db.engine import Stale
 from climate_core.lease import model, plan
 from climate_core.lease.history import Cause, entry
@@ -22,7 +23,7 @@ def create(session: orm.Session, lease: model.Lease, now: datetime.datetime, cau
     reservations.insert(session, lease.reservations)
     events.insert(session, list(lease.events))
     history.add(session, entry(None, lease, cause, now))
-    outbox.add(session, [notifications.make('lease.create', lease)], now)
+    _tell(session, lease, {'lease.create': None}, now)
 
 
 def save(
@@ -51,9 +52,24 @@ def save(
     reservations.update(session, [(old, new) for old, new in changed if old != new])
     reservations.insert(session, [r for r in after.reservations if r.id not in old_ones])
     history.add(session, entry(before, after, cause, now))
-    notices = [notifications.make(kind, after, why) for kind, why in change.notices.items()]
-    outbox.add(session, notices, now)
+    if after.webhook != before.webhook:
+        deliveries.redirect(session, after)
+    _tell(session, after, change.notices, now)
     return after
+
+
+def _tell(
+    session: orm.Session,
+    lease: model.Lease,
+    notices: Mapping[str, str | None],
+    now: datetime.datetime,
+) -> None:
+    """Write down what is told, on the bus and to the webhook of the lease.
+
+    :param notices: event types and reasons
+    """
+    told = [notifications.make(kind, lease, now, why) for kind, why in notices.items()]
+    deliveries.add(session, lease, outbox.add(session, told, now), now)
 
 
 def _lease(

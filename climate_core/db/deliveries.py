@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What webhooks must still be told: written with the change that it tells of, sent afterwards.
+
+Any number of managers send. A row is claimed by one of them for a time; what it does not finish
+until then is sent by another. One row of a lease is sent at a time, and only so many to one host
+or for one project, so that those who do not answer keep nobody else waiting.
+"""
+
+import collections
+import copy
+import dataclasses
+import datetime
+import fnmatch
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from oslo_utils import uuidutils
+from sqlalchemy import orm
+
+from climate_core.db import tables, utcnow
+from climate_core.db.engine import signal
+from climate_core.lease import model
+
+_ROW = tables.DELIVERIES
+
+#: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
+ADDED: Final = 'deliveries.added'
+
+#: Rows that are looked at for each that is wanted: some may have to wait for others.
+_WINDOW = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Delivery:
+    """One notification for one webhook.
+
+    :param target: the host and port of the URL
+    :param attempts: failed ones, up to now
+    :param claim: the name under which it was claimed
+    """
+
+    id: int
+    lease_id: str
+    project_id: str
+    target: str
+    event_id: str
+    event_type: str
+    payload: Mapping[str, Any]
+    url: str
+    secret: str
+    attempts: int
+    created_at: datetime.datetime
+    claim: str
+
+
+class Busy:
+    """What is being sent, and how much more there may be of it.
+
+    :param share: deliveries to one host, or for one project, at the same time
+    """
+
+    def __init__(self, share: int, deliveries: Iterable[Delivery] = ()) -> None:
+        self._limits = {'lease_id': 1, 'project_id': share, 'target': share}
+        self._counts = {name: collections.Counter[str]() for name in self._limits}
+        for each in deliveries:
+            self.take(each)
+
+    def take(self, row: Any) -> bool:
+        """Count a delivery; False, and nothing is counted, if there is no more room for it."""
+        keys = {name: getattr(row, name) for name in self._limits}
+        if any(self._counts[name][key] >= self._limits[name] for name, key in keys.items()):
+            return False
+        for name, key in keys.items():
+            self._counts[name][key] += 1
+        return True
+
+    def full(self, name: str) -> list[str]:
+        """List the values of a column of which there may not be more."""
+        return [key for key, count in self._counts[name].items() if count >= self._limits[name]]
+
+    def room(self) -> sa.ColumnElement[bool]:
+        """Say in SQL which rows there is room for."""
+        return sa.and_(*(_ROW.c[name].not_in(self.full(name)) for name in self._limits))
+
+
+def add(
+    session: orm.Session,
+    lease: model.Lease,
+    notices: Sequence[tuple[str, Mapping[str, Any]]],
+    now: datetime.datetime,
+) -> None:
+    """Put down what the webhook of a lease wants to be told; nothing if it has none.
+
+    :param notices: event types and payloads with their ``event_id``
+    """
+    if lease.webhook is None:
+        return
+    patterns = lease.webhook.get('events') or ['*']
+    base = {
+        'lease_id': lease.id,
+        'project_id': lease.project_id,
+        **_where(lease.webhook),
+        'attempts': 0,
+        'claim': None,
+        'next_at': now,
+        'created_at': now,
+    }
+    rows = [
+        {**base, 'event_id': payload['event_id'], 'event_type': event_type, 'payload': payload}
+        for event_type, payload in notices
+        if any(fnmatch.fnmatchcase(event_type, pattern) for pattern in patterns)
+    ]
+    if rows:
+        session.connection().execute(sa.insert(_ROW), rows)
+        signal(session, ADDED)
+
+
+def redirect(session: orm.Session, lease: model.Lease) -> None:
+    """Send what waits for the webhook that a lease had to the one that it has, if any."""
+    mine = _ROW.c.lease_id == lease.id
+    statement: Any = sa.delete(_ROW).where(mine)
+    if lease.webhook is not None:
+        statement = sa.update(_ROW).where(mine).values(**_where(lease.webhook))
+    session.connection().execute(statement)
+
+
+def _where(webhook: Mapping[str, Any]) -> dict[str, str]:
+    url = webhook['url']
+    # The column has 255 characters; a host that is longer does not exist.
+    target = urllib.parse.urlsplit(url).netloc.lower()[:255]
+    return {'url': url, 'secret': webhook['secret'], 'target': target}
+
+
+def due_in(session: orm.Session, busy: Busy) -> float | None:
+    """Tell in how many seconds there is something to send for which there is room."""
+    query = (
+        sa.select(_ROW.c.next_at, utcnow.now(session))
+        .where(busy.room())
+        .order_by(_ROW.c.next_at)
+        .limit(1)
+    )
+    row = session.execute(query).first()
+    return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
+
+
+def claim(session: orm.Session, ttl: float, limit: int, busy: Busy) -> list[Delivery]:
+    """Take what was due first, at most ``limit``, for ``ttl`` seconds.
+
+    :param busy: what is being sent already
+    """
+    ids = _choose(session, limit, busy)
+    if not ids:
+        return []
+    name = uuidutils.generate_uuid()
+    session.connection().execute(
+        sa.update(_ROW)
+        .where(_ROW.c.id.in_(ids), _ROW.c.next_at <= utcnow.now(session))
+        .values(claim=name, next_at=utcnow.now(session, ttl))
+    )
+    columns = [_ROW.c[f.name] for f in dataclasses.fields(Delivery)]
+    query = sa.select(*columns).where(_ROW.c.claim == name).order_by(_ROW.c.id)
+    return [Delivery(*row) for row in session.execute(query)]
+
+
+def _choose(session: orm.Session, limit: int, busy: Busy) -> list[int]:
+    query = (
+        sa.select(_ROW.c.id, _ROW.c.lease_id, _ROW.c.project_id, _ROW.c.target)
+        .where(_ROW.c.next_at <= utcnow.now(session), busy.room())
+        .order_by(_ROW.c.next_at, _ROW.c.id)
+        .limit(limit * _WINDOW)
+    )
+    # A copy: the transaction may be repeated, and not all that is chosen is got.
+    taken = copy.deepcopy(busy)
+    return [row.id for row in session.execute(query) if taken.take(row)][:limit]
+
+
+def done(session: orm.Session, delivery: Delivery) -> bool:
+    """Forget one that was told, or given up; False if it is not ours any more."""
+    statement = sa.delete(_ROW).where(_ROW.c.id == delivery.id, _ROW.c.claim == delivery.claim)
+    return session.connection().execute(statement).rowcount == 1
+
+
+def later(session: orm.Session, delivery: Delivery, seconds: float, failed: bool = True) -> None:
+    """Give one back, to be sent again.
+
+    :param failed: whether that counts as an attempt
+    """
+    session.connection().execute(
+        sa.update(_ROW)
+        .where(_ROW.c.id == delivery.id, _ROW.c.claim == delivery.claim)
+        .values(
+            attempts=_ROW.c.attempts + int(failed),
+            claim=None,
+            next_at=utcnow.now(session, seconds),
+        )
+    )

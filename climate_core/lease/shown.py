@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API and the notifications both show of a lease, as JSON types. Pure.
+
+Dates are UTC, ``YYYY-MM-DDTHH:MM:SS.ffffff``. The owner's trust, the secret of the webhook, and
+claims and attempts, which are the engine's own affair, are never shown.
+"""
+
+from typing import Any
+
+from climate_core.lease import dates, model
+
+
+def lease(one: model.Lease) -> dict[str, Any]:
+    """The lease itself, without its reservations, its events and the times of its changes."""
+    return {
+        'id': one.id,
+        'name': one.name,
+        'user_id': one.user_id,
+        'project_id': one.project_id,
+        'start_date': dates.show(one.start_date),
+        'end_date': dates.show(one.end_date),
+        'status': one.status,
+        'status_reason': one.status_reason,
+        'degraded': one.degraded,
+    }
+
+
+def reservation(one: model.Reservation) -> dict[str, Any]:
+    """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
+    return {
+        **one.params,
+        'id': one.id,
+        'resource_id': one.resource_id,
+        'resource_type': one.resource_type,
+        'status': one.status,
+        'status_reason': one.status_reason,
+        'missing_resources': one.missing_resources,
+        'resources_changed': one.resources_changed,
+    }
+
+
+def event(one: model.Event) -> dict[str, Any]:
+    """An event."""
+    return {
+        'id': one.id,
+        'event_type': one.event_type,
+        'time': dates.show(one.time),
+        'status': one.status,
+        'status_reason': one.status_reason,
+    }

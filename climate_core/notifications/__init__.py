@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told to the world: notifications with the whole lease, without its trust.
+
+:mod:`climate_core.notifications.schemas` has every type, when it is sent and its JSON Schema.
+Each is sent at least once. A receiver knows one that comes twice by its ``event_id``.
+"""
+
+import datetime
+from typing import Any
+
+from climate_core.lease import dates, model, shown
+
+#: Grows when a payload changes in a way that a receiver cannot overlook; new fields may come
+#: without it.
+VERSION = 1
+
+_BEFORE_START = f'lease.event.{model.BEFORE_START}'
+
+
+def make(
+    event_type: str, lease: model.Lease, now: datetime.datetime, reason: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Make the type and the payload of a notification.
+
+    The outbox adds the ``event_id``.
+
+    :param now: when it happens
+    :param reason: why, for what went wrong or happened behind the lease's back
+    """
+    told = payload(lease, reason)
+    if event_type == _BEFORE_START:
+        told['starts_in'] = max(0, round((lease.start_date - now).total_seconds()))
+    return event_type, told
+
+
+def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
+    """Write a lease as JSON types. Times are UTC, ``YYYY-MM-DDTHH:MM:SS.ffffff``."""
+    return {
+        'schema_version': VERSION,
+        'lease_id': lease.id,
+        **shown.lease(lease),
+        'before_end_date': dates.show(lease.before_end_date),
+        'start_policy': str(lease.start_policy),
+        'created_at': dates.show(lease.created_at),
+        'updated_at': dates.show(lease.updated_at),
+        'reservations': [shown.reservation(each) for each in lease.reservations],
+        'events': [shown.event(each) for each in lease.shown_events],
+        'reason': reason,
+    }

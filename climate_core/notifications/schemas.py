@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every notification: its type, when it is sent, and the JSON Schema of its payload.
+
+The schemas are open: a receiver must overlook what it does not know, for fields may be added.
+What it cannot overlook comes with another ``schema_version``.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from climate_core import notifications
+from climate_core.lease import states
+
+_UUID: dict[str, Any] = {'type': 'string', 'pattern': '^[0-9a-f-]{36}$'}
+_TEXT: dict[str, Any] = {'type': 'string'}
+_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'
+_DATE: dict[str, Any] = {'type': 'string', 'pattern': _TIME}
+_REASON: dict[str, Any] = {
+    'type': ['string', 'null'],
+    'description': 'Why it is in this status, if there is something to say.',
+}
+
+
+def _date(about: str, null: bool = False) -> dict[str, Any]:
+    kind: Any = ['string', 'null'] if null else 'string'
+    return {**_DATE, 'type': kind, 'description': about}
+
+
+def _status(statuses: Iterable[enum.StrEnum]) -> dict[str, Any]:
+    return {'type': 'string', 'enum': [str(each) for each in statuses]}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {'type': 'object', 'properties': properties, 'required': list(properties)}
+
+
+RESERVATION: dict[str, Any] = {
+    **_object(
+        {
+            'id': _UUID,
+            'resource_type': _TEXT,
+            'resource_id': _TEXT,
+            'status': _status(states.ReservationStatus),
+            'status_reason': _REASON,
+            'missing_resources': {
+                'type': 'boolean',
+                'description': 'The resource went away without the lease.',
+            },
+            'resources_changed': {'type': 'boolean', 'description': 'It was replaced by another.'},
+        }
+    ),
+    'description': 'Beside these it has what its plugin keeps, as ``on_end``.',
+}
+
+EVENT: dict[str, Any] = _object(
+    {
+        'id': _UUID,
+        'event_type': {**_TEXT, 'description': 'Without the ``lease.event.`` in front.'},
+        'time': _date('When it is due.'),
+        'status': _status(states.EventStatus),
+        'status_reason': _REASON,
+    }
+)
+
+_LEASE: dict[str, Any] = {
+    'event_id': {**_UUID, 'description': 'The identity of the notification.'},
+    'schema_version': {'type': 'integer', 'const': notifications.VERSION},
+    'lease_id': _UUID,
+    'id': {**_UUID, 'description': 'The same as ``lease_id``.'},
+    'name': _TEXT,
+    'project_id': _TEXT,
+    'user_id': _TEXT,
+    'start_date': _date('When it starts.'),
+    'end_date': _date('When it ends.'),
+    'before_end_date': _date('When its end is told; null when it is not.', null=True),
+    'start_policy': {
+        'type': 'string',
+        'enum': [str(each) for each in states.StartPolicy],
+        'description': 'Whether it starts by itself or is started by its user.',
+    },
+    'status': {**_status(states.LeaseStatus), 'description': 'After what is told.'},
+    'status_reason': _REASON,
+    'degraded': {'type': 'boolean', 'description': 'A resource is gone, the others go on.'},
+    'created_at': _date('When it was made.'),
+    'updated_at': _date('When it was changed last.', null=True),
+    'reservations': {'type': 'array', 'items': RESERVATION},
+    'events': {'type': 'array', 'items': EVENT},
+    'reason': {
+        'type': ['string', 'null'],
+        'description': 'Why, for what went wrong or happened behind the back of the lease.',
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """One type of notification.
+
+    :param sent: when it is sent
+    :param schema: of the payload
+    """
+
+    event_type: str
+    sent: str
+    schema: Mapping[str, Any]
+
+
+def _kind(event_type: str, sent: str, **more: Mapping[str, Any]) -> Kind:
+    properties = {**_LEASE, **more}
+    schema = {
+        '$schema': 'https://json-schema.org/draft/2020-12/schema',
+        'title': event_type,
+        **_object(properties),
+    }
+    return Kind(event_type, sent, schema)
+
+
+_WHY = {'type': 'string', 'minLength': 1, 'description': 'What went wrong.'}
+_STARTS_IN = {
+    'type': 'integer',
+    'minimum': 0,
+    'description': 'Seconds from now to the start; 0 when it is due.',
+}
+
+#: The one of an event that a user gave, for which there is no name of its own.
+GIVEN = _kind('lease.event.<name>', 'an event that the user gave is due')
+
+KINDS: tuple[Kind, ...] = (
+    _kind('lease.create', 'a lease was made'),
+    _kind(
+        'lease.update',
+        'a lease was changed, or a resource joined or left it, or one of its resources was lost '
+        'behind its back, or its webhook was taken away',
+    ),
+    _kind('lease.delete', 'a lease was deleted, and its resources are freed'),
+    _kind(
+        'lease.event.before_start_lease',
+        'its start is near: once for each of the times that the operator and the lease want',
+        starts_in=_STARTS_IN,
+    ),
+    _kind(
+        'lease.event.ready_to_start',
+        'its start has come, and it waits for its user to start it',
+    ),
+    _kind('lease.event.start_lease', 'its start is done: everything runs'),
+    _kind(
+        'lease.event.start_lease.error',
+        'something of it cannot be started, or was not started before its end',
+        reason=_WHY,
+    ),
+    _kind('lease.event.before_end_lease', 'its end is near'),
+    _kind(
+        'lease.event.before_end_lease.stop',
+        'it was prolonged after it was told that its end is near: that does not hold any more',
+    ),
+    _kind(
+        'lease.event.end_lease',
+        'its end is done: everything is freed, or was lost before its end',
+    ),
+    GIVEN,
+)
+
+_BY_TYPE = {kind.event_type: kind for kind in KINDS}
+
+
+def of(event_type: str) -> Kind:
+    """Find a type of notification.
+
+    :raises KeyError: there is none
+    """
+    if event_type in _BY_TYPE:
+        return _BY_TYPE[event_type]
+    if event_type.startswith('lease.event.') and event_type != GIVEN.event_type:
+        return GIVEN
+    raise KeyError(event_type)
