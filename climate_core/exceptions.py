@@ -85,6 +85,30 @@ class Forbidden(ClimateError):
     code = 'forbidden'
 
 
+class LimitExceeded(Forbidden):
+    """The project would have more than its limits allow."""
+
+    code = 'limits.exceeded'
+
+
+class LeaseTooLong(Forbidden):
+    """The lease is longer than leases may be."""
+
+    code = 'lease.too_long'
+
+
+class LeaseTooFarAhead(Forbidden):
+    """The lease starts further in the future than leases may."""
+
+    code = 'lease.too_far_ahead'
+
+
+class LeaseNotPermitted(Forbidden):
+    """The service that is asked about leases does not permit it."""
+
+    code = 'lease.not_permitted'
+
+
 class NotFound(ClimateError):
     """There is no such thing."""
 

@@ -37,7 +37,7 @@ ALIASES = {
     'before_end_date': ('before_end_date', 'before_end_notification', 'before_end'),
 }
 _KEYS = {word: key for key, words in ALIASES.items() for word in words} | {
-    key: key for key in ('id', 'name', 'on_end', 'events')
+    key: key for key in ('id', 'name', 'on_end', 'events', 'start_policy', 'before_start')
 }
 _EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}
 
@@ -46,8 +46,13 @@ _EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}
 # tests/unit/nova_ext/test_limits.py holds the two against each other.
 _NAME = re.compile(r'[^\u0000-\u001f\ud800-\udfff]{1,255}')
 _EVENT_TYPE = re.compile(r'[a-z][a-z0-9_.-]{0,65}')
-_OWN_EVENTS = frozenset(('start_lease', 'end_lease', 'release_trust'))
+_OWN_EVENTS = frozenset(
+    ('start_lease', 'ready_to_start', 'end_lease', 'release_trust', 'external_end')
+)
 _MAX_EVENTS = 100
+_START_POLICIES = ('auto', 'manual')
+_MAX_BEFORE_START = 20
+_LONGEST_BEFORE_START = 366 * 86400
 
 _TRUE = frozenset(('true', 'yes', 'on', '1', 't', 'y'))
 _FALSE = frozenset(('false', 'no', 'off', '0', 'f', 'n'))
@@ -286,7 +291,30 @@ def _lease(
         if not start <= before <= end:
             raise BadHint(field, 'lies outside of the lease')
         lease['before_end_date'] = dates.show(before)
+    if params.get('start_policy') is not None:
+        lease['start_policy'] = _start_policy(params['start_policy'])
+    if params.get('before_start') is not None:
+        lease['before_start'] = _before_start(params['before_start'])
     return lease
+
+
+def _start_policy(value: Any) -> str:
+    if value not in _START_POLICIES:
+        raise BadHint(f'{PARAMS}.start_policy', f'{value!r} is neither auto nor manual')
+    return value
+
+
+def _before_start(value: Any) -> list[int]:
+    field = f'{PARAMS}.before_start'
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise BadHint(field, 'a list of seconds is wanted')
+    if len(value) > _MAX_BEFORE_START:
+        raise BadHint(field, f'at most {_MAX_BEFORE_START} are allowed')
+    for each in value:
+        seconds = isinstance(each, int) and not isinstance(each, bool)
+        if not seconds or not 1 <= each <= _LONGEST_BEFORE_START:
+            raise BadHint(field, f'{each!r} is no number of seconds that can be told before')
+    return list(value)
 
 
 def _end(

@@ -28,11 +28,15 @@ from climate_core.conf import (  # noqa: E402
     api,
     cloud,
     engine,
+    limits,
     manager,
+    metrics,
     nova_notifications,
+    oslo_limit,
     paths,
     reconcile,
     upgrade_levels,
+    usage,
     webhooks,
 )
 
@@ -44,8 +48,11 @@ MODULES: tuple[ModuleType, ...] = (
     cloud,
     reconcile,
     nova_notifications,
+    metrics,
     upgrade_levels,
     webhooks,
+    limits,
+    usage,
 )
 
 PROJECT = 'climate'
@@ -91,6 +98,7 @@ def register(conf: cfg.ConfigOpts) -> None:
         # keystoneauth registers what it requires itself, when the cloud is asked something:
         # neither the API nor the database commands need credentials.
         conf.register_opts([opt for opt in module.OPTS if not opt.required], group=module.GROUP)
+    oslo_limit.register(conf)
     log.register_options(conf)
     for group, opts in _of_libraries():
         conf.register_opts(opts, group=group)

@@ -20,11 +20,16 @@ BEFORE_END: Final = 'before_end_lease'
 READY: Final = 'ready_to_start'
 #: Deletes the trust of the owner; never shown to users.
 RELEASE_TRUST: Final = 'release_trust'
+#: Tells the external service that the lease is over. It waits without a time until then, and only
+#: leases about which the service was asked have it.
+EXTERNAL_END: Final = 'external_end'
+#: What is done when a lease is over, so that nothing closes it before.
+AFTERWARDS: Final = frozenset({RELEASE_TRUST, EXTERNAL_END})
 
 #: Events that the service makes and a user cannot give.
-OWN_EVENTS: Final = frozenset({START, READY, END, RELEASE_TRUST})
+OWN_EVENTS: Final = frozenset({START, READY, END, *AFTERWARDS})
 #: Events that are never shown.
-HIDDEN_EVENTS: Final = frozenset({RELEASE_TRUST})
+HIDDEN_EVENTS: Final = AFTERWARDS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from climate_core import exceptions
 from climate_core.lease import model, states
 
 #: At equal times: what only tells, then what frees, then what takes, then what cleans up.
-_PRIORITY = {model.END: 1, model.START: 2, model.RELEASE_TRUST: 3}
+_PRIORITY = {model.END: 1, model.START: 2, model.EXTERNAL_END: 3, model.RELEASE_TRUST: 3}
 
 
 def priority(event_type: str) -> int:
@@ -175,11 +175,29 @@ def over(lease: model.Lease, now: datetime.datetime, reason: str | None) -> mode
         status_reason=reason,
         deleted_at=now if deleting else lease.deleted_at,
     )
-    closed = [close(e, 'The lease is over.', now) for e in lease.events if e.event_type != _TRUST]
-    return release(with_events(after, *closed), now)
+    closed = [
+        close(e, 'The lease is over.', now)
+        for e in lease.events
+        if e.event_type not in model.AFTERWARDS
+    ]
+    return release(tell_external(with_events(after, *closed), now), now)
 
 
 _TRUST = model.RELEASE_TRUST
+
+
+def external_end(lease_id: str, now: datetime.datetime) -> model.Event:
+    """Make the event by which the external service will hear of the end; it is not due yet."""
+    event = new_event(lease_id, model.EXTERNAL_END, now, now)
+    return dataclasses.replace(event, next_at=None)
+
+
+def tell_external(lease: model.Lease, now: datetime.datetime) -> model.Lease:
+    """Have the external service told, if it waits for that."""
+    event = lease.event(model.EXTERNAL_END)
+    if event is None or event.status != states.EventStatus.UNDONE or event.next_at is not None:
+        return lease
+    return with_events(lease, dataclasses.replace(rearm(event, now, now), time=now))
 
 
 def release(lease: model.Lease, now: datetime.datetime) -> model.Lease:
@@ -205,7 +223,7 @@ def delete(lease: model.Lease, now: datetime.datetime) -> Change:
     closed = [
         close(e, 'The lease is deleted.', now)
         for e in lease.events
-        if e.event_type not in (model.END, _TRUST)
+        if e.event_type != model.END and e.event_type not in model.AFTERWARDS
     ]
     return Change(with_events(deleting, *closed, _end_now(lease, now)))
 

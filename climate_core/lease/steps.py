@@ -67,7 +67,7 @@ def begin(lease: model.Lease, event: model.Event, now: datetime.datetime) -> Wor
         return _begin_start(lease, now)
     if event.event_type == model.END:
         return _begin_end(lease, now)
-    if event.event_type != model.RELEASE_TRUST and lease.deleted_at is not None:
+    if event.event_type not in model.AFTERWARDS and lease.deleted_at is not None:
         return Work(lease, pointless='The lease is deleted.')
     if event.event_type == model.READY and (lease.status != _L.PENDING or now >= lease.end_date):
         return Work(lease, pointless='There is nothing to start any more.')
@@ -117,6 +117,8 @@ def settle(
         return _settle_end(lease, event, outcomes, now)
     if event.event_type == model.RELEASE_TRUST:
         return _settle_trust(lease, event, outcomes[event.id], now)
+    if event.event_type == model.EXTERNAL_END:
+        return _settle_alone(lease, event, outcomes[event.id], now)
     if event.event_type == model.READY and lease.status == _L.PENDING:
         lease = dataclasses.replace(lease, status_reason=WAITS_FOR_USER)
     notice = f'lease.event.{event.event_type}'
@@ -193,13 +195,21 @@ def _settle_end(
 def _settle_trust(
     lease: model.Lease, event: model.Event, outcome: Outcome, now: datetime.datetime
 ) -> plan.Change:
+    done = outcome.result is Result.DONE
+    after = dataclasses.replace(lease, trust_id=None) if done else lease
+    return _settle_alone(after, event, outcome, now)
+
+
+def _settle_alone(
+    lease: model.Lease, event: model.Event, outcome: Outcome, now: datetime.datetime
+) -> plan.Change:
+    """Settle an event that is about no resource and of which nobody is told."""
     if outcome.result is Result.FAILED:
         failed = dataclasses.replace(_finish(event, outcome.reason, now), status=_E.ERROR)
         return plan.Change(plan.with_events(lease, failed))
     if outcome.result is not Result.DONE:
         return plan.Change(plan.with_events(lease, _again(event, [outcome], now)))
-    after = dataclasses.replace(lease, trust_id=None)
-    return plan.Change(plan.with_events(after, _finish(event, None, now)))
+    return plan.Change(plan.with_events(lease, _finish(event, None, now)))
 
 
 def _with_outcomes(

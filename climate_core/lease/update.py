@@ -99,7 +99,7 @@ def _move_events(before: model.Lease, after: model.Lease, now: datetime.datetime
             time = after.end_date
         elif event.event_type == model.BEFORE_END and event.time == before.before_end_date:
             time, told = after.before_end_date or time, True
-        if event.event_type == model.RELEASE_TRUST or time == event.time:
+        if event.event_type in model.AFTERWARDS or time == event.time:
             continue
         changed.append(_move_event(event, time, now))
     if not told and after.before_end_date is not None:

@@ -11,10 +11,53 @@ from climate_core import exceptions
 from climate_core.db.engine import Database
 from climate_core.engine.clock import Clock
 from climate_core.lease.history import Cause
+from climate_core.lease.model import Lease
 from climate_core.plugins.base import Claimed, ResourcePlugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
+
+
+class Limits(Protocol):
+    """Knows the limits of projects by name, see ``climate_core.cloud.limits``."""
+
+    def of(self, project_id: str) -> Mapping[str, int]: ...
+
+
+class External(Protocol):
+    """Is asked about leases, see ``climate_core.cloud.external``."""
+
+    @property
+    def on_create(self) -> bool: ...
+
+    @property
+    def on_update(self) -> bool: ...
+
+    @property
+    def on_end(self) -> bool: ...
+
+    def check_create(self, lease: Lease) -> None: ...
+
+    def check_update(self, before: Lease, after: Lease) -> None: ...
+
+
+class Unlimited:
+    """No project has a limit."""
+
+    def of(self, project_id: str) -> Mapping[str, int]:  # noqa: ARG002
+        return {}
+
+
+class Nobody:
+    """No service is asked about leases."""
+
+    on_create = on_update = on_end = False
+
+    def check_create(self, lease: Lease) -> None:
+        """Everything is permitted."""
+
+    def check_update(self, before: Lease, after: Lease) -> None:
+        """Everything is permitted."""
 
 
 class Trusts(Protocol):
@@ -32,13 +75,20 @@ def asked(context: 'RequestContext', action: str) -> Cause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """The configuration, the database, its clock, the plugins by resource type, the trusts."""
+    """What the operations on leases need.
+
+    :param clock: the one of the database
+    :param plugins: resource type -> plugin
+    :param limits: is asked only if ``[limits] enabled``
+    """
 
     conf: cfg.ConfigOpts
     database: Database
     clock: Clock
     plugins: Mapping[str, ResourcePlugin]
     trusts: Trusts
+    limits: Limits = Unlimited()
+    external: External = Nobody()
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> tuple[str, Claimed]:
         """Ask the plugin whether a resource can be reserved.

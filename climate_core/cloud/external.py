@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask a service of the operator's own whether a lease may be made or changed.
+
+The same service can stand behind Blazar: the paths, the bodies and the answers are those of its
+``ExternalServiceFilter`` (openstack/blazar, blazar/enforcement). A POST with JSON: ``context``
+(``user_id``, ``project_id``, ``auth_url``, ``region_name``), ``lease``, and for a change
+``current_lease``. 204 permits; 403 with ``{"message": "..."}`` does not; nothing else is an answer.
+Dates are UTC, ``YYYY-MM-DD HH:MM:SS``.
+"""
+
+import datetime
+import http
+from collections.abc import Callable
+from typing import Any
+
+import requests
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.conf import limits as conf_group
+from climate_core.lease import model
+
+LOG = log.getLogger(__name__)
+
+_ASKED = {'check_create': 'check-create', 'check_update': 'check-update', 'on_end': 'on-end'}
+_NAME = 'The service that is asked about leases'
+
+
+class External:
+    """The external service, or nobody.
+
+    :param conf: with the sections ``[limits]`` and ``[cloud]``
+    :param token: gives the Keystone token of the service user
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, token: Callable[[], str]) -> None:
+        self._conf = conf
+        self._token = token
+
+    @property
+    def on_create(self) -> bool:
+        """Whether somebody is asked about new leases."""
+        return self._url('check_create') is not None
+
+    @property
+    def on_update(self) -> bool:
+        """Whether somebody is asked about changes."""
+        return self._url('check_update') is not None
+
+    @property
+    def on_end(self) -> bool:
+        """Whether somebody is told of ends."""
+        return self._url('on_end') is not None
+
+    def check_create(self, lease: model.Lease) -> None:
+        """Ask whether a lease may be made.
+
+        :raises climate_core.exceptions.LeaseNotPermitted: with what the service says
+        :raises climate_core.exceptions.ServiceUnavailable: it does not answer, or not as it should
+        """
+        self._check('check_create', {'context': self._context(lease), 'lease': shown(lease)})
+
+    def check_update(self, before: model.Lease, after: model.Lease) -> None:
+        """Ask whether a lease may be changed; raises as :meth:`check_create` does."""
+        body = {
+            'context': self._context(before),
+            'current_lease': shown(before),
+            'lease': shown(after),
+        }
+        self._check('check_update', body)
+
+    def tell_end(self, lease: model.Lease) -> None:
+        """Say that a lease is over. It may be said twice.
+
+        :raises climate_core.exceptions.Transient: say it again later
+        :raises climate_core.exceptions.Permanent: it does not want to hear it
+        """
+        url = self._url('on_end')
+        if url is None:
+            return
+        try:
+            response = self._post(url, {'context': self._context(lease), 'lease': shown(lease)})
+        except exceptions.ServiceUnavailable as exc:
+            raise exceptions.Transient(str(exc)) from exc
+        try:
+            errors.check(response, _NAME)
+        except errors.Gone as exc:
+            raise exceptions.Permanent(str(exc)) from exc
+
+    def _check(self, question: str, body: dict[str, Any]) -> None:
+        url = self._url(question)
+        if url is None:
+            return
+        response = self._post(url, body)
+        if response.status_code == http.HTTPStatus.NO_CONTENT:
+            return
+        message = _message(response) if response.status_code == http.HTTPStatus.FORBIDDEN else None
+        if message is None:
+            LOG.error('%s answers %s, not 204 or 403 with a message', url, response.status_code)
+            raise exceptions.ServiceUnavailable(f'{_NAME} does not answer as it should.')
+        raise exceptions.LeaseNotPermitted(message)
+
+    def _post(self, url: str, body: dict[str, Any]) -> requests.Response:
+        section = self._conf[conf_group.GROUP]
+        headers = {'X-Auth-Token': section.external_token or self._service_token()}
+        try:
+            return requests.post(
+                url,
+                json=body,
+                headers=headers,
+                timeout=section.external_timeout,
+                allow_redirects=False,
+            )
+        except requests.RequestException as exc:
+            LOG.error('%s cannot be reached: %s', url, exc)
+            raise exceptions.ServiceUnavailable(f'{_NAME} does not answer. Try again.') from exc
+
+    def _service_token(self) -> str:
+        try:
+            return self._token()
+        except exceptions.Transient as exc:
+            raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+    def _url(self, question: str) -> str | None:
+        section = self._conf[conf_group.GROUP]
+        own = section[f'external_{question}']
+        if own or not section.external_endpoint:
+            return str(own) if own else None
+        return f'{section.external_endpoint.rstrip("/")}/{_ASKED[question]}'
+
+    def _context(self, lease: model.Lease) -> dict[str, Any]:
+        cloud = self._conf.cloud
+        return {
+            'user_id': lease.user_id,
+            'project_id': lease.project_id,
+            'auth_url': getattr(cloud, 'auth_url', None),
+            'region_name': cloud.region_name,
+        }
+
+
+def shown(lease: model.Lease) -> dict[str, Any]:
+    """Write a lease as the external service reads it."""
+    return {
+        'id': lease.id,
+        'name': lease.name,
+        'user_id': lease.user_id,
+        'project_id': lease.project_id,
+        'start_date': _date(lease.start_date),
+        'end_date': _date(lease.end_date),
+        'reservations': [_reservation(each) for each in lease.reservations],
+    }
+
+
+def _reservation(reservation: model.Reservation) -> dict[str, Any]:
+    allocation = {'id': reservation.resource_id, **reservation.amounts}
+    return {
+        **reservation.params,
+        'id': reservation.id,
+        'resource_type': reservation.resource_type,
+        'resource_id': reservation.resource_id,
+        'amounts': dict(reservation.amounts),
+        'allocations': [allocation] if reservation.live else [],
+    }
+
+
+def _date(time: datetime.datetime) -> str:
+    return time.astimezone(datetime.UTC).strftime('%Y-%m-%d %H:%M:%S')
+
+
+def _message(response: requests.Response) -> str | None:
+    try:
+        message = response.json()['message']
+    except (ValueError, LookupError, TypeError):
+        return None
+    return str(message)[:1000]

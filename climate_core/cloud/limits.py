@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits of projects, which Keystone keeps, read through oslo.limit.
+
+oslo.limit 2.12 (``oslo_limit/limit.py``) looks at two globals of its own while it makes an
+``Enforcer``: the configuration, and one connection for the whole process. Afterwards an enforcer
+needs neither. So both are lent to it for that moment, under a lock, and every service of a process
+has its own.
+
+Its enforcers ask Keystone again for every name that has no limit of the project's own. Asked for
+all names at once they make two calls: the limits of the project, and those of everybody.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from keystoneauth1 import exceptions as ksa
+from openstack import exceptions as sdk
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.conf import cloud as cloud_conf
+from climate_core.conf import oslo_limit as conf_group
+from climate_core.lease import limits
+
+LOG = log.getLogger(__name__)
+
+_lock = threading.Lock()
+
+
+class Limits:
+    """The limits of projects. Nothing is sent before the first question.
+
+    :param conf: with the section ``[oslo_limit]``
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._enforcer: Any = None
+
+    def of(self, project_id: str) -> dict[str, int]:
+        """Return the limits of a project, by name; -1 is none.
+
+        A name that is not registered has the limit 0, as oslo.limit has it.
+
+        :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer, or the
+            service is not set up for limits
+        """
+        with _translated():
+            enforcer = self._enforcer = self._enforcer or self._make()
+            everybody = dict(enforcer.get_registered_limits(None))
+            own = dict(enforcer.get_project_limits(project_id, None))
+        return {name: int(own.get(name, everybody.get(name, 0))) for name in limits.NAMES}
+
+    def _make(self) -> Any:
+        # The library registers options on the global configuration when it is imported.
+        from oslo_limit import limit
+
+        with _lock, _lent(limit, self._conf):
+            return limit.Enforcer(_count_nothing, cache=False)
+
+
+def _count_nothing(_project_id: str | None, _names: Any) -> dict[str, int]:
+    """We count by ourselves, in the transaction that writes."""
+    raise NotImplementedError
+
+
+@contextlib.contextmanager
+def _lent(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
+    section = conf[conf_group.GROUP]
+    if section.auth_type is None and section.auth_section is None:
+        conf.set_default('auth_section', cloud_conf.GROUP, conf_group.GROUP)
+    before = limit.CONF, limit._SDK_CONNECTION
+    limit.CONF, limit._SDK_CONNECTION = conf, None
+    try:
+        yield
+    finally:
+        limit.CONF, limit._SDK_CONNECTION = before
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """Turn what comes from the way to Keystone, or from a wrong setup, into a 503."""
+    from oslo_limit import exception
+
+    try:
+        yield
+    except (ksa.ClientException, sdk.SDKException, exception.SessionInitError, ValueError) as exc:
+        LOG.error('The limits of Keystone cannot be read, see [oslo_limit]: %s', exc)
+        raise exceptions.ServiceUnavailable(
+            'The limits of the project cannot be read now. Try again.'
+        ) from exc

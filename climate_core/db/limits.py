@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a project holds, counted for its limits.
+
+Who adds to it calls :func:`hold` first of all in the transaction that writes: two who add at the
+same time come one after the other, and the second counts what the first has written.
+"""
+
+import datetime
+from collections import defaultdict
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+from sqlalchemy import orm
+
+from climate_core.db import tables
+from climate_core.db.engine import Stale
+from climate_core.lease import limits, states
+
+_LEASE, _RESERVATION, _PROJECT = tables.LEASES, tables.RESERVATIONS, tables.PROJECTS
+
+_LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
+
+
+def lock(session: orm.Session, project_id: str) -> None:
+    """Let nobody else add to what the project holds until the end of the transaction.
+
+    :raises climate_core.db.engine.Stale: another transaction was the first ever to do this; the
+        next attempt comes after it
+    """
+    change = (
+        sa.update(_PROJECT)
+        .where(_PROJECT.c.id == project_id)
+        .values(generation=_PROJECT.c.generation + 1)
+    )
+    if session.connection().execute(change).rowcount:
+        return
+    try:
+        session.connection().execute(sa.insert(_PROJECT).values(id=project_id, generation=1))
+    except db_exc.DBDuplicateEntry as exc:
+        raise Stale(f'project {project_id}') from exc
+
+
+def used(session: orm.Session, project_id: str) -> dict[str, int]:
+    """Count what the live leases of a project hold, by the names of the limits.
+
+    Two statements, whose answers grow with the kinds of amounts and not with the leases.
+    """
+    live = sa.and_(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(_LIVE))
+    leases = session.execute(sa.select(sa.func.count()).select_from(_LEASE).where(live))
+    query = (
+        sa.select(_RESERVATION.c.amounts, sa.func.count())
+        .join_from(_LEASE, _RESERVATION, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(live, _RESERVATION.c.hold == 1, _RESERVATION.c.amounts.is_not(None))
+        .group_by(_RESERVATION.c.amounts)
+    )
+    units = [limits.times(row[0], row[1]) for row in session.execute(query)]
+    return limits.total(units, leases.scalar_one())
+
+
+def hold(
+    session: orm.Session,
+    project_id: str,
+    adding: limits.Amounts,
+    most: limits.Amounts | None,
+) -> None:
+    """Make sure that a project may hold more, until the end of the transaction.
+
+    :param adding: what is added, by the names of the limits
+    :param most: the limits of the project; None: it has none, and nothing is asked
+    :raises climate_core.exceptions.LimitExceeded: it may not
+    """
+    if most is None:
+        return
+    lock(session, project_id)
+    limits.check(most, used(session, project_id), adding)
+
+
+def held(session: orm.Session, project_id: str) -> list[limits.Held]:
+    """Read what each live lease of a project holds, and when it ends. One statement."""
+    query = (
+        sa.select(_LEASE.c.id, _LEASE.c.end_date, _RESERVATION.c.amounts)
+        .join_from(
+            _LEASE,
+            _RESERVATION,
+            sa.and_(_RESERVATION.c.lease_id == _LEASE.c.id, _RESERVATION.c.hold == 1),
+            isouter=True,
+        )
+        .where(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(_LIVE))
+    )
+    ends: dict[str, datetime.datetime] = {}
+    units: dict[str, list[Mapping[str, int]]] = defaultdict(list)
+    for lease_id, end, amounts in session.execute(query):
+        ends[lease_id] = end
+        units[lease_id].append(amounts or {})
+    return [limits.Held(ends[each], limits.total(units[each], 1)) for each in ends]

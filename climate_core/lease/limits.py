@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long, how far ahead and how much a lease may be. Pure: values in, a refusal or nothing out.
+
+The names of the limits are those that are registered in Keystone. An amount that a reservation
+does not name counts as 0: so do all amounts of reservations that the first release made.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from climate_core import exceptions
+from climate_core.lease import model
+
+LEASES: Final = 'leases'
+_PREFIX = 'reserved_'
+#: The names of the limits, in the order in which they are shown.
+NAMES: Final = (
+    LEASES,
+    f'{_PREFIX}servers',
+    f'{_PREFIX}vcpus',
+    f'{_PREFIX}memory_mb',
+    f'{_PREFIX}volumes',
+    f'{_PREFIX}gigabytes',
+)
+#: What Keystone says for "no limit".
+UNLIMITED: Final = -1
+
+Amounts = Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """What one lease holds, by the names of the limits, and when it gives that back."""
+
+    end: datetime.datetime
+    amounts: Amounts
+
+
+def check_length(
+    start: datetime.datetime, end: datetime.datetime, most: float, field: str = 'end_date'
+) -> None:
+    """Refuse a lease that is too long.
+
+    :param most: seconds; 0 for no limit
+    :param field: the field of the request that is to blame
+    :raises climate_core.exceptions.LeaseTooLong: it is
+    """
+    seconds = (end - start).total_seconds()
+    if most and seconds > most:
+        raise exceptions.LeaseTooLong(
+            f'A lease may be {_span(most)} long at most, not {_span(seconds)}.', field=field
+        )
+
+
+def check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -> None:
+    """Refuse a lease that starts too far in the future.
+
+    :param most: seconds; 0 for no limit
+    :raises climate_core.exceptions.LeaseTooFarAhead: it does
+    """
+    if most and (start - now).total_seconds() > most:
+        raise exceptions.LeaseTooFarAhead(
+            f'A lease may start {_span(most)} from now at most.', field='start_date'
+        )
+
+
+def amounts(reservations: Iterable[model.Reservation], leases: int = 0) -> dict[str, int]:
+    """Add up what reservations hold, by the names of the limits.
+
+    :param leases: how many leases come with them
+    """
+    return total([each.amounts for each in reservations], leases)
+
+
+def total(units: Iterable[Amounts], leases: int = 0) -> dict[str, int]:
+    """Add up amounts by unit (``vcpus``), giving amounts by limit (``reserved_vcpus``)."""
+    added = dict.fromkeys(NAMES, 0) | {LEASES: leases}
+    for each in units:
+        for unit, number in each.items():
+            if _PREFIX + unit in added:
+                added[_PREFIX + unit] += int(number)
+    return added
+
+
+def times(units: Amounts, count: int) -> dict[str, int]:
+    """Return amounts so many times."""
+    return {unit: int(number) * count for unit, number in units.items()}
+
+
+def check(limits: Amounts, used: Amounts, adding: Amounts) -> None:
+    """Refuse what would exceed a limit. What adds nothing to it is never refused.
+
+    :param limits: by name; a name that is missing has no limit
+    :raises climate_core.exceptions.LimitExceeded: naming the first of them as its field
+    """
+    over = _over(limits, used, adding)
+    if not over:
+        return
+    told = '; '.join(
+        f'{name}: {adding[name]} more would exceed the limit of {limits[name]}, '
+        f'{used.get(name, 0)} in use'
+        for name in over
+    )
+    raise exceptions.LimitExceeded(f'The project would exceed its limits. {told}.', field=over[0])
+
+
+def available_from(
+    limits: Amounts, adding: Amounts, held: Iterable[Held], now: datetime.datetime
+) -> datetime.datetime | None:
+    """Say when enough leases have ended for this to fit.
+
+    :param held: what the leases of the project hold
+    :returns: the end of one of them, or ``now`` if that is past or it fits already; None if it
+        never fits
+    """
+    going = sorted(held, key=lambda each: each.end)
+    used = {name: sum(each.amounts.get(name, 0) for each in going) for name in adding}
+    time = now
+    for each in going:
+        if not _over(limits, used, adding):
+            return time
+        used = {name: used[name] - each.amounts.get(name, 0) for name in used}
+        time = max(now, each.end)
+    return None if _over(limits, used, adding) else time
+
+
+def _over(limits: Amounts, used: Amounts, adding: Amounts) -> list[str]:
+    return [
+        name
+        for name in adding
+        if adding[name] > 0
+        and limits.get(name, UNLIMITED) != UNLIMITED
+        and used.get(name, 0) + adding[name] > limits[name]
+    ]
+
+
+def _span(seconds: float) -> str:
+    """Write seconds for people, as ``1 day, 2:03:04``."""
+    return str(datetime.timedelta(seconds=round(seconds)))
