@@ -63,6 +63,14 @@ class Cloud:
         with errors.translated('Keystone'):
             return str(self._service_auth.get_user_id(self._base))
 
+    def service_token(self) -> str:
+        """Return a token of the service user.
+
+        :raises climate_core.exceptions.Transient: Keystone does not answer
+        """
+        with errors.translated('Keystone'):
+            return str(self._service_auth.get_token(self._base))
+
     def user(self, context: 'RequestContext') -> connection.Connection:
         """Return a connection with the token of a request, plus the service's token."""
         token = auth.ForwardedToken(context.auth_token, context.project_id, self._service_auth)

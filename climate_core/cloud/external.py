@@ -4,8 +4,8 @@
 The same service can stand behind Blazar: the paths, the bodies and the answers are those of its
 ``ExternalServiceFilter`` (openstack/blazar, blazar/enforcement). A POST with JSON: ``context``
 (``user_id``, ``project_id``, ``auth_url``, ``region_name``), ``lease``, and for a change
-``current_lease``. 204 permits; 403 with ``{"message": "..."}`` does not; nothing else is an answer.
-Dates are UTC, ``YYYY-MM-DD HH:MM:SS``.
+``current_lease``. 204 permits; 403 with ``{"message": "..."}`` does not; anything else is no
+answer. Dates are UTC, ``YYYY-MM-DD HH:MM:SS``.
 """
 
 import datetime

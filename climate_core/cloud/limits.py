@@ -50,9 +50,9 @@ class Limits:
         """
         with _translated():
             enforcer = self._enforcer = self._enforcer or self._make()
-            everybody = dict(enforcer.get_registered_limits(None))
-            own = dict(enforcer.get_project_limits(project_id, None))
-        return {name: int(own.get(name, everybody.get(name, 0))) for name in limits.NAMES}
+            most: dict[str, int] = dict(enforcer.get_registered_limits(None))
+            most |= dict(enforcer.get_project_limits(project_id, None))
+        return {name: int(most.get(name, 0)) for name in limits.NAMES}
 
     def _make(self) -> Any:
         # The library registers options on the global configuration when it is imported.

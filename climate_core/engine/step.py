@@ -33,6 +33,7 @@ class Step:
     :param plugins: resource type -> plugin
     :param release_trust: deletes a trust by its id; one that is gone is success
     :param seen_by: is told what became of claims, for the metrics
+    :param tell_end: tells the external service that a lease is over
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Step:
         release_trust: Callable[[str], None],
         backoff: retry.Backoff,
         seen_by: watch.Watch = watch.NOBODY,
+        tell_end: Callable[[model.Lease], None] = lambda _lease: None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -52,6 +54,7 @@ class Step:
         self._release_trust = release_trust
         self._backoff = backoff
         self._seen_by = seen_by
+        self._tell_end = tell_end
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
@@ -109,6 +112,8 @@ class Step:
     def _act(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
         if claim.event_type == model.RELEASE_TRUST:
             return {claim.event_id: self._try(claim, work.lease, self._free_trust)}
+        if claim.event_type == model.EXTERNAL_END:
+            return {claim.event_id: self._try(claim, work.lease, self._tell_external)}
         return {
             r.id: self._try(claim, work.lease, self._on_resource, r) for r in work.reservations
         }
@@ -162,6 +167,9 @@ class Step:
     def _free_trust(self, _claim: Claim, lease: model.Lease, _none: None) -> None:
         if lease.trust_id is not None:
             self._release_trust(lease.trust_id)
+
+    def _tell_external(self, _claim: Claim, lease: model.Lease, _none: None) -> None:
+        self._tell_end(lease)
 
 
 def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]:

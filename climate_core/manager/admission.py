@@ -9,6 +9,7 @@ With nothing of section ``[limits]`` turned on it costs neither a statement nor 
 """
 
 import datetime
+
 from climate_core import exceptions
 from climate_core.db import limits as db
 from climate_core.lease import limits, model
@@ -41,7 +42,8 @@ def refusals(
     :returns: the refusals, and when it would fit into the limits, if that is what is wrong and
         the ends of other leases make room
     """
-    now, refused = parts.clock.now(), []
+    now = parts.clock.now()
+    refused: list[exceptions.ClimateError] = []
     available_from = None
     try:
         check_time(parts, lease, now)

@@ -87,8 +87,8 @@ class Parts:
     clock: Clock
     plugins: Mapping[str, ResourcePlugin]
     trusts: Trusts
-    limits: Limits = Unlimited()
-    external: External = Nobody()
+    limits: Limits = dataclasses.field(default_factory=Unlimited)
+    external: External = dataclasses.field(default_factory=Nobody)
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> tuple[str, Claimed]:
         """Ask the plugin whether a resource can be reserved.
