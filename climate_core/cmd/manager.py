@@ -20,7 +20,7 @@ from oslo_reports import opts as gmr_opts  # noqa: E402
 from climate_core import conf as config  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.db.engine import TROUBLE  # noqa: E402
-from climate_core.manager import service, vital  # noqa: E402
+from climate_core.manager import service, telemetry, vital  # noqa: E402
 from climate_core.plugins import loading  # noqa: E402
 
 LOG = log.getLogger(__name__)
@@ -28,6 +28,8 @@ LOG = log.getLogger(__name__)
 _CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
+    telemetry.BadAddress,
+    OSError,
     *TROUBLE,
 )
 

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine does and how long its queues are, for Prometheus.
+
+Every manager has a registry of its own, so that several may live in one process. What is counted
+in the database is the same for all managers; the rest is what this one did.
+"""
+
+import collections
+import datetime
+import importlib.metadata
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import prometheus_client
+from oslo_log import log
+from prometheus_client import core, registry
+
+from climate_core.db import counts
+from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.events import Due
+from climate_core.engine import watch
+from climate_core.lease import model, states
+
+LOG = log.getLogger(__name__)
+
+#: Seconds: from a start in time to one that the user has long given up.
+BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
+#: Events whose first due time is remembered.
+_REMEMBERED = 10_000
+_KNOWN = model.OWN_EVENTS | {model.BEFORE_START, model.BEFORE_END}
+
+
+class Metrics(watch.Watch):
+    """The metrics of one manager.
+
+    :param overdue_seconds: how long after its time an event is overdue
+    :param database_seconds: how long what was counted in the database is told again
+    """
+
+    def __init__(
+        self, database: Database, overdue_seconds: float, database_seconds: float
+    ) -> None:
+        self.registry = prometheus_client.CollectorRegistry()
+        self._lock = threading.Lock()
+        self._first: collections.OrderedDict[str, tuple[int, datetime.datetime]] = (
+            collections.OrderedDict()
+        )
+        self._claimed = self._histogram(
+            'climate_event_claim_lateness_seconds',
+            'From the time an event wanted attention to its claim by this manager.',
+        )
+        self._finished = self._histogram(
+            'climate_event_finish_lateness_seconds',
+            'From the time an event was due to the end of all work on it.',
+        )
+        self._retries = self._counter(
+            'climate_event_retries', 'Attempts at an event that failed and are made again.'
+        )
+        self._failures = self._counter('climate_event_failures', 'Events that failed for good.')
+        self._beaten = self._counter(
+            'climate_claims_beaten', 'Events that another manager claimed first.'
+        )
+        self._lost = prometheus_client.Counter(
+            'climate_claims_lost',
+            'Claims that expired, or whose event was superseded, during the work.',
+            registry=self.registry,
+        )
+        prometheus_client.Info(
+            'climate_build', 'The release that runs.', registry=self.registry
+        ).info({'version': importlib.metadata.version('openstack-climate')})
+        self.registry.register(_Database(database, overdue_seconds, database_seconds))
+
+    def claimed(self, due: Due, now: datetime.datetime) -> None:
+        self._claimed.labels(_label(due.event_type)).observe(_seconds(now, due.next_at))
+        with self._lock:
+            generation, first = self._first.pop(due.id, (None, due.next_at))
+            # Somebody else had it meanwhile, or it was made due anew.
+            if generation != due.generation:
+                first = due.next_at
+            self._first[due.id] = (due.generation + 1, first)
+            while len(self._first) > _REMEMBERED:
+                self._first.popitem(last=False)
+
+    def beaten(self, due: Due) -> None:
+        self._beaten.labels(_label(due.event_type)).inc()
+
+    def lost(self, event_id: str) -> None:
+        self._lost.inc()
+        with self._lock:
+            self._first.pop(event_id, None)
+
+    def settled(self, event: model.Event, now: datetime.datetime) -> None:
+        label = _label(event.event_type)
+        if event.open:
+            if event.status_reason is not None:
+                self._retries.labels(label).inc()
+            return
+        if event.status == states.EventStatus.ERROR:
+            self._failures.labels(label).inc()
+        with self._lock:
+            _, first = self._first.pop(event.id, (None, None))
+        if first is not None:
+            self._finished.labels(label).observe(_seconds(now, first))
+
+    def _histogram(self, name: str, text: str) -> prometheus_client.Histogram:
+        return prometheus_client.Histogram(
+            name, text, ['event_type'], buckets=BUCKETS, registry=self.registry
+        )
+
+    def _counter(self, name: str, text: str) -> prometheus_client.Counter:
+        return prometheus_client.Counter(name, text, ['event_type'], registry=self.registry)
+
+
+class _Database(registry.Collector):
+    """Counts in the database when the metrics are read, but not too often."""
+
+    def __init__(
+        self,
+        database: Database,
+        overdue_seconds: float,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._overdue_seconds = overdue_seconds
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: tuple[float, counts.Counts | None] | None = None
+
+    def describe(self) -> list[core.Metric]:
+        """Registering asks the database nothing."""
+        return []
+
+    def collect(self) -> Iterator[core.Metric]:
+        found = self._read()
+        yield _gauge('climate_database_up', 'Whether the database answers.', found is not None)
+        if found is None:
+            return
+        yield _gauge('climate_events_due', 'Events that are due and not worked on.', found.due)
+        yield _gauge('climate_events_overdue', 'Events nobody takes up.', found.overdue)
+        yield _gauge('climate_outbox_length', 'Notifications to send.', found.outbox)
+        yield _gauge('climate_webhook_queue_length', 'Webhook calls to make.', found.deliveries)
+        leases = core.GaugeMetricFamily(
+            'climate_leases', 'Leases that are not purged, by status.', labels=['status']
+        )
+        for status in states.LeaseStatus:
+            leases.add_metric([status], found.leases.get(status, 0))
+        yield leases
+
+    def _read(self) -> counts.Counts | None:
+        with self._lock:
+            now = self._clock()
+            if self._last is None or now - self._last[0] >= self._seconds:
+                self._last = (now, self._count())
+            return self._last[1]
+
+    def _count(self) -> counts.Counts | None:
+        try:
+            return self._database.read(counts.read, self._overdue_seconds)
+        except TROUBLE as exc:
+            LOG.warning('The metrics lack what the database has, it does not answer: %s', exc)
+            return None
+
+
+def _gauge(name: str, text: str, value: float) -> core.Metric:
+    return core.GaugeMetricFamily(name, text, value=value)
+
+
+def _label(event_type: str) -> str:
+    """What users call their events would make a time series each."""
+    return event_type if event_type in _KNOWN else 'of_user'
+
+
+def _seconds(now: datetime.datetime, since: datetime.datetime) -> float:
+    return max(0.0, (now - since).total_seconds())
