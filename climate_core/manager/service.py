@@ -16,12 +16,12 @@ from climate_core import context
 from climate_core.cloud import Cloud
 from climate_core.db import events
 from climate_core.db.engine import Database
-from climate_core.engine import publisher, retry
+from climate_core.engine import metrics, publisher, retry
 from climate_core.engine.claims import Claims
 from climate_core.engine.clock import Clock
 from climate_core.engine.loop import Loop
 from climate_core.engine.step import Step
-from climate_core.manager import endpoint, listener, parts, reconcile, rpcapi
+from climate_core.manager import endpoint, listener, parts, reconcile, rpcapi, telemetry
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 
@@ -39,6 +39,8 @@ class ManagerService:
     :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
     :param watch: whether to compare with the cloud and to listen to Nova
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
+    :raises climate_core.manager.telemetry.BadAddress: ``[metrics] listen`` makes no sense
+    :raises OSError: the address of ``[metrics] listen`` cannot be taken
     """
 
     def __init__(
@@ -67,6 +69,9 @@ class ManagerService:
         self.loop = Loop(
             self.database, self.clock, self._run, conf.engine.workers, conf.engine.idle_seconds
         )
+        self.metrics = metrics.Metrics(
+            self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
+        )
         self._step = Step(
             self.database,
             self.clock,
@@ -74,6 +79,7 @@ class ManagerService:
             self.plugins,
             self.trusts.delete,
             retry.Backoff.of(conf),
+            self.metrics,
         )
         self._transport = rpcapi.transport(conf)
         self._client = rpcapi.ManagerClient(conf, self._transport)
@@ -83,6 +89,9 @@ class ManagerService:
         self._reconciler = reconcile.Reconciler(
             conf, self.database, self.plugins, self.cloud, self.nudge
         )
+        # Taken at once: a manager whose address is taken does not start.
+        listen = conf.metrics.listen
+        self.telemetry = telemetry.Server(listen, self.metrics.registry) if listen else None
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -103,6 +112,8 @@ class ManagerService:
         :returns: whether all work was finished; what was not is taken up when its claim expires
         """
         until = time.monotonic() + self.conf.engine.grace_seconds
+        if self.telemetry is not None:
+            self.telemetry.stop()
         self._server.stop()
         if self._watch:
             self._reconciler.stop()
