@@ -8,8 +8,16 @@ from typing import Any
 
 import webob
 
-from climate_core.api.handlers import leases, plugins, reservations, root
-from climate_core.api.schemas import lease, paging, plugin, reservation, version
+from climate_core.api.handlers import (
+    history,
+    lease_list,
+    leases,
+    plugins,
+    reservations,
+    root,
+)
+from climate_core.api.schemas import history as history_schema
+from climate_core.api.schemas import lease, lease_query, plugin, reservation, version
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
@@ -45,18 +53,27 @@ ROUTES: dict[str, dict[str, Route]] = {
     '/v1': {'GET': Route(root.version, 200, gives=version.ONE)},
     '/v1/leases': {
         'GET': Route(
-            leases.list_,
+            lease_list.list_,
             200,
             lease_rules.GET,
             gives=lease.MANY,
-            query={'limit': paging.LIMIT},
+            query=lease_query.MANY,
         ),
         'POST': Route(leases.create, 201, lease_rules.CREATE, lease.CREATE, lease.ONE),
     },
     '/v1/leases/{lease_id}': {
-        'GET': Route(leases.show, 200, lease_rules.GET, gives=lease.ONE),
+        'GET': Route(leases.show, 200, lease_rules.GET, gives=lease.ONE, query=lease_query.ONE),
         'PUT': Route(leases.update, 200, lease_rules.UPDATE, lease.UPDATE, lease.ONE),
         'DELETE': Route(leases.delete, 204, lease_rules.DELETE),
+    },
+    '/v1/leases/{lease_id}/history': {
+        'GET': Route(
+            history.list_,
+            200,
+            lease_rules.HISTORY,
+            gives=history_schema.MANY,
+            query=history_schema.QUERY,
+        ),
     },
     '/v1/leases/{lease_id}/reservations': {
         'POST': Route(

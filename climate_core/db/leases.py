@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases in the database. Reading one or many takes three statements, however many there are."""
+"""Leases in the database. Reading one takes three statements; pages are in ``listing``."""
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -18,70 +18,66 @@ _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 _RESERVATION_COLUMNS = [c for c in _RESERVATION.columns if c.name != 'hold']
 _EVENT_COLUMNS = [c for c in _EVENT.columns if c.name != 'priority']
 
+#: What is read with a lease unless it is not asked for.
+PARTS: Final = frozenset({'reservations', 'events'})
 
-def get(session: orm.Session, lease_id: str, lock: bool = False) -> model.Lease:
+
+def get(
+    session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
+) -> model.Lease:
     """Read one lease with its reservations and events.
 
     :param lock: hold the lease until the end of the transaction, so that nobody else changes it
+    :param parts: which of :data:`PARTS` are read; a statement for each
     :raises climate_core.exceptions.LeaseNotFound: there is none, or it is deleted
     """
-    found = find(session, lease_id, lock)
+    found = find(session, lease_id, lock, parts)
     if found is None or found.deleted_at is not None:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
     return found
 
 
-def find(session: orm.Session, lease_id: str, lock: bool = False) -> model.Lease | None:
+def find(
+    session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
+) -> model.Lease | None:
     """Read one lease, also a deleted one; None when there is none."""
     query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
     row = session.execute(query.with_for_update() if lock else query).mappings().first()
-    if row is None:
-        return None
-    return _assemble(session, [row], _LEASE.c.id == lease_id, join=False)[0]
+    return None if row is None else assemble(session, [row], parts)[0]
 
 
-def list_(session: orm.Session, project_id: str | None = None) -> list[model.Lease]:
-    """Read all the leases that are not deleted, oldest first.
-
-    :param project_id: only those of this project
-    """
-    where: sa.ColumnElement[bool] = _LEASE.c.deleted_at.is_(None)
-    if project_id is not None:
-        where = sa.and_(where, _LEASE.c.project_id == project_id)
-    query = sa.select(_LEASE).where(where).order_by(_LEASE.c.created_at, _LEASE.c.id)
-    return _assemble(session, session.execute(query).mappings().all(), where, join=True)
-
-
-def _assemble(
-    session: orm.Session, rows: Sequence[Any], where: sa.ColumnElement[bool], join: bool
+def assemble(
+    session: orm.Session, rows: Sequence[Any], parts: Collection[str] = PARTS
 ) -> list[model.Lease]:
+    """Make leases of their rows, in their order.
+
+    :param parts: which of :data:`PARTS` are read for all of them; a statement for each
+    """
     reservations: dict[str, list[model.Reservation]] = {row['id']: [] for row in rows}
     events: dict[str, list[model.Event]] = {row['id']: [] for row in rows}
     ids = list(reservations)
-    for row in _children(session, _RESERVATION, _RESERVATION_COLUMNS, where, ids, join):
-        if row['lease_id'] in reservations:
+    if 'reservations' in parts:
+        order = _RESERVATION.c.created_at, _RESERVATION.c.id
+        for row in _children(session, _RESERVATION_COLUMNS, _RESERVATION.c.lease_id, ids, order):
             reservations[row['lease_id']].append(db_reservations.read(row))
-    for row in _children(session, _EVENT, _EVENT_COLUMNS, where, ids, join):
-        if row['lease_id'] in events:
+    if 'events' in parts:
+        order = _EVENT.c.time, _EVENT.c.id
+        for row in _children(session, _EVENT_COLUMNS, _EVENT.c.lease_id, ids, order):
             events[row['lease_id']].append(model.Event(**row))
     return [_lease(row, reservations[row['id']], events[row['id']]) for row in rows]
 
 
 def _children(
     session: orm.Session,
-    table: Any,
     columns: Sequence[Any],
-    where: sa.ColumnElement[bool],
+    lease_id: sa.Column[Any],
     ids: Sequence[str],
-    join: bool,
+    order: Sequence[Any],
 ) -> Iterable[Any]:
-    query = sa.select(*columns)
-    if join:
-        query = query.join_from(table, _LEASE, table.c.lease_id == _LEASE.c.id).where(where)
-    else:
-        query = query.where(table.c.lease_id == ids[0])
-    order = table.c.time if table is _EVENT else table.c.created_at
-    return session.execute(query.order_by(order, table.c.id)).mappings()
+    if not ids:
+        return ()
+    query = sa.select(*columns).where(lease_id.in_(ids)).order_by(*order)
+    return session.execute(query).mappings()
 
 
 def _lease(

@@ -73,6 +73,11 @@ class Lease(Base):
         sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),
         # What a project holds, for its limits.
         sa.Index('leases_live_idx', 'project_id', 'status'),
+        # A page of those of a name, of a status, of a time.
+        sa.Index('leases_name_idx', 'name'),
+        sa.Index('leases_status_idx', 'status', 'deleted_at', 'created_at', 'id'),
+        sa.Index('leases_time_idx', 'deleted_at', 'end_date', 'start_date'),
+        sa.Index('leases_project_time_idx', 'project_id', 'deleted_at', 'end_date', 'start_date'),
         _OPTIONS,
     )
 
@@ -110,6 +115,8 @@ class Reservation(Base):
         sa.Index('reservations_held_idx', 'resource_type', 'hold', 'id'),
         # What was held in a period, for the usage.
         sa.Index('reservations_freed_idx', 'freed_at', 'created_at'),
+        # Leases that have, or had, a resource.
+        sa.Index('reservations_resource_idx', 'resource_id'),
         _OPTIONS,
     )
 

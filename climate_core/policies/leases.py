@@ -10,6 +10,7 @@ GET_ALL = 'climate:leases:get_all'
 CREATE = 'climate:leases:create'
 UPDATE = 'climate:leases:update'
 DELETE = 'climate:leases:delete'
+HISTORY = 'climate:leases:history'
 
 _LEASES = '/v1/leases'
 _LEASE = '/v1/leases/{lease_id}'
@@ -49,5 +50,12 @@ RULES = [
         scope_types=base.PROJECT,
         description='Delete a lease and free what it holds.',
         operations=[{'path': _LEASE, 'method': 'DELETE'}],
+    ),
+    policy.DocumentedRuleDefault(
+        name=HISTORY,
+        check_str=f'{base.PROJECT_READER_OR_ADMIN} or {base.SERVICE}',
+        scope_types=base.PROJECT,
+        description='See who or what changed a lease, also after it was deleted.',
+        operations=[{'path': f'{_LEASE}/history', 'method': 'GET'}],
     ),
 ]

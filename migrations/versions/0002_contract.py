@@ -13,6 +13,7 @@ revision = '0002'
 down_revision = '0001'
 branch_labels = None
 depends_on = None
+phase = 'expand'
 
 _OPTIONS = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
 _SERIAL = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
@@ -62,10 +63,14 @@ def _indexes() -> None:
     op.create_index('leases_listed_idx', 'leases', listed)
     op.create_index('leases_all_idx', 'leases', ['deleted_at', 'created_at', 'id'])
     op.create_index('leases_live_idx', 'leases', ['project_id', 'status'])
+    op.create_index('leases_name_idx', 'leases', ['name'])
+    status = ['status', 'deleted_at', 'created_at', 'id']
+    op.create_index('leases_status_idx', 'leases', status)
+    time = ['deleted_at', 'end_date', 'start_date']
+    op.create_index('leases_time_idx', 'leases', time)
+    op.create_index('leases_project_time_idx', 'leases', ['project_id', *time])
     op.create_index('reservations_freed_idx', 'reservations', ['freed_at', 'created_at'])
-    # The new ones begin with the same columns.
-    op.drop_index('leases_project_idx', 'leases')
-    op.drop_index('leases_deleted_idx', 'leases')
+    op.create_index('reservations_resource_idx', 'reservations', ['resource_id'])
 
 
 def _history() -> None:

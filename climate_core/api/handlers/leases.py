@@ -8,7 +8,7 @@ from typing import Any
 import webob
 
 from climate_core import exceptions
-from climate_core.api import policy, render
+from climate_core.api import fields, policy, render
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
@@ -19,18 +19,6 @@ from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
-
-
-def list_(backend: Backend, request: Request) -> webob.Response:
-    """The leases of the caller's project; of all projects for whom the policy says so."""
-    context = request.context
-    project_id = None
-    if not policy.allows(backend.enforcer, context, rules.GET_ALL, {}):
-        project_id = context.project_id
-        target = {'project_id': project_id, 'user_id': context.user_id}
-        policy.authorize(backend.enforcer, context, rules.GET, target)
-    found = backend.database.read(db.list_, project_id)
-    return answer(200, {'leases': [render.lease(each) for each in found]})
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -54,9 +42,10 @@ def create(backend: Backend, request: Request) -> webob.Response:
 
 def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """One lease."""
-    lease = backend.database.read(db.get, lease_id)
+    wanted = request.parameters.get('fields')
+    lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
     policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
-    return answer(200, {'lease': render.lease(lease)})
+    return answer(200, {'lease': fields.chosen(render.lease(lease), wanted)})
 
 
 def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from climate_core.api.schemas import common, reservation
+from climate_core.api.schemas import common, paging, reservation
 from climate_core.lease import model, states
 
 #: Something to read, and nothing that a database or a terminal chokes on.
@@ -105,4 +105,4 @@ SHOWN: dict[str, Any] = common.closed(
     }
 )
 ONE: dict[str, Any] = common.envelope('lease', SHOWN)
-MANY: dict[str, Any] = common.envelope('leases', {'type': 'array', 'items': SHOWN})
+MANY: dict[str, Any] = paging.many('leases', SHOWN)

@@ -11,9 +11,10 @@ import sqlalchemy as sa
 import webob
 from oslo_serialization import jsonutils
 
-from climate_core.db import leases, store
+from climate_core.db import listing, store
 from climate_core.db.engine import Database
 from climate_core.lease import model, plan
+from climate_core.lease.history import Cause
 
 NOW = datetime.datetime(2098, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
@@ -80,8 +81,8 @@ def count(application: Any, statements: list[str]) -> Callable[..., int]:
 @pytest.mark.parametrize('number', [1, 50])
 def test_reading(database: Database, count: Callable[..., int], number: int) -> None:
     for each in range(number):
-        database.write(store.create, lease(each), NOW)
-    assert len(database.read(leases.list_)) == number
+        database.write(store.create, lease(each), NOW, Cause('lease.create'))
+    assert len(database.read(listing.page, listing.Query())[0]) == number
     assert count('GET', '/v1/leases') == READ
     assert count('GET', f'/v1/leases/{lease(0).id}') == READ
 

@@ -11,7 +11,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import events, leases, outbox, reservations, store, tables, utcnow
+from climate_core.db import events, leases, listing, outbox, reservations, store, tables, utcnow
 from climate_core.db.engine import Stale
 from climate_core.lease import plan
 from climate_core.lease.history import Cause
@@ -28,11 +28,11 @@ def test_leases_of_a_project(any_world: World) -> None:
     theirs = world.create('b', end=NEVER, context=user('project2'))
     deleted = world.create(end=NEVER)
     world.delete(deleted)
-    found = world.database.read(leases.list_, 'project1')
+    found, _ = world.database.read(listing.page, listing.Query('project1'))
     assert [lease.id for lease in found] == mine
     assert [r.resource_id for lease in found for r in lease.reservations] == ['a0', 'a1', 'a2']
     assert all(len(lease.events) == 3 for lease in found)
-    everything = world.database.read(leases.list_)
+    everything, _ = world.database.read(listing.page, listing.Query())
     assert {lease.id for lease in everything} == {*mine, theirs}
     with pytest.raises(exceptions.LeaseNotFound):
         world.database.read(leases.get, deleted)
@@ -41,7 +41,7 @@ def test_leases_of_a_project(any_world: World) -> None:
 def test_reading_one_is_reading_it_in_the_list(any_world: World) -> None:
     lease_id = any_world.create('a', 'b', end=NEVER)
     one = any_world.database.read(leases.get, lease_id)
-    assert [one] == any_world.database.read(leases.list_)
+    assert any_world.database.read(listing.page, listing.Query()) == ([one], False)
 
 
 def test_purge(any_world: World) -> None:
@@ -201,7 +201,7 @@ _PLANS = {
 @pytest.mark.parametrize(
     'query',
     [
-        lambda s: leases.list_(s, 'project1'),
+        lambda s: listing.page(s, listing.Query('project1')),
         lambda s: events.upcoming(s, 10),
         lambda s: reservations.holder(s, TYPE, 'a1'),
         lambda s: reservations.held(s, TYPE, 'x', 10),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.db import leases
+from climate_core.db import listing
 from climate_core.lease import model
 from tests.unit.engine.world import TYPE, Time, World, at, statuses, user
 
@@ -61,8 +61,11 @@ def test_before_end_can_be_off_or_chosen(world: World) -> None:
         ({'events': [{'event_type': 'Bad Name', 'time': LATER}]}, 'events'),
         ({'events': [{'event_type': 'x', 'time': '2026-12-01 14:01'}]}, 'events'),
         ({'events': [{'event_type': 'x', 'time': '2026-12-01 11:00'}]}, 'events'),
-        ({'reservations': [{'resource_type': 'no:such'}]}, 'resource_type'),
-        ({'reservations': [{'resource_type': TYPE, 'resource_id': 'unknown'}]}, 'resource_id'),
+        ({'reservations': [{'resource_type': 'no:such'}]}, 'reservations[0].resource_type'),
+        (
+            {'reservations': [{'resource_type': TYPE, 'resource_id': 'unknown'}]},
+            'reservations[0].resource_id',
+        ),
         ({'reservations': [{'resource_type': TYPE, 'resource_id': 'a'}] * 2}, 'reservations'),
     ],
 )
@@ -73,7 +76,7 @@ def test_what_is_refused_leaves_nothing(world: World, values: dict[str, Any], fi
     with pytest.raises(exceptions.BadRequest) as caught:
         create.create_lease(world.parts, user(), body)
     assert caught.value.field == field
-    assert world.database.read(leases.list_) == []
+    assert world.database.read(listing.page, listing.Query()) == ([], False)
     assert world.trusts.present == set()
 
 
@@ -122,7 +125,7 @@ def test_one_resource_for_many_leases_is_reserved_once(any_world: World) -> None
     with futures.ThreadPoolExecutor(6) as pool:
         made = [each for each in pool.map(create, range(6)) if each]
     assert len(made) == 1
-    assert len(world.database.read(leases.list_)) == 1
+    assert len(world.database.read(listing.page, listing.Query())[0]) == 1
     assert len(world.trusts.present) == 1
 
 
@@ -357,7 +360,7 @@ def test_delete_in_every_state(
     assert world.lease(lease_id).deleted_at is not None
     with pytest.raises(exceptions.LeaseNotFound):
         world.delete(lease_id)
-    assert world.database.read(leases.list_) == []
+    assert world.database.read(listing.page, listing.Query()) == ([], False)
     assert world.things.state == {'a': 'gone'}
     assert world.things.count('end', 'a') == 1
     assert world.trusts.present == set()
@@ -388,5 +391,5 @@ def test_nothing_is_left_when_the_database_refuses(
     monkeypatch.setattr(outbox, 'add', fail)
     with pytest.raises(db_exc.DBError):
         world.create('a')
-    assert world.database.read(leases.list_) == []
+    assert world.database.read(listing.page, listing.Query()) == ([], False)
     assert world.trusts.present == set()

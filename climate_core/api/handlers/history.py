@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened to a lease."""
+
+import dataclasses
+from typing import Any
+
+import webob
+
+from climate_core import exceptions
+from climate_core.api import paging, policy
+from climate_core.api.request import Backend, Request, answer
+from climate_core.db import history as db
+from climate_core.db import leases
+from climate_core.lease import dates, history
+from climate_core.policies import leases as rules
+
+
+def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
+    """Who or what changed a lease, oldest first; also of a deleted one, until it is purged."""
+    lease = backend.database.read(leases.find, lease_id, parts=())
+    if lease is None:
+        raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
+    policy.authorize_lease(backend.enforcer, request.context, rules.HISTORY, lease)
+    limit = paging.limit(backend, request)
+    after = request.parameters.get('marker', 0)
+    found = backend.database.read(db.page, lease_id, after, limit + 1)
+    entries = [_shown(number, each) for number, each in found[:limit]]
+    links = paging.links(request, str(found[limit - 1][0])) if len(found) > limit else None
+    return answer(200, paging.body('history', entries, links))
+
+
+def _shown(number: int, entry: history.Entry) -> dict[str, Any]:
+    shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.show(entry.time)}
+    del shown['lease_id']
+    return shown

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of leases: what was asked for becomes one query."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import webob
+
+from climate_core import exceptions
+from climate_core.api import fields, paging, policy, render
+from climate_core.api.request import Backend, Request, answer
+from climate_core.db import listing
+from climate_core.lease import dates
+from climate_core.policies import leases as rules
+
+
+def list_(backend: Backend, request: Request) -> webob.Response:
+    """The leases of the caller's project; of all projects for whom the policy says so."""
+    asked = request.parameters
+    query = listing.Query(
+        project_id=_project(backend, request),
+        deleted=asked.get('deleted', False),
+        statuses=asked.get('status', ()),
+        name=asked.get('name'),
+        resource_type=asked.get('resource_type'),
+        resource_id=asked.get('resource_id'),
+        **_window(asked),
+        sort=_sort(asked),
+        marker=asked['marker'].lower() if 'marker' in asked else None,
+        limit=paging.limit(backend, request),
+        parts=fields.parts(asked.get('fields')),
+    )
+    found, more = backend.database.read(listing.page, query)
+    shown = [fields.chosen(render.lease(each), asked.get('fields')) for each in found]
+    links = paging.links(request, found[-1].id) if more else None
+    return answer(200, paging.body('leases', shown, links))
+
+
+def _project(backend: Backend, request: Request) -> str | None:
+    """Return the project whose leases are listed; None: all projects.
+
+    :raises climate_core.exceptions.Forbidden: the caller may not see those that he asks for
+    """
+    context = request.context
+    wanted: str | None = request.parameters.get('project_id')
+    if policy.allows(backend.enforcer, context, rules.GET_ALL, {}):
+        return wanted
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rules.GET, target)
+    if wanted not in (None, context.project_id):
+        policy.authorize(backend.enforcer, context, rules.GET_ALL, {})
+    return context.project_id
+
+
+def _window(asked: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
+    since, until = _moment(asked, 'from'), _moment(asked, 'until')
+    both = isinstance(since, datetime.datetime) and isinstance(until, datetime.datetime)
+    if both and since >= until:  # type: ignore[operator]
+        raise exceptions.InvalidDate('until: must be later than from.', field='until')
+    return {'since': since, 'until': until}
+
+
+def _moment(asked: Mapping[str, Any], name: str) -> listing.Moment | None:
+    text = asked.get(name)
+    if text is None or text.strip() == 'now':
+        return None if text is None else 'now'
+    return dates.parse(text, datetime.datetime.min.replace(tzinfo=datetime.UTC), field=name)
+
+
+def _sort(asked: Mapping[str, Any]) -> Sequence[listing.Sort]:
+    keys, directions = asked.get('sort_key', []), asked.get('sort_dir', [])
+    if 'sort' in asked and (keys or directions):
+        raise exceptions.BadRequest('sort: says it all; leave out sort_key and sort_dir.', 'sort')
+    if len(directions) > len(keys):
+        raise exceptions.BadRequest('sort_dir: there are more of it than of sort_key.', 'sort_dir')
+    pairs = [each.partition(':')[::2] for each in asked.get('sort', ())]
+    pairs += zip(keys, [*directions, *[''] * len(keys)], strict=False)
+    sort = [(key, direction == 'desc') for key, direction in pairs]
+    if len({key for key, _ in sort}) < len(sort):
+        name = 'sort' if 'sort' in asked else 'sort_key'
+        raise exceptions.BadRequest(f'{name}: has a key twice.', name)
+    return sort or listing.Query().sort

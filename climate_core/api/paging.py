@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of a list: how long they are, and how the next one is reached."""
+
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any
+
+from climate_core.api.request import Backend, Request
+
+
+def limit(backend: Backend, request: Request) -> int:
+    """Return how many things may be answered: as many as asked for, or as the operator allows."""
+    most: int = backend.conf.api.max_limit
+    return min(request.parameters.get('limit', most), most)
+
+
+def links(request: Request, marker: str) -> list[dict[str, str]]:
+    """Make the link to the page after ``marker``: the same request with another marker."""
+    kept = [(name, text) for name, text in request.GET.items() if name != 'marker']
+    query = urllib.parse.urlencode([*kept, ('marker', marker)])
+    return [{'rel': 'next', 'href': f'{request.path_url}?{query}'}]
+
+
+def body(
+    name: str, things: Sequence[dict[str, Any]], links: Sequence[dict[str, str]] | None
+) -> dict[str, Any]:
+    """Return the answer; there are links only if there is more."""
+    shown: dict[str, Any] = {name: things}
+    return shown if links is None else shown | {f'{name}_links': links}

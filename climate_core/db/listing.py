@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of leases. A page takes three statements, however many leases there are.
+
+A page goes on after its marker by comparing with the marker's own row, in the database: so equal
+values, times and texts are compared there exactly as they are sorted there.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Literal
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import leases, tables, utcnow
+from climate_core.lease import model
+
+_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
+_MARKER = _LEASE.alias('marker')
+
+#: What leases are sorted by. A lease that was never changed counts as changed when it was made.
+KEYS: Final = (
+    'created_at',
+    'updated_at',
+    'start_date',
+    'end_date',
+    'name',
+    'status',
+    'project_id',
+    'id',
+)
+#: A time, or the one that the database has when it answers.
+Moment = datetime.datetime | Literal['now']
+Sort = tuple[str, bool]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked for.
+
+    :param project_id: only the leases of this project; None: of all
+    :param deleted: only those that are deleted, instead of only the others
+    :param resource_type: only those with a reservation of this type, whatever became of it
+    :param resource_id: only those with a reservation of this resource, whatever became of it
+    :param since: only those that end later
+    :param until: only those that start earlier
+    :param sort: keys of :data:`KEYS`, each with whether it descends
+    :param marker: the id of the last lease of the page before
+    :param limit: how many at most
+    :param parts: which of ``reservations`` and ``events`` are read; a statement for each
+    """
+
+    project_id: str | None = None
+    deleted: bool = False
+    statuses: Sequence[str] = ()
+    name: str | None = None
+    resource_type: str | None = None
+    resource_id: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    sort: Sequence[Sort] = (('created_at', False),)
+    marker: str | None = None
+    limit: int = 1000
+    parts: Collection[str] = leases.PARTS
+
+
+def page(session: orm.Session, query: Query) -> tuple[list[model.Lease], bool]:
+    """Read a page.
+
+    :returns: the leases, and whether there are more
+    :raises climate_core.exceptions.BadRequest: the marker is not there (any more), or not in the
+        project
+    """
+    order = _order(query.sort)
+    select = sa.select(_LEASE).where(*_filters(session, query))
+    if query.marker is not None:
+        select = select.join(_MARKER, _is_marker(query)).where(_after(order))
+    select = select.order_by(*(_directed(_LEASE, each) for each in order)).limit(query.limit + 1)
+    rows = session.execute(select).mappings().all()
+    if not rows and query.marker is not None:
+        _check_marker(session, query)
+    more = len(rows) > query.limit
+    return leases.assemble(session, rows[: query.limit], query.parts), more
+
+
+def _check_marker(session: orm.Session, query: Query) -> None:
+    """Tell a last page from one that follows nothing."""
+    found = session.execute(sa.select(_MARKER.c.id).where(_is_marker(query))).first()
+    if found is None:
+        raise exceptions.BadRequest(
+            f'marker: there is no lease {query.marker} to go on after.', field='marker'
+        )
+
+
+def _is_marker(query: Query) -> sa.ColumnElement[bool]:
+    # One that was deleted meanwhile still marks its place.
+    return sa.and_(_MARKER.c.id == query.marker, *_of_project(_MARKER, query))
+
+
+def _of_project(table: Any, query: Query) -> list[sa.ColumnElement[bool]]:
+    return [] if query.project_id is None else [table.c.project_id == query.project_id]
+
+
+def _filters(session: orm.Session, query: Query) -> list[sa.ColumnElement[bool]]:
+    deleted = _LEASE.c.deleted_at
+    found: list[sa.ColumnElement[bool]] = _of_project(_LEASE, query)
+    found.append(deleted.is_not(None) if query.deleted else deleted.is_(None))
+    if query.statuses:
+        found.append(_LEASE.c.status.in_(query.statuses))
+    if query.name is not None:
+        found += _named(session, query.name)
+    if query.resource_type is not None or query.resource_id is not None:
+        found.append(_reserves(query))
+    if query.since is not None:
+        found.append(_LEASE.c.end_date > _moment(session, query.since))
+    if query.until is not None:
+        found.append(_LEASE.c.start_date < _moment(session, query.until))
+    return found
+
+
+def _named(session: orm.Session, name: str) -> list[sa.ColumnElement[bool]]:
+    same: list[sa.ColumnElement[bool]] = [_LEASE.c.name == name]
+    if session.get_bind().dialect.name in ('mysql', 'mariadb'):
+        # To their usual collation "A" is "a"; the index is of that one.
+        same.append(sa.collate(_LEASE.c.name, 'utf8mb4_bin') == name)
+    return same
+
+
+def _reserves(query: Query) -> sa.ColumnElement[bool]:
+    by_type = _RESERVATION.c.resource_type == query.resource_type
+    if query.resource_id is None:
+        # Most leases have such a one: each that is looked at is asked.
+        here = sa.and_(_RESERVATION.c.lease_id == _LEASE.c.id, by_type)
+        return sa.exists(sa.select(1).select_from(_RESERVATION).where(here).correlate(_LEASE))
+    # Few leases have this one: they are found by it.
+    found = sa.select(_RESERVATION.c.lease_id).where(
+        _RESERVATION.c.resource_id == query.resource_id
+    )
+    return _LEASE.c.id.in_(found if query.resource_type is None else found.where(by_type))
+
+
+def _moment(session: orm.Session, moment: Moment) -> Any:
+    return utcnow.now(session) if moment == 'now' else moment
+
+
+def _order(sort: Sequence[Sort]) -> list[Sort]:
+    """Add the id, so that no two leases are equal."""
+    keys = [key for key, _ in sort]
+    return [*sort] if 'id' in keys else [*sort, ('id', sort[-1][1])]
+
+
+def _column(table: Any, key: str) -> Any:
+    if key == 'updated_at':
+        return sa.func.coalesce(table.c.updated_at, table.c.created_at)
+    return table.c[key]
+
+
+def _directed(table: Any, sort: Sort) -> Any:
+    key, descends = sort
+    column = _column(table, key)
+    return column.desc() if descends else column.asc()
+
+
+def _after(order: Sequence[Sort]) -> sa.ColumnElement[bool]:
+    """What comes behind the marker: greater in one key, and equal in those before it."""
+    places = [order[: length + 1] for length in range(len(order))]
+    behind = sa.or_(*(sa.and_(*_behind(place)) for place in places))
+    # Says nothing new, but lets an index begin at the marker.
+    key, descends = order[0]
+    mine, its = _column(_LEASE, key), _column(_MARKER, key)
+    return sa.and_(mine <= its if descends else mine >= its, behind)
+
+
+def _behind(place: Sequence[Sort]) -> list[sa.ColumnElement[bool]]:
+    *equal, (key, descends) = place
+    mine, its = _column(_LEASE, key), _column(_MARKER, key)
+    same = [_column(_LEASE, each) == _column(_MARKER, each) for each, _ in equal]
+    return [*same, mine < its if descends else mine > its]
