@@ -74,16 +74,16 @@ def entry(
 ) -> Entry | None:
     """Say what is remembered of a change; None when nothing is worth it.
 
-    That work on an event begins is not: what comes of it is. A retry for the same reason as the
-    last one is no news either.
+    That work on an event begins is not, unless the lease gets another status by it: what comes of
+    it is. A retry for the same reason as the last one is no news either.
 
     :param before: None for a new lease
     """
     event = _event(after, cause)
-    if event is not None and event.status == states.EventStatus.IN_PROGRESS:
+    changes = dict(_changes(before, after))
+    if event is not None and event.status == states.EventStatus.IN_PROGRESS and not changes:
         return None
     result, reason = _result(before, after, event)
-    changes = dict(_changes(before, after))
     closed = event is not None and not event.open
     if not changes and not closed and not _news(before, cause, event):
         return None

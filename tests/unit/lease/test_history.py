@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered of work on an event."""
+
+import dataclasses
+import datetime
+
+from climate_core.lease import history, model, plan, states, steps
+from tests.unit.lease.test_machine import NOON, _lease
+
+CAUSE = 'event.start_lease'
+
+
+def _claimed(lease: model.Lease) -> model.Event:
+    start = lease.event(model.START)
+    assert start is not None
+    return dataclasses.replace(start, status=states.EventStatus.IN_PROGRESS, generation=1)
+
+
+def _entry(
+    before: model.Lease, after: model.Lease, event: model.Event, now: datetime.datetime
+) -> history.Entry | None:
+    return history.entry(before, after, history.Cause(CAUSE, event_id=event.id), now)
+
+
+def test_that_a_lease_is_starting_is_remembered() -> None:
+    event = _claimed(_lease())
+    lease = plan.with_events(_lease(), event)
+    work = steps.begin(lease, event, NOON + datetime.timedelta(hours=1))
+
+    entry = _entry(lease, work.lease, event, NOON)
+
+    assert entry is not None
+    assert (entry.result, entry.changes['status']) == (history.PROGRESS, ['PENDING', 'STARTING'])
+
+
+def test_another_look_at_a_lease_that_is_starting_is_not() -> None:
+    event = _claimed(_lease())
+    lease = dataclasses.replace(plan.with_events(_lease(), event), status='STARTING')
+    work = steps.begin(lease, event, NOON + datetime.timedelta(hours=1))
+
+    assert _entry(lease, work.lease, event, NOON) is None
