@@ -32,13 +32,34 @@ class Checks(upgradecheck.UpgradeCommands):
         self.conf = conf
 
     def _check_database(self) -> upgradecheck.Result:
-        """The database answers and has the newest form."""
+        """The database answers and has what this release needs."""
         try:
             migration.check(self.conf)
         except migration.WrongVersion as exc:
             return upgradecheck.Result(_FAILURE, str(exc))
         except _AWAY as exc:
             return upgradecheck.Result(_FAILURE, f'The database does not answer: {exc}')
+        return upgradecheck.Result(_SUCCESS)
+
+    def _check_phase(self) -> upgradecheck.Result:
+        """Nothing of the last upgrade is left to do."""
+        try:
+            contracted = migration.contracted(self.conf)
+        except _AWAY as exc:
+            return upgradecheck.Result(_FAILURE, f'The database does not answer: {exc}')
+        if not contracted:
+            return upgradecheck.Result(
+                _WARNING,
+                'The database still has what only the release before this one needs. When nothing '
+                'of that release runs any more: "climate-manage db contract".',
+            )
+        cap = self.conf.upgrade_levels.manager
+        if cap is not None:
+            return upgradecheck.Result(
+                _WARNING,
+                f'[upgrade_levels] manager is {cap}: what needs a newer one is refused. Take it '
+                'out when every manager is of this release.',
+            )
         return upgradecheck.Result(_SUCCESS)
 
     def _check_plugins(self) -> upgradecheck.Result:
@@ -85,6 +106,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     _upgrade_checks = (
         ('Database', _check_database),
+        ('Rolling upgrade', _check_phase),
         ('Plugins', _check_plugins),
         ('Credentials', _check_credentials),
         ('Message bus', _check_transport),

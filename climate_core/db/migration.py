@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring a database to the form that this release needs, with the package ``migrations``."""
+"""Bring a database to the form that this release needs, with the package ``migrations``.
+
+A migration is of one of two phases. ``expand`` only adds, so that the release before goes on
+working on the same database; ``contract`` takes away what only that release needed. A database is
+good for this release from its newest expand migration on, and stays so while later releases only
+expand: an expand migration is called ``<number>_after_<last contract>``, and a release that knows
+that contract accepts it without knowing the migration itself.
+"""
 
 import contextlib
+import enum
 import pathlib
+import re
 from collections.abc import Iterator
 
 import sqlalchemy as sa
@@ -13,36 +22,80 @@ from oslo_config import cfg
 import migrations
 from climate_core.db.engine import Database
 
+_LATER = re.compile(r'\d+_after_(?P<contract>\d+)')
+
+
+class Phase(enum.StrEnum):
+    EXPAND = 'expand'
+    CONTRACT = 'contract'
+
 
 class WrongVersion(Exception):
     """The database does not have the form that this release needs."""
 
 
 def upgrade(conf: cfg.ConfigOpts, revision: str = 'head') -> None:
-    """Upgrade the database of ``[database]``; nothing happens if it is up to date."""
+    """Upgrade the database of ``[database]``; nothing happens if it is there or further.
+
+    :raises WrongVersion: a later release has upgraded it
+    """
     with _connected(conf) as connection:
         upgrade_connection(connection, revision)
 
 
 def upgrade_connection(connection: sa.Connection, revision: str = 'head') -> None:
-    """Upgrade the database of a connection."""
+    """Upgrade the database of a connection.
+
+    :raises WrongVersion: a later release has upgraded it
+    """
+    present = _version(connection)
+    if present is not None and present not in _order():
+        raise WrongVersion(
+            f'the database is at revision {present}, which is of a later release: use that one.'
+        )
+    # Reading has begun a transaction, and Alembic wants to begin its own.
+    connection.rollback()
     config = _config()
     config.attributes['connection'] = connection
     command.upgrade(config, revision)
     connection.commit()
 
 
+def expand(conf: cfg.ConfigOpts) -> str:
+    """Add what this release needs; the release before it goes on working.
+
+    :returns: the revision of the database
+    :raises WrongVersion: a later release has upgraded it
+    """
+    upgrade(conf, expanded())
+    return str(version(conf))
+
+
+def contract(conf: cfg.ConfigOpts) -> str:
+    """Take away what only the release before this one needed, when nothing of it runs any more.
+
+    :returns: the revision of the database
+    :raises WrongVersion: it was not expanded, or a later release has upgraded it
+    """
+    check(conf)
+    upgrade(conf)
+    return str(version(conf))
+
+
 def version(conf: cfg.ConfigOpts) -> str | None:
     """Return the revision of the database, None for an empty one."""
     with _connected(conf) as connection:
-        return runtime.migration.MigrationContext.configure(connection).get_current_revision()
+        return _version(connection)
 
 
 def head() -> str:
-    """Return the revision that this release needs."""
-    found = script.ScriptDirectory.from_config(_config()).get_current_head()
-    assert found is not None
-    return found
+    """Return the newest revision of this release."""
+    return list(_order())[-1]
+
+
+def expanded() -> str:
+    """Return the oldest revision that this release works with: its newest expand migration."""
+    return [name for name, phase in _order().items() if phase is Phase.EXPAND][-1]
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -50,12 +103,39 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises WrongVersion: it does not, and what to do
     """
-    present, wanted = version(conf), head()
-    if present != wanted:
+    present, order = version(conf), _order()
+    names = list(order)
+    if present in order:
+        if names.index(present) >= names.index(expanded()):
+            return
+    elif present is not None:
+        later = _LATER.fullmatch(present)
+        if later and later['contract'] in order:
+            return
         raise WrongVersion(
-            f'the database is at revision {present or "none"}, not {wanted}: '
-            'run "climate-manage db upgrade".'
+            f'the database is at revision {present}: it was made for a later release than this '
+            f'one, which knows {head()}.'
         )
+    raise WrongVersion(
+        f'the database is at revision {present or "none"}, not {expanded()}: '
+        'run "climate-manage db upgrade".'
+    )
+
+
+def contracted(conf: cfg.ConfigOpts) -> bool:
+    """Tell whether nothing is left in the database that only an older release needed."""
+    present = version(conf)
+    return present == head() or present not in _order()
+
+
+def _order() -> dict[str, Phase]:
+    """Every revision of this release with its phase, oldest first."""
+    found = script.ScriptDirectory.from_config(_config()).walk_revisions()
+    return {each.revision: Phase(each.module.phase) for each in reversed(list(found))}
+
+
+def _version(connection: sa.Connection) -> str | None:
+    return runtime.migration.MigrationContext.configure(connection).get_current_revision()
 
 
 def _config() -> alembic_config.Config:

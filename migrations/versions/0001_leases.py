@@ -9,6 +9,7 @@ revision = '0001'
 down_revision = None
 branch_labels = None
 depends_on = None
+phase = 'expand'
 
 _OPTIONS = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
 

@@ -58,3 +58,91 @@ def test_there_is_one_head_and_no_gap() -> None:
     revisions = [each.revision for each in script.walk_revisions()]
     assert revisions[0] == migration.head()
     assert revisions == sorted(revisions, reverse=True)
+
+
+def _tables_of(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    """Table -> its columns and, with a mark, its indexes."""
+    inspector = sa.inspect(Database(conf).engine)
+    return {
+        name: {c['name'] for c in inspector.get_columns(name)}
+        | {f'index {i["name"]}' for i in inspector.get_indexes(name)}
+        for name in inspector.get_table_names()
+    }
+
+
+def _at(conf: cfg.ConfigOpts, revision: str) -> None:
+    """Say that the database has a revision."""
+    with Database(conf).engine.begin() as connection:
+        connection.execute(
+            sa.text('UPDATE alembic_version SET version_num = :new'), {'new': revision}
+        )
+
+
+def test_expand_takes_nothing_away_and_contract_does(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf, '0001')
+    first = _tables_of(conf)
+    assert migration.expand(conf) == migration.expanded()
+    expanded = _tables_of(conf)
+    assert all(first[name] <= expanded[name] for name in first)
+    assert not migration.contracted(conf)
+    migration.check(conf)
+    assert migration.contract(conf) == migration.head()
+    assert 'index leases_project_idx' not in _tables_of(conf)['leases']
+    assert migration.contracted(conf)
+    migration.check(conf)
+
+
+def test_expand_after_contract_changes_nothing(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf)
+    assert migration.expand(conf) == migration.head()
+
+
+def test_contract_wants_to_be_expanded_first(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf, '0001')
+    with pytest.raises(migration.WrongVersion):
+        migration.contract(conf)
+    assert migration.version(conf) == '0001'
+
+
+def test_what_the_first_release_does_not_write_may_be_missing(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf, '0001')
+    first = _tables_of(conf)
+    migration.expand(conf)
+    inspector = sa.inspect(Database(conf).engine)
+    for table in sorted(set(first) - {'alembic_version'}):
+        for column in inspector.get_columns(table):
+            if column['name'] not in first[table]:
+                assert column['nullable'] or column['default'], (table, column['name'])
+
+
+def test_a_later_release_that_only_expanded_is_fine(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf)
+    _at(conf, '0004_after_0003')
+    migration.check(conf)
+    assert migration.contracted(conf)
+
+
+@pytest.mark.parametrize('revision', ['0005', '0006_after_0005', 'x'])
+def test_a_later_release_that_contracted_is_refused(conf: cfg.ConfigOpts, revision: str) -> None:
+    migration.upgrade(conf)
+    _at(conf, revision)
+    with pytest.raises(migration.WrongVersion, match='later release'):
+        migration.check(conf)
+
+
+def test_a_database_of_a_later_release_is_not_upgraded(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf)
+    _at(conf, '0004_after_0003')
+    with pytest.raises(migration.WrongVersion, match='later release'):
+        migration.upgrade(conf)
+    assert migration.version(conf) == '0004_after_0003'
+
+
+def test_every_migration_has_a_phase_and_a_name_that_tells_it() -> None:
+    last = None
+    for revision, phase in migration._order().items():
+        if phase is migration.Phase.CONTRACT:
+            last = revision
+            assert revision.isdecimal()
+        elif last is not None:
+            assert revision.endswith(f'_after_{last}')

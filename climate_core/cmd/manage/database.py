@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``climate-manage db upgrade|version|purge``."""
+"""``climate-manage db upgrade|expand|contract|version|purge``."""
 
 import argparse
 import datetime
@@ -20,8 +20,19 @@ KEPT_DAYS = 90
 
 def add_commands(subparsers: Any) -> None:
     """Add the commands to a parser."""
-    upgrade = subparsers.add_parser('upgrade', help='bring the database to this release')
+    upgrade = subparsers.add_parser('upgrade', help='expand and contract in one: nothing may run')
     upgrade.set_defaults(run=_upgrade)
+
+    expand = subparsers.add_parser(
+        'expand', help='add what this release needs, while the release before it still runs'
+    )
+    expand.set_defaults(run=_expand)
+
+    contract = subparsers.add_parser(
+        'contract',
+        help='take away what only the release before this one needed, when nothing of it runs',
+    )
+    contract.set_defaults(run=_contract)
 
     version = subparsers.add_parser('version', help='print the revision of the database')
     version.set_defaults(run=_version)
@@ -47,11 +58,26 @@ def _upgrade(conf: cfg.ConfigOpts) -> int:
     return 0
 
 
+def _expand(conf: cfg.ConfigOpts) -> int:
+    make_directory(conf)
+    print(migration.expand(conf))
+    return 0
+
+
+def _contract(conf: cfg.ConfigOpts) -> int:
+    print(migration.contract(conf))
+    return 0
+
+
 def _version(conf: cfg.ConfigOpts) -> int:
-    present, head = migration.version(conf), migration.head()
-    print(present or 'none')
-    if present != head:
-        print(f'This release needs {head}: run "climate-manage db upgrade".')
+    print(migration.version(conf) or 'none')
+    try:
+        migration.check(conf)
+    except migration.WrongVersion as exc:
+        print(f'This release cannot use it: {exc}')
+        return 0
+    if not migration.contracted(conf):
+        print('When nothing of the old release runs any more: "climate-manage db contract".')
     return 0
 
 

@@ -6,14 +6,16 @@ import pathlib
 
 import pytest
 import requests
+import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import conf as configuration
 from climate_core.cmd import manage, status
 from climate_core.cmd.manage import serve
-from climate_core.db import leases, migration, store
+from climate_core.db import leases, migration, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import plan
+from climate_core.lease.history import Cause
 from tests.functional.api import test_cost
 
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
@@ -44,6 +46,31 @@ def test_upgrade_and_version(file: pathlib.Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.split() == [migration.head()] * 2
     assert run(file, 'version') == 0
     assert capsys.readouterr().out.strip() == migration.head()
+
+
+def test_expand_and_contract(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file, 'expand') == 0
+    assert run(file, 'version') == 0
+    assert 'climate-manage db contract' in capsys.readouterr().out
+    assert check(file) == 2
+    assert 'climate-manage db contract' in ' '.join(words(capsys))
+    assert run(file, 'contract') == 0
+    assert capsys.readouterr().out.strip() == migration.head()
+    assert run(file, 'version') == 0
+    assert capsys.readouterr().out.strip() == migration.head()
+
+
+def test_contract_of_an_empty_database(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file.parent / 'new').mkdir()
+    assert run(file, 'contract') == 1
+    assert 'climate-manage db upgrade' in capsys.readouterr().err
+
+
+def words(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The words of a table whose cells are broken into lines."""
+    return capsys.readouterr().out.replace('|', ' ').split()
 
 
 def test_version_of_an_empty_database(
@@ -101,7 +128,7 @@ def test_purge(
         lease = test_cost.lease(number)
         if when is not None:
             lease = plan.with_events(lease, *(plan.close(e, None, now) for e in lease.events))
-        database.write(store.create, lease, now)
+        database.write(store.create, lease, now, Cause('lease.create'))
         if when is not None:
             database.write(delete, number, when)
     assert run(file, 'purge', '--dry-run', *words) == 0
@@ -111,6 +138,36 @@ def test_purge(
     assert run(file, 'purge', *words) == 0
     assert '0 leases removed.' in capsys.readouterr().out
     assert database.read(leases.find, test_cost.lease(2).id) is not None
+
+
+def test_purge_removes_all_that_is_of_a_lease(file: pathlib.Path, database: Database) -> None:
+    old, kept = test_cost.lease(0), test_cost.lease(1)
+    for lease in (old, kept):
+        closed = plan.with_events(lease, *(plan.close(e, None, LONG_AGO) for e in lease.events))
+        database.write(store.create, closed, LONG_AGO, Cause('lease.create'))
+        with database.writer() as session:
+            session.execute(sa.insert(tables.DELIVERIES).values(delivery(lease.id)))
+    database.write(delete, 0, LONG_AGO)
+    assert run(file, 'purge') == 0
+    for table in (tables.RESERVATIONS, tables.EVENTS, tables.HISTORY, tables.DELIVERIES):
+        with database.reader() as session:
+            assert set(session.scalars(sa.select(table.c.lease_id))) == {kept.id}, table.name
+
+
+def delivery(lease_id: str) -> dict[str, object]:
+    return {
+        'lease_id': lease_id,
+        'event_id': lease_id,
+        'event_type': 'lease.create',
+        'payload': {},
+        'url': 'https://example.org',
+        'project_id': 'project',
+        'target': 'example.org:443',
+        'secret': 'secret',
+        'attempts': 0,
+        'next_at': LONG_AGO,
+        'created_at': LONG_AGO,
+    }
 
 
 def test_purge_refuses_what_is_no_date(
@@ -182,6 +239,7 @@ def test_status_of_a_ready_installation(
         (READY + '[manager]\nplugins =\n', 1, 'is empty'),
         (READY + '[api]\nauth_strategy = noauth\n', 1, 'noauth'),
         (READY.replace('rabbit://guest:guest@127.0.0.1', 'fake:'), 1, 'transport_url is fake'),
+        (READY + '[upgrade_levels]\nmanager = 1.0\n', 1, '[upgrade_levels] manager is 1.0'),
     ],
 )
 def test_status_says_what_is_wrong(
