@@ -9,6 +9,8 @@ must be constructible from ``(message, field=...)`` alone.
 engine whether trying again makes sense.
 """
 
+from typing import Any
+
 
 class ClimateError(Exception):
     """Something was wrong with a request.
@@ -27,6 +29,16 @@ class ClimateError(Exception):
     @property
     def message(self) -> str:
         return str(self.args[0]) if self.args else ''
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What the API answers; ``field`` is there only if one is to blame."""
+        said = {
+            'error_code': self.status,
+            'error_message': self.message,
+            'error_name': self.code,
+        }
+        return said if self.field is None else said | {'field': self.field}
 
     @property
     def kwargs(self) -> dict[str, str]:
@@ -120,6 +132,12 @@ class LeaseNotFound(NotFound):
     """There is no such lease."""
 
     code = 'lease.not_found'
+
+
+class ReservationNotFound(NotFound):
+    """The lease has no such reservation."""
+
+    code = 'reservation.not_found'
 
 
 class Conflict(ClimateError):

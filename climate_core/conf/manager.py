@@ -3,7 +3,7 @@
 
 import socket
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 GROUP = 'manager'
 
@@ -26,6 +26,14 @@ OPTS: list[cfg.Opt] = [
         min=0,
         help='How long before its end a lease that says nothing about it is told to end soon '
         '(the notification lease.event.before_end_lease). 0 turns it off.',
+    ),
+    cfg.ListOpt(
+        'before_start_seconds',
+        default=[],
+        item_type=types.Integer(min=1, max=366 * 86400),
+        help='How many seconds before its start every lease is told to start soon (the '
+        'notification lease.event.before_start_lease), for whatever prepares the ground. Each '
+        'number is one notification; a lease may ask for more of them.',
     ),
     cfg.IntOpt(
         'late_start_seconds',

@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_core import exceptions
-from climate_core.lease import dates, model
+from climate_core.lease import dates, durations, model, states, webhook
+from climate_core.lease.refusals import AT_ONCE, Refusals
 
+#: The longest time before its start at which a lease can be told to start: a year.
+MAX_BEFORE_START = 366 * 86400
+MAX_HEADS_UP = 20
 _AT_ONCE = datetime.timedelta(minutes=1)
 _EVENT_TYPE = re.compile(r'^[a-z][a-z0-9_.-]{0,65}$')
+_OPTIONS = ('start_policy', 'before_start', 'webhook')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,6 +28,11 @@ class Wanted:
 
     :param starts_now: the start was not given, or given as "now"
     :param events: types and times of events beside those that every lease has
+    :param lasts: the duration, if that was given in place of the end
+    :param start_policy: one of :class:`climate_core.lease.states.StartPolicy`; this and the next
+        two are None if nothing is said about it
+    :param before_start: seconds before the start at which it is told, longest first
+    :param webhook: see :func:`climate_core.lease.webhook.read`
     """
 
     name: str
@@ -31,53 +41,107 @@ class Wanted:
     before_end: datetime.datetime | None
     starts_now: bool
     events: tuple[tuple[str, datetime.datetime], ...]
+    lasts: datetime.timedelta | None = None
+    start_policy: str | None = None
+    before_start: tuple[int, ...] | None = None
+    webhook: Mapping[str, Any] | None = None
 
 
-def read(values: Mapping[str, Any], now: datetime.datetime, minutes_before_end: int) -> Wanted:
-    """Read the request for a new lease. Whether its time is past is :func:`check_time`'s.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a request does not say, and what is allowed in it.
 
     :param minutes_before_end: when the end is told if the request says nothing; 0 for never
+    :param webhooks: where webhooks may be
+    """
+
+    minutes_before_end: int = 60
+    webhooks: webhook.Rules = webhook.DEFAULT
+
+
+def read(
+    values: Mapping[str, Any],
+    now: datetime.datetime,
+    defaults: Defaults,
+    refusals: Refusals = AT_ONCE,
+) -> Wanted:
+    """Read the request for a new lease. Whether its time is past is :func:`check_time`'s.
+
+    :param refusals: takes what is wrong with it, except for a start or an end that has no meaning
     :raises climate_core.exceptions.BadRequest: something is wrong with it
     """
     text = values.get('start_date') or 'now'
     start = dates.parse(text, now, 'start_date')
-    end = dates.parse(values.get('end_date'), now, 'end_date')
+    end, lasts = _end(values, start, now)
     if end <= start:
-        raise exceptions.InvalidDate('The end must be after the start.', field='end_date')
+        refusals.add(exceptions.InvalidDate('The end must be after the start.', field='end_date'))
+    get = refusals.get
     return Wanted(
-        name=name(values.get('name')),
+        name=get('', name, values.get('name')),
         start=start,
         end=end,
-        before_end=_before_end(values, start, end, now, minutes_before_end),
+        before_end=get(None, _before_end, values, start, end, now, defaults.minutes_before_end),
         starts_now=str(text).strip() == 'now',
-        events=_events(values.get('events') or (), end, now),
+        events=get((), _events, values.get('events') or (), end, now),
+        lasts=lasts,
+        start_policy=get(None, start_policy, values.get('start_policy')),
+        before_start=get(None, before_start, values.get('before_start')),
+        webhook=get(None, _webhook, values.get('webhook'), defaults),
     )
 
 
-def check_time(wanted: Wanted, now: datetime.datetime, late: float) -> None:
+def _end(
+    values: Mapping[str, Any], start: datetime.datetime, now: datetime.datetime
+) -> tuple[datetime.datetime, datetime.timedelta | None]:
+    given = [each for each in ('end_date', 'duration') if values.get(each) is not None]
+    if len(given) != 1:
+        raise exceptions.BadRequest(
+            'Exactly one of end_date and duration is needed.',
+            field='duration' if given else 'end_date',
+        )
+    if given == ['end_date']:
+        return dates.parse(values['end_date'], now, 'end_date'), None
+    lasts = durations.parse(values['duration'])
+    return durations.after(start, lasts), lasts
+
+
+def check_time(
+    wanted: Wanted, now: datetime.datetime, late: float, refusals: Refusals = AT_ONCE
+) -> None:
     """Refuse a new lease whose time is past.
 
     :param late: seconds that the start may be late
     :raises climate_core.exceptions.InvalidDate: it is
     """
     earliest = now - datetime.timedelta(seconds=late)
-    if wanted.start < earliest:
-        raise exceptions.InvalidDate('The start must not be in the past.', field='start_date')
-    if any(time < earliest for _, time in wanted.events):
-        raise exceptions.InvalidDate('An event must not be in the past.', field='events')
-    if wanted.end <= now:
-        raise exceptions.InvalidDate('The end must be in the future.', field='end_date')
+    past = {
+        'start_date': ('The start must not be in the past.', wanted.start < earliest),
+        'events': (
+            'An event must not be in the past.',
+            any(time < earliest for _, time in wanted.events),
+        ),
+        'end_date': ('The end must be in the future.', wanted.end <= now),
+    }
+    for field, (told, wrong) in past.items():
+        if wrong:
+            refusals.add(exceptions.InvalidDate(told, field=field))
 
 
 def same(wanted: Wanted, lease: model.Lease) -> bool:
     """Tell whether a lease is what is wanted: a request that is repeated, or one of several.
 
-    "now" is later each time it is said, or a little earlier when two say it at once.
+    "now" is later each time it is said, or a little earlier when two say it at once; with a
+    duration the end goes with it. What the request says nothing about may be anything.
     """
     start = wanted.start == lease.start_date
+    end = wanted.end == lease.end_date
     if wanted.starts_now:
         start = lease.start_date <= wanted.start + _AT_ONCE
-    return start and wanted.name == lease.name and wanted.end == lease.end_date
+        if wanted.lasts is not None:
+            end = wanted.lasts == lease.end_date - lease.start_date
+    said = ((getattr(wanted, field), getattr(lease, field)) for field in _OPTIONS)
+    options = all(ours is None or ours == theirs for ours, theirs in said)
+    return start and end and options and wanted.name == lease.name
 
 
 def name(value: Any) -> str:
@@ -88,6 +152,42 @@ def name(value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > 255:
         raise exceptions.BadRequest('A name of 1 to 255 characters is needed.', field='name')
     return value
+
+
+def start_policy(value: Any) -> str | None:
+    """Read who starts the lease; None if nothing is said.
+
+    :raises climate_core.exceptions.BadRequest: there is no such policy
+    """
+    if value is not None and value not in list(states.StartPolicy):
+        raise exceptions.BadRequest('It must be auto or manual.', field='start_policy')
+    return value if value is None else str(value)
+
+
+def before_start(value: Any) -> tuple[int, ...] | None:
+    """Read how many seconds before its start a lease is told, longest first; None if not said.
+
+    :raises climate_core.exceptions.BadRequest: it is no list of numbers that make sense
+    """
+    if value is None:
+        return None
+    fine = isinstance(value, Sequence) and not isinstance(value, str)
+    if not fine or len(value) > MAX_HEADS_UP or not all(_seconds(each) for each in value):
+        raise exceptions.BadRequest(
+            f'It must be a list of up to {MAX_HEADS_UP} integers of seconds, each from 1 to '
+            f'{MAX_BEFORE_START}.',
+            field='before_start',
+        )
+    return tuple(sorted(set(value), reverse=True))
+
+
+def _seconds(value: Any) -> bool:
+    fine = isinstance(value, int) and not isinstance(value, bool)
+    return fine and 1 <= value <= MAX_BEFORE_START
+
+
+def _webhook(value: Any, defaults: Defaults) -> dict[str, Any] | None:
+    return None if value is None else webhook.read(value, defaults.webhooks)
 
 
 def _before_end(

@@ -4,10 +4,11 @@
 Names are not resolved here: who sends looks at what the name means then, with :func:`forbidden`.
 """
 
+import dataclasses
 import ipaddress
 import re
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_core import exceptions
@@ -25,14 +26,32 @@ _NUMBER = re.compile(r'(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?', re.IGNORECASE)
 _NOWHERE = (ipaddress.ip_network('0.0.0.0/8'), ipaddress.ip_network('255.255.255.255/32'))
 
 
-def read(given: Any, allowed: Iterable[Network] = (), field: str = 'webhook') -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """Where webhooks may be.
+
+    :param allowed: networks of which addresses are allowed though :func:`forbidden` by default
+    :param refused: networks that are forbidden, too, unless they are allowed
+    :param enabled: False: nowhere
+    """
+
+    allowed: Sequence[Network] = ()
+    refused: Sequence[Network] = ()
+    enabled: bool = True
+
+
+DEFAULT = Rules()
+
+
+def read(given: Any, rules: Rules = DEFAULT, field: str = 'webhook') -> dict[str, Any]:
     """Check what a user says and return what is kept: ``url``, ``secret``, ``events``.
 
     :param given: ``url``; ``secret``, with which what is sent is signed; perhaps ``events``,
         patterns of the types of notifications that are sent, all of them by default
-    :param allowed: networks of which addresses are allowed though :func:`forbidden` by default
     :raises climate_core.exceptions.InvalidWebhook: naming the field; the secret is not repeated
     """
+    if not rules.enabled:
+        raise exceptions.InvalidWebhook('Leases have no webhooks here.', field=field)
     if not isinstance(given, Mapping):
         raise exceptions.InvalidWebhook('It must be an object.', field=field)
     for name in sorted(given.keys() - {'url', 'secret', 'events'}):
@@ -44,13 +63,13 @@ def read(given: Any, allowed: Iterable[Network] = (), field: str = 'webhook') ->
             field=f'{field}.secret',
         )
     return {
-        'url': read_url(given.get('url'), allowed, f'{field}.url'),
+        'url': read_url(given.get('url'), rules, f'{field}.url'),
         'secret': secret,
         'events': _patterns(given.get('events'), f'{field}.events'),
     }
 
 
-def read_url(url: Any, allowed: Iterable[Network] = (), field: str = 'webhook.url') -> str:
+def read_url(url: Any, rules: Rules = DEFAULT, field: str = 'webhook.url') -> str:
     """Return the URL.
 
     :raises climate_core.exceptions.InvalidWebhook: it is none that may be called
@@ -62,34 +81,25 @@ def read_url(url: Any, allowed: Iterable[Network] = (), field: str = 'webhook.ur
     host = _host(url, field)
     if host == 'localhost' or host.endswith('.localhost'):
         host = '127.0.0.1'
-    if forbidden(_address(host, field), allowed):
-        raise exceptions.InvalidWebhook(
-            'This address is not allowed: loopback, link-local, multicast and unspecified '
-            'addresses are not called.',
-            field=field,
-        )
+    address = _address(host, field)
+    if address is not None and forbidden(address, rules):
+        raise exceptions.InvalidWebhook('This address is not allowed for webhooks.', field=field)
     return url
 
 
-def forbidden(address: Address | None, allowed: Iterable[Network] = ()) -> bool:
-    """Tell whether an address may not be called.
-
-    :param address: None is a name, and not forbidden as such
-    :param allowed: networks whose addresses may be called nevertheless
-    """
-    if address is None:
-        return False
+def forbidden(address: Address, rules: Rules = DEFAULT) -> bool:
+    """Tell whether an address may not be called: loopback, link-local, multicast, unspecified."""
     mapped = getattr(address, 'ipv4_mapped', None)
     if mapped is not None:
-        return forbidden(mapped, allowed)
-    if any(address in network for network in allowed):
+        return forbidden(mapped, rules)
+    if any(address in network for network in rules.allowed):
         return False
     return (
         address.is_loopback
         or address.is_link_local
         or address.is_multicast
         or address.is_unspecified
-        or any(address in network for network in _NOWHERE)
+        or any(address in network for network in (*_NOWHERE, *rules.refused))
     )
 
 

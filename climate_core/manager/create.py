@@ -5,8 +5,9 @@ The database judges: the id of a lease and the resource of a reservation are uni
 loses a race finds what the winner wrote, and if that is what was asked for, it is the answer.
 """
 
+import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from oslo_db import exception as db_exc
@@ -15,9 +16,11 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import leases, reservations, store
+from climate_core.db import holders, leases, store
+from climate_core.db import limits as held
 from climate_core.db.engine import TROUBLE
-from climate_core.lease import history, model, plan, request, states
+from climate_core.lease import history, idempotency, limits, model, plan, request
+from climate_core.manager import admission, draft
 from climate_core.manager.parts import Parts, asked
 
 if TYPE_CHECKING:
@@ -29,38 +32,41 @@ LOG = log.getLogger(__name__)
 def create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, Any]) -> str:
     """Make a lease with its reservations, all or nothing.
 
-    With an ``id`` that is taken by an equal lease of the same project, the reservations that it
-    does not have yet join it. A request whose resources are held by an equal lease is answered
-    with that lease.
+    With an ``idempotency_key`` that an equal request had, its lease is the answer as it is. With
+    an ``id`` that is taken by an equal lease of the same project, the reservations that it does
+    not have yet join it. Without either, a request whose resources are held by an equal lease is
+    answered with that lease.
 
     :param values: see :meth:`climate_core.manager.rpcapi.ManagerClient.create_lease`
     :returns: its id
     :raises climate_core.exceptions.ClimateError: it is refused, and nothing is left behind
     """
+    lease_id, present = find_present(parts, context, values)
+    if present is not None and 'idempotency_key' in values:
+        check_repeated(present, values)
+        return present.id
     now = parts.clock.now()
-    wanted = request.read(values, now, parts.conf.manager.minutes_before_end_lease)
-    wanted_id = values.get('id')
-    if wanted_id and (present := parts.database.read(leases.find, wanted_id)) is not None:
+    wanted = request.read(values, now, draft.defaults(parts.conf))
+    if present is not None:
         return _add_missing(parts, context, present, wanted, values)
-    request.check_time(wanted, now, parts.conf.manager.late_start_seconds)
-    lease_id = wanted_id or uuidutils.generate_uuid()
-    reserved = _reserve_all(parts, context, lease_id, values, now)
+    new = draft.make(parts, context, lease_id, wanted, values, now)
+    most = admission.check(parts, new.lease)
     try:
-        _write(parts, context, lease_id, wanted, reserved, now)
+        _write(parts, context, _with_digest(new.lease, values), most, now)
     except db_exc.DBDuplicateEntry:
-        return _find_equal(parts, context, lease_id, wanted, values, reserved)
+        return _find_equal(parts, context, new, wanted, values)
     return lease_id
 
 
-def check_lease(
+def find_present(
     parts: Parts, context: 'RequestContext', values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Tell what would become of :func:`create_lease`; nothing is written."""
-    now = parts.clock.now()
-    wanted = request.read(values, now, parts.conf.manager.minutes_before_end_lease)
-    request.check_time(wanted, now, parts.conf.manager.late_start_seconds)
-    _reserve_all(parts, context, uuidutils.generate_uuid(), values, now)
-    return {'granted': True, 'refusals': [], 'available_from': None}
+) -> tuple[str, model.Lease | None]:
+    """Return the id of the lease that is asked for, and the lease that has it already."""
+    key = values.get('idempotency_key')
+    chosen = values.get('id') if key is None else idempotency.lease_id(context.project_id, key)
+    if not chosen:
+        return uuidutils.generate_uuid(), None
+    return chosen, parts.database.read(leases.find, chosen)
 
 
 def add_reservation(
@@ -79,46 +85,40 @@ def add_reservation(
     return _join(parts, context, lease, values)
 
 
-def _reserve_all(
-    parts: Parts,
-    context: 'RequestContext',
-    lease_id: str,
-    values: Mapping[str, Any],
-    now: datetime.datetime,
-) -> list[model.Reservation]:
-    found = [parts.reserve(context, item) for item in values.get('reservations') or ()]
-    keys = [(kind, claimed.resource_id) for kind, claimed in found]
-    if len(set(keys)) < len(keys):
-        raise exceptions.BadRequest('A resource can be reserved only once.', field='reservations')
-    # The time keeps the order of the request: it is the order in which they are woken.
-    return [
-        plan.new_reservation(
-            lease_id,
-            kind,
-            claimed.resource_id,
-            claimed.params,
-            now + datetime.timedelta(microseconds=place),
-            claimed.amounts,
-        )
-        for place, (kind, claimed) in enumerate(found)
-    ]
+def _with_digest(lease: model.Lease, values: Mapping[str, Any]) -> model.Lease:
+    if 'idempotency_key' not in values:
+        return lease
+    return dataclasses.replace(lease, request_digest=idempotency.digest(values))
 
 
 def _write(
     parts: Parts,
     context: 'RequestContext',
-    lease_id: str,
-    wanted: request.Wanted,
-    reserved: Sequence[model.Reservation],
+    lease: model.Lease,
+    most: limits.Amounts | None,
     now: datetime.datetime,
 ) -> None:
     trust_id = parts.trusts.create(context)
-    lease = _new_lease(context, lease_id, wanted, reserved, trust_id, now)
+    lease = dataclasses.replace(lease, trust_id=trust_id)
     try:
-        parts.database.write(store.create, lease, now, asked(context, 'lease.create'))
+        parts.database.write(_insert, lease, most, now, asked(context, 'lease.create'))
+    except exceptions.ClimateError:
+        _forget_trust(parts, trust_id)
+        raise
     except TROUBLE:
-        if not _was_written(parts, lease_id, trust_id):
+        if not _was_written(parts, lease.id, trust_id):
             raise
+
+
+def _insert(
+    session: orm.Session,
+    lease: model.Lease,
+    most: limits.Amounts | None,
+    now: datetime.datetime,
+    cause: history.Cause,
+) -> None:
+    held.hold(session, lease.project_id, admission.added(lease), most)
+    store.create(session, lease, now, cause)
 
 
 def _was_written(parts: Parts, lease_id: str, trust_id: str) -> bool:
@@ -142,37 +142,6 @@ def _was_written(parts: Parts, lease_id: str, trust_id: str) -> bool:
     return False
 
 
-def _new_lease(
-    context: 'RequestContext',
-    lease_id: str,
-    wanted: request.Wanted,
-    reserved: Sequence[model.Reservation],
-    trust_id: str,
-    now: datetime.datetime,
-) -> model.Lease:
-    return model.Lease(
-        id=lease_id,
-        name=wanted.name,
-        project_id=str(context.project_id),
-        user_id=str(context.user_id),
-        start_date=wanted.start,
-        end_date=wanted.end,
-        before_end_date=wanted.before_end,
-        status=states.LeaseStatus.PENDING,
-        status_reason=None,
-        degraded=False,
-        trust_id=trust_id,
-        generation=0,
-        created_at=now,
-        updated_at=None,
-        deleted_at=None,
-        reservations=tuple(reserved),
-        events=plan.first_events(
-            lease_id, wanted.start, wanted.end, wanted.before_end, wanted.events, now
-        ),
-    )
-
-
 def _forget_trust(parts: Parts, trust_id: str) -> None:
     try:
         parts.trusts.delete(trust_id)
@@ -183,32 +152,49 @@ def _forget_trust(parts: Parts, trust_id: str) -> None:
 def _find_equal(
     parts: Parts,
     context: 'RequestContext',
-    lease_id: str,
+    new: draft.Draft,
     wanted: request.Wanted,
     values: Mapping[str, Any],
-    reserved: Sequence[model.Reservation],
 ) -> str:
     """Somebody was faster: with this id, or with one of the resources."""
-    present = parts.database.read(leases.find, lease_id)
+    present = parts.database.read(leases.find, new.lease.id)
+    if present is not None and 'idempotency_key' in values:
+        check_repeated(present, values)
+        return present.id
     if present is not None:
         return _add_missing(parts, context, present, wanted, values)
-    holders = parts.database.read(_holders, reserved)
-    for lease in holders:
-        mine = lease.project_id == context.project_id and request.same(wanted, lease)
-        held = {(r.resource_type, r.resource_id) for r in lease.live}
-        # An id that was chosen is part of the request.
-        if mine and not values.get('id') and held >= _keys(reserved):
+    keys = [draft.key(each) for each in new.lease.reservations]
+    found = parts.database.read(holders.find, keys)
+    chosen = {'id', 'idempotency_key'} & values.keys()
+    # An id that was chosen is part of the request.
+    if not chosen and len(found) == len(keys) and len({each.id for each in found.values()}) == 1:
+        lease = found[keys[0]]
+        if lease.project_id == context.project_id and request.same(wanted, lease):
             return lease.id
-    raise exceptions.ResourceReserved(field='resource_id')
+    draft.check_free(context, new, found)
+    # Whoever held it has given it back by now.
+    raise exceptions.ResourceReserved(field='reservations')
 
 
-def _keys(reserved: Sequence[model.Reservation]) -> set[tuple[str, str]]:
-    return {(r.resource_type, r.resource_id) for r in reserved}
+def check_repeated(present: model.Lease, values: Mapping[str, Any]) -> None:
+    """Refuse an Idempotency-Key that was used for something else.
+
+    :raises climate_core.exceptions.IdempotencyConflict: it was, or its lease is deleted
+    """
+    if present.deleted_at is not None or present.request_digest != idempotency.digest(values):
+        raise exceptions.IdempotencyConflict(field='Idempotency-Key')
 
 
-def _holders(session: orm.Session, reserved: Sequence[model.Reservation]) -> list[model.Lease]:
-    found = (reservations.holder(session, r.resource_type, r.resource_id) for r in reserved)
-    return [leases.get(session, lease_id) for lease_id in {r.lease_id for r in found if r}]
+def check_same(context: 'RequestContext', present: model.Lease, wanted: request.Wanted) -> None:
+    """Refuse an id that a different lease has, in the same words whosever it is.
+
+    :raises climate_core.exceptions.LeaseConflict: it does
+    """
+    mine = present.project_id == context.project_id and present.deleted_at is None
+    if not mine or not request.same(wanted, present):
+        raise exceptions.LeaseConflict(
+            f'The id {present.id} is taken by a different lease.', field='id'
+        )
 
 
 def _add_missing(
@@ -218,13 +204,13 @@ def _add_missing(
     wanted: request.Wanted,
     values: Mapping[str, Any],
 ) -> str:
-    mine = lease.project_id == context.project_id and lease.deleted_at is None
-    if not mine or not request.same(wanted, lease):
-        raise exceptions.LeaseConflict(
-            f'The id {lease.id} is taken by a different lease.', field='id'
-        )
-    for item in values.get('reservations') or ():
-        _join(parts, context, lease, item)
+    check_same(context, lease, wanted)
+    # The API asks the policy about a lease that it sees; this one came after it looked. The API
+    # of the first release asks before and does not say.
+    if not values.get('may_join', True):
+        raise exceptions.LeaseAppeared(field='id')
+    for place, item in enumerate(values.get('reservations') or ()):
+        draft.at(place, _join, parts, context, lease, item)
     return lease.id
 
 
@@ -232,30 +218,36 @@ def _join(
     parts: Parts, context: 'RequestContext', lease: model.Lease, values: Mapping[str, Any]
 ) -> str:
     kind, claimed = parts.reserve(context, values)
+    key = (kind, claimed.resource_id)
+    for present in lease.live:
+        if draft.key(present) == key:
+            return present.id
     now = parts.clock.now()
     new = plan.new_reservation(
         lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
     )
+    after = dataclasses.replace(lease, reservations=(*lease.reservations, new))
+    most = admission.check(parts, after, lease)
     try:
         cause = asked(context, 'reservation.create')
-        return parts.database.write(_write_join, lease.id, new, now, cause)
+        return parts.database.write(_write_join, lease.id, new, most, now, cause)
     except db_exc.DBDuplicateEntry:
-        holder = parts.database.read(reservations.holder, kind, claimed.resource_id)
-        if holder is not None and holder.lease_id == lease.id:
-            return holder.id
-        raise exceptions.ResourceReserved(field='resource_id')
+        holder = parts.database.read(holders.find, [key]).get(key)
+        raise draft.reserved_error(context, key, holder)
 
 
 def _write_join(
     session: orm.Session,
     lease_id: str,
     new: model.Reservation,
+    most: limits.Amounts | None,
     now: datetime.datetime,
     cause: history.Cause,
 ) -> str:
     lease = leases.get(session, lease_id, lock=True)
     for present in lease.live:
-        if (present.resource_type, present.resource_id) == (new.resource_type, new.resource_id):
+        if draft.key(present) == draft.key(new):
             return present.id
+    held.hold(session, lease.project_id, limits.amounts([new]), most)
     store.save(session, lease, plan.join(lease, [new], now), now, cause)
     return new.id

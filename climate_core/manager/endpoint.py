@@ -9,7 +9,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.db.engine import TROUBLE, Stale
-from climate_core.manager import change, create, rpcapi
+from climate_core.manager import change, check, create, rpcapi
 from climate_core.manager.parts import Parts
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Endpoint:
     def check_lease(
         self, context: 'RequestContext', values: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        return self._answer(create.check_lease, self._parts, context, values)
+        return self._answer(check.check_lease, self._parts, context, values)
 
     def delete_lease(
         self, context: 'RequestContext', lease_id: str, generation: int | None = None

@@ -59,6 +59,11 @@ class ResourcePlugin(abc.ABC):
     schema: ClassVar[Mapping[str, Any]]
     #: Names of those properties that must be given.
     required: ClassVar[Sequence[str]] = ()
+    #: Names of those properties that a user may change until the end of the reservation begins.
+    #: The new value takes the place of the old one in the params, nothing is asked of the plugin.
+    changeable: ClassVar[Sequence[str]] = ()
+    #: Whether the resource outlives its lease in every case and can be reserved again then.
+    reusable: ClassVar[bool] = False
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         self.conf = conf

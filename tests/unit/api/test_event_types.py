@@ -21,7 +21,7 @@ def body(event_type: str) -> dict[str, object]:
 @pytest.mark.parametrize('event_type', ['x', 'half_time', 'half-time', 'mail.2', 'x' * 66])
 def test_both_take_it(event_type: str) -> None:
     validation.check(body(event_type), lease.CREATE)
-    assert request.read(body(event_type), NOON, 60).events[0][0] == event_type
+    assert request.read(body(event_type), NOON, request.Defaults()).events[0][0] == event_type
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_both_refuse_it(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
         validation.check(body(event_type), lease.CREATE)
     with pytest.raises(exceptions.BadRequest):
-        request.read(body(event_type), NOON, 60)
+        request.read(body(event_type), NOON, request.Defaults())
 
 
 @pytest.mark.parametrize('event_type', ['x\n', 'end_lease\n', 'x' * 66 + '\n'])

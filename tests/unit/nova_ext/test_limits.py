@@ -22,7 +22,7 @@ def serve(lease):
     jsonschema.Draft202012Validator(
         schema.CREATE, format_checker=jsonschema.FormatChecker()
     ).validate(lease)
-    wanted = request.read(lease, NOW, 60)
+    wanted = request.read(lease, NOW, request.Defaults())
     request.check_time(wanted, NOW, 60)
 
 
@@ -49,8 +49,19 @@ ACCEPTED = [
     {'events': [event('com.example.half-way_2')]},
     {'events': [event('before_end_lease')]},
     {'events': [event('x', time='2026-11-21 11:59')]},
+    {'start_policy': 'manual'},
+    {'start_policy': None, 'before_start': None},
+    {'before_start': []},
+    {'before_start': [600, 60]},
 ]
 REFUSED = [
+    {'start_policy': 'sometimes'},
+    {'before_start': 60},
+    {'before_start': [0]},
+    {'before_start': [True]},
+    {'before_start': ['60']},
+    {'before_start': [10**9]},
+    {'before_start': [60] * 101},
     {'name': ''},
     {'name': ' '},
     {'name': 'x' * 256},
