@@ -14,6 +14,9 @@ from oslo_log import log
 
 from climate_core import context
 from climate_core.cloud import Cloud
+from climate_core.cloud.external import External
+from climate_core.cloud.limits import Limits
+from climate_core.conf import usage as usage_conf
 from climate_core.db import events
 from climate_core.db.engine import Database
 from climate_core.engine import metrics, publisher, retry
@@ -21,6 +24,7 @@ from climate_core.engine.claims import Claims
 from climate_core.engine.clock import Clock
 from climate_core.engine.loop import Loop
 from climate_core.engine.step import Step
+from climate_core.engine.usage import Usage
 from climate_core.manager import endpoint, listener, parts, reconcile, rpcapi, telemetry
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
@@ -59,6 +63,7 @@ class ManagerService:
         self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or self.cloud.trusts
+        self._external = External(conf, self.cloud.service_token)
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.publisher = publisher.Publisher(
             self.database,
@@ -80,7 +85,11 @@ class ManagerService:
             self.trusts.delete,
             retry.Backoff.of(conf),
             self.metrics,
+            self._external.tell_end,
         )
+        # An option of this section is not found as an attribute: oslo.config has its own "usage".
+        every = conf[usage_conf.GROUP].notify_every
+        self._usage = Usage(self.database, self.clock, every, self.publisher.nudge)
         self._transport = rpcapi.transport(conf)
         self._client = rpcapi.ManagerClient(conf, self._transport)
         self._server = self._make_server()
@@ -99,6 +108,7 @@ class ManagerService:
         self.claims.start()
         self.publisher.start()
         self.loop.start()
+        self._usage.start()
         self._server.start()
         if self._watch:
             self._reconciler.start()
@@ -120,6 +130,7 @@ class ManagerService:
             if self._listener is not None:
                 self._listener.stop()
         finished = self.loop.stop(self.conf.engine.grace_seconds)
+        self._usage.stop(min(5.0, self.conf.engine.grace_seconds))
         self.publisher.nudge()
         self.publisher.stop(min(5.0, self.conf.engine.grace_seconds))
         self.claims.stop()
@@ -162,7 +173,15 @@ class ManagerService:
         target = messaging.Target(
             topic=rpcapi.TOPIC, version=rpcapi.VERSION, server=self.conf.manager.host
         )
-        own = parts.Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
+        own = parts.Parts(
+            self.conf,
+            self.database,
+            self.clock,
+            self.plugins,
+            self.trusts,
+            Limits(self.conf),
+            self._external,
+        )
         return messaging.get_rpc_server(
             self._transport,
             target,

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was reserved in a period, and which periods were told.
+
+A lease is counted until it is purged: then its reservations are gone.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import tables
+from climate_core.lease import usage
+
+_LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
+
+_PAGE = 1000
+#: How long it is remembered that a period was told; much longer than telling one takes.
+_KEPT = datetime.timedelta(days=32)
+
+# The release before this one frees without writing when.
+_FREED = sa.case(
+    (_RESERVATION.c.hold == 1, sa.null()),
+    else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
+)
+_FIELDS = tuple(field.name for field in dataclasses.fields(usage.Use))
+#: In the order of the fields.
+_COLUMNS = (
+    _RESERVATION.c.id,
+    _RESERVATION.c.lease_id,
+    _LEASE.c.name,
+    _LEASE.c.project_id,
+    _LEASE.c.user_id,
+    _RESERVATION.c.resource_type,
+    _RESERVATION.c.resource_id,
+    _RESERVATION.c.amounts,
+    _RESERVATION.c.created_at,
+    _RESERVATION.c.woken_at,
+    sa.type_coerce(_FREED, tables.Time()),
+)
+
+
+def uses(
+    session: orm.Session, period: usage.Span, project_id: str | None = None
+) -> Iterator[usage.Use]:
+    """Read what was reserved in a period. One statement; the rows come as they are asked for.
+
+    :param project_id: only of this project
+    """
+    query = _reserved(period).execution_options(yield_per=_PAGE)
+    if project_id is not None:
+        query = query.where(_LEASE.c.project_id == project_id)
+    return (_use(row) for row in session.execute(query))
+
+
+def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.Use]:
+    """Read what was reserved in a period, lease by lease, while the session does other things.
+
+    One statement for each thousand reservations.
+    """
+    order = (_RESERVATION.c.lease_id, _RESERVATION.c.id)
+    query = _reserved(period).order_by(*order).limit(_PAGE)
+    after = ('', '')
+    while rows := session.execute(query.where(_after(*after))).all():
+        yield from map(_use, rows)
+        after = (rows[-1].lease_id, rows[-1].id)
+
+
+def _after(lease_id: str, reservation_id: str) -> sa.ColumnElement[bool]:
+    same = sa.and_(_RESERVATION.c.lease_id == lease_id, _RESERVATION.c.id > reservation_id)
+    return sa.or_(_RESERVATION.c.lease_id > lease_id, same)
+
+
+def _reserved(period: usage.Span) -> sa.Select[Any]:
+    unknown = sa.and_(
+        _RESERVATION.c.freed_at.is_(None),
+        sa.or_(_RESERVATION.c.hold == 1, _RESERVATION.c.updated_at > period.begin),
+    )
+    return (
+        sa.select(*_COLUMNS)
+        .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(
+            _RESERVATION.c.created_at < period.end,
+            sa.or_(_RESERVATION.c.freed_at > period.begin, unknown),
+        )
+    )
+
+
+def _use(row: Any) -> usage.Use:
+    values = dict(zip(_FIELDS, row, strict=True))
+    return usage.Use(**{**values, 'amounts': values['amounts'] or {}})
+
+
+def told_until(session: orm.Session) -> datetime.datetime | None:
+    """Return the end of the last period that was told."""
+    query = sa.select(_PERIOD.c.end).order_by(_PERIOD.c.start.desc()).limit(1)
+    return session.scalar(query)
+
+
+def take(session: orm.Session, period: usage.Span) -> None:
+    """Say that this transaction tells a period.
+
+    :raises oslo_db.exception.DBDuplicateEntry: another manager told it
+    """
+    row = {'start': period.begin, 'end': period.end}
+    session.connection().execute(sa.insert(_PERIOD).values(row))
+    old = sa.delete(_PERIOD).where(_PERIOD.c.start < period.begin - _KEPT)
+    session.connection().execute(old)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells the usage of the leases, period by period, and sleeps until the next one is over.
+
+A period is told by the one manager that writes its row in ``usage_periods``, in one transaction
+with what it puts into the outbox. Periods in which no manager ran are told afterwards, in order.
+"""
+
+import itertools
+import random
+import threading
+from collections.abc import Callable
+
+from oslo_db import exception as db_exc
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core.conf import usage as conf_group
+from climate_core.db import outbox
+from climate_core.db import usage as db
+from climate_core.db.engine import TROUBLE, Database
+from climate_core.engine.clock import Clock
+from climate_core.lease import usage
+from climate_core.notifications import usage as notice
+
+LOG = log.getLogger(__name__)
+
+#: How many leases are put into the outbox at once.
+_BATCH = 500
+#: Managers do not all look at the same second.
+_JITTER = 5.0
+_AFTER_TROUBLE = 30.0
+_LENGTHS = {conf_group.HOUR: usage.HOUR, conf_group.DAY: usage.DAY}
+
+
+class Usage:
+    """Tells usage in a thread of its own, once :meth:`start` is called.
+
+    :param every: ``hour``, ``day`` or ``off``
+    :param told: called after something was put into the outbox
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        every: str,
+        told: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._length = _LENGTHS.get(every)
+        self._told = told
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='usage', daemon=True)
+
+    def start(self) -> None:
+        if self._length is not None:
+            self._thread.start()
+
+    def stop(self, grace: float | None = None) -> None:
+        """Stop after the period that is being told, and wait at most ``grace`` seconds for it."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(grace)
+
+    def tell(self) -> float:
+        """Tell the next period if it is over.
+
+        :returns: the seconds until one is to be told; 0 if there may be another one now
+        """
+        try:
+            seconds = self._database.write(self._tell)
+        except db_exc.DBDuplicateEntry:
+            return 0.0
+        if not seconds:
+            self._told()
+        return seconds
+
+    def _tell(self, session: orm.Session) -> float:
+        assert self._length is not None
+        now = self._clock.now()
+        period = usage.next_period(db.told_until(session), self._length, now)
+        early = (period.end + usage.GRACE - now).total_seconds()
+        if early > 0:
+            return early
+        db.take(session, period)
+        uses = itertools.groupby(db.uses_by_lease(session, period), lambda use: use.lease_id)
+        told = ((notice.TYPE, notice.payload(list(each), period)) for _, each in uses)
+        while batch := list(itertools.islice(told, _BATCH)):
+            outbox.add(session, batch, now)
+        return 0.0
+
+    def _run(self) -> None:
+        seconds = random.uniform(0, _JITTER)
+        while not self._stopping.wait(seconds):
+            try:
+                seconds = self.tell()
+            except TROUBLE:
+                LOG.exception('The usage cannot be told now; it is told later')
+                seconds = _AFTER_TROUBLE
+            if seconds:
+                seconds += random.uniform(0, _JITTER)

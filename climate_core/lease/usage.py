@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was reserved and what was used, in resource-hours. Pure.
+
+A reservation is reserved from the moment it is made until its resource is freed, and used from the
+moment its resource is awake until then. Both are cut to the period that is asked about. A resource
+whose amounts are not known, as those that the first release reserved, counts as nothing.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+HOUR: Final = datetime.timedelta(hours=1)
+DAY: Final = datetime.timedelta(days=1)
+#: Seconds after the end of a period in which what happened in it may still be written: a lease
+#: carries the time at which its request came, and cloud services are asked before it is written.
+GRACE: Final = datetime.timedelta(seconds=120)
+
+#: What is answered -> the unit of the amounts, and how many of them are one.
+HOURS: Final[Mapping[str, tuple[str, int]]] = {
+    'server_hours': ('servers', 1),
+    'vcpu_hours': ('vcpus', 1),
+    'memory_gib_hours': ('memory_mb', 1024),
+    'disk_gb_hours': ('disk_gb', 1),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time, UTC; the end does not belong to it."""
+
+    begin: datetime.datetime
+    end: datetime.datetime
+
+    @property
+    def hours(self) -> float:
+        return (self.end - self.begin) / HOUR
+
+    def within(self, period: 'Span') -> 'Span | None':
+        """Return the part that lies in the period; None if there is none."""
+        begin, end = max(self.begin, period.begin), min(self.end, period.end)
+        return Span(begin, end) if begin < end else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Use:
+    """One reservation, and whose it is.
+
+    :param amounts: by unit, as in :class:`climate_core.lease.model.Reservation`
+    :param freed_at: None while it holds its resource
+    """
+
+    id: str
+    lease_id: str
+    lease_name: str
+    project_id: str
+    user_id: str
+    resource_type: str
+    resource_id: str
+    amounts: Mapping[str, int]
+    created_at: datetime.datetime
+    woken_at: datetime.datetime | None
+    freed_at: datetime.datetime | None
+
+    def reserved(self, period: Span) -> Span | None:
+        """Return when in the period it was reserved."""
+        return Span(self.created_at, self.freed_at or period.end).within(period)
+
+    def used(self, period: Span) -> Span | None:
+        """Return when in the period it was used."""
+        if self.woken_at is None:
+            return None
+        return Span(self.woken_at, self.freed_at or period.end).within(period)
+
+
+@dataclasses.dataclass(slots=True)
+class Total:
+    """What a project, or a lease, had in a period."""
+
+    leases: set[str] = dataclasses.field(default_factory=set)
+    reserved: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
+    used: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
+
+    def add(self, use: Use, period: Span) -> None:
+        self.leases.add(use.lease_id)
+        _add(self.reserved, use.amounts, use.reserved(period))
+        _add(self.used, use.amounts, use.used(period))
+
+
+def _add(total: dict[str, float], amounts: Mapping[str, int], span: Span | None) -> None:
+    if span is None:
+        return
+    for name, (unit, per) in HOURS.items():
+        total[name] += amounts.get(unit, 0) / per * span.hours
+
+
+def rounded(hours: Mapping[str, float]) -> dict[str, float]:
+    """Return hours with the digits that mean something: a millionth is some milliseconds."""
+    return {name: round(value, 6) for name, value in hours.items()}
+
+
+def by_project(uses: Iterable[Use], period: Span) -> dict[str, Total]:
+    """Add up reservations by the id of their project."""
+    totals: dict[str, Total] = {}
+    for use in uses:
+        totals.setdefault(use.project_id, Total()).add(use, period)
+    return totals
+
+
+def of_lease(uses: Iterable[Use], period: Span) -> Total:
+    """Add up the reservations of one lease."""
+    total = Total()
+    for use in uses:
+        total.add(use, period)
+    return total
+
+
+def month(now: datetime.datetime) -> datetime.datetime:
+    """Return the first moment of the month."""
+    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def next_period(
+    told: datetime.datetime | None, length: datetime.timedelta, now: datetime.datetime
+) -> Span:
+    """Return the period that is to be told next; it is due :data:`GRACE` after its end.
+
+    Periods end at full hours, or at midnight. The first one ever is the last that is due. Without
+    a gap and without telling anything twice the length may be changed: the first period
+    afterwards is a shorter one.
+
+    :param told: the end of the last one that was told
+    :param length: :data:`HOUR` or :data:`DAY`
+    """
+    if told is None:
+        told = _floor(now - GRACE, length) - length
+    return Span(told, _floor(told, length) + length)
+
+
+def _floor(time: datetime.datetime, length: datetime.timedelta) -> datetime.datetime:
+    midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + (time - midnight) // length * length
