@@ -16,9 +16,9 @@ import requests
 from keystoneauth1 import adapter, session
 from keystoneauth1.exceptions import http
 
-from climateclient import exceptions
-from climateclient.leases import Leases, read
-from climateclient.models import Plugin
+from climateclient import exceptions, wire
+from climateclient.leases import Leases, When
+from climateclient.models import Limit, Plugin, Usage
 
 SERVICE_TYPE = 'reservation'
 
@@ -33,7 +33,7 @@ class Client(adapter.Adapter):
         ``interface``, ``endpoint_override`` (a URL that ends in /v1, used instead of the
         catalogue), ``global_request_id``, ``connect_retries`` and ``status_code_retries``
         (numbers of further tries; a repeated create gives the same lease, a repeated delete
-        may find the lease gone)
+        may find the lease gone, a repeated end the lease over)
     """
 
     client_name = 'climateclient'
@@ -55,6 +55,33 @@ class Client(adapter.Adapter):
 
     def plugins(self) -> list[Plugin]:
         """What the service can reserve."""
-        return read(
+        return wire.read(
             self.get('/plugins'), 'plugins', lambda rows: [Plugin.from_dict(r) for r in rows or ()]
+        )
+
+    def usage(
+        self,
+        start: When | None = None,
+        end: When | None = None,
+        *,
+        project_id: str | None = None,
+    ) -> list[Usage]:
+        """What was reserved and used in a period, one row a project.
+
+        :param start: where the period begins; the service's choice if None
+        :param project_id: only of this project; another one is for those who see all
+        """
+        values = wire.query({'start': start, 'end': end, 'project_id': project_id})
+        return wire.read(
+            self.get('/usage', params=values),
+            'usage',
+            lambda rows: [Usage.from_dict(row) for row in rows],
+        )
+
+    def limits(self) -> list[Limit]:
+        """How much the project may reserve, and how much it does."""
+        return wire.read(
+            self.get('/limits'),
+            'limits',
+            lambda rows: [Limit.from_dict(name, row) for name, row in rows.items()],
         )

@@ -26,6 +26,10 @@ class ApiError(http.HttpError):
     code: str | None = None
     field: str | None = None
 
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f'{self.field}: {text}' if self.field else text
+
 
 class BadRequest(ApiError, http.BadRequest):
     """The request is malformed, or a date lies where it may not (400)."""
@@ -36,7 +40,7 @@ class Unauthorized(ApiError, http.Unauthorized):
 
 
 class Forbidden(ApiError, http.Forbidden):
-    """The policy does not allow this (403)."""
+    """The policy, a limit or the operator's own check does not allow this (403)."""
 
 
 class NotFound(ApiError, http.NotFound):

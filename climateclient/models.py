@@ -94,12 +94,29 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where a lease's notifications are posted; the secret is never shown.
+
+    ``events`` are patterns of event types; empty means all.
+    """
+
+    url: str
+    events: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(url=body['url'], events=tuple(body.get('events') or ()))
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """A contract: from when until when its reservations hold.
 
     ``status`` is PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR;
     ``status_reason`` says why. Events are in the order of their times; ``before_end_date``
-    is the time of the one that tells of the end. ``generation`` grows with every change.
+    is the time of the one that tells of the end. ``before_start`` says how many seconds before
+    the start it is told. ``generation`` grows with every change. What was not asked for
+    (``fields`` of a list) is None or empty.
     """
 
     id: str
@@ -115,6 +132,9 @@ class Lease:
     generation: int | None = None
     created_at: datetime.datetime | None = None
     updated_at: datetime.datetime | None = None
+    start_policy: str | None = None
+    before_start: tuple[int, ...] = ()
+    webhook: Webhook | None = None
     reservations: tuple[Reservation, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -122,12 +142,13 @@ class Lease:
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         events = sorted((Event.from_dict(each) for each in body.get('events') or ()), key=_when)
         told = (each.time for each in events if each.event_type == 'before_end_lease')
+        webhook = body.get('webhook')
         return cls(
             id=body['id'],
-            name=body['name'],
+            name=body.get('name') or '',
             start_date=time_of(body.get('start_date')),
             end_date=time_of(body.get('end_date')),
-            before_end_date=next(told, None),
+            before_end_date=time_of(body.get('before_end_date')) or next(told, None),
             status=body.get('status'),
             status_reason=body.get('status_reason'),
             degraded=bool(body.get('degraded')),
@@ -136,11 +157,119 @@ class Lease:
             generation=body.get('generation'),
             created_at=time_of(body.get('created_at')),
             updated_at=time_of(body.get('updated_at')),
+            start_policy=body.get('start_policy'),
+            before_start=tuple(body.get('before_start') or ()),
+            webhook=Webhook.from_dict(webhook) if webhook else None,
             reservations=tuple(
                 Reservation.from_dict(each) for each in body.get('reservations') or ()
             ),
             events=tuple(events),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a lease's history: who or what did what, when, and what came of it.
+
+    ``result`` is done, progress, retry or failed; ``changes`` maps a field to its values before
+    and after, and ``reservations`` to the same for each reservation by its id.
+    """
+
+    id: str
+    time: datetime.datetime | None
+    action: str
+    result: str | None = None
+    reason: str | None = None
+    user_id: str | None = None
+    request_id: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            id=str(body['id']),
+            time=time_of(body.get('time')),
+            action=body['action'],
+            result=body.get('result'),
+            reason=body.get('reason'),
+            user_id=body.get('user_id'),
+            request_id=body.get('request_id'),
+            changes=body.get('changes') or {},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a lease would not be granted; ``code`` and ``field`` are those of an error."""
+
+    message: str
+    code: str | None = None
+    field: str | None = None
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(body['error_message'], body.get('error_name'), body.get('field'))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What would come of a create: ``granted``, or why not and from when (if that is known)."""
+
+    granted: bool
+    refusals: tuple[Refusal, ...] = ()
+    available_from: datetime.datetime | None = None
+    start_date: datetime.datetime | None = None
+    end_date: datetime.datetime | None = None
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            granted=bool(body['granted']),
+            refusals=tuple(Refusal.from_dict(each) for each in body.get('refusals') or ()),
+            available_from=time_of(body.get('available_from')),
+            start_date=time_of(body.get('start_date')),
+            end_date=time_of(body.get('end_date')),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a project reserved and used in a period.
+
+    ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours`` and
+    ``disk_gb_hours`` to numbers.
+    """
+
+    project_id: str
+    start: datetime.datetime | None
+    end: datetime.datetime | None
+    leases: int
+    reserved: Mapping[str, float] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            project_id=body['project_id'],
+            start=time_of(body.get('start')),
+            end=time_of(body.get('end')),
+            leases=body.get('leases') or 0,
+            reserved=body.get('reserved') or {},
+            used=body.get('used') or {},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much of something a project may reserve (-1: any amount), and how much it does."""
+
+    name: str
+    limit: int | None
+    used: int | None
+
+    @classmethod
+    def from_dict(cls, name: str, body: Mapping[str, Any]) -> Self:
+        return cls(name, body.get('limit'), body.get('used'))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,10 @@
 
 import datetime
 import json
+import os
+import pathlib
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,6 +17,8 @@ from climateclient import times
 T = TypeVar('T')
 
 SERVER_TYPE = 'virtual:instance'
+#: Holds the secret of a webhook, so that no list of processes shows it.
+SECRET_VARIABLE = 'CLIMATE_WEBHOOK_SECRET'
 ON_END = ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing')
 
 # A comma separates pairs only where a new key follows: values may hold commas.
@@ -36,20 +41,31 @@ def duration(option: str, text: str) -> datetime.timedelta:
     return _checked(option, lambda: times.parse_duration(text))
 
 
-def reservation(text: str) -> dict[str, Any]:
+def seconds(option: str, texts: list[str]) -> list[int]:
+    """Durations, several in one text with commas, in whole seconds."""
+    parts = [part for text in texts for part in text.split(',')]
+    return [int(duration(option, part).total_seconds()) for part in parts]
+
+
+def reservation(text: str, or_id: bool = False) -> dict[str, Any]:
     """A reservation: ``resource_type=...,resource_id=...,key=value`` or a JSON object.
 
     Whole numbers become integers, except in ids.
+
+    :param or_id: the ``id`` of a reservation that exists will do
     """
-    values = _mapping('--reservation', text)
-    if 'resource_type' not in values:
-        raise exceptions.CommandError(f'--reservation {text}: resource_type is missing.')
+    values = mapping('--reservation', text)
+    if 'resource_type' not in values and not (or_id and 'id' in values):
+        alternative = ' (or the id of a reservation that is to be changed)' if or_id else ''
+        raise exceptions.CommandError(
+            f'--reservation {text}: resource_type is missing{alternative}.'
+        )
     return values
 
 
 def event(text: str) -> dict[str, Any]:
     """An event: ``type=...,time=...``."""
-    given = _mapping('--event', text)
+    given = mapping('--event', text)
     values = {
         'event_type': given.pop('type', None) or given.pop('event_type', None),
         'time': given.pop('time', None) or given.pop('event_date', None),
@@ -74,7 +90,28 @@ def sort_keys(text: str, known: tuple[str, ...]) -> list[tuple[str, bool]]:
     return result
 
 
-def _mapping(option: str, text: str) -> dict[str, Any]:
+def secret(text: str | None, file: str | None) -> str:
+    """The secret of a webhook: as given, or the first line of a file, or of the environment.
+
+    :param file: a path; ``-`` is the standard input
+    """
+    if file:
+        read = sys.stdin.read if file == '-' else pathlib.Path(file).read_text
+        try:
+            text = read().partition('\n')[0].strip()
+        except (OSError, ValueError) as error:
+            raise exceptions.CommandError(f'--webhook-secret-file: {error}') from None
+    text = text or os.environ.get(SECRET_VARIABLE)
+    if not text:
+        raise exceptions.CommandError(
+            '--webhook: it needs a secret, which signs what is sent: set '
+            f'{SECRET_VARIABLE} or give --webhook-secret-file.'
+        )
+    return text
+
+
+def mapping(option: str, text: str) -> dict[str, Any]:
+    """A mapping: ``key=value,...`` or a JSON object. Whole numbers become integers."""
     if text.lstrip().startswith('{'):
         return dict(_checked(option, lambda: json.loads(text)))
     values: dict[str, Any] = {}

@@ -3,6 +3,7 @@
 
 import argparse
 import datetime
+import re
 from typing import Any
 
 from osc_lib import exceptions
@@ -10,13 +11,22 @@ from osc_lib.command import command
 
 from climateclient.osc import arguments
 
+_PROJECT_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+
 
 def clients(cmd: command.Command) -> Any:
     """The clients of the services, by name: ``climate``, ``compute``."""
     return cmd.app.client_manager
 
 
-def add_resources(parser: argparse.ArgumentParser) -> None:
+def leases(cmd: command.Command) -> Any:
+    """The calls about leases."""
+    return clients(cmd).climate.leases
+
+
+def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
+    """Options for what a lease holds; with ``or_id`` what it holds can be changed, too."""
+    change = '; with id=<id> instead, change a reservation of the lease' if or_id else ''
     parser.add_argument(
         '--server',
         metavar='<server>',
@@ -30,13 +40,15 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
         action='append',
         default=[],
-        help='Reserve a resource of any type; a JSON object is taken too (repeat for several)',
+        help='Reserve a resource of any type; a JSON object is taken too (repeat for several)'
+        + change,
     )
     parser.add_argument(
         '--on-end',
         choices=arguments.ON_END,
         help='What happens to the servers given here when the lease ends (default: as the '
-        'service is configured)',
+        'service is configured)'
+        + ('; if none is given, to all servers of the lease' if or_id else ''),
     )
 
 
@@ -47,6 +59,56 @@ def add_before_end(parser: argparse.ArgumentParser) -> None:
         metavar='<time or duration>',
         help='When to notify that the end is near: a time, or so long before the end',
     )
+
+
+def add_terms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--start-policy',
+        choices=('auto', 'manual'),
+        help='Whether the lease starts by itself at its start, or the user is told then and '
+        'starts it with "openstack lease start"',
+    )
+    parser.add_argument(
+        '--tell-before-start',
+        metavar='<duration>[,...]',
+        action='append',
+        help='Notify so long before the start: 1h,10m (repeat for several)',
+    )
+    parser.add_argument(
+        '--webhook', metavar='<url>', help='Post the notifications of this lease there, signed'
+    )
+    secret = parser.add_mutually_exclusive_group()
+    secret.add_argument(
+        '--webhook-secret-file',
+        metavar='<file>',
+        help='Holds the secret that signs them, "-" for the standard input (default: the variable '
+        f'{arguments.SECRET_VARIABLE})',
+    )
+    secret.add_argument(
+        '--webhook-secret',
+        metavar='<secret>',
+        help='The secret itself; others on this machine may see it',
+    )
+    parser.add_argument(
+        '--webhook-event',
+        metavar='<pattern>',
+        action='append',
+        help='Post only these notifications, like lease.event.* (repeat for several)',
+    )
+
+
+def add_events(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--event',
+        metavar='type=<name>,time=<time>',
+        action='append',
+        default=[],
+        help='Send the notification lease.event.<name> at a time (repeat for several)',
+    )
+
+
+def add_lease(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('lease', metavar='<lease>', help='Name or id of the lease')
 
 
 def add_wait(parser: argparse.ArgumentParser, text: str) -> None:
@@ -60,13 +122,26 @@ def limit(parsed_args: argparse.Namespace) -> datetime.timedelta | None:
     return arguments.duration('--timeout', parsed_args.timeout) if parsed_args.timeout else None
 
 
-def span(parsed_args: argparse.Namespace) -> tuple[datetime.datetime | str, datetime.datetime]:
-    start = moment('--start', parsed_args.start)
-    if parsed_args.end:
-        return start, arguments.time('--end', parsed_args.end)
-    length = arguments.duration('--for', parsed_args.length)
-    base = arguments.now() if isinstance(start, str) else start
-    return start, base + length
+def terms(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`add_terms` adds, as ``create`` and ``update`` of a lease take it."""
+    texts = parsed_args.tell_before_start
+    result = {
+        'start_policy': parsed_args.start_policy,
+        'before_start': arguments.seconds('--tell-before-start', texts) if texts else None,
+        'webhook': _webhook(parsed_args),
+    }
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def _webhook(parsed_args: argparse.Namespace) -> dict[str, Any] | None:
+    text, file = parsed_args.webhook_secret, parsed_args.webhook_secret_file
+    patterns = parsed_args.webhook_event
+    if not parsed_args.webhook:
+        if text or file or patterns:
+            raise exceptions.CommandError('--webhook-...: the URL is missing: give --webhook.')
+        return None
+    webhook = {'url': parsed_args.webhook, 'secret': arguments.secret(text, file)}
+    return webhook | ({'events': patterns} if patterns else {})
 
 
 def moment(option: str, text: str) -> datetime.datetime | str:
@@ -99,16 +174,42 @@ def before_end(
     return arguments.time('--before-end', text)
 
 
-def reservations(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    result = [arguments.reservation(text) for text in parsed_args.reservation]
-    on_end = parsed_args.on_end
-    servers = [each for each in result if each.get('resource_type') == arguments.SERVER_TYPE]
-    if on_end and not servers and not parsed_args.server:
-        raise exceptions.CommandError('--on-end is for servers: give --server or --reservation.')
-    for each in servers:
-        if on_end:
-            each.setdefault('on_end', on_end)
-    return result
+def project(cmd: command.Command, parsed_args: argparse.Namespace) -> str | None:
+    """The id of the project that is given or, failing that, of the user's own; None for all."""
+    if parsed_args.all_projects:
+        return None
+    if parsed_args.project:
+        return project_id(cmd, parsed_args.project)
+    auth_ref = clients(cmd).auth_ref
+    return auth_ref.project_id if auth_ref else None
+
+
+def project_id(cmd: command.Command, name_or_id: str) -> str:
+    """The id of a project; only a name is looked up in Keystone."""
+    if _PROJECT_ID.fullmatch(name_or_id):
+        return name_or_id
+    identity = clients(cmd).sdk_connection.identity
+    return str(identity.find_project(name_or_id, ignore_missing=False).id)
+
+
+def reservations(
+    parsed_args: argparse.Namespace, given: list[dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """The reservations to make of --reservation; --on-end is for the servers among them.
+
+    :param given: they have been read already
+    """
+    if given is None:
+        given = [arguments.reservation(text) for text in parsed_args.reservation]
+        on_servers = any(each['resource_type'] == arguments.SERVER_TYPE for each in given)
+        if parsed_args.on_end and not on_servers and not parsed_args.server:
+            raise exceptions.CommandError(
+                '--on-end is for servers: give --server or --reservation.'
+            )
+    for each in given:
+        if parsed_args.on_end and each['resource_type'] == arguments.SERVER_TYPE:
+            each.setdefault('on_end', parsed_args.on_end)
+    return given
 
 
 def servers(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:

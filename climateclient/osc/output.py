@@ -7,6 +7,8 @@ ISO 8601 in UTC, reservations and events as lists of mappings.
 
 import dataclasses
 import datetime
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cliff import columns
@@ -47,6 +49,49 @@ class Events(columns.FormattableColumn[Any]):
         return [_plain(each) for each in self._value]
 
 
+class Seconds(columns.FormattableColumn[Any]):
+    """Numbers of seconds."""
+
+    def human_readable(self) -> str:
+        lengths = (datetime.timedelta(seconds=each) for each in self._value)
+        return ', '.join(times.show_duration(each) for each in lengths)
+
+    def machine_readable(self) -> list[int]:
+        return list(self._value)
+
+
+class Webhook(columns.FormattableColumn[Any]):
+    """Where the notifications of a lease are posted, and which."""
+
+    def human_readable(self) -> str:
+        if self._value is None:
+            return ''
+        return ' '.join((self._value.url, *self._value.events))
+
+    def machine_readable(self) -> dict[str, Any] | None:
+        return None if self._value is None else _plain(self._value)
+
+
+class Refusals(columns.FormattableColumn[Any]):
+    """Why a lease would not be granted, one reason a line."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(_refusal_line(each) for each in self._value)
+
+    def machine_readable(self) -> list[dict[str, Any]]:
+        return [_plain(each) for each in self._value]
+
+
+class Changes(columns.FormattableColumn[Any]):
+    """What became different, one field a line: ``status: PENDING -> ACTIVE``."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(_change_lines(self._value))
+
+    def machine_readable(self) -> dict[str, Any]:
+        return dict(self._value)
+
+
 def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """The fields and the values of one lease, as cliff's ShowOne takes them."""
     fields = {
@@ -58,6 +103,9 @@ def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'start_date': Time(lease.start_date),
         'end_date': Time(lease.end_date),
         'before_end_date': Time(lease.before_end_date),
+        'start_policy': lease.start_policy,
+        'before_start': Seconds(lease.before_start),
+        'webhook': Webhook(lease.webhook),
         'reservations': Reservations(lease.reservations),
         'events': Events(lease.events),
         'project_id': lease.project_id,
@@ -82,6 +130,82 @@ def row(lease: models.Lease, long: bool) -> tuple[Any, ...]:
     return (*short, *rest, lease.status_reason)
 
 
+HISTORY = ('Time', 'Action', 'Result', 'Reason', 'Changes')
+HISTORY_LONG = ('ID', *HISTORY, 'User', 'Request')
+
+
+def entry(one: models.Entry, long: bool) -> tuple[Any, ...]:
+    """A line of a history in the order of :data:`HISTORY` or :data:`HISTORY_LONG`."""
+    short = (Time(one.time), one.action, one.result, one.reason, Changes(one.changes))
+    return (one.id, *short, one.user_id, one.request_id) if long else short
+
+
+def check(one: models.Check) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """What would come of a create, as cliff's ShowOne takes it."""
+    fields = {
+        'granted': one.granted,
+        'refusals': Refusals(one.refusals),
+        'available_from': Time(one.available_from),
+        'start_date': Time(one.start_date),
+        'end_date': Time(one.end_date),
+    }
+    return tuple(fields), tuple(fields.values())
+
+
+def reservation(one: models.Reservation) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """A reservation, as cliff's ShowOne takes it."""
+    fields = {each.name: getattr(one, each.name) for each in dataclasses.fields(one)}
+    fields |= fields.pop('params', {})
+    shown = {
+        key: Time(each) if isinstance(each, datetime.datetime) else each
+        for key, each in fields.items()
+    }
+    return tuple(shown), tuple(shown.values())
+
+
+_HOURS = {
+    'server_hours': 'Servers',
+    'vcpu_hours': 'VCPUs',
+    'memory_gib_hours': 'Memory GiB',
+    'disk_gb_hours': 'Disk GB',
+}
+USAGE = (
+    'Project',
+    'Start',
+    'End',
+    'Leases',
+    *(f'{name} {kind}' for kind in ('reserved', 'used') for name in _HOURS.values()),
+)
+
+
+def usage(one: models.Usage) -> tuple[Any, ...]:
+    """The usage of one project in the order of :data:`USAGE`; hours of each thing."""
+    hours = (kind.get(key) for kind in (one.reserved, one.used) for key in _HOURS)
+    return (one.project_id, Time(one.start), Time(one.end), one.leases, *hours)
+
+
+def _refusal_line(refusal: models.Refusal) -> str:
+    field = f'{refusal.field}: ' if refusal.field else ''
+    code = f' ({refusal.code})' if refusal.code else ''
+    return f'{field}{refusal.message}{code}'
+
+
+def _change_lines(changes: Mapping[str, Any], within: str = '') -> Iterator[str]:
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            yield from _change_lines(value, f'{within}{name} ')
+        elif isinstance(value, list) and len(value) == 2:
+            yield f'{within}{name}: {_word(value[0])} -> {_word(value[1])}'
+        else:
+            yield f'{within}{name}: {_word(value)}'
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return 'none'
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _reservation_line(reservation: models.Reservation) -> str:
     params = [f'{k}={v}' for k, v in reservation.params.items() if v not in (None, '')]
     flags = [
@@ -100,7 +224,8 @@ def _joined(line: str, *details: str | None) -> str:
     return ', '.join([' '.join(line.split()), *(detail for detail in details if detail)])
 
 
-def _plain(value: models.Reservation | models.Event) -> dict[str, Any]:
+def _plain(value: Any) -> dict[str, Any]:
+    """A value of :mod:`climateclient.models` as a mapping of what JSON has."""
     fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     fields |= fields.pop('params', {})
     return {

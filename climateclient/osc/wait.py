@@ -64,6 +64,24 @@ def for_deletion(
     raise exceptions.CommandError(f'The lease was not deleted after {_text(limit)}.')
 
 
+def for_end(
+    read: Callable[[], Lease],
+    report: Report,
+    limit: datetime.timedelta | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until a lease is TERMINATED (or gone), as :func:`for_start` waits."""
+    for lease in _looks(read, limit, pause):
+        if lease is None:
+            return
+        report(lease)
+        if lease.status == 'TERMINATED':
+            return
+        if lease.status == 'ERROR':
+            raise exceptions.CommandError(_outcome(lease))
+    raise exceptions.CommandError(f'The lease was not TERMINATED after {_text(limit)}.')
+
+
 @contextlib.contextmanager
 def progress(stream: TextIO) -> Iterator[Report]:
     """Show what a wait sees: one living line on a terminal, one line per change elsewhere."""

@@ -9,10 +9,16 @@ import requests
 from keystoneauth1 import adapter, service_token, session, token_endpoint
 from keystoneauth1 import exceptions as ksa
 
-from climateclient import exceptions
+from climateclient import exceptions, models
 from climateclient.client import Client
 from tests.unit.climateclient import samples
-from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, OTHER_ID, SERVER_ID
+from tests.unit.climateclient.samples import (
+    ENDPOINT,
+    LEASE_ID,
+    OTHER_ID,
+    RESERVATION_ID,
+    SERVER_ID,
+)
 
 UTC = datetime.UTC
 END = datetime.datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
@@ -71,15 +77,22 @@ def test_a_time_without_a_zone_is_refused(client, http):
     assert http.call_count == 0
 
 
-def test_a_create_that_lost_its_answer_is_sent_again_with_the_same_id(http):
+@pytest.fixture
+def stubborn():
+    """A client that tries again at once."""
     auth = token_endpoint.Token(ENDPOINT, 'a-token')
-    client = Client(
+    return Client(
         session.Session(auth=auth),
         connect_retries=1,
         connect_retry_delay=0,
         status_code_retries=1,
         status_code_retry_delay=0,
     )
+
+
+@pytest.fixture
+def shaky(http):
+    """A service whose first two answers to a create are lost."""
     http.post(
         LEASES,
         [
@@ -88,13 +101,91 @@ def test_a_create_that_lost_its_answer_is_sent_again_with_the_same_id(http):
             {'status_code': 201, 'json': {'lease': samples.lease()}},
         ],
     )
+    return http
 
-    client.leases.create('lease1', END)
 
-    ids = [request.json()['id'] for request in http.request_history]
-    assert len(ids) == 3
-    assert len(set(ids)) == 1
-    assert uuid.UUID(ids[0])
+def test_a_create_is_sent_again_with_the_same_key(stubborn, shaky):
+    stubborn.leases.create('lease1', END)
+    stubborn.leases.create('lease1', END)
+
+    *first, other = [each.headers['Idempotency-Key'] for each in shaky.request_history]
+    assert len(first) == 3
+    assert len(set(first)) == 1
+    assert uuid.UUID(first[0])
+    assert other != first[0]
+    assert all('id' not in each.json() for each in shaky.request_history)
+
+
+def test_a_create_with_an_id_needs_no_key(stubborn, shaky):
+    stubborn.leases.create('lease1', END, id=LEASE_ID)
+
+    assert [each.json()['id'] for each in shaky.request_history] == [LEASE_ID] * 3
+    assert all('Idempotency-Key' not in each.headers for each in shaky.request_history)
+
+
+def test_a_create_with_a_key_of_the_caller(client, http):
+    http.post(LEASES, status_code=201, json={'lease': samples.lease()})
+    client.leases.create('lease1', END, idempotency_key='order 66')
+    assert http.last_request.headers['Idempotency-Key'] == 'order 66'
+    with pytest.raises(ValueError, match='not by both'):
+        client.leases.create('lease1', END, id=LEASE_ID, idempotency_key='order 66')
+
+
+def test_create_with_all_that_a_lease_can_have(client, http):
+    answer = samples.lease(
+        start_policy='manual',
+        before_start=[3600, 60],
+        before_end_date='2026-11-21T05:55:00.000000',
+        webhook={'url': 'https://hook.example.org/', 'events': ['lease.event.*']},
+        something_new={'of': 'tomorrow'},
+    )
+    http.post(LEASES, status_code=201, json={'lease': answer})
+
+    lease = client.leases.create(
+        'lease1',
+        duration=datetime.timedelta(minutes=90),
+        start_policy='manual',
+        before_start=[3600, 60],
+        webhook={'url': 'https://hook.example.org/', 'secret': 'whsec_x'},
+        events=iter([{'event_type': 'remind', 'time': END}]),
+    )
+
+    assert http.last_request.json() == {
+        'name': 'lease1',
+        'start_date': 'now',
+        'duration': 5400,
+        'start_policy': 'manual',
+        'before_start': [3600, 60],
+        'webhook': {'url': 'https://hook.example.org/', 'secret': 'whsec_x'},
+        'reservations': [],
+        'events': [{'event_type': 'remind', 'time': '2026-11-21T06:00:00+00:00'}],
+    }
+    assert (lease.start_policy, lease.before_start) == ('manual', (3600, 60))
+    assert lease.before_end_date == datetime.datetime(2026, 11, 21, 5, 55, tzinfo=UTC)
+    assert lease.webhook == models.Webhook('https://hook.example.org/', ('lease.event.*',))
+
+
+def test_check_makes_nothing(client, http):
+    refusal = samples.error(
+        409, 'It is reserved.', 'reservation.resource_reserved', field='reservations[0]'
+    )
+    said = {
+        'granted': False,
+        'refusals': [refusal],
+        'available_from': '2026-11-22T06:00:00.000000',
+        'start_date': '2026-11-21T04:00:00.000000',
+        'end_date': '2026-11-21T06:00:00.000000',
+    }
+    http.post(f'{LEASES}?dry_run=true', json={'dry_run': said})
+
+    check = client.leases.check('lease1', END)
+
+    assert not check.granted
+    assert check.refusals == (
+        models.Refusal('It is reserved.', 'reservation.resource_reserved', 'reservations[0]'),
+    )
+    assert check.available_from == datetime.datetime(2026, 11, 22, 6, tzinfo=UTC)
+    assert (check.end_date, http.last_request.json()['end_date']) == (END, END.isoformat())
 
 
 def test_update_sends_only_what_changes(client, http):
@@ -106,8 +197,52 @@ def test_update_sends_only_what_changes(client, http):
     assert http.last_request.json() == {
         'name': 'other',
         'end_date': '2026-11-21T06:00:00+00:00',
-        'generation': 1,
     }
+    assert http.last_request.headers['If-Match'] == '"1"'
+
+
+def test_update_of_all_that_can_be_changed(client, http):
+    http.put(LEASE, json={'lease': samples.lease()})
+
+    client.leases.update(
+        LEASE_ID,
+        duration='90m',
+        start_policy='auto',
+        before_start=[],
+        webhook=None,
+        events=[],
+        reservations=[{'id': RESERVATION_ID, 'on_end': 'stop'}],
+    )
+
+    assert http.last_request.json() == {
+        'duration': '90m',
+        'start_policy': 'auto',
+        'before_start': [],
+        'webhook': None,
+        'events': [],
+        'reservations': [{'id': RESERVATION_ID, 'on_end': 'stop'}],
+    }
+    assert 'If-Match' not in http.last_request.headers
+
+
+@pytest.mark.parametrize('action', ['start', 'end'])
+def test_start_and_end(client, http, action):
+    http.post(f'{LEASE}/{action}', status_code=202, json={'lease': samples.lease(generation=2)})
+    assert getattr(client.leases, action)(LEASE_ID, generation=1).generation == 2
+    assert http.last_request.headers['If-Match'] == '"1"'
+
+
+def test_change_and_remove_a_reservation(client, http):
+    url = f'{LEASE}/reservations/{RESERVATION_ID}'
+    http.put(url, json={'reservation': samples.reservation(on_end='shelve')})
+    http.delete(url, status_code=204)
+
+    reservation = client.leases.update_reservation(LEASE_ID, RESERVATION_ID, on_end='shelve')
+    client.leases.remove_reservation(LEASE_ID, RESERVATION_ID, generation=2)
+
+    assert reservation.params == {'on_end': 'shelve'}
+    assert http.request_history[0].json() == {'on_end': 'shelve'}
+    assert http.last_request.headers['If-Match'] == '"2"'
 
 
 def test_add_reservation(client, http):
@@ -152,8 +287,17 @@ def test_find_by_id_asks_once(client, http):
 
 
 def test_find_by_name(client, http):
-    http.get(LEASES, json={'leases': [samples.lease(), samples.lease(id=OTHER_ID, name='lease2')]})
+    http.get(f'{LEASES}?name=lease2', json={'leases': [samples.lease(id=OTHER_ID, name='lease2')]})
     assert client.leases.find('lease2').id == OTHER_ID
+    assert http.call_count == 1
+
+
+def test_find_a_deleted_one(client, http):
+    http.get(f'{LEASES}?name=lease1', json={'leases': []})
+    http.get(f'{LEASES}?name=lease1&deleted=true', json={'leases': [samples.lease()]})
+    assert client.leases.find('lease1', deleted=True).id == LEASE_ID
+    with pytest.raises(exceptions.LeaseNameNotFound):
+        client.leases.find('lease1')
 
 
 def test_find_by_a_name_that_looks_like_an_id(client, http):
@@ -208,7 +352,7 @@ def test_an_error_has_the_services_words(client, http, status, kind, ksa_kind):
     assert error.http_status == status
     assert error.message == 'It is wrong.'
     assert (error.code, error.field, error.request_id) == ('lease.wrong', 'end_date', 'req-1')
-    assert str(error) == f'It is wrong. (HTTP {status}) (Request-ID: req-1)'
+    assert str(error) == f'end_date: It is wrong. (HTTP {status}) (Request-ID: req-1)'
 
 
 @pytest.mark.parametrize(
@@ -231,13 +375,13 @@ def test_an_error_of_somebody_else_has_the_standard_words(client, http, answer):
 def test_an_answer_of_somebody_else(client, http, answer):
     http.get(LEASES, **answer)
     with pytest.raises(exceptions.UnexpectedAnswer, match='/v1 at its end'):
-        client.leases.list()
+        next(client.leases.list())
 
 
 def test_no_connection_is_a_keystoneauth_error(client, http):
     http.get(LEASES, exc=requests.exceptions.ConnectionError)
     with pytest.raises(ksa.ClientException):
-        client.leases.list()
+        next(client.leases.list())
 
 
 def test_a_users_token_beside_a_service_token(http):
@@ -249,7 +393,7 @@ def test_a_users_token_beside_a_service_token(http):
     client = Client(session.Session(), auth=auth, global_request_id='req-g')
     http.get(LEASES, json={'leases': []})
 
-    assert client.leases.list() == []
+    assert [*client.leases.list()] == []
 
     sent = http.last_request.headers
     assert sent['X-Auth-Token'] == 'user-token'
@@ -261,7 +405,7 @@ def test_endpoint_override_wins_over_the_catalogue(http):
     auth = token_endpoint.Token('http://elsewhere.example.org', 'a-token')
     client = Client(session.Session(auth=auth), endpoint_override=ENDPOINT)
     http.get(LEASES, json={'leases': []})
-    assert client.leases.list() == []
+    assert [*client.leases.list()] == []
 
 
 def test_the_library_needs_no_command_line_package():
@@ -286,7 +430,7 @@ def test_a_configured_adapter_serves_as_the_session(http):
     client = Client(configured)
     http.get(LEASES, [{'exc': requests.exceptions.ConnectionError}, {'json': {'leases': []}}])
 
-    assert client.leases.list() == []
+    assert [*client.leases.list()] == []
 
     assert http.call_count == 2
     assert http.last_request.headers['X-OpenStack-Request-ID'] == 'req-g'

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease usage|limits``."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib.command import command
+
+from climateclient import times
+from climateclient.osc import arguments, options
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+
+
+class Usage(command.Lister):
+    """Show what was reserved and what was used in a period, in hours."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--start', metavar='<time>', help=f'Begin of the period: {times.TIME_FORMS}'
+        )
+        parser.add_argument('--end', metavar='<time>', help='End of the period')
+        parser.add_argument(
+            '--project', metavar='<project>', help='Another project (name or id; administrators)'
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import output
+
+        start, end = (
+            arguments.time(option, text) if text else None
+            for option, text in (('--start', parsed_args.start), ('--end', parsed_args.end))
+        )
+        project = parsed_args.project and options.project_id(self, parsed_args.project)
+        rows = options.clients(self).climate.usage(start, end, project_id=project)
+        return output.USAGE, [output.usage(each) for each in rows]
+
+
+class Limits(command.Lister):
+    """Show how much the project may reserve, and how much it does (-1: any amount)."""
+
+    def take_action(self, _parsed_args: argparse.Namespace) -> Rows:
+        rows = options.clients(self).climate.limits()
+        return ('Resource', 'Limit', 'Used'), [(each.name, each.limit, each.used) for each in rows]

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease set|unset``."""
+
+import argparse
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climateclient import times
+from climateclient.osc import arguments, options, reservation
+
+Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+
+#: Events that the service makes; all others were given by a user.
+_OWN_EVENTS = frozenset(
+    {
+        'start_lease',
+        'ready_to_start',
+        'before_start_lease',
+        'before_end_lease',
+        'end_lease',
+        'end_reservation',
+    }
+)
+
+
+class SetLease(command.ShowOne):
+    """Change a lease, and show it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        options.add_lease(parser)
+        parser.add_argument('--name', metavar='<name>', help='New name')
+        _add_dates(parser)
+        options.add_before_end(parser)
+        options.add_resources(parser, or_id=True)
+        parser.add_argument(
+            '--remove-reservation',
+            metavar='<reservation>',
+            action='append',
+            default=[],
+            help='Take a resource out of the lease and end it: id of the reservation or of the '
+            'resource (repeat for several)',
+        )
+        options.add_events(parser)
+        parser.add_argument(
+            '--no-event', action='store_true', help='Remove the events that users gave before'
+        )
+        options.add_terms(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        from climateclient.osc import output
+
+        leases = options.leases(self)
+        given = [arguments.reservation(text, or_id=True) for text in parsed_args.reservation]
+        changes: dict[str, Any] = {'name': parsed_args.name, **options.terms(parsed_args)}
+        if parsed_args.start:
+            changes['start'] = options.moment('--start', parsed_args.start)
+        if parsed_args.length:
+            changes['duration'] = arguments.duration('--for', parsed_args.length)
+        events = [arguments.event(text) for text in parsed_args.event]
+        lease = leases.find(parsed_args.lease)
+        removed = [reservation.pick(lease, each) for each in parsed_args.remove_reservation]
+        end = options.new_end(parsed_args, lease.end_date)
+        changes |= {
+            'end': end,
+            'before_end': options.before_end(parsed_args, _end(lease, changes, end)),
+            'events': _events(lease, events, parsed_args.no_event),
+            'reservations': _changed(lease, given, parsed_args) or None,
+        }
+        changes = {key: value for key, value in changes.items() if value is not None}
+        added = options.reservations(parsed_args, [each for each in given if 'id' not in each])
+        added += options.servers(self, parsed_args)
+        if not changes and not added and not removed:
+            raise exceptions.CommandError('Nothing to change: give what to set.')
+        if changes:
+            seen = lease.generation if _reads(parsed_args) else None
+            lease = leases.update(lease.id, **changes, generation=seen)
+        for each in added:
+            leases.add_reservation(lease.id, **each)
+        for each in removed:
+            leases.remove_reservation(lease.id, each.id)
+        return output.show(leases.get(lease.id) if added or removed else lease)
+
+
+class UnsetLease(command.ShowOne):
+    """Take something away from a lease, and show it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        options.add_lease(parser)
+        parser.add_argument(
+            '--webhook', action='store_true', help='Post its notifications nowhere any more'
+        )
+        parser.add_argument(
+            '--event',
+            metavar='<name>',
+            action='append',
+            default=[],
+            help='The events of this type that users gave (repeat for several)',
+        )
+        parser.add_argument(
+            '--tell-before-start',
+            action='store_true',
+            help="Its own notifications before the start; the operator's stay",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        from climateclient.osc import output
+
+        leases = options.leases(self)
+        lease = leases.find(parsed_args.lease)
+        changes: dict[str, Any] = {}
+        if parsed_args.webhook:
+            changes['webhook'] = None
+        if parsed_args.tell_before_start:
+            changes['before_start'] = []
+        seen = None
+        if parsed_args.event:
+            changes['events'] = _without(lease, parsed_args.event)
+            seen = lease.generation
+        if not changes:
+            raise exceptions.CommandError('Nothing to change: give what to unset.')
+        return output.show(leases.update(lease.id, **changes, generation=seen))
+
+
+def _add_dates(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--start', '--start-date', metavar='<time>', help=f'New start: {times.TIME_FORMS}'
+    )
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument('--end', '--end-date', metavar='<time>', help='New end')
+    end.add_argument(
+        '--for', dest='length', metavar='<duration>', help='Let it end so long after its start'
+    )
+    end.add_argument(
+        '--extend',
+        '--prolong-for',
+        metavar='<duration>',
+        help='Let it end later: 90m, 3h, 2d, 1w, 1d12h',
+    )
+    end.add_argument('--shorten', '--reduce-by', metavar='<duration>', help='Let it end earlier')
+
+
+def _reads(parsed_args: argparse.Namespace) -> bool:
+    """Tell whether a change is computed from what was read: it must not meet another lease."""
+    return bool(
+        parsed_args.extend
+        or parsed_args.shorten
+        or parsed_args.before_end
+        or parsed_args.event
+        or parsed_args.on_end
+    )
+
+
+def _end(lease: Any, changes: dict[str, Any], end: Any) -> Any:
+    """When the lease will end, for what is told before."""
+    if 'duration' not in changes:
+        return end or lease.end_date
+    start = changes.get('start', lease.start_date)
+    return (arguments.now() if isinstance(start, str) else start) + changes['duration']
+
+
+def _changed(
+    lease: Any, given: list[dict[str, Any]], parsed_args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """What becomes different in reservations that the lease has.
+
+    --on-end alone is for all servers of the lease; beside --server or --reservation for those.
+    """
+    changed = [
+        {**each, 'id': reservation.pick(lease, each['id']).id} for each in given if 'id' in each
+    ]
+    if not parsed_args.on_end or parsed_args.server or given:
+        return changed
+    servers = [
+        each
+        for each in lease.reservations
+        if each.resource_type == arguments.SERVER_TYPE and each.status in reservation.LIVE
+    ]
+    if not servers:
+        raise exceptions.CommandError('--on-end is for servers, and the lease has none.')
+    return [{'id': each.id, 'on_end': parsed_args.on_end} for each in servers]
+
+
+def _events(lease: Any, given: list[dict[str, Any]], alone: bool) -> list[dict[str, Any]] | None:
+    """The events that users gave, with new ones; those of before only unless ``alone``."""
+    if not given and not alone:
+        return None
+    return [*([] if alone else _given(lease)), *given]
+
+
+def _without(lease: Any, types: list[str]) -> list[dict[str, Any]]:
+    events = _given(lease)
+    known = {each['event_type'] for each in events}
+    for each in types:
+        if each not in known:
+            raise exceptions.CommandError(
+                f'--event {each}: the lease has no such event to come, only '
+                f'{", ".join(sorted(known)) or "none"}.'
+            )
+    return [each for each in events if each['event_type'] not in types]
+
+
+def _given(lease: Any) -> list[dict[str, Any]]:
+    """What users gave and is to come."""
+    return [
+        {'event_type': each.event_type, 'time': each.time}
+        for each in lease.events
+        if each.event_type not in _OWN_EVENTS and each.status == 'UNDONE'
+    ]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease reservation add|set|remove``."""
+
+import argparse
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climateclient.osc import arguments, options
+
+Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+
+#: States of a reservation that holds something.
+LIVE = ('pending', 'active', 'error')
+
+
+class AddReservation(command.ShowOne):
+    """Let resources join a lease, and show it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        options.add_lease(parser)
+        options.add_resources(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        from climateclient.osc import output
+
+        leases = options.leases(self)
+        added = options.reservations(parsed_args)
+        lease = leases.find(parsed_args.lease)
+        added += options.servers(self, parsed_args)
+        if not added:
+            raise exceptions.CommandError('Nothing to add: give --server or --reservation.')
+        for each in added:
+            leases.add_reservation(lease.id, **each)
+        return output.show(leases.get(lease.id))
+
+
+class SetReservation(command.ShowOne):
+    """Change a reservation of a lease, and show it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        options.add_lease(parser)
+        _add_reservation(parser)
+        parser.add_argument(
+            '--on-end',
+            choices=arguments.ON_END,
+            help='What happens to the server when the lease ends',
+        )
+        parser.add_argument(
+            '--property',
+            metavar='<key>=<value>[,...]',
+            action='append',
+            default=[],
+            help='Whatever the type of the resource lets be changed (repeat for several)',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        from climateclient.osc import output
+
+        params: dict[str, Any] = {}
+        for text in parsed_args.property:
+            params |= arguments.mapping('--property', text)
+        if parsed_args.on_end:
+            params['on_end'] = parsed_args.on_end
+        if not params:
+            raise exceptions.CommandError('Nothing to change: give --on-end or --property.')
+        leases = options.leases(self)
+        lease = leases.find(parsed_args.lease)
+        found = pick(lease, parsed_args.reservation)
+        return output.reservation(leases.update_reservation(lease.id, found.id, **params))
+
+
+class RemoveReservation(command.Command):
+    """Take resources out of a lease and end them; the lease goes on."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        options.add_lease(parser)
+        _add_reservation(parser, nargs='+')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        leases = options.leases(self)
+        lease = leases.find(parsed_args.lease)
+        for each in [pick(lease, text) for text in parsed_args.reservation]:
+            leases.remove_reservation(lease.id, each.id)
+
+
+def pick(lease: Any, text: str) -> Any:
+    """The live reservation of a lease that has this id, or that of a resource with this id."""
+    live = [each for each in lease.reservations if each.status in LIVE]
+    for each in live:
+        if text in (each.id, each.resource_id):
+            return each
+    known = ', '.join(f'{each.id} ({each.resource_type} {each.resource_id})' for each in live)
+    raise exceptions.CommandError(
+        f'Lease {lease.name} has no reservation "{text}", only {known or "none"}.'
+    )
+
+
+def _add_reservation(parser: argparse.ArgumentParser, **more: Any) -> None:
+    parser.add_argument(
+        'reservation',
+        metavar='<reservation>',
+        help='Id of a reservation or of its resource',
+        **more,
+    )

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists come in pages, which nobody sees."""
+
+import datetime
+
+import pytest
+
+from climateclient import exceptions, wire
+from tests.unit.climateclient import samples
+from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID
+
+LEASES = f'{ENDPOINT}/leases'
+NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+
+
+def page(*ids, more=None):
+    """A page of leases, with a link if there is more."""
+    body = {'leases': [samples.lease(id=each) for each in ids]}
+    if more:
+        link = {'rel': 'next', 'href': f'https://other.example.org/prefix/v1/leases?{more}'}
+        body['leases_links'] = [link]
+    return body
+
+
+@pytest.fixture
+def three_pages(http):
+    http.get(LEASES, json=page('a', 'b', more='marker=b&status=ACTIVE%2CERROR'))
+    http.get(f'{LEASES}?marker=b', json=page('c', 'd', more='marker=d&status=ACTIVE%2CERROR'))
+    http.get(f'{LEASES}?marker=d', json=page('e'))
+    return http
+
+
+def test_all_pages_are_read_from_the_endpoint_that_is_known(client, three_pages):
+    found = [lease.id for lease in client.leases.list(status=['ACTIVE', 'ERROR'])]
+
+    assert found == ['a', 'b', 'c', 'd', 'e']
+    asked = three_pages.request_history
+    assert {each.url.split('?')[0] for each in asked} == {LEASES}
+    assert [each.qs['status'] for each in asked] == [['active,error']] * 3
+
+
+def test_a_page_is_asked_for_when_it_is_needed(client, three_pages):
+    found = client.leases.list()
+    assert three_pages.call_count == 0
+    next(found)
+    next(found)
+    assert three_pages.call_count == 1
+    next(found)
+    assert three_pages.call_count == 2
+
+
+@pytest.mark.parametrize(('limit', 'calls'), [(1, 1), (2, 1), (3, 2), (5, 3), (9, 3)])
+def test_a_limit_is_of_the_whole_list(client, three_pages, limit, calls):
+    found = [*client.leases.list(limit=limit)]
+    assert len(found) == min(limit, 5)
+    assert three_pages.call_count == calls
+    assert three_pages.request_history[0].qs['limit'] == [str(limit)]
+
+
+def test_filters(client, http):
+    http.get(LEASES, json=page())
+
+    found = client.leases.list(
+        status='ACTIVE',
+        name='lease 1',
+        resource_type='virtual:instance',
+        resource_id='r',
+        project_id='p',
+        since=NOON,
+        until='2026-12-01 10:00',
+        deleted=True,
+        sort=['end_date:desc', 'id'],
+        limit=7,
+        marker='m',
+        fields=['name', 'id'],
+    )
+
+    assert [*found] == []
+    assert {name: value for name, (value,) in http.last_request.qs.items()} == {
+        'status': 'active',
+        'name': 'lease 1',
+        'resource_type': 'virtual:instance',
+        'resource_id': 'r',
+        'project_id': 'p',
+        'from': '2026-11-21t12:00:00+00:00',
+        'until': '2026-12-01 10:00',
+        'deleted': 'true',
+        'sort': 'end_date:desc,id',
+        'limit': '7',
+        'marker': 'm',
+        'fields': 'id,name',
+    }
+
+
+def test_a_lease_with_a_few_fields(client, http):
+    http.get(LEASES, json={'leases': [{'id': LEASE_ID, 'status': 'ACTIVE'}]})
+    (lease,) = client.leases.list(fields=['status'])
+    assert (lease.id, lease.status, lease.start_date) == (LEASE_ID, 'ACTIVE', None)
+    assert (lease.reservations, lease.events) == ((), ())
+
+
+def test_an_empty_page_is_the_last(client, http):
+    http.get(LEASES, json=page(more='marker=x'))
+    assert [*client.leases.list()] == []
+    assert http.call_count == 1
+
+
+def test_a_later_page_of_somebody_else(client, http):
+    http.get(LEASES, json=page('a', more='marker=a'))
+    http.get(f'{LEASES}?marker=a', text='<html>')
+    with pytest.raises(exceptions.UnexpectedAnswer):
+        [*client.leases.list()]
+
+
+def test_history(client, http):
+    entry = {
+        'id': 7,
+        'time': '2026-11-21T04:00:01.000000',
+        'action': 'event.start_lease',
+        'result': 'retry',
+        'reason': 'Nova does not answer.',
+        'user_id': None,
+        'request_id': 'req-1',
+        'changes': {'status': ['PENDING', 'STARTING']},
+    }
+    link = {'rel': 'next', 'href': '/v1/x?marker=7'}
+    http.get(f'{LEASES}/{LEASE_ID}/history', json={'history': [entry], 'history_links': [link]})
+    last = {'id': 8, 'action': 'lease.delete'}
+    http.get(f'{LEASES}/{LEASE_ID}/history?marker=7', json={'history': [last]})
+
+    first, second = client.leases.history(LEASE_ID)
+
+    assert (first.id, first.action, first.reason) == (
+        '7',
+        'event.start_lease',
+        'Nova does not answer.',
+    )
+    assert first.time == datetime.datetime(2026, 11, 21, 4, 0, 1, tzinfo=datetime.UTC)
+    assert first.changes == {'status': ['PENDING', 'STARTING']}
+    assert (second.time, second.changes) == (None, {})
+
+
+def test_usage(client, http):
+    row = {
+        'project_id': 'p',
+        'start': '2026-11-01T00:00:00.000000',
+        'end': '2026-12-01T00:00:00.000000',
+        'leases': 2,
+        'reserved': {'server_hours': 4.5},
+        'used': {'server_hours': 1.25},
+    }
+    http.get(f'{ENDPOINT}/usage', json={'usage': [row]})
+
+    (usage,) = client.usage(start=NOON, project_id='p')
+
+    assert http.last_request.qs == {'start': ['2026-11-21t12:00:00+00:00'], 'project_id': ['p']}
+    assert (usage.project_id, usage.leases) == ('p', 2)
+    assert (usage.reserved['server_hours'], usage.used['server_hours']) == (4.5, 1.25)
+    assert usage.end == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+
+
+def test_limits(client, http):
+    http.get(
+        f'{ENDPOINT}/limits',
+        json={'limits': {'leases': {'limit': 10, 'used': 3}, 'reserved_servers': {'limit': -1}}},
+    )
+    leases, servers = client.limits()
+    assert (leases.name, leases.limit, leases.used) == ('leases', 10, 3)
+    assert (servers.limit, servers.used) == (-1, None)
+
+
+def test_encode_durations_and_anything_nested():
+    value = {'a': [datetime.timedelta(seconds=0.5)], 'b': (NOON,), 'c': None}
+    assert wire.encode(value) == {'a': [1], 'b': ['2026-11-21T12:00:00+00:00'], 'c': None}
+
+
+def test_a_path_keeps_what_is_in_an_id():
+    assert wire.path('leases', '../x?y') == '/leases/..%2Fx%3Fy'

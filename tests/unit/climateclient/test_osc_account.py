@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease usage|limits``."""
+
+import json
+
+from tests.unit.climateclient.samples import ENDPOINT
+
+PROJECT_ID = 32 * 'a'
+
+
+def test_usage(openstack, http):
+    row = {
+        'project_id': PROJECT_ID,
+        'start': '2026-11-01T00:00:00.000000',
+        'end': '2026-12-01T00:00:00.000000',
+        'leases': 2,
+        'reserved': {'server_hours': 4.5, 'vcpu_hours': 9.0},
+        'used': {'server_hours': 1.25},
+    }
+    http.get(f'{ENDPOINT}/usage', json={'usage': [row]})
+
+    status, out, err = openstack(
+        *('lease', 'usage', '--start', '2026-11-01T00:00Z', '--end', '2026-12-01 01:00'),
+        *('--project', PROJECT_ID, '-f', 'json'),
+    )
+
+    assert status == 0, err
+    (shown,) = json.loads(out)
+    assert (shown['Project'], shown['Leases']) == (PROJECT_ID, 2)
+    assert (shown['Servers reserved'], shown['Servers used']) == (4.5, 1.25)
+    assert (shown['VCPUs reserved'], shown['Disk GB used']) == (9.0, None)
+    assert http.last_request.qs == {
+        'start': ['2026-11-01t00:00:00+00:00'],
+        'end': ['2026-12-01t00:00:00+00:00'],
+        'project_id': [PROJECT_ID],
+    }
+
+
+def test_usage_of_the_services_period(openstack, http):
+    http.get(f'{ENDPOINT}/usage', json={'usage': []})
+    status, _, _ = openstack('lease', 'usage')
+    assert status == 0
+    assert http.last_request.qs == {}
+
+
+def test_limits(openstack, http):
+    http.get(
+        f'{ENDPOINT}/limits',
+        json={'limits': {'leases': {'limit': 10, 'used': 3}, 'reserved_servers': {'limit': -1}}},
+    )
+    status, out, err = openstack('lease', 'limits', '-f', 'value')
+    assert status == 0, err
+    assert out.splitlines() == ['leases 10 3', 'reserved_servers -1 None']

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease set|unset|start|end`` and ``openstack lease reservation ...``."""
+
+import json
+
+import pytest
+
+from tests.unit.climateclient import samples
+from tests.unit.climateclient.samples import (
+    ENDPOINT,
+    LEASE_ID,
+    NOVA,
+    OTHER_ID,
+    RESERVATION_ID,
+    SERVER_ID,
+)
+
+LEASES = f'{ENDPOINT}/leases'
+LEASE = f'{LEASES}/{LEASE_ID}'
+RESERVATION = f'{LEASE}/reservations/{RESERVATION_ID}'
+EVENTS = [
+    samples.event('start_lease', '2026-11-21T04:00:00.000000'),
+    samples.event('begun', '2026-11-21T04:30:00.000000', status='DONE'),
+    samples.event('half', '2026-11-21T05:00:00.000000'),
+    samples.event('late', '2026-11-21T05:30:00.000000'),
+]
+
+
+@pytest.fixture
+def lease(http):
+    http.get(LEASE, json={'lease': samples.lease(events=EVENTS)})
+    http.put(LEASE, json={'lease': samples.lease(name='changed', generation=2)})
+
+
+def sent(http, method):
+    """The bodies that the lease service got by a method."""
+    return [
+        request.json()
+        for request in http.request_history
+        if request.method == method and request.url.startswith(ENDPOINT)
+    ]
+
+
+@pytest.mark.parametrize(
+    ('argv', 'expected'),
+    [
+        (['--name', 'other'], {'name': 'other'}),
+        (['--end', '2026-11-21 08:00'], {'end_date': '2026-11-21T07:00:00+00:00'}),
+        (['--for', '3h'], {'duration': 10800}),
+        (['--end', 'now'], {'end_date': 'now'}),
+        (['--start-policy', 'manual'], {'start_policy': 'manual'}),
+        (['--tell-before-start', '1h,10m'], {'before_start': [3600, 600]}),
+        (
+            ['--webhook', 'https://a.example.org', '--webhook-event', 'lease.event.*'],
+            {
+                'webhook': {
+                    'url': 'https://a.example.org',
+                    'secret': 'from the environment',
+                    'events': ['lease.event.*'],
+                }
+            },
+        ),
+        (['--no-event'], {'events': []}),
+        (
+            ['--no-event', '--event', 'type=x,time=2026-11-21T05:10Z'],
+            {'events': [{'event_type': 'x', 'time': '2026-11-21T05:10:00+00:00'}]},
+        ),
+        (
+            ['--reservation', f'id={RESERVATION_ID},on_end=shelve'],
+            {'reservations': [{'id': RESERVATION_ID, 'on_end': 'shelve'}]},
+        ),
+    ],
+)
+def test_set(openstack, http, lease, monkeypatch, argv, expected):
+    monkeypatch.setenv('CLIMATE_WEBHOOK_SECRET', 'from the environment')
+    status, out, err = openstack('lease', 'set', LEASE_ID, *argv)
+    assert status == 0, err
+    assert sent(http, 'PUT') == [expected]
+    assert 'changed' in out
+
+
+@pytest.mark.parametrize(
+    ('argv', 'expected'),
+    [
+        (['--extend', '2d'], {'end_date': '2026-11-23T06:00:00+00:00'}),
+        (['--shorten', '30m'], {'end_date': '2026-11-21T05:30:00+00:00'}),
+        (
+            ['--start', 'now', '--before-end', '10m'],
+            {'start_date': 'now', 'before_end_date': '2026-11-21T05:50:00+00:00'},
+        ),
+        (
+            ['--for', '3h', '--before-end', '10m'],
+            {'duration': 10800, 'before_end_date': '2026-11-21T06:50:00+00:00'},
+        ),
+        (
+            ['--event', 'type=x,time=2026-11-21T05:10Z'],
+            {
+                'events': [
+                    {'event_type': 'half', 'time': '2026-11-21T05:00:00+00:00'},
+                    {'event_type': 'late', 'time': '2026-11-21T05:30:00+00:00'},
+                    {'event_type': 'x', 'time': '2026-11-21T05:10:00+00:00'},
+                ]
+            },
+        ),
+        (
+            ['--on-end', 'nothing'],
+            {'reservations': [{'id': RESERVATION_ID, 'on_end': 'nothing'}]},
+        ),
+    ],
+)
+def test_what_is_computed_from_what_was_read_meets_no_other_lease(
+    openstack, http, lease, argv, expected
+):
+    status, _, err = openstack('lease', 'set', LEASE_ID, *argv)
+    assert status == 0, err
+    assert sent(http, 'PUT') == [expected]
+    (put,) = [each for each in http.request_history if each.method == 'PUT']
+    assert put.headers['If-Match'] == '"1"'
+
+
+def test_set_adds_a_server_and_removes_another(openstack, http, lease):
+    http.get(f'{NOVA}/servers/{OTHER_ID}', json={'server': {'id': OTHER_ID, 'name': 'vm2'}})
+    http.post(
+        f'{LEASE}/reservations', status_code=201, json={'reservation': samples.reservation()}
+    )
+    http.delete(RESERVATION, status_code=204)
+
+    status, _, err = openstack(
+        *('lease', 'set', LEASE_ID, '--server', OTHER_ID, '--on-end', 'suspend'),
+        *('--remove-reservation', SERVER_ID),
+    )
+
+    assert status == 0, err
+    assert sent(http, 'PUT') == []
+    assert sent(http, 'POST') == [
+        {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'suspend'}
+    ]
+    assert [each.url for each in http.request_history if each.method == 'DELETE'] == [RESERVATION]
+
+
+@pytest.mark.parametrize(
+    ('command', 'argv', 'words'),
+    [
+        ('set', [], 'Nothing to change'),
+        ('set', ['--remove-reservation', OTHER_ID], f'only {RESERVATION_ID} (virtual:instance'),
+        ('set', ['--reservation', 'id=x,on_end=stop'], 'has no reservation "x"'),
+        ('set', ['--reservation', 'on_end=stop'], 'or the id of a reservation'),
+        ('set', ['--for', '1h', '--end', 'now'], 'not allowed with'),
+        ('set', ['--webhook', 'https://a.example.org'], 'needs a secret'),
+        ('set', ['--webhook-event', 'x'], 'give --webhook'),
+        ('set', ['--tell-before-start', '1h,x'], '--tell-before-start: "x" is not a duration'),
+        ('unset', [], 'Nothing to change'),
+        ('unset', ['--event', 'begun'], 'only half, late'),
+    ],
+)
+def test_what_is_wrong_changes_nothing(openstack, http, lease, monkeypatch, command, argv, words):
+    monkeypatch.delenv('CLIMATE_WEBHOOK_SECRET', raising=False)
+    status, _, err = openstack('lease', command, LEASE_ID, *argv)
+    assert status != 0
+    assert words in ' '.join(err.split())
+    assert {each.method for each in http.request_history if ENDPOINT in each.url} <= {'GET'}
+
+
+def test_on_end_for_a_lease_without_servers(openstack, http):
+    http.get(LEASE, json={'lease': samples.lease(reservations=[])})
+    status, _, err = openstack('lease', 'set', LEASE_ID, '--on-end', 'stop')
+    assert status == 1
+    assert 'the lease has none' in err
+
+
+def test_the_secret_of_a_webhook_is_read_from_a_file(openstack, http, lease, tmp_path):
+    file = tmp_path / 'secret'
+    file.write_text('only this line\nnot this\n')
+    openstack(
+        *('lease', 'set', LEASE_ID, '--webhook', 'https://a.example.org'),
+        *('--webhook-secret-file', str(file)),
+    )
+    (body,) = sent(http, 'PUT')
+    assert body['webhook']['secret'] == 'only this line'
+
+
+def test_a_file_for_the_secret_that_is_not_there(openstack, http, lease):
+    status, _, err = openstack(
+        *('lease', 'set', LEASE_ID, '--webhook', 'https://a.example.org'),
+        *('--webhook-secret-file', '/nowhere'),
+    )
+    assert status == 1
+    assert '--webhook-secret-file: ' in err
+
+
+@pytest.mark.parametrize(
+    ('argv', 'expected'),
+    [
+        (['--webhook'], {'webhook': None}),
+        (['--tell-before-start'], {'before_start': []}),
+        (
+            ['--event', 'half'],
+            {'events': [{'event_type': 'late', 'time': '2026-11-21T05:30:00+00:00'}]},
+        ),
+    ],
+)
+def test_unset(openstack, http, lease, argv, expected):
+    status, out, err = openstack('lease', 'unset', LEASE_ID, *argv)
+    assert status == 0, err
+    assert sent(http, 'PUT') == [expected]
+    assert 'changed' in out
+
+
+def test_start_and_wait(openstack, http):
+    waiting = samples.lease(start_policy='manual', before_start=[60, 3600])
+    http.get(
+        LEASE, [{'json': {'lease': waiting}}, {'json': {'lease': samples.lease(status='ACTIVE')}}]
+    )
+    http.post(f'{LEASE}/start', status_code=202, json={'lease': waiting})
+    status, out, err = openstack('lease', 'start', LEASE_ID, '--wait')
+    assert status == 0, err
+    assert 'ACTIVE' in out
+
+
+def test_start_shows_the_terms(openstack, http):
+    waiting = samples.lease(
+        start_policy='manual',
+        before_start=[60, 3600],
+        webhook={'url': 'https://a.example.org', 'events': ['lease.*']},
+    )
+    http.get(LEASE, json={'lease': waiting})
+    http.post(f'{LEASE}/start', status_code=202, json={'lease': waiting})
+    _, out, _ = openstack('lease', 'start', LEASE_ID)
+    assert '1m, 1h' in out
+    assert 'https://a.example.org lease.*' in out
+    _, out, _ = openstack('lease', 'start', LEASE_ID, '-f', 'json')
+    shown = json.loads(out)
+    assert (shown['start_policy'], shown['before_start']) == ('manual', [60, 3600])
+    assert shown['webhook'] == {'url': 'https://a.example.org', 'events': ['lease.*']}
+
+
+def test_start_too_early(openstack, http):
+    http.get(LEASE, json={'lease': samples.lease()})
+    body = samples.error(409, 'It starts at noon.', 'lease.invalid_state', field='start_date')
+    http.post(f'{LEASE}/start', status_code=409, json=body)
+    status, _, err = openstack('lease', 'start', LEASE_ID)
+    assert status == 1
+    assert 'start_date: It starts at noon.' in err
+
+
+def test_end_and_wait(openstack, http):
+    over = samples.lease(status='TERMINATED')
+    http.get(LEASE, [{'json': {'lease': samples.lease()}}, {'json': {'lease': over}}])
+    http.post(f'{LEASE}/end', status_code=202, json={'lease': over})
+    status, out, err = openstack('lease', 'end', LEASE_ID, '--wait')
+    assert (status, out, err) == (0, '', 'lease1: TERMINATED\n')
+
+
+def test_end_several_goes_on_after_a_failure(openstack, http):
+    other = f'{LEASES}/{OTHER_ID}'
+    http.get(LEASE, json={'lease': samples.lease()})
+    http.get(other, json={'lease': samples.lease(id=OTHER_ID)})
+    body = samples.error(409, 'It is over.', 'lease.invalid_state')
+    http.post(f'{LEASE}/end', status_code=409, json=body)
+    http.post(f'{other}/end', status_code=202, json={'lease': samples.lease(id=OTHER_ID)})
+    status, _, err = openstack('lease', 'end', LEASE_ID, OTHER_ID)
+    assert status == 1
+    assert f'{LEASE_ID}: It is over.' in err
+    assert '1 of 2 leases could not be ended.' in err
+
+
+def test_reservation_add(openstack, http, lease):
+    http.post(
+        f'{LEASE}/reservations', status_code=201, json={'reservation': samples.reservation()}
+    )
+    status, out, err = openstack(
+        *('lease', 'reservation', 'add', LEASE_ID),
+        *('--reservation', f'resource_type=virtual:instance,resource_id={OTHER_ID}'),
+        *('--on-end', 'stop'),
+    )
+    assert status == 0, err
+    assert sent(http, 'POST') == [
+        {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'stop'}
+    ]
+    assert SERVER_ID in out
+
+
+@pytest.mark.parametrize('which', [RESERVATION_ID, SERVER_ID])
+def test_reservation_set(openstack, http, lease, which):
+    http.put(RESERVATION, json={'reservation': samples.reservation(on_end='shelve')})
+    status, out, err = openstack(
+        *('lease', 'reservation', 'set', LEASE_ID, which, '-f', 'json'),
+        *('--on-end', 'shelve', '--property', 'amount=2,name=x'),
+    )
+    assert status == 0, err
+    assert sent(http, 'PUT') == [{'on_end': 'shelve', 'amount': 2, 'name': 'x'}]
+    shown = json.loads(out)
+    assert (shown['id'], shown['on_end']) == (RESERVATION_ID, 'shelve')
+    assert shown['created_at'] == '2026-11-21T02:59:32+00:00'
+
+
+def test_reservation_remove(openstack, http, lease):
+    http.delete(RESERVATION, status_code=204)
+    status, out, err = openstack('lease', 'reservation', 'remove', LEASE_ID, SERVER_ID)
+    assert (status, out, err) == (0, '', '')
+    assert http.last_request.method == 'DELETE'
+
+
+@pytest.mark.parametrize(
+    ('argv', 'words'),
+    [
+        (['add', LEASE_ID], 'Nothing to add'),
+        (['set', LEASE_ID, SERVER_ID], 'Nothing to change'),
+        (['remove', LEASE_ID, 'x'], 'has no reservation "x"'),
+    ],
+)
+def test_reservation_refuses(openstack, http, lease, argv, words):
+    status, _, err = openstack('lease', 'reservation', *argv)
+    assert status == 1
+    assert words in err

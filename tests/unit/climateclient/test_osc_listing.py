@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease list|history``: the service filters and sorts."""
+
+import json
+
+import pytest
+
+from tests.unit.climateclient import samples
+from tests.unit.climateclient.samples import ENDPOINT, KEYSTONE, LEASE_ID, OTHER_ID, SERVER_ID
+
+LEASES = f'{ENDPOINT}/leases'
+HISTORY = f'{LEASES}/{LEASE_ID}/history'
+PROJECT_ID = 32 * 'a'
+
+
+@pytest.fixture
+def listed(http):
+    rows = [
+        samples.lease(id='a', name='early', status='ACTIVE', status_reason='It runs.'),
+        samples.lease(id='b', name='late', start_date='2026-11-23T04:00:00.000000'),
+    ]
+    http.get(LEASES, json={'leases': rows})
+
+
+def asked(http):
+    """The parameters of the last request."""
+    return {name: value for name, (value,) in http.last_request.qs.items()}
+
+
+def test_list(openstack, http, listed):
+    status, out, _ = openstack('lease', 'list')
+    assert status == 0
+    assert out.index('early') < out.index('late')
+    assert '2026-11-23 05:00:00+01:00' in out
+    assert 'Reservations' not in out
+    assert asked(http) == {
+        'project_id': 'project1',
+        'sort': 'start_date:asc',
+        'fields': 'id,name,status,start_date,end_date',
+    }
+
+
+def test_list_long(openstack, http, listed):
+    _, out, _ = openstack('lease', 'list', '--long', '-f', 'json')
+    early = json.loads(out)[0]
+    assert early['Start'] == '2026-11-21T04:00:00+00:00'
+    assert early['Reservations'][0]['resource_id'] == SERVER_ID
+    assert (early['Project'], early['User'], early['Reason']) == ('project1', 'user1', 'It runs.')
+    assert 'fields' not in asked(http)
+
+
+def test_list_with_all_filters(openstack, http, listed):
+    status, _, err = openstack(
+        *('lease', 'list', '--status', 'pending', '--status', 'ERROR', '--name', 'lease1'),
+        *('--resource-type', 'virtual:instance', '--resource-id', SERVER_ID, '--deleted'),
+        *('--from', '2026-11-21 05:00', '--until', '2026-12-01T00:00Z', '--all-projects'),
+        *('--sort', 'end:desc,name', '--limit', '2', '--marker', LEASE_ID),
+    )
+    assert status == 0, err
+    expected = {
+        'status': 'pending,error',
+        'name': 'lease1',
+        'resource_type': 'virtual:instance',
+        'resource_id': SERVER_ID,
+        'deleted': 'true',
+        'from': '2026-11-21t04:00:00+00:00',
+        'until': '2026-12-01t00:00:00+00:00',
+        'sort': 'end_date:desc,name:asc',
+        'limit': '2',
+        'marker': LEASE_ID,
+    }
+    assert asked(http).items() >= expected.items()
+    assert 'project_id' not in asked(http)
+
+
+def test_list_of_a_project_by_id(openstack, http, listed):
+    openstack('lease', 'list', '--project', PROJECT_ID)
+    assert asked(http)['project_id'] == PROJECT_ID
+
+
+def test_list_of_a_project_by_name(openstack, http, listed):
+    http.get(f'{KEYSTONE}/projects/theirs', status_code=404, json={})
+    http.get(
+        f'{KEYSTONE}/projects?name=theirs',
+        json={'projects': [{'id': PROJECT_ID, 'name': 'theirs'}]},
+    )
+    status, _, err = openstack('lease', 'list', '--project', 'theirs')
+    assert status == 0, err
+    assert asked(http)['project_id'] == PROJECT_ID
+
+
+def test_list_sorted_by_a_column_of_cliff(openstack, listed):
+    _, out, _ = openstack(
+        *('lease', 'list', '-f', 'json', '--sort-column', 'Start', '--sort-descending')
+    )
+    assert json.loads(out)[0]['Name'] == 'late'
+
+
+@pytest.mark.parametrize(
+    'argv',
+    [
+        ('--sort', 'colour'),
+        ('--sort', 'name:up'),
+        ('--status', 'UPDATING'),
+        ('--limit', '0'),
+        ('--limit', 'x'),
+        ('--from', 'yesterday'),
+        ('--project', 'x', '--all-projects'),
+    ],
+)
+def test_list_refuses(openstack, listed, argv):
+    status, _, err = openstack('lease', 'list', *argv)
+    assert status != 0
+    assert argv[0] in err
+
+
+@pytest.fixture
+def remembered(http):
+    entries = [
+        {
+            'id': '7',
+            'time': '2026-11-21T04:00:01.000000',
+            'action': 'event.start_lease',
+            'result': 'retry',
+            'reason': 'Nova does not answer.',
+            'user_id': 'user1',
+            'request_id': 'req-1',
+            'changes': {
+                'status': ['PENDING', 'STARTING'],
+                'before_start': [[], [60]],
+                'webhook': [None, 'https://hook.example.org'],
+                'reservations': {'r1': {'status': ['pending', 'active'], 'resource': 'server x'}},
+            },
+        }
+    ]
+    http.get(HISTORY, json={'history': entries})
+
+
+def test_history_for_people(openstack, remembered):
+    status, out, _ = openstack('lease', 'history', LEASE_ID)
+    assert status == 0
+    assert '2026-11-21 05:00:01+01:00' in out
+    for text in (
+        'Nova does not answer.',
+        'status: PENDING -> STARTING',
+        'before_start: [] -> [60]',
+        'webhook: none -> https://hook.example.org',
+        'reservations r1 status: pending -> active',
+        'reservations r1 resource: server x',
+    ):
+        assert text in out
+    assert 'req-1' not in out
+
+
+def test_history_for_programs(openstack, http, remembered):
+    _, out, _ = openstack(
+        *('lease', 'history', LEASE_ID, '--long', '-f', 'json', '--limit', '3', '--marker', '6')
+    )
+    (entry,) = json.loads(out)
+    assert (entry['ID'], entry['User'], entry['Request']) == ('7', 'user1', 'req-1')
+    assert entry['Changes']['status'] == ['PENDING', 'STARTING']
+    assert asked(http) == {'limit': '3', 'marker': '6'}
+
+
+def test_history_of_a_deleted_lease_by_name(openstack, http, remembered):
+    http.get(f'{LEASES}?name=lease1', json={'leases': []})
+    http.get(f'{LEASES}?name=lease1&deleted=true', json={'leases': [samples.lease()]})
+    status, out, err = openstack('lease', 'history', 'lease1')
+    assert status == 0, err
+    assert 'retry' in out
+
+
+def test_history_of_an_id_asks_once(openstack, http, remembered):
+    openstack('lease', 'history', LEASE_ID)
+    assert [each.url for each in http.request_history if ENDPOINT in each.url] == [HISTORY]
+
+
+def test_history_of_nothing(openstack, http):
+    body = samples.error(404, f'Lease {OTHER_ID} was not found.', 'lease.not_found')
+    http.get(f'{LEASES}/{OTHER_ID}/history', status_code=404, json=body)
+    status, _, err = openstack('lease', 'history', OTHER_ID)
+    assert status == 1
+    assert 'was not found' in err
