@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a project holds, counted for its limits.
 
-Who adds to it calls :func:`hold` first of all in the transaction that writes: two who add at the
-same time come one after the other, and the second counts what the first has written.
+Who adds to it calls :func:`lock` first of all in the transaction that writes, and :func:`check`
+before he writes: two who add at the same time come one after the other, and the second counts what
+the first has written. First of all, because a transaction of MariaDB sees what was there when it
+read for the first time.
 """
 
 import datetime
@@ -22,12 +24,15 @@ _LEASE, _RESERVATION, _PROJECT = tables.LEASES, tables.RESERVATIONS, tables.PROJ
 _LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
 
 
-def lock(session: orm.Session, project_id: str) -> None:
+def lock(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
     """Let nobody else add to what the project holds until the end of the transaction.
 
+    :param most: the limits of the project; None: it has none, and nothing is asked
     :raises climate_core.db.engine.Stale: another transaction was the first ever to do this; the
         next attempt comes after it
     """
+    if most is None:
+        return
     change = (
         sa.update(_PROJECT)
         .where(_PROJECT.c.id == project_id)
@@ -58,22 +63,20 @@ def used(session: orm.Session, project_id: str) -> dict[str, int]:
     return limits.total(units, leases.scalar_one())
 
 
-def hold(
+def check(
     session: orm.Session,
     project_id: str,
     adding: limits.Amounts,
     most: limits.Amounts | None,
 ) -> None:
-    """Make sure that a project may hold more, until the end of the transaction.
+    """Make sure that a project may hold more; with :func:`lock` that is true until the end.
 
     :param adding: what is added, by the names of the limits
     :param most: the limits of the project; None: it has none, and nothing is asked
     :raises climate_core.exceptions.LimitExceeded: it may not
     """
-    if most is None:
-        return
-    lock(session, project_id)
-    limits.check(most, used(session, project_id), adding)
+    if most is not None:
+        limits.check(most, used(session, project_id), adding)
 
 
 def held(session: orm.Session, project_id: str) -> list[limits.Held]:

@@ -3,16 +3,17 @@
 
 Three judges, the cheap one first: how long and how far ahead, the limits of the project, and the
 service of the operator's own. What a project holds is counted once more in the transaction that
-writes, see :func:`climate_core.db.limits.hold`: that count is the last judge.
+writes, see :mod:`climate_core.db.limits`: that count is the last judge.
 
 With nothing of section ``[limits]`` turned on it costs neither a statement nor a request.
 """
 
+import dataclasses
 import datetime
 
 from climate_core import exceptions
 from climate_core.db import limits as db
-from climate_core.lease import limits, model
+from climate_core.lease import limits, model, plan
 from climate_core.manager.parts import Parts
 
 
@@ -23,7 +24,7 @@ def check(
 
     :param lease: the lease as it shall be
     :param before: the lease as it is; None for a new one
-    :returns: the limits of the project, for ``hold`` in the transaction that writes; None: none
+    :returns: the limits of the project, for the transaction that writes; None: none
     :raises climate_core.exceptions.Forbidden: it is too long, too far ahead, over a limit, or not
         permitted by the external service
     :raises climate_core.exceptions.ServiceUnavailable: who must be asked does not answer
@@ -90,6 +91,13 @@ def added(lease: model.Lease, before: model.Lease | None = None) -> limits.Amoun
         return limits.amounts(lease.live, leases=1)
     known = {each.id for each in before.reservations}
     return limits.amounts([each for each in lease.live if each.id not in known])
+
+
+def with_end(parts: Parts, lease: model.Lease, now: datetime.datetime) -> model.Lease:
+    """Return a new lease with what tells the external service of its end, if it wants to know."""
+    if not parts.external.on_end:
+        return lease
+    return dataclasses.replace(lease, events=(*lease.events, plan.external_end(lease.id, now)))
 
 
 def _check_limits(

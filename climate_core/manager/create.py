@@ -18,7 +18,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import holders, leases, store
 from climate_core.db import limits as held
-from climate_core.db.engine import TROUBLE
+from climate_core.db.engine import TROUBLE, Stale
 from climate_core.lease import history, idempotency, limits, model, plan, request
 from climate_core.manager import admission, draft
 from climate_core.manager.parts import Parts, asked
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
 LOG = log.getLogger(__name__)
+
+#: After these the lease may be there. Also after a refusal: an attempt that follows a lost
+#: connection counts what the one before it wrote.
+_MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
 
 
 def create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, Any]) -> str:
@@ -50,11 +54,18 @@ def create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, A
     if present is not None:
         return _add_missing(parts, context, present, wanted, values)
     new = draft.make(parts, context, lease_id, wanted, values, now)
-    most = admission.check(parts, new.lease)
     try:
-        _write(parts, context, _with_digest(new.lease, values), most, now)
+        most = admission.check(parts, new.lease)
+        lease = admission.with_end(parts, _with_digest(new.lease, values), now)
+        _write(parts, context, lease, most, now)
     except db_exc.DBDuplicateEntry:
         return _find_equal(parts, context, new, wanted, values)
+    except (exceptions.LimitExceeded, exceptions.LeaseNotPermitted):
+        # Perhaps it is the lease of an equal request that leaves no room for this one.
+        found = _equal(parts, context, new, wanted, values)
+        if found is None:
+            raise
+        return found
     return lease_id
 
 
@@ -102,10 +113,7 @@ def _write(
     lease = dataclasses.replace(lease, trust_id=trust_id)
     try:
         parts.database.write(_insert, lease, most, now, asked(context, 'lease.create'))
-    except exceptions.ClimateError:
-        _forget_trust(parts, trust_id)
-        raise
-    except TROUBLE:
+    except _MAYBE_WRITTEN:
         if not _was_written(parts, lease.id, trust_id):
             raise
 
@@ -117,7 +125,8 @@ def _insert(
     now: datetime.datetime,
     cause: history.Cause,
 ) -> None:
-    held.hold(session, lease.project_id, admission.added(lease), most)
+    held.lock(session, lease.project_id, most)
+    held.check(session, lease.project_id, admission.added(lease), most)
     store.create(session, lease, now, cause)
 
 
@@ -157,6 +166,27 @@ def _find_equal(
     values: Mapping[str, Any],
 ) -> str:
     """Somebody was faster: with this id, or with one of the resources."""
+    found = _equal(parts, context, new, wanted, values)
+    if found is not None:
+        return found
+    held_by = parts.database.read(holders.find, [draft.key(r) for r in new.lease.reservations])
+    draft.check_free(context, new, held_by)
+    # Whoever held it has given it back by now.
+    raise exceptions.ResourceReserved(field='reservations')
+
+
+def _equal(
+    parts: Parts,
+    context: 'RequestContext',
+    new: draft.Draft,
+    wanted: request.Wanted,
+    values: Mapping[str, Any],
+) -> str | None:
+    """Find the lease that answers the same request already.
+
+    :returns: its id; None if there is none
+    :raises climate_core.exceptions.Conflict: the id or the key was used for something else
+    """
     present = parts.database.read(leases.find, new.lease.id)
     if present is not None and 'idempotency_key' in values:
         check_repeated(present, values)
@@ -171,9 +201,7 @@ def _find_equal(
         lease = found[keys[0]]
         if lease.project_id == context.project_id and request.same(wanted, lease):
             return lease.id
-    draft.check_free(context, new, found)
-    # Whoever held it has given it back by now.
-    raise exceptions.ResourceReserved(field='reservations')
+    return None
 
 
 def check_repeated(present: model.Lease, values: Mapping[str, Any]) -> None:
@@ -230,7 +258,7 @@ def _join(
     most = admission.check(parts, after, lease)
     try:
         cause = asked(context, 'reservation.create')
-        return parts.database.write(_write_join, lease.id, new, most, now, cause)
+        return parts.database.write(_write_join, lease.id, lease.project_id, new, most, now, cause)
     except db_exc.DBDuplicateEntry:
         holder = parts.database.read(holders.find, [key]).get(key)
         raise draft.reserved_error(context, key, holder)
@@ -239,15 +267,17 @@ def _join(
 def _write_join(
     session: orm.Session,
     lease_id: str,
+    project_id: str,
     new: model.Reservation,
     most: limits.Amounts | None,
     now: datetime.datetime,
     cause: history.Cause,
 ) -> str:
+    held.lock(session, project_id, most)
     lease = leases.get(session, lease_id, lock=True)
     for present in lease.live:
         if draft.key(present) == draft.key(new):
             return present.id
-    held.hold(session, lease.project_id, limits.amounts([new]), most)
+    held.check(session, project_id, limits.amounts([new]), most)
     store.save(session, lease, plan.join(lease, [new], now), now, cause)
     return new.id
