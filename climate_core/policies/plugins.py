@@ -11,6 +11,9 @@ RULES = [
         check_str='@',
         scope_types=['project', 'domain', 'system'],
         description='See which types of resources can be reserved. Needs a token, but no role.',
-        operations=[{'path': '/v1/plugins', 'method': 'GET'}],
+        operations=[
+            {'path': '/v1/plugins', 'method': 'GET'},
+            {'path': '/v1/os-hosts', 'method': 'GET'},
+        ],
     ),
 ]
