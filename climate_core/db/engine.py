@@ -93,7 +93,8 @@ class Database:
         register(conf)
         self.clock = clock
         self._facade = enginefacade.transaction_context()
-        self._facade.configure(sqlite_fk=True, **_options(conf))
+        # Its sleep(0) at each return of a connection is for green threads, which we are not.
+        self._facade.configure(sqlite_fk=True, thread_checkin=False, **_options(conf))
         self._ready = False
         self._listeners: dict[str, list[Callable[[], None]]] = {}
 
