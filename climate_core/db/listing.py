@@ -7,7 +7,7 @@ values, times and texts are compared there exactly as they are sorted there.
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
@@ -76,8 +76,8 @@ def page(session: orm.Session, query: Query) -> tuple[list[model.Lease], bool]:
     order = _order(query.sort)
     select = sa.select(_LEASE).where(*_filters(session, query))
     if query.marker is not None:
-        select = select.join(_MARKER, _is_marker(query)).where(_after(order))
-    select = select.order_by(*(_directed(_LEASE, each) for each in order)).limit(query.limit + 1)
+        select = select.where(_after(order, query))
+    select = select.order_by(*_directed(session, order, query)).limit(query.limit + 1)
     rows = session.execute(select).mappings().all()
     if not rows and query.marker is not None:
         _check_marker(session, query)
@@ -122,18 +122,23 @@ def _filters(session: orm.Session, query: Query) -> list[sa.ColumnElement[bool]]
 
 def _named(session: orm.Session, name: str) -> list[sa.ColumnElement[bool]]:
     same: list[sa.ColumnElement[bool]] = [_LEASE.c.name == name]
-    if session.get_bind().dialect.name in ('mysql', 'mariadb'):
-        # To their usual collation "A" is "a"; the index is of that one.
-        same.append(sa.collate(_LEASE.c.name, 'utf8mb4_bin') == name)
+    if _dialect(session) in ('mysql', 'mariadb'):
+        # To their usual collation "A " is "a"; it is that of the index, which is searched first.
+        same.append(sa.cast(_LEASE.c.name, sa.LargeBinary) == name.encode())
     return same
+
+
+def _dialect(session: orm.Session) -> str:
+    return session.get_bind().dialect.name
 
 
 def _reserves(query: Query) -> sa.ColumnElement[bool]:
     by_type = _RESERVATION.c.resource_type == query.resource_type
     if query.resource_id is None:
-        # Most leases have such a one: each that is looked at is asked.
-        here = sa.and_(_RESERVATION.c.lease_id == _LEASE.c.id, by_type)
-        return sa.exists(sa.select(1).select_from(_RESERVATION).where(here).correlate(_LEASE))
+        # Most leases have such a one: each that is looked at is asked, with a limit, which keeps
+        # MariaDB from looking for all of them first.
+        asked = sa.select(_RESERVATION.c.id).where(_RESERVATION.c.lease_id == _LEASE.c.id, by_type)
+        return asked.limit(1).correlate(_LEASE).scalar_subquery().is_not(None)
     # Few leases have this one: they are found by it.
     found = sa.select(_RESERVATION.c.lease_id).where(
         _RESERVATION.c.resource_id == query.resource_id
@@ -157,24 +162,35 @@ def _column(table: Any, key: str) -> Any:
     return table.c[key]
 
 
-def _directed(table: Any, sort: Sort) -> Any:
-    key, descends = sort
-    column = _column(table, key)
-    return column.desc() if descends else column.asc()
+def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list[Any]:
+    directed = [
+        _column(_LEASE, key).desc() if descends else _column(_LEASE, key).asc()
+        for key, descends in order
+    ]
+    if query.deleted or _dialect(session) != 'postgresql':
+        return directed
+    # They are all NULL, but only with this PostgreSQL reads the index in its order. The others do
+    # so only without it.
+    first = _LEASE.c.deleted_at
+    return [first.desc() if order[0][1] else first.asc(), *directed]
 
 
-def _after(order: Sequence[Sort]) -> sa.ColumnElement[bool]:
+def _after(order: Sequence[Sort], query: Query) -> sa.ColumnElement[bool]:
     """What comes behind the marker: greater in one key, and equal in those before it."""
+    marker = {
+        key: sa.select(_column(_MARKER, key)).where(_is_marker(query)).scalar_subquery()
+        for key, _ in order
+    }
     places = [order[: length + 1] for length in range(len(order))]
-    behind = sa.or_(*(sa.and_(*_behind(place)) for place in places))
+    behind = sa.or_(*(sa.and_(*_behind(place, marker)) for place in places))
     # Says nothing new, but lets an index begin at the marker.
     key, descends = order[0]
-    mine, its = _column(_LEASE, key), _column(_MARKER, key)
-    return sa.and_(mine <= its if descends else mine >= its, behind)
+    mine = _column(_LEASE, key)
+    return sa.and_(mine <= marker[key] if descends else mine >= marker[key], behind)
 
 
-def _behind(place: Sequence[Sort]) -> list[sa.ColumnElement[bool]]:
+def _behind(place: Sequence[Sort], marker: Mapping[str, Any]) -> list[sa.ColumnElement[bool]]:
     *equal, (key, descends) = place
-    mine, its = _column(_LEASE, key), _column(_MARKER, key)
-    same = [_column(_LEASE, each) == _column(_MARKER, each) for each, _ in equal]
-    return [*same, mine < its if descends else mine > its]
+    mine = _column(_LEASE, key)
+    same = [_column(_LEASE, each) == marker[each] for each, _ in equal]
+    return [*same, mine < marker[key] if descends else mine > marker[key]]
