@@ -74,7 +74,7 @@ def body(status: int, name: str, message: str, field: str | None = None) -> dict
 
 def respond(error: exceptions.ClimateError) -> webob.Response:
     """Answer with an error of ours."""
-    response = _json(error.status, body(error.status, error.code, error.message, error.field))
+    response = _json(error.status, error.body)
     if isinstance(error, MethodNotAllowed):
         response.headers['Allow'] = error.allow
     return response

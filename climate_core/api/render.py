@@ -6,15 +6,20 @@ Three formats of time in one answer are the price of that: dates carry microseco
 """
 
 import datetime
+from collections.abc import Mapping
 from typing import Any
 
-from climate_core.lease import model, shown
+from climate_core.lease import dates, model, shown
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
-    """A lease; the owner's trust is never shown."""
+    """A lease; neither the owner's trust nor the secret of the webhook is ever shown."""
     return {
         **shown.lease(one),
+        'before_end_date': dates.show(one.before_end_date),
+        'start_policy': str(one.start_policy),
+        'before_start': list(one.before_start),
+        'webhook': _webhook(one.webhook),
         'generation': one.generation,
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
@@ -41,6 +46,10 @@ def event(one: model.Event) -> dict[str, Any]:
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
     }
+
+
+def _webhook(one: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if one is None else {'url': one['url'], 'events': list(one['events'])}
 
 
 def _stamp(time: datetime.datetime | None) -> str | None:

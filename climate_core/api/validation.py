@@ -50,6 +50,9 @@ def _blame(error: ValidationError) -> tuple[list[str | int], str]:
         known = error.schema.get('properties', {})
         extra = next(name for name in error.instance if name not in known)
         return [*path, extra], f'is not known here. Known are {", ".join(sorted(known))}.'
+    if rule == 'oneOf':
+        names = [name for each in allowed for name in each['required']]
+        path.append(next((n for n in reversed(names) if n in error.instance), names[0]))
     told = _ALLOWED.get(rule, str)(allowed)
     return path, _SENTENCES.get(rule, 'is not valid.').format(error.instance, told)
 
@@ -84,9 +87,10 @@ _SENTENCES = {
     'maxLength': 'must not be longer than {1} characters.',
     'minimum': 'must be at least {1}.',
     'maximum': 'must be at most {1}.',
+    'minItems': 'must not be empty.',
     'maxItems': 'must not have more than {1} entries.',
     'not': '{0!r} is used by the service itself.',
-    'oneOf': 'needs exactly one of {1}.',
+    'oneOf': 'exactly one of {1} is needed.',
 }
 
 

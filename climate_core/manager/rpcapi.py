@@ -35,6 +35,8 @@ _CREATE = frozenset(
         'before_end_notification',
         'reservations',
         'events',
+        # Overlooked by 1.0, which lets resources join without it.
+        'may_join',
     }
 )
 _UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})

@@ -8,13 +8,13 @@ from typing import Any
 import webob
 
 from climate_core import exceptions
-from climate_core.api import fields, policy, render
+from climate_core.api import fields, policy, render, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
 from climate_core.context import RequestContext
 from climate_core.db import leases as db
-from climate_core.lease import dates
+from climate_core.lease import dates, durations
 from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
 
@@ -33,11 +33,40 @@ def create(backend: Backend, request: Request) -> webob.Response:
     policy.authorize(backend.enforcer, context, rules.CREATE, target)
     if not context.project_id:
         raise exceptions.Forbidden('A lease belongs to a project, and the token has none.')
-    values = _normal(request.read(schema.CREATE))
+    values = _normal(request.read(schema.CREATE)) | _key(request)
+    if {'id', 'idempotency_key'} <= values.keys():
+        raise exceptions.BadRequest(
+            'A request has an id or an Idempotency-Key, not both.', field='id'
+        )
     for number, each in enumerate(values.get('reservations', ())):
         reservations.check(backend, each, f'reservations[{number}]')
-    _authorize_present(backend, context, values)
-    return _shown(backend, 201, backend.manager.create_lease(context, values))
+    if request.parameters.get('dry_run'):
+        _authorize_present(backend, context, values)
+        return answer(200, {'dry_run': backend.manager.check_lease(context, values)})
+    lease = backend.database.read(db.get, _make(backend, context, values))
+    if lease.user_id != context.user_id:
+        # It was there before: a repeated request of somebody else.
+        policy.authorize_lease(backend.enforcer, context, rules.GET, lease)
+    return answer(201, {'lease': render.lease(lease)})
+
+
+def _key(request: Request) -> dict[str, str]:
+    key = request.headers.get('Idempotency-Key')
+    if key is None:
+        return {}
+    validation.check(key, schema.CREATE_HEADERS['Idempotency-Key'], 'Idempotency-Key')
+    return {'idempotency_key': key}
+
+
+def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> str:
+    """Have the manager make the lease, or let resources join it only if the policy was asked."""
+    may_join = _authorize_present(backend, context, values)
+    try:
+        return backend.manager.create_lease(context, values | may_join)
+    except exceptions.LeaseAppeared:
+        # Somebody made it after the look at whether it is there: now it is.
+        may_join = _authorize_present(backend, context, values)
+        return backend.manager.create_lease(context, values | may_join)
 
 
 def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -69,20 +98,22 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 
 def _authorize_present(
     backend: Backend, context: RequestContext, values: Mapping[str, Any]
-) -> None:
+) -> dict[str, bool]:
     """Ask about the lease that has the chosen id already, which is shown or grows.
 
+    :returns: ``may_join``: False if there is none that could have been asked about
     :raises climate_core.exceptions.Forbidden: the caller may not let resources join it
     :raises climate_core.exceptions.LeaseNotFound: he may not see it
     """
     if 'id' not in values:
-        return
+        return {}
     lease = backend.database.read(db.find, values['id'])
     if lease is None or lease.project_id != context.project_id or lease.deleted_at is not None:
         # There is none, or the manager says that the id is taken.
-        return
+        return {'may_join': False}
     rule = reservation_rules.CREATE if values.get('reservations') else rules.GET
     policy.authorize_lease(backend.enforcer, context, rule, lease)
+    return {'may_join': True}
 
 
 def _shown(backend: Backend, status: int, lease_id: str) -> webob.Response:
@@ -107,6 +138,8 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in _DATES:
         if name in normal:
             _check_date(normal[name], name)
+    if 'duration' in normal:
+        durations.parse(normal['duration'])
     for number, each in enumerate(normal.get('events', ())):
         _check_date(each['time'], f'events[{number}].time')
     return normal

@@ -24,6 +24,19 @@ REASON: dict[str, Any] = {
 }
 
 
+ERROR: dict[str, Any] = {
+    'type': 'object',
+    'properties': {
+        'error_code': {'type': 'integer', 'description': 'The HTTP status.'},
+        'error_name': {'type': 'string', 'description': 'A code that does not change.'},
+        'error_message': {'type': 'string', 'description': 'A sentence.'},
+        'field': {'type': 'string', 'description': 'The field that is to blame, if one is.'},
+    },
+    'required': ['error_code', 'error_name', 'error_message'],
+    'additionalProperties': False,
+}
+
+
 def closed(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
     """An object that has these properties and no others."""
     return {

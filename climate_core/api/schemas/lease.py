@@ -4,7 +4,7 @@
 from typing import Any
 
 from climate_core.api.schemas import common, paging, reservation
-from climate_core.lease import model, states
+from climate_core.lease import model, request, states, webhook
 
 #: Something to read, and nothing that a database or a terminal chokes on.
 _NAME: dict[str, Any] = {
@@ -47,19 +47,92 @@ _DATES: dict[str, Any] = {
     },
 }
 
-CREATE: dict[str, Any] = common.closed(
-    {
-        'id': {
-            **common.UUID,
-            'description': 'Chosen by the client, so that a repeated request makes one lease.',
+_DURATION: dict[str, Any] = {
+    'type': ['integer', 'string'],
+    'minimum': 1,
+    'minLength': 1,
+    'maxLength': 64,
+    'description': 'How long the lease lasts, in place of end_date: seconds, "90m", "1d12h", or '
+    'ISO 8601 as "PT1H30M".',
+}
+_WEBHOOK: dict[str, Any] = {
+    **common.closed(
+        {
+            'url': {
+                'type': 'string',
+                'minLength': 1,
+                'maxLength': webhook.MAX_URL,
+                'description': 'http or https, without credentials.',
+            },
+            'secret': {
+                'type': 'string',
+                'pattern': webhook.SECRET,
+                'description': 'What is sent is signed with it: 16 to 255 printable ASCII '
+                'characters. It is never shown.',
+            },
+            'events': {
+                'type': 'array',
+                'minItems': 1,
+                'maxItems': 32,
+                'items': {'type': 'string', 'pattern': webhook.PATTERN},
+                'description': 'Patterns of the types of notifications that are sent, as '
+                '"lease.event.*"; all of them by default.',
+            },
         },
-        'name': _NAME,
-        **_DATES,
-        'reservations': {'type': 'array', 'maxItems': 1000, 'items': reservation.CREATE},
-        'events': {'type': 'array', 'maxItems': 100, 'items': _EVENT},
+        ('url', 'secret'),
+    ),
+    'type': ['object', 'null'],
+    'description': 'Where the lease tells what happens to it.',
+}
+#: How a lease starts, and whom it tells what.
+OPTIONS: dict[str, Any] = {
+    'start_policy': {
+        'type': 'string',
+        'enum': [str(each) for each in states.StartPolicy],
+        'description': 'manual: at its start the lease waits until its user starts it.',
     },
-    ('name', 'end_date'),
-)
+    'before_start': {
+        'type': 'array',
+        'maxItems': request.MAX_HEADS_UP,
+        'items': {'type': 'integer', 'minimum': 1, 'maximum': request.MAX_BEFORE_START},
+        'description': 'How many seconds before its start the lease is told to start soon.',
+    },
+    'webhook': _WEBHOOK,
+}
+
+CREATE: dict[str, Any] = {
+    **common.closed(
+        {
+            'id': {
+                **common.UUID,
+                'description': 'Chosen by the client, so that a repeated request makes one lease.',
+            },
+            'name': _NAME,
+            **_DATES,
+            'duration': _DURATION,
+            **OPTIONS,
+            'reservations': {'type': 'array', 'maxItems': 1000, 'items': reservation.CREATE},
+            'events': {'type': 'array', 'maxItems': 100, 'items': _EVENT},
+        },
+        ('name',),
+    ),
+    'oneOf': [{'required': ['end_date']}, {'required': ['duration']}],
+}
+#: Headers of a request for a new lease, and parameters of its query.
+CREATE_HEADERS: dict[str, Any] = {
+    'Idempotency-Key': {
+        'type': 'string',
+        'pattern': r'^[\x20-\x7e]{1,255}$',
+        'description': 'A text of up to 255 printable ASCII characters. A request that is sent '
+        'again with it gives the same lease, whatever became of that.',
+    },
+}
+CREATE_QUERY: dict[str, Any] = {
+    'dry_run': {
+        'type': 'boolean',
+        'description': 'true: only tell what would become of the request.',
+    },
+}
 
 UPDATE: dict[str, Any] = common.closed(
     {
@@ -86,6 +159,14 @@ _SHOWN_EVENT: dict[str, Any] = common.closed(
     }
 )
 
+_ANSWERED_OR_NULL: dict[str, Any] = {**common.ANSWERED_DATE, 'type': ['string', 'null']}
+_SHOWN_WEBHOOK: dict[str, Any] = {
+    **common.closed(
+        {'url': {'type': 'string'}, 'events': {'type': 'array', 'items': {'type': 'string'}}}
+    ),
+    'type': ['object', 'null'],
+}
+
 SHOWN: dict[str, Any] = common.closed(
     {
         'id': common.UUID,
@@ -94,6 +175,10 @@ SHOWN: dict[str, Any] = common.closed(
         'project_id': {'type': 'string'},
         'start_date': common.ANSWERED_DATE,
         'end_date': common.ANSWERED_DATE,
+        'before_end_date': _ANSWERED_OR_NULL,
+        'start_policy': OPTIONS['start_policy'],
+        'before_start': OPTIONS['before_start'],
+        'webhook': _SHOWN_WEBHOOK,
         'status': {'type': 'string', 'enum': [str(each) for each in states.LeaseStatus]},
         'status_reason': common.REASON,
         'degraded': {'type': 'boolean', 'description': 'A resource is gone, the others go on.'},
@@ -103,6 +188,25 @@ SHOWN: dict[str, Any] = common.closed(
         'reservations': {'type': 'array', 'items': reservation.SHOWN},
         'events': {'type': 'array', 'items': _SHOWN_EVENT},
     }
+)
+DRY_RUN: dict[str, Any] = common.envelope(
+    'dry_run',
+    common.closed(
+        {
+            'granted': {'type': 'boolean'},
+            'refusals': {
+                'type': 'array',
+                'items': common.ERROR,
+                'description': 'All that would be refused, as errors are answered.',
+            },
+            'available_from': {
+                **_ANSWERED_OR_NULL,
+                'description': 'When what is refused is over, if that is known.',
+            },
+            'start_date': common.ANSWERED_DATE,
+            'end_date': common.ANSWERED_DATE,
+        }
+    ),
 )
 ONE: dict[str, Any] = common.envelope('lease', SHOWN)
 MANY: dict[str, Any] = paging.many('leases', SHOWN)
