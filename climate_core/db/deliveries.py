@@ -82,7 +82,10 @@ class Busy:
 
     def room(self) -> sa.ColumnElement[bool]:
         """Say in SQL which rows there is room for."""
-        return sa.and_(*(_ROW.c[name].not_in(self.full(name)) for name in self._limits))
+        full = {name: self.full(name) for name in self._limits}
+        return sa.and_(
+            sa.true(), *(_ROW.c[name].not_in(keys) for name, keys in full.items() if keys)
+        )
 
 
 def add(

@@ -32,20 +32,30 @@ class Due:
 
 
 def upcoming(session: orm.Session, limit: int) -> tuple[datetime.datetime | None, list[Due]]:
-    """Read the next events, those that are due first, and the database's time.
+    """Read the events that are due, the first one that is not yet, and the database's time.
 
-    :returns: the time, None when there is no event, and at most ``limit`` events in the order in
-        which they are to be done
+    :returns: the time, None when there is no event; and, in the order in which they are to be
+        done, at most ``limit`` events that are due, followed by the one that will be next
     """
+    now = utcnow.now(session)
+    due = _first(now, _EVENT.c.next_at <= now, limit)
+    rows = session.execute(sa.union_all(due, _first(now, _EVENT.c.next_at > now, 1))).all()
+    found = sorted((Due(*row[1:]) for row in rows), key=lambda d: (d.next_at, d.priority))
+    return (rows[0][0] if rows else None), found
+
+
+def _first(
+    now: sa.ColumnElement[datetime.datetime], where: sa.ColumnElement[bool], limit: int
+) -> sa.Select[Any]:
     columns = [_EVENT.c[f.name] for f in dataclasses.fields(Due)]
     query = (
-        sa.select(utcnow.now(session).label('now'), *columns)
-        .where(_EVENT.c.next_at.is_not(None))
+        sa.select(now.label('now'), *columns)
+        .where(where)
         .order_by(_EVENT.c.next_at, _EVENT.c.priority)
         .limit(limit)
     )
-    rows = session.execute(query).all()
-    return (rows[0][0] if rows else None), [Due(*row[1:]) for row in rows]
+    # SQLite takes an order and a limit within a union only in a query of its own.
+    return sa.select(query.subquery('few'))
 
 
 def claim(session: orm.Session, event_id: str, generation: int, ttl: float) -> bool:
@@ -84,6 +94,13 @@ def insert(session: orm.Session, events: list[model.Event]) -> None:
     """Write new events."""
     if events:
         session.connection().execute(sa.insert(_EVENT), [columns(e) for e in events])
+
+
+def delete(session: orm.Session, events: list[model.Event]) -> None:
+    """Forget events that their user took back; whoever works on one finds it gone."""
+    if events:
+        ids = [e.id for e in events]
+        session.connection().execute(sa.delete(_EVENT).where(_EVENT.c.id.in_(ids)))
 
 
 def columns(event: model.Event) -> dict[str, Any]:

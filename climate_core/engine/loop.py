@@ -17,6 +17,7 @@ from oslo_log import log
 from climate_core.db import events
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.engine.clock import Clock
+from climate_core.engine.worker import Worker
 
 LOG = log.getLogger(__name__)
 
@@ -41,73 +42,52 @@ class Loop:
         self._clock = clock
         self._run_one = run
         self._window = workers * 4
-        self._idle_seconds = idle_seconds
         self._pool = futures.ThreadPoolExecutor(workers, thread_name_prefix='event')
         self._slots = threading.Semaphore(workers)
         self._changed = threading.Condition()
         self._in_flight: dict[str, futures.Future[bool]] = {}
-        self._nudged = False
-        self._stopping = False
-        self._trouble = 0
-        self._thread = threading.Thread(target=self._run, name='loop', daemon=True)
+        self._worker = Worker(
+            'loop', self._look, idle_seconds, TROUBLE, 'The database does not answer'
+        )
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def nudge(self) -> None:
-        """Have the loop look at what is due now."""
-        with self._changed:
-            self._nudged = True
-            self._changed.notify_all()
+        """Have it look at what is due now."""
+        self._worker.nudge()
 
     def stop(self, grace: float = 0.0) -> bool:
         """Claim nothing more and let the work in progress go on for ``grace`` seconds.
 
         :returns: whether all of it was finished; if not, the claims expire
         """
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+        self._worker.stop()
         self._slots.release()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._worker.join()
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._changed:
             return self._changed.wait_for(lambda: not self._in_flight, timeout=grace)
 
-    def _run(self) -> None:
-        while not self._stopping:
-            with self._changed:
-                self._nudged = False
-            try:
-                self._sleep(self._look())
-                self._trouble = 0
-            except TROUBLE:
-                LOG.exception('The database does not answer')
-                self._trouble += 1
-                with self._changed:
-                    self._changed.wait_for(
-                        lambda: self._stopping, timeout=min(30, 2**self._trouble)
-                    )
-
-    def _look(self) -> float:
+    def _look(self) -> float | None:
         """Start work on what is due; return the seconds until there is something again."""
         now, rows = self._database.read(events.upcoming, self._window)
         if now is None:
-            return self._idle_seconds
+            return None
         self._clock.observe(now)
         due = [row for row in rows if row.next_at <= now]
         for row in spread(due):
             if row.id not in self._in_flight and not self._submit(row):
                 return 0.0
-        if len(due) < len(rows):
-            left = (rows[len(due)].next_at - self._clock.now()).total_seconds()
-            return min(max(left, 0.0), self._idle_seconds)
-        return 0.0 if len(rows) == self._window else self._idle_seconds
+        if len(due) >= self._window:
+            return 0.0
+        if len(due) == len(rows):
+            return None
+        return max(0.0, (rows[len(due)].next_at - self._clock.now()).total_seconds())
 
     def _submit(self, row: events.Due) -> bool:
         self._slots.acquire()
-        if self._stopping:
+        if self._worker.stopping:
             self._slots.release()
             return False
         future = self._pool.submit(self._run_one, row)
@@ -128,13 +108,10 @@ class Loop:
             )
         with self._changed:
             self._in_flight.pop(row.id, None)
-            if future.cancelled() or failed or future.result() or not self._in_flight:
-                self._nudged = True
+            last = not self._in_flight
             self._changed.notify_all()
-
-    def _sleep(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._nudged or self._stopping, timeout=seconds)
+        if future.cancelled() or failed or future.result() or last:
+            self.nudge()
 
 
 def spread(due: Iterable[events.Due]) -> list[events.Due]:

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends what is in the outbox, at least once, and sleeps while it is empty."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import oslo_messaging as messaging
 from oslo_config import cfg
-from oslo_log import log
 
 from climate_core.db import outbox
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.engine import points
-
-LOG = log.getLogger(__name__)
+from climate_core.engine.worker import Worker
 
 #: How many notifications are claimed at once.
 BATCH = 100
@@ -36,7 +33,7 @@ def notifier(conf: cfg.ConfigOpts) -> Send:
 
 
 class Publisher:
-    """Empties the outbox.
+    """Empties the outbox; what is written into it by this process wakes it.
 
     :param send: sends one notification, or raises
     :param idle_seconds: the longest sleep
@@ -46,31 +43,27 @@ class Publisher:
     def __init__(self, database: Database, send: Send, idle_seconds: float, ttl: float) -> None:
         self._database = database
         self._send = send
-        self._idle_seconds = idle_seconds
         self._ttl = ttl
-        self._changed = threading.Condition()
-        self._nudged = False
-        self._stopping = False
-        self._trouble = 0
-        self._thread = threading.Thread(target=self._run, name='publisher', daemon=True)
+        self._worker = Worker(
+            'publisher',
+            self._look,
+            idle_seconds,
+            (*TROUBLE, messaging.MessagingException),
+            'Notifications cannot be sent now; they are kept',
+        )
+        database.listen(outbox.FILLED, self.nudge)
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def nudge(self) -> None:
-        """Have the publisher look into the outbox now."""
-        with self._changed:
-            self._nudged = True
-            self._changed.notify_all()
+        """Have it look into the outbox now."""
+        self._worker.nudge()
 
     def stop(self, grace: float = 0.0) -> bool:
         """Stop after the notification in progress; tell whether that took less than ``grace``."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join(grace)
-        return not self._thread.is_alive()
+        self._worker.stop()
+        return self._worker.join(grace)
 
     def publish(self) -> bool:
         """Send what is due, at most a batch; tell whether there was something."""
@@ -78,7 +71,7 @@ class Publisher:
         sent: list[int] = []
         try:
             for item in batch:
-                if self._stopping:
+                if self._worker.stopping:
                     break
                 points.reached('outbox.before', event_type=item.event_type)
                 self._send(item.event_type, item.payload)
@@ -89,23 +82,7 @@ class Publisher:
                 self._database.write(outbox.sent, claim, sent)
         return bool(batch)
 
-    def _run(self) -> None:
-        while not self._stopping:
-            with self._changed:
-                self._nudged = False
-            try:
-                while self.publish() and not self._stopping:
-                    pass
-                seconds = self._database.read(outbox.due_in)
-                self._trouble = 0
-            except (*TROUBLE, messaging.MessagingException):
-                LOG.exception('Notifications cannot be sent now; they are kept')
-                self._trouble += 1
-                seconds = min(30.0, 2.0**self._trouble)
-            self._sleep(seconds)
-
-    def _sleep(self, seconds: float | None) -> None:
-        if seconds is None or seconds > self._idle_seconds:
-            seconds = self._idle_seconds
-        with self._changed:
-            self._changed.wait_for(lambda: self._nudged or self._stopping, timeout=seconds)
+    def _look(self) -> float | None:
+        while self.publish() and not self._worker.stopping:
+            pass
+        return self._database.read(outbox.due_in)

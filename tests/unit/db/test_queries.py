@@ -11,7 +11,17 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import events, leases, listing, outbox, reservations, store, tables, utcnow
+from climate_core.db import (
+    deliveries,
+    events,
+    leases,
+    listing,
+    outbox,
+    reservations,
+    store,
+    tables,
+    utcnow,
+)
 from climate_core.db.engine import Stale
 from climate_core.lease import plan
 from climate_core.lease.history import Cause
@@ -206,9 +216,11 @@ _PLANS = {
         lambda s: reservations.holder(s, TYPE, 'a1'),
         lambda s: reservations.held(s, TYPE, 'x', 10),
         lambda s: outbox.due_in(s),
+        lambda s: deliveries.due_in(s, deliveries.Busy(4)),
+        lambda s: deliveries.claim(s, 60, 16, deliveries.Busy(4)),
         lambda s: leases.find(s, 'x'),
     ],
-    ids=['list', 'upcoming', 'holder', 'held', 'due_in', 'get'],
+    ids=['list', 'upcoming', 'holder', 'held', 'due_in', 'webhooks_due', 'webhooks_claim', 'get'],
 )
 def test_an_index_serves_it(any_world: World, query: Callable[[orm.Session], Any]) -> None:
     world = any_world
@@ -231,8 +243,11 @@ def test_an_index_serves_it(any_world: World, query: Callable[[orm.Session], Any
         for statement, parameters in seen:
             rows = connection.exec_driver_sql(explain.format(statement), parameters).all()
             shown = '\n'.join(str(row) for row in rows)
-            # SQLite says SCAN ... USING INDEX for an index that is read in its order.
-            worst = [line for line in shown.split('\n') if bad in line and 'INDEX' not in line]
+            # SQLite says SCAN ... USING INDEX for an index that is read in its order, and
+            # scans the few rows that a subquery has found.
+            fine = ('INDEX', 'SCAN few')
+            lines = [line for line in shown.split('\n') if bad in line]
+            worst = [line for line in lines if not any(each in line for each in fine)]
             assert not worst, shown
 
 
