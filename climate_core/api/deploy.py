@@ -11,6 +11,7 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, s
 
 from climate_core.api import auth, errors, handler, policy, routes
 from climate_core.api.request import Backend
+from climate_core.cloud.limits import Limits
 from climate_core.db.engine import Database
 from climate_core.manager.rpcapi import ManagerClient
 from climate_core.plugins import loading
@@ -86,6 +87,7 @@ def load_application(
         manager=manager or ManagerClient(conf),
         enforcer=policy.make(conf),
         plugins=plugins,
+        limits=Limits(conf),
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')

@@ -12,6 +12,7 @@ from oslo_serialization import jsonutils
 
 from climate_core import exceptions
 from climate_core.api import errors, validation
+from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.manager.rpcapi import ManagerClient
@@ -29,6 +30,7 @@ class Backend:
 
     :param manager: takes the writes
     :param plugins: what can be reserved, by type of resource
+    :param limits: of projects; asked only if ``[limits] enabled``
     """
 
     conf: cfg.ConfigOpts
@@ -36,6 +38,7 @@ class Backend:
     manager: ManagerClient
     enforcer: policy.Enforcer
     plugins: Mapping[str, type[base.ResourcePlugin]]
+    limits: Limits
 
 
 class Request(webob.Request):

@@ -3,9 +3,9 @@
 
 from oslo_policy import policy
 
-from climate_core.policies import leases, plugins, reservations
+from climate_core.policies import leases, limits, plugins, reservations, usage
 
 
 def list_rules() -> list[policy.RuleDefault]:
     """Every default, for the enforcer and for the tools of oslo.policy."""
-    return [*leases.RULES, *reservations.RULES, *plugins.RULES]
+    return [*leases.RULES, *reservations.RULES, *plugins.RULES, *usage.RULES, *limits.RULES]

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits of a project, and what it holds."""
+
+import webob
+
+from climate_core import exceptions
+from climate_core.api import policy
+from climate_core.api.request import Backend, Request, answer
+from climate_core.db import limits as db
+from climate_core.lease import limits
+from climate_core.policies import limits as rules
+
+
+def get(backend: Backend, request: Request) -> webob.Response:
+    """The limits of the caller's project, or of another one, and what its live leases hold."""
+    context = request.context
+    project_id = request.parameters.get('project_id', context.project_id)
+    target = {'project_id': project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rules.GET, target)
+    if not project_id:
+        raise exceptions.BadRequest('project_id: is needed with this token.', 'project_id')
+    most = backend.limits.of(project_id) if backend.conf.limits.enabled else {}
+    used = backend.database.read(db.used, project_id)
+    shown = {
+        name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}
+        for name in limits.NAMES
+    }
+    return answer(200, {'limits': shown})

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What projects reserved and used."""
+
+from typing import Any
+
+from climate_core.api.schemas import common
+from climate_core.lease import usage
+
+
+def _hours(about: str) -> dict[str, Any]:
+    each: dict[str, Any] = {'type': 'number', 'minimum': 0}
+    schema = common.closed(dict.fromkeys(usage.HOURS, each), tuple(usage.HOURS))
+    return {**schema, 'description': about}
+
+
+SHOWN: dict[str, Any] = common.closed(
+    {
+        'project_id': {'type': 'string'},
+        'start': common.ANSWERED_DATE,
+        'end': {
+            **common.ANSWERED_DATE,
+            'description': 'Not later than now. ' + common.ANSWERED_DATE['description'],
+        },
+        'leases': {
+            'type': 'integer',
+            'minimum': 0,
+            'description': 'How many leases had something reserved in the period.',
+        },
+        'reserved': _hours('From the making of each reservation until it is freed.'),
+        'used': _hours('From the waking of each resource until it is freed.'),
+    },
+    ('project_id', 'start', 'end', 'leases', 'reserved', 'used'),
+)
+MANY: dict[str, Any] = common.envelope('usage', {'type': 'array', 'items': SHOWN})
+QUERY: dict[str, dict[str, Any]] = {
+    'start': {
+        **common.DATE,
+        'description': 'When the period starts; without it, with the month. '
+        + common.DATE['description'],
+    },
+    'end': {
+        **common.DATE,
+        'description': 'When the period ends; without it, now. ' + common.DATE['description'],
+    },
+    'project_id': {
+        'type': 'string',
+        'minLength': 1,
+        'maxLength': 255,
+        'pattern': r'^[^\u0000-\u001f]*$',
+        'description': 'Only this project. Without it: all of them for whom the policy '
+        '``climate:usage:get_all`` allows it, and the own one for everybody else.',
+    },
+}
