@@ -12,15 +12,21 @@ from climate_core.api.handlers import (
     history,
     lease_list,
     leases,
+    limits,
     plugins,
     reservations,
     root,
+    usage,
 )
 from climate_core.api.schemas import history as history_schema
 from climate_core.api.schemas import lease, lease_query, plugin, reservation, version
+from climate_core.api.schemas import limits as limits_schema
+from climate_core.api.schemas import usage as usage_schema
 from climate_core.policies import leases as lease_rules
+from climate_core.policies import limits as limits_rules
 from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
+from climate_core.policies import usage as usage_rules
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,6 +88,20 @@ ROUTES: dict[str, dict[str, Route]] = {
             reservation_rules.CREATE,
             reservation.CREATE,
             reservation.ONE,
+        ),
+    },
+    '/v1/limits': {
+        'GET': Route(
+            limits.get,
+            200,
+            limits_rules.GET,
+            gives=limits_schema.ONE,
+            query=limits_schema.QUERY,
+        ),
+    },
+    '/v1/usage': {
+        'GET': Route(
+            usage.get, 200, usage_rules.GET, gives=usage_schema.MANY, query=usage_schema.QUERY
         ),
     },
     '/v1/plugins': {'GET': Route(plugins.list_, 200, plugin_rules.GET, gives=plugin.MANY)},
