@@ -8,7 +8,6 @@ with what it puts into the outbox. Periods in which no manager ran are told afte
 import itertools
 import random
 import threading
-from collections.abc import Callable
 
 from oslo_db import exception as db_exc
 from oslo_log import log
@@ -36,20 +35,12 @@ class Usage:
     """Tells usage in a thread of its own, once :meth:`start` is called.
 
     :param every: ``hour``, ``day`` or ``off``
-    :param told: called after something was put into the outbox
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        every: str,
-        told: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, every: str) -> None:
         self._database = database
         self._clock = clock
         self._length = _LENGTHS.get(every)
-        self._told = told
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name='usage', daemon=True)
 
@@ -69,12 +60,9 @@ class Usage:
         :returns: the seconds until one is to be told; 0 if there may be another one now
         """
         try:
-            seconds = self._database.write(self._tell)
+            return self._database.write(self._tell)
         except db_exc.DBDuplicateEntry:
             return 0.0
-        if not seconds:
-            self._told()
-        return seconds
 
     def _tell(self, session: orm.Session) -> float:
         assert self._length is not None

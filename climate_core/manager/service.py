@@ -89,7 +89,7 @@ class ManagerService:
         )
         # An option of this section is not found as an attribute: oslo.config has its own "usage".
         every = conf[usage_conf.GROUP].notify_every
-        self._usage = Usage(self.database, self.clock, every, self.publisher.nudge)
+        self._usage = Usage(self.database, self.clock, every)
         self._transport = rpcapi.transport(conf)
         self._client = rpcapi.ManagerClient(conf, self._transport)
         self._server = self._make_server()
