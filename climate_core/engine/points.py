@@ -4,7 +4,7 @@
 They cost one comparison. Nothing in production installs a hook.
 
 ``event.claimed``, ``remote.before``, ``remote.after``, ``finish.before``, ``finish.after``,
-``outbox.before``, ``outbox.after``.
+``outbox.before``, ``outbox.after``, ``webhook.before``, ``webhook.after``.
 """
 
 from collections.abc import Callable

@@ -28,12 +28,14 @@ class Cause:
     :param user_id: who asked; None for the service itself
     :param request_id: of the request, or the one that the calls to other services carry
     :param event_id: the event that is worked on
+    :param failure: a sentence: what failed, where no event says so
     """
 
     action: str
     user_id: str | None = None
     request_id: str | None = None
     event_id: str | None = None
+    failure: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ def entry(
     if event is not None and event.status == states.EventStatus.IN_PROGRESS and not changes:
         return None
     result, reason = _result(before, after, event)
+    if cause.failure is not None:
+        result, reason = FAILED, cause.failure
     closed = event is not None and not event.open
     if not changes and not closed and not _news(before, cause, event):
         return None
@@ -123,11 +127,21 @@ def _changes(before: model.Lease | None, after: model.Lease) -> Iterator[tuple[s
         old, new = _shown(before, field), _shown(after, field)
         if old != new:
             yield field, [old, new]
+    given = [_given(before), _given(after)]
+    if given[0] != given[1]:
+        yield 'events', given
     olds = {r.id: r for r in before.reservations} if before is not None else {}
     changed = {r.id: dict(_reservation(olds.get(r.id), r)) for r in after.reservations}
     changed = {key: value for key, value in changed.items() if value}
     if changed:
         yield 'reservations', changed
+
+
+def _given(lease: model.Lease | None) -> list[str]:
+    """The events that a user gave."""
+    own = model.OWN_EVENTS | {model.BEFORE_START, model.BEFORE_END}
+    events = lease.events if lease is not None else ()
+    return [f'{e.event_type} {dates.show(e.time)}' for e in events if e.event_type not in own]
 
 
 def _reservation(

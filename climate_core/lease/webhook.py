@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_core import exceptions
+from climate_core.lease import addresses
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Address = addresses.Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_URL = 2048
@@ -88,10 +89,14 @@ def read_url(url: Any, rules: Rules = DEFAULT, field: str = 'webhook.url') -> st
 
 
 def forbidden(address: Address, rules: Rules = DEFAULT) -> bool:
-    """Tell whether an address may not be called: loopback, link-local, multicast, unspecified."""
-    mapped = getattr(address, 'ipv4_mapped', None)
-    if mapped is not None:
-        return forbidden(mapped, rules)
+    """Tell whether an address may not be called: loopback, link-local, multicast, unspecified.
+
+    The same holds for an IPv4 address that is written inside of an IPv6 address.
+    """
+    return any(_forbidden(each, rules) for each in addresses.meant(address))
+
+
+def _forbidden(address: Address, rules: Rules) -> bool:
     if any(address in network for network in rules.allowed):
         return False
     return (

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One HTTP call to an address that a user chose, from inside of the cloud.
+
+The name is resolved once; all its addresses are looked at, and one of those that were looked at
+is connected to. TLS is verified against the name. Redirects are not followed, proxies of the
+environment are not used, and the whole call has one deadline, however slowly the other side talks.
+"""
+
+import contextlib
+import http.client
+import io
+import ipaddress
+import socket
+import ssl
+import time
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from climate_core.lease import webhook
+
+#: How many addresses of a name are tried.
+_ADDRESSES = 4
+#: So many bytes of an answer are read, so that its sender can end in peace.
+_BODY = 4096
+
+
+class Failed(Exception):
+    """There was no answer. The message is for the user: it tells nothing of what is inside."""
+
+
+class Caller:
+    """Makes calls.
+
+    :param rules: which addresses may be called
+    :param timeout: seconds for one call, without the resolving of the name
+    :param cafile: certificates in PEM to trust; None for those of the system
+    :raises OSError: ``cafile`` cannot be read
+    """
+
+    def __init__(self, rules: webhook.Rules, timeout: float, cafile: str | None = None) -> None:
+        self._rules = rules
+        self._timeout = timeout
+        self._tls = ssl.create_default_context(cafile=cafile)
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
+        """Send a body.
+
+        :returns: the HTTP status of the answer
+        :raises Failed: there was none
+        """
+        try:
+            return self._post(urllib.parse.urlsplit(url), body, headers)
+        except TimeoutError:
+            raise Failed(f'It did not answer within {self._timeout:g} seconds.') from None
+        except ssl.SSLCertVerificationError:
+            raise Failed('Its certificate is not valid.') from None
+        except (OSError, http.client.HTTPException, ValueError):
+            raise Failed('It could not be reached by HTTP.') from None
+
+    def _post(self, url: urllib.parse.SplitResult, body: bytes, headers: Mapping[str, str]) -> int:
+        secure = url.scheme == 'https'
+        host = url.hostname or ''
+        port = url.port or (443 if secure else 80)
+        found = self._resolve(host, port)
+        deadline = time.monotonic() + self._timeout
+        with contextlib.ExitStack() as stack:
+            raw = stack.enter_context(_connect(found, deadline))
+            if secure:
+                raw.settimeout(_left(deadline))
+                raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=host))
+            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+            connection = kind(host, port)
+            # It opens none by itself when it has one.
+            connection.sock = _Timed(raw, deadline)
+            target = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
+            connection.request('POST', target, body, dict(headers))
+            answer = connection.getresponse()
+            # What it says beside the status does not matter, nor whether it breaks off.
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                answer.read(_BODY)
+            return answer.status
+
+    def _resolve(self, host: str, port: int) -> Sequence[Any]:
+        """Return what can be connected to; one address that is forbidden forbids them all."""
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise Failed('Its host name is not known.') from None
+        for *_, sockaddr in found:
+            if webhook.forbidden(ipaddress.ip_address(sockaddr[0]), self._rules):
+                raise Failed('Its address is not allowed for webhooks.')
+        return found[:_ADDRESSES]
+
+
+def _connect(found: Sequence[Any], deadline: float) -> socket.socket:
+    trouble: OSError = OSError('no address')
+    for family, kind, protocol, _, sockaddr in found:
+        one = socket.socket(family, kind, protocol)
+        try:
+            one.settimeout(_left(deadline))
+            one.connect(sockaddr)
+        except OSError as exc:
+            one.close()
+            trouble = exc
+        else:
+            return one
+    raise trouble
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+class _Timed:
+    """A socket that keeps to a deadline: a timeout of its own is for one packet only."""
+
+    def __init__(self, raw: socket.socket, deadline: float) -> None:
+        self._raw = raw
+        self._deadline = deadline
+
+    def sendall(self, data: Any) -> None:
+        rest = memoryview(data)
+        while rest:
+            self._raw.settimeout(_left(self._deadline))
+            rest = rest[self._raw.send(rest) :]
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Reading(self._raw, self._deadline))
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class _Reading(io.RawIOBase):
+    def __init__(self, raw: socket.socket, deadline: float) -> None:
+        self._raw = raw
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._raw.settimeout(_left(self._deadline))
+        return self._raw.recv_into(buffer)
