@@ -47,6 +47,8 @@ def save(
         if old is not None and old != event and not events.update(session, old, event):
             raise Stale(f'event {event.id}')
     events.insert(session, [e for e in after.events if e.id not in old_events])
+    kept = {e.id for e in after.events}
+    events.delete(session, [e for e in before.events if e.id not in kept])
     old_ones = {r.id: r for r in before.reservations}
     changed = [(old_ones[r.id], r) for r in after.reservations if r.id in old_ones]
     reservations.update(session, [(old, new) for old, new in changed if old != new])
@@ -77,8 +79,8 @@ def _lease(
 ) -> model.Lease:
     old, new = leases.columns(before), leases.columns(change.lease)
     values = {k: v for k, v in new.items() if v != old[k]}
-    joined = len(change.lease.reservations) != len(before.reservations)
-    if not values and not joined:
+    # What users change of reservations and events counts as a change of the lease.
+    if not values and 'lease.update' not in change.notices:
         return change.lease
     values['updated_at'] = now
     if not leases.update(session, before, **values):

@@ -48,7 +48,7 @@ def decide(
     delete is given up.
     """
     permanent = isinstance(exc, exceptions.Permanent)
-    end = event.event_type == model.END
+    end = event.event_type in (model.END, model.END_RESERVATION)
     if permanent and not end:
         return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
     delay = backoff.most if permanent else backoff.delay(event.attempts)

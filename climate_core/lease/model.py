@@ -23,13 +23,15 @@ RELEASE_TRUST: Final = 'release_trust'
 #: Tells the external service that the lease is over. It waits without a time until then, and only
 #: leases about which the service was asked have it.
 EXTERNAL_END: Final = 'external_end'
+#: Frees one reservation that its user took out of the lease; never shown.
+END_RESERVATION: Final = 'end_reservation'
 #: What is done when a lease is over, so that nothing closes it before.
 AFTERWARDS: Final = frozenset({RELEASE_TRUST, EXTERNAL_END})
 
 #: Events that the service makes and a user cannot give.
-OWN_EVENTS: Final = frozenset({START, READY, END, *AFTERWARDS})
+OWN_EVENTS: Final = frozenset({START, READY, END, END_RESERVATION, *AFTERWARDS})
 #: Events that are never shown.
-HIDDEN_EVENTS: Final = AFTERWARDS
+HIDDEN_EVENTS: Final = AFTERWARDS | {END_RESERVATION}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,7 +16,13 @@ from climate_core import exceptions
 from climate_core.lease import model, states
 
 #: At equal times: what only tells, then what frees, then what takes, then what cleans up.
-_PRIORITY = {model.END: 1, model.START: 2, model.EXTERNAL_END: 3, model.RELEASE_TRUST: 3}
+_PRIORITY = {
+    model.END: 1,
+    model.END_RESERVATION: 1,
+    model.START: 2,
+    model.EXTERNAL_END: 3,
+    model.RELEASE_TRUST: 3,
+}
 
 
 def priority(event_type: str) -> int:
@@ -36,9 +42,16 @@ class Change:
 
 
 def new_event(
-    lease_id: str, event_type: str, time: datetime.datetime, now: datetime.datetime
+    lease_id: str,
+    event_type: str,
+    time: datetime.datetime,
+    now: datetime.datetime,
+    reservation_id: str | None = None,
 ) -> model.Event:
-    """Make an event that is due at ``time``."""
+    """Make an event that is due at ``time``.
+
+    :param reservation_id: the only reservation that it is about; None for all
+    """
     return model.Event(
         id=uuidutils.generate_uuid(),
         lease_id=lease_id,
@@ -51,6 +64,7 @@ def new_event(
         next_at=time,
         created_at=now,
         updated_at=None,
+        reservation_id=reservation_id,
     )
 
 
@@ -225,14 +239,15 @@ def delete(lease: model.Lease, now: datetime.datetime) -> Change:
         for e in lease.events
         if e.event_type != model.END and e.event_type not in model.AFTERWARDS
     ]
-    return Change(with_events(deleting, *closed, _end_now(lease, now)))
+    return Change(with_events(deleting, *closed, end_now(lease, now)))
 
 
-def _end_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
+def end_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
+    """Make the end of a lease due now."""
     end = lease.event(model.END)
     if end is None:
         return new_event(lease.id, model.END, now, now)
-    # Whoever works on the end sees at its finish that the lease is being deleted.
+    # Whoever works on the end sees at its finish what the lease is by then.
     in_progress = end.status == states.EventStatus.IN_PROGRESS
     return end if in_progress else rearm(end, now, now)
 
@@ -240,9 +255,12 @@ def _end_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
 def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> Change:
     """Write down that resources went away without the lease.
 
+    What is being taken out of the lease is not lost: its own event finds it gone.
+
     :param reasons: reservation id -> what happened to its resource
     """
-    lost = [r for r in lease.live if r.id in reasons]
+    staying = (r for r in lease.live if r.status != states.ReservationStatus.DELETING)
+    lost = [r for r in staying if r.id in reasons]
     if not lost:
         return Change(lease)
     after = dataclasses.replace(

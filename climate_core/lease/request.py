@@ -82,7 +82,7 @@ def read(
         end=end,
         before_end=get(None, _before_end, values, start, end, now, defaults.minutes_before_end),
         starts_now=str(text).strip() == 'now',
-        events=get((), _events, values.get('events') or (), end, now),
+        events=get((), events, values.get('events') or (), end, now),
         lasts=lasts,
         start_policy=get(None, start_policy, values.get('start_policy')),
         before_start=get(None, before_start, values.get('before_start')),
@@ -222,9 +222,13 @@ def check_before_end(
     return time
 
 
-def _events(
+def events(
     given: Sequence[Mapping[str, Any]], end: datetime.datetime, now: datetime.datetime
 ) -> tuple[tuple[str, datetime.datetime], ...]:
+    """Read types and times of the events that a user gives.
+
+    :raises climate_core.exceptions.BadRequest: a type that cannot be given, or a bad time
+    """
     return tuple(_event(item, end, now) for item in given)
 
 

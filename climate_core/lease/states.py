@@ -23,6 +23,7 @@ class LeaseStatus(enum.StrEnum):
 class ReservationStatus(enum.StrEnum):
     PENDING = 'pending'
     ACTIVE = 'active'
+    DELETING = 'deleting'
     DELETED = 'deleted'
     ERROR = 'error'
 
@@ -50,34 +51,38 @@ class Move(NamedTuple):
 _L, _R, _E = LeaseStatus, ReservationStatus, EventStatus
 
 LEASE: Sequence[Move] = (
-    Move(_L.PENDING, _L.STARTING, 'start is due'),
-    Move(_L.PENDING, _L.TERMINATING, 'end is due before the start was done'),
+    Move(_L.PENDING, _L.STARTING, 'start is due, or its user starts it'),
+    Move(_L.PENDING, _L.TERMINATING, 'cancelled, or end is due before the start was done'),
     Move(_L.PENDING, _L.DELETING, 'delete'),
     Move(_L.PENDING, _L.TERMINATED, 'every resource is gone, or nothing was reserved'),
     Move(_L.STARTING, _L.ACTIVE, 'every resource is awake'),
     Move(_L.STARTING, _L.ERROR, 'a resource cannot be woken'),
-    Move(_L.STARTING, _L.TERMINATING, 'end is due'),
+    Move(_L.STARTING, _L.TERMINATING, 'end is due, or its user ends it'),
     Move(_L.STARTING, _L.DELETING, 'delete'),
-    Move(_L.STARTING, _L.TERMINATED, 'every resource is gone'),
+    Move(_L.STARTING, _L.TERMINATED, 'every resource is gone, or ended while it held none'),
     Move(_L.ACTIVE, _L.ERROR, 'a resource that joined cannot be woken'),
-    Move(_L.ACTIVE, _L.TERMINATING, 'end is due'),
+    Move(_L.ACTIVE, _L.TERMINATING, 'end is due, or its user ends it'),
     Move(_L.ACTIVE, _L.DELETING, 'delete'),
-    Move(_L.ACTIVE, _L.TERMINATED, 'every resource is gone'),
+    Move(_L.ACTIVE, _L.TERMINATED, 'every resource is gone, or ended while it held none'),
     Move(_L.TERMINATING, _L.TERMINATED, 'every resource is freed'),
     Move(_L.TERMINATING, _L.DELETING, 'delete'),
-    Move(_L.ERROR, _L.ACTIVE, 'what failed is gone, and what joined is awake'),
-    Move(_L.ERROR, _L.TERMINATING, 'end is due'),
+    Move(_L.ERROR, _L.ACTIVE, 'what failed is gone or taken out, the rest is awake'),
+    Move(_L.ERROR, _L.TERMINATING, 'end is due, or its user ends it'),
     Move(_L.ERROR, _L.DELETING, 'delete'),
-    Move(_L.ERROR, _L.TERMINATED, 'every resource is gone'),
+    Move(_L.ERROR, _L.TERMINATED, 'every resource is gone, or ended while it held none'),
     Move(_L.DELETING, _L.TERMINATED, 'every resource is freed; the lease is hidden'),
 )
 
 RESERVATION: Sequence[Move] = (
     Move(_R.PENDING, _R.ACTIVE, 'awake'),
     Move(_R.PENDING, _R.ERROR, 'cannot be woken'),
+    Move(_R.PENDING, _R.DELETING, 'taken out of the lease'),
     Move(_R.PENDING, _R.DELETED, 'freed, or gone'),
+    Move(_R.ACTIVE, _R.DELETING, 'taken out of the lease'),
     Move(_R.ACTIVE, _R.DELETED, 'end action done, or gone'),
+    Move(_R.ERROR, _R.DELETING, 'taken out of the lease'),
     Move(_R.ERROR, _R.DELETED, 'freed, or gone'),
+    Move(_R.DELETING, _R.DELETED, 'end action done'),
 )
 
 EVENT: Sequence[Move] = (
@@ -95,7 +100,7 @@ EVENT: Sequence[Move] = (
 ENDING = frozenset({_L.TERMINATING, _L.TERMINATED, _L.DELETING})
 
 #: A reservation in one of these holds its resource.
-LIVE = frozenset({_R.PENDING, _R.ACTIVE, _R.ERROR})
+LIVE = frozenset({_R.PENDING, _R.ACTIVE, _R.ERROR, _R.DELETING})
 
 #: An event in one of these still has something to do.
 OPEN = frozenset({_E.UNDONE, _E.IN_PROGRESS})

@@ -40,6 +40,10 @@ DONE = Outcome(Result.DONE)
 
 #: Why a lease that has begun is PENDING.
 WAITS_FOR_USER = 'Waiting to be started by its user.'
+#: Why a lease was over before its start.
+CANCELLED = 'Cancelled by its user before its start.'
+#: Why nothing of a lease was woken whose start was its user's.
+NOT_STARTED = 'Its user did not start it.'
 #: Why there is no start any more.
 TOO_LATE = 'The lease ended before it could be started.'
 _START_FAILED = f'lease.event.{model.START}.error'
@@ -67,6 +71,8 @@ def begin(lease: model.Lease, event: model.Event, now: datetime.datetime) -> Wor
         return _begin_start(lease, now)
     if event.event_type == model.END:
         return _begin_end(lease, now)
+    if event.event_type == model.END_RESERVATION:
+        return _begin_removal(lease, event)
     if event.event_type not in model.AFTERWARDS and lease.deleted_at is not None:
         return Work(lease, pointless='The lease is deleted.')
     if event.event_type == model.READY and (lease.status != _L.PENDING or now >= lease.end_date):
@@ -94,9 +100,22 @@ def _begin_end(lease: model.Lease, now: datetime.datetime) -> Work:
         notices[_START_FAILED] = TOO_LATE
     if lease.status != _L.DELETING:
         target = states.check(states.LEASE, lease.status, _L.TERMINATING)
-        lease = dataclasses.replace(lease, status=target)
-    closed = [plan.close(e, 'The end of the lease came first.', now) for e in starts]
+        lease = dataclasses.replace(lease, status=target, status_reason=ended(lease))
+    # What was being taken out of the lease is freed with the rest.
+    superseded = (model.START, model.READY, model.END_RESERVATION)
+    closed = [
+        plan.close(e, 'The end of the lease came first.', now)
+        for e in lease.events
+        if e.event_type in superseded
+    ]
     return Work(plan.with_events(lease, *closed), lease.live, notices=notices)
+
+
+def _begin_removal(lease: model.Lease, event: model.Event) -> Work:
+    todo = tuple(r for r in lease.live if r.id == event.reservation_id)
+    if not todo or lease.status in states.ENDING:
+        return Work(lease, pointless='It is freed with the rest of the lease.')
+    return Work(lease, todo)
 
 
 def settle(
@@ -115,6 +134,8 @@ def settle(
         return _settle_start(lease, event, outcomes, now)
     if event.event_type == model.END:
         return _settle_end(lease, event, outcomes, now)
+    if event.event_type == model.END_RESERVATION:
+        return _settle_removal(lease, event, outcomes, now)
     if event.event_type == model.RELEASE_TRUST:
         return _settle_trust(lease, event, outcomes[event.id], now)
     if event.event_type == model.EXTERNAL_END:
@@ -184,12 +205,31 @@ def _settle_end(
     after = _with_outcomes(lease, outcomes, _R.DELETED, now)
     if after.live:
         todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in after.live]
+        after = dataclasses.replace(after, status_reason=_freeing(after, outcomes))
         return plan.Change(plan.with_events(after, _again(event, todo, now)))
     after = plan.with_events(after, _finish(event, None, now))
     notices: dict[str, str | None] = {'lease.event.end_lease': None}
     if lease.status == _L.DELETING:
         notices['lease.delete'] = None
-    return plan.Change(plan.over(after, now, lease.status_reason), notices)
+    return plan.Change(plan.over(after, now, ended(after)), notices)
+
+
+def _settle_removal(
+    lease: model.Lease,
+    event: model.Event,
+    outcomes: Mapping[str, Outcome],
+    now: datetime.datetime,
+) -> plan.Change:
+    after = _with_outcomes(lease, outcomes, _R.DELETED, now)
+    if any(r.id == event.reservation_id for r in after.live):
+        todo = list(outcomes.values())
+        return plan.Change(plan.with_events(after, _again(event, todo, now)))
+    after = plan.with_events(after, _finish(event, None, now))
+    wrong = any(r.status in (_R.ERROR, _R.PENDING) for r in after.reservations)
+    if after.status == _L.ERROR and not wrong:
+        status = states.check(states.LEASE, after.status, _L.ACTIVE)
+        after = dataclasses.replace(after, status=status, status_reason=_lasting(after))
+    return plan.Change(after, {'lease.update': None})
 
 
 def _settle_trust(
@@ -219,13 +259,19 @@ def _with_outcomes(
         outcome = outcomes.get(reservation.id)
         if outcome is None or not reservation.live or outcome.result is Result.WAIT:
             return reservation
+        if done == _R.ACTIVE and reservation.status != _R.PENDING:
+            # It was taken out of the lease while it was woken.
+            return reservation
         status, reason = reservation.status, outcome.reason
+        freeing_asleep = done == _R.DELETED and status in (_R.PENDING, _R.ERROR)
         if outcome.result is Result.DONE:
             status = states.check(states.RESERVATION, status, done)
-            # Why it failed stays readable after it is freed.
-            reason = reservation.status_reason if reservation.status == _R.ERROR else None
+            # Why it was not woken stays readable after it is freed.
+            reason = reservation.status_reason if freeing_asleep else None
         elif outcome.result is Result.FAILED:
             status = states.check(states.RESERVATION, status, _R.ERROR)
+        elif freeing_asleep:
+            return reservation
         if (status, reason) == (reservation.status, reservation.status_reason):
             return reservation
         return dataclasses.replace(
@@ -269,6 +315,38 @@ def _lasting(lease: model.Lease) -> str | None:
     """Say what went wrong for good: what cannot be woken, and what was lost."""
     wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
     return _reasons(wrong) or None
+
+
+def _freeing(lease: model.Lease, outcomes: Mapping[str, Outcome]) -> str | None:
+    """Say what keeps a lease that ends from being over; the last trouble is told until then."""
+    told = []
+    for each in lease.live:
+        outcome = outcomes.get(each.id, Outcome(Result.WAIT))
+        reason = outcome.reason or each.status_reason
+        if reason is not None:
+            told.append(dataclasses.replace(each, status_reason=reason))
+    return _reasons(told) or ended(lease)
+
+
+def ended(lease: model.Lease) -> str | None:
+    """Say how a lease came to its end, if there is something to say."""
+    starts = [e for e in lease.events if e.event_type in (model.START, model.READY)]
+    if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in starts):
+        return CANCELLED
+    out = {e.reservation_id for e in lease.events if e.event_type == model.END_RESERVATION}
+    wrong = [
+        r
+        for r in lease.reservations
+        if r.id not in out and r.status_reason is not None and _failed(r)
+    ]
+    if wrong or any(e.event_type == model.START for e in starts):
+        return _reasons(wrong) or None
+    return NOT_STARTED if starts else None
+
+
+def _failed(reservation: model.Reservation) -> bool:
+    failed = reservation.status in (_R.PENDING, _R.ERROR, _R.DELETED)
+    return failed or reservation.missing_resources
 
 
 def _reasons(reservations: Iterable[model.Reservation]) -> str:

@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change and delete leases."""
+"""Change, start, end and delete leases, and change what is in them.
 
-from collections.abc import Mapping
+Each is one transaction that reads the lease with a lock and writes all or nothing. Where a
+``generation`` is taken it is the one that the user has seen, None if that does not matter; all
+raise :class:`climate_core.exceptions.GenerationConflict` when the lease has another one, and
+:class:`climate_core.exceptions.LeaseNotFound` when there is none.
+"""
+
+import datetime
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import leases, store
-from climate_core.lease import plan, update
+from climate_core.lease import actions, model, plan, update
+from climate_core.manager import draft
 from climate_core.manager.parts import Parts, asked
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
+
+_Change = Callable[[model.Lease, datetime.datetime], plan.Change]
 
 
 def update_lease(
@@ -22,76 +32,129 @@ def update_lease(
     values: Mapping[str, Any],
     generation: int | None = None,
 ) -> str:
-    """Change the name or the dates of a lease; its events move in the same transaction.
+    """Change a lease; its events move in the same transaction.
 
-    :param generation: the one that the user has seen, None if that does not matter
+    :param values: see :func:`climate_core.lease.update.update`
     :returns: its id
-    :raises climate_core.exceptions.GenerationConflict: the lease has another one
     :raises climate_core.exceptions.ClimateError: it is refused
     """
-    now, late = parts.clock.now(), parts.conf.manager.late_start_seconds
+    rules = update.Rules(
+        late=parts.conf.manager.late_start_seconds,
+        before_start=parts.conf.manager.before_start_seconds,
+        webhooks=draft.webhook_rules(parts.conf),
+    )
 
-    def change(session: orm.Session) -> None:
-        lease = leases.get(session, lease_id, lock=True)
-        if generation is not None and generation != lease.generation:
-            raise exceptions.GenerationConflict
-        changed = update.update(lease, values, now, late)
-        store.save(session, lease, changed, now, asked(context, 'lease.update'))
+    def change(lease: model.Lease, now: datetime.datetime) -> plan.Change:
+        for place, item in enumerate(values.get('reservations') or ()):
+            draft.at(place, _check_item, parts, lease, item)
+        return update.update(lease, values, now, rules)
 
-    parts.database.write(change)
+    _write(parts, context, 'lease.update', lease_id, generation, change)
     return lease_id
 
 
 def delete_lease(
     parts: Parts, context: 'RequestContext', lease_id: str, generation: int | None = None
 ) -> None:
-    """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed.
-
-    :raises climate_core.exceptions.LeaseNotFound: there is none
-    """
-    now = parts.clock.now()
-
-    def change(session: orm.Session) -> None:
-        lease = leases.get(session, lease_id, lock=True)
-        if generation is not None and generation != lease.generation:
-            raise exceptions.GenerationConflict
-        store.save(session, lease, plan.delete(lease, now), now, asked(context, 'lease.delete'))
-
-    parts.database.write(change)
+    """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed."""
+    _write(parts, context, 'lease.delete', lease_id, generation, plan.delete)
 
 
 def start_lease(
-    _parts: Parts, _context: 'RequestContext', lease_id: str, _generation: int | None = None
+    parts: Parts, context: 'RequestContext', lease_id: str, generation: int | None = None
 ) -> None:
-    """Start a lease that waits for its user."""
-    raise exceptions.InvalidState(f'Lease {lease_id} starts by itself.')
+    """Start a lease that waits for its user.
+
+    :raises climate_core.exceptions.InvalidState: it does not, or not yet
+    """
+    _write(parts, context, 'lease.start', lease_id, generation, actions.start)
 
 
 def end_lease(
-    _parts: Parts, _context: 'RequestContext', lease_id: str, _generation: int | None = None
+    parts: Parts, context: 'RequestContext', lease_id: str, generation: int | None = None
 ) -> None:
-    """Free what a lease holds now."""
-    raise exceptions.InvalidState(f'Lease {lease_id} cannot be ended yet.')
+    """End a lease now, or cancel it before its start; it stays readable."""
+    _write(parts, context, 'lease.end', lease_id, generation, actions.end)
 
 
 def update_reservation(
-    _parts: Parts,
-    _context: 'RequestContext',
+    parts: Parts,
+    context: 'RequestContext',
     lease_id: str,
-    _reservation_id: str,
-    _values: Mapping[str, Any],
-    _generation: int | None = None,
+    reservation_id: str,
+    values: Mapping[str, Any],
+    generation: int | None = None,
 ) -> str:
-    """Change what the plugin of a reservation lets change."""
-    raise exceptions.InvalidState(f'Nothing of lease {lease_id} can be changed.')
+    """Change what the plugin of a reservation lets change.
+
+    :returns: the id of the reservation
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    :raises climate_core.exceptions.BadRequest: this cannot be changed
+    :raises climate_core.exceptions.InvalidState: its end has begun
+    """
+
+    def change(lease: model.Lease, now: datetime.datetime) -> plan.Change:
+        _check_params(parts, lease, reservation_id, values)
+        return actions.change(lease, reservation_id, values, now)
+
+    _write(parts, context, 'reservation.update', lease_id, generation, change)
+    return reservation_id
 
 
 def remove_reservation(
-    _parts: Parts,
-    _context: 'RequestContext',
+    parts: Parts,
+    context: 'RequestContext',
     lease_id: str,
-    _reservation_id: str,
-    _generation: int | None = None,
+    reservation_id: str,
+    generation: int | None = None,
 ) -> None:
-    """Free one resource and take it out of a lease that goes on."""
-    raise exceptions.InvalidState(f'Nothing can be taken out of lease {lease_id}.')
+    """Free one resource and take it out of a lease that goes on.
+
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    :raises climate_core.exceptions.InvalidState: the lease is ending
+    """
+
+    def change(lease: model.Lease, now: datetime.datetime) -> plan.Change:
+        return actions.remove(lease, reservation_id, now)
+
+    _write(parts, context, 'reservation.delete', lease_id, generation, change)
+
+
+def _write(
+    parts: Parts,
+    context: 'RequestContext',
+    action: str,
+    lease_id: str,
+    generation: int | None,
+    change: _Change,
+) -> None:
+    now = parts.clock.now()
+
+    def attempt(session: orm.Session) -> None:
+        lease = leases.get(session, lease_id, lock=True)
+        if generation is not None and generation != lease.generation:
+            raise exceptions.GenerationConflict
+        store.save(session, lease, change(lease, now), now, asked(context, action))
+
+    parts.database.write(attempt)
+
+
+def _check_item(parts: Parts, lease: model.Lease, item: Mapping[str, Any]) -> None:
+    try:
+        _check_params(parts, lease, str(item.get('id')), item)
+    except exceptions.ReservationNotFound as exc:
+        # Here it is not the thing that was asked for, but a mistake in the body.
+        raise exceptions.BadRequest(exc.message, field='id') from exc
+
+
+def _check_params(
+    parts: Parts, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]
+) -> None:
+    plugin = parts.plugins.get(actions.find(lease, reservation_id).resource_type)
+    changeable = plugin.changeable if plugin is not None else ()
+    for field in sorted(values.keys() - {'id', *changeable}):
+        raise exceptions.BadRequest(
+            f'{field} of this reservation cannot be changed, only: '
+            f'{", ".join(changeable) or "nothing"}.',
+            field=field,
+        )

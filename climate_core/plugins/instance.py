@@ -63,6 +63,7 @@ class InstancePlugin(base.ResourcePlugin):
         'on_end': {'type': 'string', 'enum': [name for name, _ in server_end.CHOICES]},
     }
     required = ('resource_id',)
+    changeable = ('on_end',)
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         super().__init__(conf, cloud)

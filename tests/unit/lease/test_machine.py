@@ -15,23 +15,27 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
 from climate_core.engine import retry
-from climate_core.lease import model, plan, states, steps, update
+from climate_core.lease import actions, model, plan, states, steps, update
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 BACKOFF = retry.Backoff(2, 120)
+RULES = update.Rules(300, before_start=[1800])
 
 _RESULTS = st.sampled_from(['done', 'wait', 'transient', 'permanent', 'bug'])
 
 
-def _lease() -> model.Lease:
+def _lease(manual: bool = False) -> model.Lease:
     start, end = NOON + HOUR, NOON + 3 * HOUR
     given = [('note', NOON + 2 * HOUR)]
-    events = plan.first_events('lease', start, end, NOON + 2 * HOUR, given, NOON)
+    events = plan.first_events(
+        'lease', start, end, NOON + 2 * HOUR, given, NOON, manual, RULES.before_start
+    )
     things = [plan.new_reservation('lease', 't', str(n), {}, NOON) for n in range(2)]
     return model.Lease(
         *('lease', 'name', 'project', 'user', start, end, NOON + 2 * HOUR),
         *('PENDING', None, False, 'trust', 0, NOON, None, None),
+        start_policy='manual' if manual else 'auto',
         reservations=tuple(things),
         events=events,
     )
@@ -142,7 +146,31 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(field=st.sampled_from(['start_date', 'end_date']), minutes=st.integers(-60, 240))
     def move(self, field: str, minutes: int) -> None:
         text = (self.now + datetime.timedelta(minutes=minutes)).isoformat()
-        self._user(lambda: update.update(self.lease, {field: text}, self.now, 300))
+        self._user(lambda: update.update(self.lease, {field: text}, self.now, RULES))
+
+    @rule(policy=st.sampled_from(['auto', 'manual']))
+    def let_it_start(self, policy: str) -> None:
+        values = {'start_policy': policy}
+        self._user(lambda: update.update(self.lease, values, self.now, RULES))
+
+    @rule(seconds=st.sets(st.sampled_from([60, 600, 7200])))
+    def tell_before(self, seconds: set[int]) -> None:
+        values = {'before_start': sorted(seconds)}
+        self._user(lambda: update.update(self.lease, values, self.now, RULES))
+
+    @rule()
+    def start(self) -> None:
+        self._user(lambda: actions.start(self.lease, self.now))
+
+    @rule()
+    def end(self) -> None:
+        self._user(lambda: actions.end(self.lease, self.now))
+
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        if self.lease.reservations:
+            out = data.draw(st.sampled_from([r.id for r in self.lease.reservations]))
+            self._user(lambda: actions.remove(self.lease, out, self.now))
 
     @rule(data=st.data())
     def resource_disappears(self, data: st.DataObject) -> None:
@@ -172,11 +200,27 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_sleeps_in_an_open_lease_will_be_woken(self) -> None:
-        start = self.lease.event(model.START)
+        start = self.lease.event(model.START) or self.lease.event(model.READY)
         assert start is not None
+        if self.lease.status == 'PENDING' and start.event_type == model.READY:
+            return
         asleep = any(r.status == 'pending' for r in self.lease.reservations)
         if asleep and self.lease.status not in states.ENDING:
             assert start.open or self.now >= self.lease.end_date
+
+    @invariant()
+    def what_is_taken_out_will_be_freed(self) -> None:
+        out = {e.reservation_id for e in self.lease.events if e.open and e.reservation_id}
+        for each in self.lease.reservations:
+            if each.status == 'deleting' and self.lease.status not in states.ENDING:
+                assert each.id in out
+
+    @invariant()
+    def a_coming_start_is_told_in_time(self) -> None:
+        start = self.lease.start_date
+        for event in self.lease.events:
+            if event.event_type == model.BEFORE_START and event.open:
+                assert event.time <= start
 
     @invariant()
     def what_is_open_has_a_next_time(self) -> None:
