@@ -64,6 +64,8 @@ class LeaseService:
                 reservations=[server],
                 events=lease['events'],
                 before_end=lease.get('before_end_date'),
+                before_start=lease.get('before_start'),
+                start_policy=lease.get('start_policy'),
                 id=wanted.lease_id,
             )
 

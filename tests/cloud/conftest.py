@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The local cloud, as its users see it. It must be up: ``devstack/local/cloud up``."""
 
+import configparser
 import datetime
 import json
 import os
@@ -16,9 +17,11 @@ import pytest
 from openstack import utils
 
 from climateclient.client import Client
+from tests.cloud.hearing import Hearing, hearing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLOUD = ROOT / 'devstack' / 'local' / 'cloud'
+STATE = pathlib.Path(os.environ.get('CLIMATE_CLOUD_DIR', ROOT / '.cloud'))
 
 
 def cloud(*arguments: str, check: bool = True) -> str:
@@ -103,6 +106,15 @@ def stranger() -> Person:
 def admin() -> Person:
     """The cloud's administrator."""
     return Person('admin')
+
+
+@pytest.fixture
+def bus() -> Iterator[Hearing]:
+    """What Climate tells while the test runs."""
+    conf = configparser.ConfigParser(interpolation=None)
+    conf.read(STATE / 'etc' / 'climate' / 'climate.conf')
+    with hearing(conf['DEFAULT']['transport_url']) as heard:
+        yield heard
 
 
 def at(**delta: float) -> str:

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be done with a lease, and what is told of it, on the real cloud."""
+
+import base64
+import hashlib
+import hmac
+import http.server
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from climateclient import exceptions
+from tests.cloud.conftest import Booking, Person, at, wait_for
+from tests.cloud.hearing import Hearing
+
+SECRET = 'a secret of this test only'
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """Takes what webhooks are told; refuses the first request, so that it must come again."""
+
+    def __init__(self) -> None:
+        super().__init__(('127.0.0.1', 0), _Handler)
+        self.got: list[dict[str, Any]] = []
+        self.refused: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f'http://127.0.0.1:{self.server_port}/leases'
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        name = self.headers['webhook-id']
+        signed = f'{name}.{self.headers["webhook-timestamp"]}.'.encode() + body
+        mac = hmac.new(SECRET.encode(), signed, hashlib.sha256).digest()
+        genuine = self.headers['webhook-signature'] == 'v1,' + base64.b64encode(mac).decode()
+        first = not self.server.refused
+        if first:
+            self.server.refused.append(name)
+        else:
+            self.server.got.append({'webhook-id': name, 'genuine': genuine, **json.loads(body)})
+        self.send_response(503 if first else 204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.serve_forever, args=(0.05,))
+    thread.start()
+    yield receiver
+    receiver.shutdown()
+    thread.join()
+    receiver.server_close()
+
+
+def test_the_life_of_a_lease_is_told(booking: Booking, bus: Hearing, receiver: Receiver) -> None:
+    """Heads-up, an event of the user's own, start, end: on the bus and by the webhook."""
+    server = booking.reserve(
+        start=at(seconds=40),
+        end=at(hours=1),
+        before_start=[30, 20],
+        events=[{'event_type': 'half_time', 'time': at(seconds=45)}],
+    )
+    leases = booking.person.leases
+    lease = booking.lease_of(server.id)
+    leases.update(lease.id, webhook={'url': receiver.url, 'secret': SECRET})
+    for event_type in (
+        'lease.create',
+        'lease.update',
+        'lease.event.before_start_lease',
+        'lease.event.start_lease',
+        'lease.event.half_time',
+    ):
+        bus.wait_for(event_type, lease.id)
+    told = bus.all('lease.event.before_start_lease', lease.id)
+    assert sorted(each['starts_in'] for each in told) == [20, 30]
+    booking.wait_lease(lease.id, 'ACTIVE')
+    leases.end(lease.id)
+    bus.wait_for('lease.event.end_lease', lease.id)
+    ours = lambda: {each['event_type']: each for each in receiver.got}  # noqa: E731
+    wait_for(lambda: 'lease.event.end_lease' in ours(), 'the end at the webhook')
+    assert {'lease.event.before_start_lease', 'lease.event.start_lease'} <= ours().keys()
+    assert all(each['genuine'] for each in receiver.got)
+    # What was refused came again under the same id.
+    wait_for(
+        lambda: receiver.refused[0] in [each['webhook-id'] for each in receiver.got],
+        'the first delivery again',
+    )
+    booking.wait_gone(server.id)
+
+
+def test_a_manual_start(booking: Booking, bus: Hearing, allocations) -> None:
+    server = booking.reserve(start=at(seconds=10), start_policy='manual')
+    leases = booking.person.leases
+    lease = booking.lease_of(server.id)
+    with pytest.raises(exceptions.Conflict):
+        leases.start(lease.id)
+    bus.wait_for('lease.event.ready_to_start', lease.id)
+    lease = wait_for(
+        lambda: (found := leases.get(lease.id)).status_reason and found, 'a lease that waits'
+    )
+    assert lease.status == 'PENDING'
+    assert booking.person.sdk.compute.get_server(server.id).status == 'RESERVED'
+    assert allocations(server.id)
+    leases.start(lease.id)
+    booking.wait(server.id, 'ACTIVE')
+    booking.wait_lease(lease.id, 'ACTIVE')
+
+
+def test_a_lease_is_cancelled_before_its_start(booking: Booking, allocations) -> None:
+    server = booking.reserve(start=at(hours=1))
+    lease = booking.lease_of(server.id)
+    booking.person.leases.end(lease.id)
+    ended = booking.wait_lease(lease.id, 'TERMINATED')
+    assert ended.status_reason
+    booking.wait_gone(server.id)
+    assert allocations(server.id) == {}
+    actions = [entry.action for entry in booking.person.leases.history(lease.id)]
+    assert 'event.start_lease' not in actions
+
+
+def test_one_server_is_given_back(booking: Booking, allocations) -> None:
+    kept = booking.reserve(start=at(hours=1))
+    lease = booking.lease_of(kept.id)
+    other = booking.reserve({'reserved': 'True', 'lease_id': lease.id})
+    lease = booking.lease_of(other.id)
+    given = next(r for r in lease.reservations if r.resource_id == other.id)
+    booking.person.leases.remove_reservation(lease.id, given.id)
+    booking.wait_gone(other.id)
+    assert allocations(other.id) == {}
+    assert booking.person.sdk.compute.get_server(kept.id).status == 'RESERVED'
+    assert booking.person.leases.get(lease.id).status == 'PENDING'
+
+
+def test_the_history_outlives_the_lease(booking: Booking) -> None:
+    server = booking.reserve(start=at(hours=1))
+    leases = booking.person.leases
+    lease = booking.lease_of(server.id)
+    leases.update(lease.id, name='other name')
+    leases.delete(lease.id)
+    booking.wait_gone(server.id)
+    entries = wait_for(
+        lambda: (
+            (found := list(leases.history(lease.id)))
+            and 'event.end_lease' in [each.action for each in found]
+            and found
+        ),
+        'the end in the history',
+    )
+    by_action = {each.action: each for each in entries}
+    assert by_action['lease.update'].changes['name'] == [lease.name, 'other name']
+    assert by_action['lease.create'].user_id == lease.user_id
+    assert by_action['lease.create'].request_id
+    assert by_action['event.end_lease'].result == 'done'
+
+
+def test_a_repeated_request_makes_one_lease(member: Person) -> None:
+    key = str(uuid.uuid4())
+    made = [
+        member.leases.create(f'once-{key}', None, duration='2h', idempotency_key=key)
+        for _ in range(2)
+    ]
+    assert made[0].id == made[1].id
+    assert len(list(member.leases.list(name=f'once-{key}'))) == 1
+    with pytest.raises(exceptions.Conflict):
+        member.leases.create('different', None, duration='2h', idempotency_key=key)
+    member.leases.delete(made[0].id)
+
+
+def test_a_dry_run_says_no_and_why(booking: Booking) -> None:
+    server = booking.reserve(start=at(hours=1), end=at(hours=2))
+    held = {'resource_type': 'virtual:instance', 'resource_id': server.id}
+    nowhere = {'resource_type': 'virtual:instance', 'resource_id': str(uuid.uuid4())}
+    answer = booking.person.leases.check('dry', None, duration='1h', reservations=[held, nowhere])
+    assert not answer.granted
+    codes = {each.code for each in answer.refusals}
+    assert codes == {'reservation.resource_reserved', 'reservation.resource_not_found'}
+    assert list(booking.person.leases.list(name='dry')) == []
+
+
+def test_usage_and_limits_count_what_is_held(booking: Booking) -> None:
+    leases = booking.person.leases
+    before = leases.limits()['reserved_servers'].used
+    server = booking.reserve(start=at(hours=1))
+    assert leases.limits()['reserved_servers'].used == before + 1
+    [usage] = leases.usage()
+    assert usage.reserved['server_hours'] > 0
+    leases.delete(booking.lease_of(server.id).id)
+    booking.wait_gone(server.id)
+    wait_for(
+        lambda: leases.limits()['reserved_servers'].used == before, 'the server is counted off'
+    )
+
+
+def test_the_list_is_filtered_and_paged(booking: Booking, stranger: Person) -> None:
+    server = booking.reserve(start=at(hours=1))
+    leases = booking.person.leases
+    lease = booking.lease_of(server.id)
+    found = list(leases.list(resource_type='virtual:instance', resource_id=server.id))
+    assert [each.id for each in found] == [lease.id]
+    assert [each.id for each in leases.list(name=lease.name, status='PENDING')] == [lease.id]
+    assert list(leases.list(name=lease.name, status='ACTIVE')) == []
+    assert list(stranger.leases.list(name=lease.name)) == []
+    with pytest.raises(exceptions.NotFound):
+        list(stranger.leases.history(lease.id))
