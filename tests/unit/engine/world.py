@@ -115,14 +115,16 @@ class Trusts:
 class World:
     """Everything but the loop; :meth:`run` does what is due, in order, in this thread."""
 
-    def __init__(self, url: str, time: Time | None = None, **engine: Any) -> None:
+    def __init__(
+        self, url: str, time: Time | None = None, things: Things | None = None, **engine: Any
+    ) -> None:
         self.conf = configure(url, **engine)
         self.time = time
         self.database = Database(self.conf, clock=time)
         if not sa.inspect(self.database.engine).has_table('leases'):
             tables.Base.metadata.create_all(self.database.engine)
         self.clock = Clock(self.database)
-        self.things = Things()
+        self.things = things or Things()
         self.trusts = Trusts()
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
         self.step = self.new_step()

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is always true of leases, whatever users ask, in whatever order, and whoever dies.
+
+The same sentences are in ``doc/source/contributor/invariants.rst``. Each method reads rows as they
+are in the database, so it does not believe the code that it judges.
+"""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from climate_core.lease import dates, model, states
+from tests.unit.engine.contract_world import ContractWorld, Effect, Row, Rows
+
+_LIVE = frozenset(str(s) for s in states.LIVE)
+_OPEN = frozenset(str(s) for s in states.OPEN)
+_READY = model.READY
+_OVER = str(states.LeaseStatus.TERMINATED)
+_ENDING = frozenset(str(s) for s in states.ENDING)
+
+
+def of(rows: Rows, table: str, lease: Row) -> list[Row]:
+    """The rows of a table that belong to a lease."""
+    return [row for row in rows[table] if row['lease_id'] == lease['id']]
+
+
+def live(rows: Rows, lease: Row) -> list[Row]:
+    return [r for r in of(rows, 'reservations', lease) if r['status'] in _LIVE]
+
+
+def opened(rows: Rows, lease: Row, event_type: str | None = None) -> list[Row]:
+    """The open events of a lease, of one type or of all."""
+    found = [e for e in of(rows, 'events', lease) if e['status'] in _OPEN]
+    return [e for e in found if event_type in (None, e['event_type'])]
+
+
+class Invariants:
+    """Each method is one of them; :meth:`check_all` asks them all."""
+
+    def __init__(self, world: ContractWorld) -> None:
+        self.world = world
+        self.rows: Rows = world.rows()
+
+    def check_all(self) -> None:
+        """Compare the database as it is with what must be, and with how it was."""
+        before, self.rows = self.rows, self.world.rows()
+        self.a_resource_is_held_once()
+        self.hold_says_what_the_status_says()
+        self.what_is_not_over_will_end()
+        self.what_is_taken_out_will_be_freed()
+        self.what_is_over_holds_nothing()
+        self.what_is_over_gives_its_trust_back()
+        self.what_sleeps_will_be_woken()
+        self.an_open_event_has_a_next_time()
+        self.what_is_awake_was_woken_once_and_before_its_end()
+        self.what_is_active_is_awake()
+        self.history_has_no_gap()
+        self.a_change_of_a_lease_is_a_new_generation(before)
+        self.what_is_deleted_stays_deleted(before)
+
+    def a_resource_is_held_once(self) -> None:
+        held = [
+            (r['resource_type'], r['resource_id'])
+            for r in self.rows['reservations']
+            if r['status'] in _LIVE
+        ]
+        assert len(held) == len(set(held)), held
+
+    def hold_says_what_the_status_says(self) -> None:
+        for row in self.rows['reservations']:
+            assert row['hold'] == (1 if row['status'] in _LIVE else None), row
+            assert (row['freed_at'] is None) == (row['status'] in _LIVE), row
+
+    def what_is_not_over_will_end(self) -> None:
+        """So that what it holds is always freed."""
+        for lease in self.rows['leases']:
+            ends = opened(self.rows, lease, model.END)
+            assert len(ends) == (0 if lease['status'] == _OVER else 1), (lease, ends)
+            for end in ends:
+                asked = lease['status'] in _ENDING or end['status'] == 'IN_PROGRESS'
+                assert asked or end['next_at'] <= lease['end_date'], (lease, end)
+
+    def what_is_taken_out_will_be_freed(self) -> None:
+        for lease in self.rows['leases']:
+            for row in of(self.rows, 'reservations', lease):
+                own = [e for e in opened(self.rows, lease) if e['reservation_id'] == row['id']]
+                asked = row['status'] == 'deleting' and lease['status'] not in _ENDING
+                assert len(own) == 1 if asked else len(own) <= 1, (lease, row, own)
+                assert not own or row['status'] == 'deleting', (lease, row, own)
+
+    def what_is_over_holds_nothing(self) -> None:
+        for lease in self.rows['leases']:
+            if lease['status'] == _OVER:
+                assert not live(self.rows, lease), lease
+                kinds = {e['event_type'] for e in opened(self.rows, lease)}
+                assert kinds <= model.AFTERWARDS, (lease, kinds)
+            else:
+                assert lease['deleted_at'] is None, lease
+
+    def what_is_over_gives_its_trust_back(self) -> None:
+        for lease in self.rows['leases']:
+            if lease['status'] == _OVER and lease['trust_id'] is not None:
+                releases = [
+                    e
+                    for e in of(self.rows, 'events', lease)
+                    if e['event_type'] == model.RELEASE_TRUST
+                ]
+                assert len(releases) == 1, (lease, releases)
+                assert releases[0]['status'] != 'DONE', (lease, releases)
+
+    def what_sleeps_will_be_woken(self) -> None:
+        """By an event that is open; or its time is over, or its user has to start it."""
+        for lease in self.rows['leases']:
+            asleep = any(r['status'] == 'pending' for r in live(self.rows, lease))
+            if lease['status'] in _ENDING or not asleep or lease['end_date'] <= self.now:
+                continue
+            if lease['start_policy'] == 'manual' and lease['status'] == 'PENDING':
+                assert not opened(self.rows, lease, model.START), lease
+                ready = [e for e in of(self.rows, 'events', lease) if e['event_type'] == _READY]
+                assert len(ready) == 1, (lease, ready)
+                continue
+            (start,) = opened(self.rows, lease, model.START)
+            begun = start['status'] != 'UNDONE' or lease['status'] != 'PENDING'
+            assert begun or start['next_at'] == lease['start_date'], (lease, start)
+
+    def an_open_event_has_a_next_time(self) -> None:
+        for event in self.rows['events']:
+            assert (event['next_at'] is not None) == (event['status'] in _OPEN), event
+
+    def what_is_awake_was_woken_once_and_before_its_end(self) -> None:
+        for thing in self.world.ledger.state:
+            done = self.world.ledger.done(thing)
+            assert done in ([], ['wake'], ['end'], ['wake', 'end']), (thing, done)
+
+    def what_is_active_is_awake(self) -> None:
+        for row in self.rows['reservations']:
+            if row['status'] == 'active':
+                assert 'wake' in self.world.ledger.done(row['resource_id']), row
+                assert row['woken_at'] is not None, row
+
+    def history_has_no_gap(self) -> None:
+        """Each value is left as it was reached; the last ones are those of now."""
+        for lease in self.rows['leases']:
+            known: dict[str, Any] = defaultdict(lambda: None)
+            for entry in of(self.rows, 'lease_history', lease):
+                for key, (before, after) in _changes(entry['changes']).items():
+                    assert known[key] == before, (key, known[key], entry)
+                    known[key] = after
+            assert known['status'] == lease['status'], lease
+            assert known['name'] == lease['name'], lease
+            assert known['end_date'] == dates.show(lease['end_date']), lease
+            for row in of(self.rows, 'reservations', lease):
+                assert known[f'{row["id"]}.status'] == row['status'], row
+
+    def a_change_of_a_lease_is_a_new_generation(self, before: Rows) -> None:
+        old = {lease['id']: lease for lease in before['leases']}
+        for lease in self.rows['leases']:
+            was = old.get(lease['id'], lease)
+            if was != lease:
+                assert lease['generation'] > was['generation'], (was, lease)
+
+    def what_is_deleted_stays_deleted(self, before: Rows) -> None:
+        gone = {lease['id'] for lease in before['leases'] if lease['deleted_at'] is not None}
+        still = {lease['id'] for lease in self.rows['leases'] if lease['deleted_at'] is not None}
+        assert gone <= still
+
+    def everything_is_freed(self) -> None:
+        """Once the time of all leases is past and managers have worked."""
+        for lease in self.rows['leases']:
+            assert lease['status'] == _OVER, lease
+            assert lease['trust_id'] is None, lease
+            assert not opened(self.rows, lease), lease
+        assert not self.rows['notifications']
+        for row in self.rows['reservations']:
+            assert row['resource_id'] in self.world.ledger.state, row
+            assert self.world.ledger.state[row['resource_id']] == 'gone', row
+
+    def everything_is_told(self) -> None:
+        """What history remembers was told, at least once; what was told twice has one id."""
+        told: Counter[tuple[str, str]] = Counter()
+        kinds = {payload['event_id']: (payload['id'], kind) for kind, payload in self.world.sent}
+        told.update(kinds.values())
+        for lease in self.rows['leases']:
+            for kind, times in _notices(self.rows, lease).items():
+                assert told[lease['id'], kind] >= times, (lease, kind, told)
+            assert told[lease['id'], 'lease.create'] == 1
+            assert told[lease['id'], 'lease.delete'] == (lease['deleted_at'] is not None)
+
+    @property
+    def now(self) -> Any:
+        return self.world.ledger.time()
+
+
+def woken_while_its_lease_runs(effect: Effect, disturbed: bool) -> None:
+    """Never before the start, never when the end has begun, never for a cancelled lease.
+
+    :param disturbed: something happened to the lease between the look at it and the call
+    """
+    lease = effect.lease
+    assert lease.start_date <= effect.time, effect
+    assert lease.deleted_at is None, effect
+    assert lease.status in {'STARTING', 'ACTIVE', 'ERROR'}, effect
+    if not disturbed:
+        assert effect.time < lease.end_date, effect
+        assert effect.now['status'] == lease.status, effect
+        assert effect.now['deleted_at'] is None, effect
+        assert effect.now['start_date'] <= effect.time < effect.now['end_date'], effect
+
+
+def _changes(changes: Row) -> dict[str, list[Any]]:
+    flat = {key: value for key, value in changes.items() if key != 'reservations'}
+    for reservation_id, fields in changes.get('reservations', {}).items():
+        for key, value in fields.items():
+            if key != 'resource':
+                flat[f'{reservation_id}.{key}'] = value
+    return flat
+
+
+_TOLD = {'ACTIVE': 'lease.event.start_lease', 'ERROR': 'lease.event.start_lease.error'}
+_UPDATES = frozenset({'lease.update', 'reservation.create'})
+
+
+def _notices(rows: Rows, lease: Row) -> Counter[str]:
+    """What must have been told, by the history of a lease."""
+    wanted: Counter[str] = Counter()
+    for entry in of(rows, 'lease_history', lease):
+        wanted['lease.update'] += entry['action'] in _UPDATES
+        _, status = entry['changes'].get('status', (None, None))
+        if status in _TOLD:
+            wanted[_TOLD[status]] += 1
+        if status == _OVER and entry['action'] != 'lease.delete':
+            wanted['lease.event.end_lease'] += 1
+    return wanted

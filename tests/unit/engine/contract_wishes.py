@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may want of a lease, and what must follow from it at once."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from climate_core.db import missing
+from climate_core.lease import model
+from climate_core.manager import change, create
+from tests.unit.engine.contract_world import ContractWorld
+from tests.unit.engine.world import TYPE
+
+THINGS = [f'thing{n}' for n in range(5)]
+MINUTES = st.sampled_from([1, 10, 45, 60, 90, 180, 0, -1, -60])
+
+
+@dataclasses.dataclass(frozen=True)
+class Asker:
+    """A user who wants something of a lease.
+
+    :param data: what is wanted is drawn from it
+    :param ask: calls a function of the manager as the user; None when it is refused, or when the
+        manager died
+    """
+
+    world: ContractWorld
+    lease_id: str
+    data: st.DataObject
+    ask: Callable[..., Any]
+
+    @property
+    def lease(self) -> model.Lease:
+        return self.world.lease(self.lease_id)
+
+    def draw_generation(self) -> tuple[int | None, bool]:
+        """Draw the generation that the user has seen, and whether it is the one of now."""
+        kind = self.data.draw(st.sampled_from(['none', 'right', 'wrong']))
+        now = self.lease.generation
+        return {'none': None, 'right': now, 'wrong': now + 1}[kind], kind != 'wrong'
+
+
+def rename(asker: Asker) -> None:
+    values = {'name': asker.data.draw(st.sampled_from(['', 'a', 'b']))}
+    done = asker.ask(change.update_lease, asker.lease_id, values)
+    assert done is None or asker.lease.name == values['name']
+
+
+def move(asker: Asker) -> None:
+    fields = st.sampled_from(['start_date', 'end_date', 'before_end_date'])
+    wanted = asker.data.draw(st.dictionaries(fields, MINUTES, min_size=1, max_size=2))
+    values = {field: asker.world.text(minutes) for field, minutes in wanted.items()}
+    generation, right = asker.draw_generation()
+    done = asker.ask(change.update_lease, asker.lease_id, values, generation)
+    assert done is None or right
+    for field, text in values.items():
+        assert done is None or getattr(asker.lease, field).isoformat() == text
+
+
+def join(asker: Asker) -> None:
+    values = {'resource_type': TYPE, 'resource_id': asker.data.draw(st.sampled_from(THINGS))}
+    done = asker.ask(create.add_reservation, asker.lease_id, values)
+    assert done is None or done in {r.id for r in asker.lease.live}
+
+
+def remove(asker: Asker) -> None:
+    before = asker.lease
+    if before.reservations:
+        chosen = asker.data.draw(st.sampled_from([r.id for r in before.reservations]))
+        generation, right = asker.draw_generation()
+        done = asker.ask(change.remove_reservation, asker.lease_id, chosen, generation)
+        assert done is None or right
+        (after,) = (r for r in asker.lease.reservations if r.id == chosen)
+        assert done is None or after.status in ('deleting', 'deleted')
+
+
+def start(asker: Asker) -> None:
+    generation, right = asker.draw_generation()
+    done = asker.ask(change.start_lease, asker.lease_id, generation)
+    assert done is None or (right and asker.lease.start_date <= asker.world.ledger.time())
+
+
+def end(asker: Asker) -> None:
+    generation, right = asker.draw_generation()
+    done = asker.ask(change.end_lease, asker.lease_id, generation)
+    assert done is None or right
+    assert done is None or asker.lease.status in ('TERMINATING', 'TERMINATED', 'DELETING')
+
+
+def delete(asker: Asker) -> None:
+    """It works in every state."""
+    before = asker.lease
+    done = asker.ask(change.delete_lease, asker.lease_id, must=before.deleted_at is None)
+    after = asker.lease
+    assert done is None or after.deleted_at is not None or after.status == 'DELETING'
+
+
+def lose(asker: Asker) -> None:
+    """A resource goes away without the lease; somebody hears of it, or nobody does."""
+    held = [r.resource_id for r in asker.lease.live]
+    if held:
+        thing = asker.data.draw(st.sampled_from(held))
+        asker.world.ledger.state[thing] = 'gone'
+        if asker.data.draw(st.booleans()):
+            missing.lose_resource(asker.world.database, TYPE, thing, 'It was deleted.')
+
+
+WISHES: dict[str, Callable[[Asker], None]] = {
+    'rename': rename,
+    'move': move,
+    'join': join,
+    'remove': remove,
+    'start': start,
+    'end': end,
+    'delete': delete,
+    'lose': lose,
+}

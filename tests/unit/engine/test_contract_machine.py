@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any order of wishes, events, failures and deaths, on the real code and a real database.
+
+Managers die at points of the engine and before any SQL statement, work on what they read long
+ago, and are disturbed between two of their steps. :mod:`contract_invariants` is what must be true
+after each step; at the end everything is freed, given back and told.
+
+``CLIMATE_EXAMPLES=2000 pytest tests/unit/engine/test_contract_machine.py`` looks for new orders.
+"""
+
+import functools
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from climate_core import exceptions
+from climate_core.db import events
+from climate_core.manager import create
+from tests.unit.engine.contract_invariants import Invariants, woken_while_its_lease_runs
+from tests.unit.engine.contract_wishes import MINUTES, THINGS, WISHES, Asker
+from tests.unit.engine.contract_world import ANSWERS, ContractWorld, Killed
+from tests.unit.engine.world import TYPE, user
+
+#: How many examples to try; they are always the same ones unless it is set.
+EXAMPLES = os.environ.get('CLIMATE_EXAMPLES')
+
+ENGINE_POINTS = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after')
+
+_things = st.lists(st.sampled_from(THINGS), max_size=3)
+_lengths = st.sampled_from([10, 60, 90, 180, 1, 0])
+_extras = st.fixed_dictionaries(
+    {},
+    optional={
+        'start_policy': st.sampled_from(['manual', 'auto']),
+        'before_start': st.lists(st.sampled_from([0, 30, 600, 7200]), max_size=2),
+        'note': MINUTES,
+    },
+)
+_seconds = st.sampled_from([1, 5, 31, 61, 600, 3600, 10800])
+_points = st.none() | st.sampled_from(ENGINE_POINTS)
+_deaths = st.none() | st.none() | st.integers(0, 12)
+_moods: st.SearchStrategy[list[str]] = st.lists(st.sampled_from(ANSWERS), max_size=3)
+
+
+@functools.cache
+def _world() -> ContractWorld:
+    return ContractWorld()
+
+
+class Contract(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = _world()
+        self.world.reset()
+        self.time = self.world.ledger.time
+        self.judge = Invariants(self.world)
+        self.leases: list[str] = []
+        self.made: list[tuple[dict[str, Any], str]] = []
+        self.seen: list[events.Due] = []
+        self.disturbed: set[str] = set()
+        self.judged = 0
+
+    # What users do.
+
+    @initialize(things=_things, length=_lengths)
+    def begin(self, things: list[str], length: int) -> None:
+        self.create(things, None, length, known_by=None, extras={}, death=None)
+
+    @rule(
+        things=_things,
+        start=st.none() | MINUTES,
+        length=_lengths,
+        known_by=st.sampled_from([None, 'id', 'idempotency_key']),
+        extras=_extras,
+        death=_deaths,
+    )
+    def create(
+        self,
+        things: list[str],
+        start: int | None,
+        length: int,
+        known_by: str | None,
+        extras: Mapping[str, Any],
+        death: int | None,
+    ) -> None:
+        values = {
+            'name': f'lease{len(self.made)}',
+            'start_date': 'now' if start is None else self.world.text(start),
+            'end_date': self.world.text((start or 0) + length),
+            'reservations': [{'resource_type': TYPE, 'resource_id': t} for t in things],
+            **extras,
+        }
+        if known_by:
+            values[known_by] = str(uuid.UUID(int=len(self.made)))
+        if 'note' in extras:
+            note = values.pop('note')
+            values['events'] = [{'event_type': 'note', 'time': self.world.text(note)}]
+        self.made.append((values, self._create(values, death) or ''))
+
+    @precondition(lambda self: self.made)
+    @rule(data=st.data(), death=_deaths)
+    def create_again(self, data: st.DataObject, death: int | None) -> None:
+        """As a client does that got no answer."""
+        place = data.draw(st.integers(0, len(self.made) - 1))
+        values, was = self.made[place]
+        lease_id = self._create(values, death)
+        if lease_id and was and {'id', 'idempotency_key'} & values.keys():
+            assert lease_id == was
+        if lease_id:
+            self.made[place] = values, lease_id
+
+    def _create(self, values: dict[str, Any], death: int | None) -> str | None:
+        found: str | None = self._ask(create.create_lease, values, death=death)
+        if found and found not in self.leases:
+            self.leases.append(found)
+        return found
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
+    def wish(self, data: st.DataObject) -> None:
+        self._wish(data.draw(st.sampled_from(self.leases)), data, None)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), death=_deaths)
+    def wish_while_managers_die(self, data: st.DataObject, death: int | None) -> None:
+        lease_id = data.draw(st.sampled_from(self.leases))
+        self._wish(lease_id, data, death)
+
+    def _wish(self, lease_id: str, data: st.DataObject, death: int | None) -> None:
+        kind = data.draw(st.sampled_from(sorted(WISHES)))
+        WISHES[kind](Asker(self.world, lease_id, data, functools.partial(self._ask, death=death)))
+
+    # What happens by itself.
+
+    @rule(seconds=_seconds)
+    def time_passes(self, seconds: int) -> None:
+        self.time.forward(seconds=seconds)
+
+    @rule()
+    def time_passes_until_something_is_due(self) -> None:
+        _, rows = self.world.database.read(events.upcoming, 1)
+        if rows:
+            self.time.now = max(self.time.now, rows[0].next_at)
+
+    @rule()
+    def a_manager_looks(self) -> None:
+        """What it sees may be old when it works on it."""
+        self.seen += self.world.due()
+
+    @precondition(lambda self: self.leases)
+    @rule(
+        data=st.data(),
+        hurry=st.booleans(),
+        mood=_moods,
+        killed_at=_points,
+        disturbed_at=_points,
+        death=_deaths,
+    )
+    def a_manager_works(
+        self,
+        data: st.DataObject,
+        hurry: bool,
+        mood: list[str],
+        killed_at: str | None,
+        disturbed_at: str | None,
+        death: int | None,
+    ) -> None:
+        """On something that is due or was; it may be killed or disturbed on the way."""
+        if hurry:
+            self.time_passes_until_something_is_due()
+        choice = self.seen + self.world.due()
+        if not choice:
+            return
+        due = data.draw(st.sampled_from(choice))
+        self.world.ledger.mood = mood
+
+        self.world.arm(killed_at, death, disturbed_at, lambda: self._disturb(due.lease_id, data))
+        self._survive(self.world.step.run, due)
+
+    def _disturb(self, lease_id: str, data: st.DataObject) -> None:
+        """Between two steps of a manager: a wish, or its claim expires and another goes on."""
+        self.disturbed.add(lease_id)
+        mood, self.world.ledger.mood = self.world.ledger.mood, []
+        if data.draw(st.booleans()):
+            self._wish(lease_id, data, None)
+        if data.draw(st.booleans()):
+            self.time.forward(seconds=data.draw(_seconds))
+            for row in self.world.due():
+                self.world.step.run(row)
+        self.world.ledger.mood = mood
+
+    @rule(killed_at=st.none() | st.sampled_from(['outbox.before', 'outbox.after']), death=_deaths)
+    def a_manager_tells(self, killed_at: str | None, death: int | None) -> None:
+        self.world.arm(killed_at, death)
+        self._survive(self.world.publisher.publish)
+
+    # How it is judged.
+
+    def _ask(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        death: int | None = None,
+        must: bool = False,
+    ) -> Any:
+        """Ask for something; what is refused has changed nothing.
+
+        :param must: it must not be refused
+        :returns: the answer, True for none; None if it was refused or the manager died
+        """
+        before, trusts = self.world.rows(), set(self.world.trusts.present)
+        if death is not None:
+            self.world.arm(statements=death)
+        try:
+            answer = function(self.world.parts, user(), *args)
+        except (exceptions.ClimateError, Killed) as exc:
+            answer = exc
+        finally:
+            if death is not None:
+                self.world.revive()
+        if isinstance(answer, exceptions.ClimateError):
+            assert not must, answer
+            assert self.world.rows() == before
+            assert self.world.trusts.present == trusts
+        if isinstance(answer, BaseException):
+            return None
+        return True if answer is None else answer
+
+    def _survive(self, function: Callable[..., Any], *args: Any) -> None:
+        try:
+            function(*args)
+        except Killed:
+            pass
+        finally:
+            self.world.revive()
+            self.world.ledger.mood = []
+
+    @invariant()
+    def check(self) -> None:
+        self.judge.check_all()
+        for effect in self.world.ledger.effects[self.judged :]:
+            if effect.action == 'wake':
+                woken_while_its_lease_runs(effect, effect.lease.id in self.disturbed)
+        self.judged = len(self.world.ledger.effects)
+        self.disturbed.clear()
+
+    def teardown(self) -> None:
+        """With managers that live and a cloud that works, everything comes to its end."""
+        self.time.forward(days=1)
+        for _ in range(10):
+            self.world.run_until_idle()
+            self.world.told()
+            self.time.forward(minutes=10)
+        self.check()
+        self.judge.everything_is_freed()
+        self.judge.everything_is_told()
+
+
+TestContract = Contract.TestCase
+TestContract.settings = settings(
+    max_examples=int(EXAMPLES or 100),
+    stateful_step_count=30,
+    derandomize=EXAMPLES is None,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
