@@ -10,16 +10,18 @@ import webob
 
 from climate_core.api.handlers import (
     history,
+    hosts,
     lease_list,
     leases,
     limits,
+    openapi,
     plugins,
     reservations,
     root,
     usage,
 )
 from climate_core.api.schemas import history as history_schema
-from climate_core.api.schemas import lease, lease_query, plugin, reservation, version
+from climate_core.api.schemas import host, lease, lease_query, plugin, reservation, version
 from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
 from climate_core.policies import leases as lease_rules
@@ -38,6 +40,7 @@ class Route:
     :param policy: name of the rule that is asked; None: open to everybody, without a token
     :param takes: JSON Schema of the body
     :param gives: JSON Schema of the answer
+    :param also: other answers of success: HTTP status -> JSON Schema
     :param query: JSON Schemas of the parameters that it knows, by name; others are refused.
         The handler finds them, checked and as the types that are named, in
         ``request.parameters``.
@@ -52,11 +55,13 @@ class Route:
     gives: Mapping[str, Any] | None = None
     query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    also: Mapping[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
 
 ROUTES: dict[str, dict[str, Route]] = {
     '/': {'GET': Route(root.versions, 300, gives=version.MANY)},
     '/v1': {'GET': Route(root.version, 200, gives=version.ONE)},
+    '/v1/openapi.json': {'GET': Route(openapi.show, 200, gives={'type': 'object'})},
     '/v1/leases': {
         'GET': Route(
             lease_list.list_,
@@ -65,7 +70,16 @@ ROUTES: dict[str, dict[str, Route]] = {
             gives=lease.MANY,
             query=lease_query.MANY,
         ),
-        'POST': Route(leases.create, 201, lease_rules.CREATE, lease.CREATE, lease.ONE),
+        'POST': Route(
+            leases.create,
+            201,
+            lease_rules.CREATE,
+            lease.CREATE,
+            lease.ONE,
+            query=lease.CREATE_QUERY,
+            headers=lease.CREATE_HEADERS,
+            also={200: lease.DRY_RUN},
+        ),
     },
     '/v1/leases/{lease_id}': {
         'GET': Route(leases.show, 200, lease_rules.GET, gives=lease.ONE, query=lease_query.ONE),
@@ -90,6 +104,7 @@ ROUTES: dict[str, dict[str, Route]] = {
             reservation.ONE,
         ),
     },
+    '/v1/os-hosts': {'GET': Route(hosts.list_, 200, plugin_rules.GET, gives=host.MANY)},
     '/v1/limits': {
         'GET': Route(
             limits.get,
@@ -109,7 +124,8 @@ ROUTES: dict[str, dict[str, Route]] = {
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r'\{(\w+)\}', r'(?P<\1>[0-9A-Za-z-]+)', path.rstrip('/')) + '/?')
+    named = re.sub(r'\{(\w+)\}', r'(?P<\1>[0-9A-Za-z-]+)', path.replace('.', r'\.').rstrip('/'))
+    return re.compile(named + r'(\.json|/)?')
 
 
 _PATTERNS = [(_pattern(path), methods) for path, methods in ROUTES.items()]
@@ -120,7 +136,6 @@ def find(path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
 
     :returns: what is done for each method, and the variables of the path; None if it is not there
     """
-    path = path.removesuffix('.json')
     for pattern, methods in _PATTERNS:
         match = pattern.fullmatch(path)
         if match:

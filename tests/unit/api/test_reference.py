@@ -23,3 +23,10 @@ def test_it_is_restructuredtext() -> None:
     page = 'Reference\n=========\n\n' + reference.rst()
     settings = {'halt_level': 2, 'report_level': 2}
     assert docutils.core.publish_string(page, settings_overrides=settings, writer_name='html')
+
+
+def test_parameters_and_errors_are_told() -> None:
+    text = reference.rst()
+    assert '* - ``resource_id``' in text
+    assert '* - ``marker``' in text
+    assert ':Errors: 400, 401, 403, 404, 406, 409, 413, 415, 503' in text

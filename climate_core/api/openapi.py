@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenAPI 3.1 document of the API, from the route table, its schemas and policies.
+
+What can be reserved is part of it: it is the document of one installation.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from climate_core import policies
+
+# The table has the call that answers this document: only functions may look at it.
+from climate_core.api import microversion, routes
+from climate_core.api.schemas import common, lease, reservation
+from climate_core.plugins import base
+
+JSON: Final = 'application/json'
+_TOKEN: Final = 'token'
+#: What each error means; the body says more.
+_ERRORS: Final = {
+    400: 'The request is malformed, or asks for what cannot be.',
+    401: 'The request has no valid token.',
+    403: 'The policy or a limit does not allow this.',
+    404: 'There is no such thing, or it may not be seen.',
+    406: 'The wanted version of the API is not there.',
+    409: 'The request does not fit the present state.',
+    413: 'The body is too large.',
+    415: 'The body is not JSON.',
+    503: 'A service that is needed does not answer. Try again.',
+}
+_VARIABLE = re.compile(r'\{(\w+)\}')
+_VARIABLES: Final = {'type': 'string', 'pattern': '^[0-9A-Za-z-]+$'}
+#: Schemas that have a name of their own in the document.
+_NAMES: Final = {
+    id(lease.SHOWN): 'Lease',
+    id(lease.CREATE): 'NewLease',
+    id(reservation.SHOWN): 'Reservation',
+    id(reservation.CREATE): 'NewReservation',
+    id(common.ERROR): 'Error',
+}
+
+
+def errors(path: str, method: str, route: 'routes.Route') -> list[int]:
+    """Return the HTTP statuses of errors that a call may be answered with."""
+    if route.policy is None:
+        return []
+    found = {400, 401, 403, 406, 503}
+    if '{' in path or method != 'GET':
+        found.add(404)
+    if method != 'GET':
+        found.add(409)
+    if route.takes is not None:
+        found |= {413, 415}
+    return sorted(found)
+
+
+def document(url: str, plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict[str, Any]:
+    """Make the document.
+
+    :param url: where the API is
+    :param plugins: what can be reserved, by type of resource
+    """
+    return {
+        'openapi': '3.1.0',
+        'info': {
+            'title': 'Climate, reservations for OpenStack',
+            'version': microversion.ONLY,
+            'license': {'name': 'Apache-2.0', 'identifier': 'Apache-2.0'},
+        },
+        'servers': [{'url': url}],
+        'security': [{_TOKEN: []}],
+        'paths': {
+            path: {
+                method.lower(): _operation(path, method, route)
+                for method, route in methods.items()
+            }
+            for path, methods in routes.ROUTES.items()
+        },
+        'components': {
+            'securitySchemes': {
+                _TOKEN: {'type': 'apiKey', 'in': 'header', 'name': 'X-Auth-Token'},
+            },
+            'schemas': _schemas(plugins),
+            'responses': {
+                str(status): {'description': about, **_content(common.ERROR)}
+                for status, about in _ERRORS.items()
+            },
+        },
+    }
+
+
+def _schemas(plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict[str, Any]:
+    kinds = [reservation.of_plugin(each) for each in plugins.values()]
+    return {
+        'Lease': _inside(lease.SHOWN),
+        'NewLease': _inside(lease.CREATE),
+        'Reservation': _inside(reservation.SHOWN),
+        'NewReservation': {'oneOf': kinds} if kinds else _inside(reservation.CREATE),
+        'Error': _inside(common.ERROR),
+    }
+
+
+def _operation(path: str, method: str, route: 'routes.Route') -> dict[str, Any]:
+    handler = route.handler
+    noun = handler.__module__.rpartition('.')[2]
+    summary, _, more = (handler.__doc__ or '').strip().partition('\n')
+    answers = {route.answers: route.gives, **route.also}
+    operation: dict[str, Any] = {
+        'operationId': f'{noun}.{handler.__name__.rstrip("_")}',
+        'tags': [noun],
+        'summary': summary,
+        'description': _about(' '.join(more.split()), route.policy),
+        'parameters': list(_parameters(path, route)),
+        'responses': {
+            **{str(status): _answer(schema) for status, schema in answers.items()},
+            **{
+                str(status): {'$ref': f'#/components/responses/{status}'}
+                for status in errors(path, method, route)
+            },
+        },
+    }
+    if route.takes is not None:
+        operation['requestBody'] = {'required': True, **_content(route.takes)}
+    if route.policy is None:
+        operation['security'] = []
+    return operation
+
+
+def _about(text: str, policy: str | None) -> str:
+    rules = {rule.name: rule for rule in policies.list_rules()}
+    if policy is None:
+        return text
+    return f'{text} Policy: {policy}. {rules[policy].description}'.strip()
+
+
+def _parameters(path: str, route: 'routes.Route') -> Iterator[dict[str, Any]]:
+    for name in _VARIABLE.findall(path):
+        yield _parameter('path', name, _VARIABLES) | {'required': True}
+    for place, declared in (('query', route.query), ('header', route.headers)):
+        for name, schema in declared.items():
+            yield _parameter(place, name, schema)
+
+
+def _parameter(place: str, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in schema.items() if key != 'description'}
+    said: dict[str, Any] = {'name': name, 'in': place, 'schema': kept}
+    return said | {'description': schema['description']} if 'description' in schema else said
+
+
+def _answer(schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    if schema is None:
+        return {'description': 'Done.'}
+    answer: dict[str, Any] = {'description': 'Success.', **_content(schema)}
+    return answer | {'links': _links()} if schema is lease.ONE else answer
+
+
+def _links() -> dict[str, Any]:
+    """What can be done with a lease that was answered."""
+    return {
+        f'{method} {path}': {
+            'operationRef': f'#/paths/{path.replace("/", "~1")}/{method.lower()}',
+            'parameters': {'lease_id': '$response.body#/lease/id'},
+        }
+        for path, methods in routes.ROUTES.items()
+        for method in methods
+        if _VARIABLE.findall(path) == ['lease_id']
+    }
+
+
+def _content(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {'content': {JSON: {'schema': _named(schema)}}}
+
+
+def _named(value: Any) -> Any:
+    """Put a reference in the place of every schema that has a name."""
+    name = _NAMES.get(id(value))
+    return {'$ref': f'#/components/schemas/{name}'} if name else _inside(value)
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _named(each) for key, each in value.items()}
+    return [_named(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from climate_core.api import openapi, routes
+from climate_core.plugins.instance import InstancePlugin
+
+HERE = 'http://here/v1'
+
+
+@pytest.fixture(scope='module')
+def document() -> dict[str, Any]:
+    made = openapi.document(HERE, {InstancePlugin.resource_type: InstancePlugin})
+    return dict(json.loads(json.dumps(made)))
+
+
+def test_it_has_every_route(document: dict[str, Any]) -> None:
+    assert {path: {*methods} for path, methods in document['paths'].items()} == {
+        path: {method.lower() for method in methods} for path, methods in routes.ROUTES.items()
+    }
+
+
+def test_every_operation_has_its_own_id(document: dict[str, Any]) -> None:
+    ids = [
+        operation['operationId']
+        for methods in document['paths'].values()
+        for operation in methods.values()
+    ]
+    assert len(set(ids)) == len(ids)
+
+
+def references(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [found for each in value for found in references(each)]
+    if not isinstance(value, dict):
+        return []
+    here = [value['$ref']] if isinstance(value.get('$ref'), str) else []
+    return here + [found for each in value.values() for found in references(each)]
+
+
+def test_what_is_referred_to_is_there(document: dict[str, Any]) -> None:
+    assert references(document)
+    for reference in references(document):
+        assert reference.startswith('#/components/')
+        _, _, kind, name = reference.split('/')
+        assert name in document['components'][kind]
+
+
+def test_schemas_are_schemas(document: dict[str, Any]) -> None:
+    for schema in document['components']['schemas'].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_a_new_reservation_is_one_of_the_plugins(document: dict[str, Any]) -> None:
+    schemas = document['components']['schemas']
+    (only,) = schemas['NewReservation']['oneOf']
+    assert only['properties']['resource_type']['enum'] == ['virtual:instance']
+    items = schemas['NewLease']['properties']['reservations']['items']
+    assert items == {'$ref': '#/components/schemas/NewReservation'}
+    assert openapi.document(HERE, {})['components']['schemas']['NewReservation']['properties']
+
+
+def test_parameters(document: dict[str, Any]) -> None:
+    listed = document['paths']['/v1/leases']['get']['parameters']
+    limit = next(each for each in listed if each['name'] == 'limit')
+    assert limit['in'] == 'query'
+    assert limit['schema'] == {'type': 'integer', 'minimum': 1}
+    (path, *_) = document['paths']['/v1/leases/{lease_id}']['get']['parameters']
+    assert (path['name'], path['in'], path['required']) == ('lease_id', 'path', True)
+
+
+def test_what_is_public_needs_no_token(document: dict[str, Any]) -> None:
+    assert document['security']
+    for path, methods in routes.ROUTES.items():
+        for method, route in methods.items():
+            operation = document['paths'][path][method.lower()]
+            assert (operation.get('security') == []) == (route.policy is None)
+            assert ('401' in operation['responses']) == (route.policy is not None)
+            if route.policy:
+                assert route.policy in operation['description']
