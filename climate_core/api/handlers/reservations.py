@@ -43,4 +43,11 @@ def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None
             f'{kind!r} cannot be reserved here, only {known}.',
             field=f'{within}.resource_type' if within else 'resource_type',
         )
+    for name in sorted({'min', 'max'} & values.keys() - plugin.schema.keys()):
+        field = f'{within}.{name}' if within else name
+        raise exceptions.BadRequest(
+            f'{field}: a reservation of {kind} is one resource; there is no part of it that could '
+            'be granted.',
+            field=field,
+        )
     validation.check(values, schema.of_plugin(plugin), within)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dry run says what would become of a request, all that is wrong, and writes nothing."""
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from climate_core import exceptions
+from climate_core.db import tables
+from climate_core.manager import check
+from climate_core.plugins.base import ResourcePlugin
+from tests.unit.engine.world import TYPE, Things, Time, World, user
+
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+LATER = '2026-12-01 13:00'
+
+
+def _dry(world: World, *things: str, project: str = 'project1', **values: Any) -> dict[str, Any]:
+    body = {'name': 'lease1', 'start_date': 'now', 'end_date': '2026-12-01 14:00', **values}
+    body['reservations'] = [{'resource_type': TYPE, 'resource_id': t} for t in things]
+    return check.check_lease(world.parts, user(project), body)
+
+
+def _refused(answer: dict[str, Any]) -> list[tuple[str, str | None]]:
+    return [(each['error_name'], each.get('field')) for each in answer['refusals']]
+
+
+def _rows(world: World) -> dict[str, int]:
+    with world.database.reader() as session:
+        return {
+            table.name: session.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in tables.Base.metadata.tables.values()
+        }
+
+
+def test_what_would_be_granted(world: World) -> None:
+    assert _dry(world, 'a', 'b', end_date=None, duration='90m') == {
+        'granted': True,
+        'refusals': [],
+        'available_from': None,
+        'start_date': '2026-12-01T12:00:00.000000',
+        'end_date': '2026-12-01T13:30:00.000000',
+    }
+
+
+@pytest.mark.parametrize('many', [1, 50])
+def test_it_costs_one_look_and_writes_nothing(world: World, many: int) -> None:
+    world.create('held')
+    before = _rows(world)
+    things = [f'a{n}' for n in range(many)]
+    assert len(world.statements(lambda: _dry(world, *things, 'held'))) == 1
+    assert _rows(world) == before
+    assert world.trusts.made == 1
+
+
+def test_everything_that_is_wrong_is_said(world: World) -> None:
+    holder = world.create('held', name='holder')
+    answer = _dry(
+        world,
+        *('unknown', 'held', 'x', 'x'),
+        name='',
+        start_date='2026-12-01 11:00',
+        events=[{'event_type': 'end_lease', 'time': LATER}],
+        before_start=[0],
+        webhook={'url': 'http://127.0.0.1', 'secret': 'x' * 16},
+    )
+    assert not answer['granted']
+    assert _refused(answer) == [
+        ('request.invalid', 'name'),
+        ('request.invalid', 'events'),
+        ('request.invalid', 'before_start'),
+        ('lease.invalid_webhook', 'webhook.url'),
+        ('lease.invalid_date', 'start_date'),
+        ('reservation.resource_not_found', 'reservations[0].resource_id'),
+        ('request.invalid', 'reservations'),
+        ('reservation.resource_reserved', 'reservations[1].resource_id'),
+    ]
+    assert holder in answer['refusals'][-1]['error_message']
+    assert answer['available_from'] is None
+
+
+def test_what_is_refused_is_refused(world: World) -> None:
+    """The first refusal of the dry run is the one of the request itself."""
+    world.create('held', name='holder')
+    for values in ({'name': ''}, {'end_date': '2026-12-01 11:00'}, {}):
+        (first, *_) = _dry(world, 'held', **values)['refusals']
+        with pytest.raises(exceptions.ClimateError) as caught:
+            given = {'end' if k == 'end_date' else k: v for k, v in values.items()}
+            world.create('held', **{'name': 'lease2'} | given)
+        assert caught.value.body == first
+
+
+@pytest.mark.parametrize('values', [{'end_date': 'soon'}, {'end_date': None}, {'start_date': 'x'}])
+def test_a_request_without_a_meaning_is_no_question(world: World, values: dict[str, Any]) -> None:
+    with pytest.raises(exceptions.BadRequest):
+        _dry(world, 'a', **values)
+
+
+@pytest.mark.parametrize('error', [exceptions.ServiceUnavailable, exceptions.Unauthorized])
+def test_a_service_that_does_not_answer_is_no_refusal(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(world.things, 'reserve', fail)
+    with pytest.raises(error):
+        _dry(world, 'a')
+
+
+@pytest.fixture
+def reusable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Things, 'reusable', True)
+
+
+@pytest.mark.usefixtures('reusable')
+def test_when_it_would_be_granted(world: World, time: Time) -> None:
+    world.create('a', name='first', end='2026-12-01 13:00')
+    world.create('b', name='second', end='2026-12-01 15:00')
+    later = {'end_date': None, 'duration': '1h'}
+    assert _dry(world, 'a', **later)['available_from'] == '2026-12-01T13:00:00.000000'
+    assert _dry(world, 'a', 'b', 'c', **later)['available_from'] == '2026-12-01T15:00:00.000000'
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert _dry(world, 'a', **later)['granted']
+
+
+@pytest.mark.usefixtures('reusable')
+@pytest.mark.parametrize(
+    'values',
+    [
+        # The lease would be over by then.
+        {'end_date': '2026-12-01 12:30'},
+        # Something else is wrong as well.
+        {'name': '', 'end_date': None, 'duration': '1h'},
+        # What other projects do is not told.
+        {'project': 'project2', 'end_date': None, 'duration': '1h'},
+    ],
+)
+def test_when_waiting_does_not_help(world: World, values: dict[str, Any]) -> None:
+    world.create('a', name='first', end='2026-12-01 13:00')
+    answer = _dry(world, 'a', **values)
+    assert (answer['granted'], answer['available_from']) == (False, None)
+
+
+def test_what_goes_with_its_lease_is_never_available() -> None:
+    assert not ResourcePlugin.reusable
+
+
+def test_an_id_that_is_taken(world: World, time: Time) -> None:
+    world.create('a', id=ID)
+    assert _dry(world, 'a', 'b', id=ID)['granted']
+    assert _refused(_dry(world, 'b', id=ID, name='x')) == [('lease.conflict', 'id')]
+    assert _refused(_dry(world, 'b', id=ID, project='project2')) == [('lease.conflict', 'id')]
+    world.create('c', name='other')
+    assert _refused(_dry(world, 'a', 'c', id=ID)) == [
+        ('reservation.resource_reserved', 'reservations[1].resource_id')
+    ]
+    assert len(world.lease(ID).reservations) == 1
+    world.delete(ID)
+    assert _refused(_dry(world, 'b', id=ID)) == [('lease.invalid_state', None)]
+    assert _dry(world, 'a', id=ID)['granted']
+
+
+def test_a_key_that_was_used(world: World) -> None:
+    body = {
+        'name': 'n',
+        'duration': 60,
+        'idempotency_key': 'k',
+        'reservations': [{'resource_type': TYPE, 'resource_id': 'a'}],
+    }
+    assert check.check_lease(world.parts, user(), body)['granted']
+    from climate_core.manager import create
+
+    create.create_lease(world.parts, user(), body)
+    assert check.check_lease(world.parts, user(), body)['granted']
+    other = check.check_lease(world.parts, user(), body | {'name': 'x'})
+    assert _refused(other) == [('lease.idempotency_conflict', 'Idempotency-Key')]

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request for a lease can say, and what becomes of one that is sent again."""
+
+import datetime
+import logging
+from concurrent import futures
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.db import history, leases, listing
+from climate_core.manager import create
+from tests.unit.engine.world import TYPE, Time, World, at, user
+
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+LATER = '2026-12-01 13:00'
+SECRET = 'correct horse battery'
+HOOK = {'url': 'https://example.org/hook', 'secret': SECRET}
+
+
+def _all(world: World) -> list[Any]:
+    return list(world.database.read(listing.page, listing.Query())[0])
+
+
+def test_a_duration_in_place_of_the_end(world: World) -> None:
+    lease = world.lease(world.create('a', end=None, duration='1h30m5s'))
+    assert lease.end_date == at('2026-12-01 13:30:05')
+    assert lease.event('end_lease').time == lease.end_date
+
+
+def test_seconds_are_kept(world: World) -> None:
+    lease = world.lease(world.create('a', start='2026-12-01 13:00:07', end='2026-12-01 14:00:09'))
+    assert (lease.start_date.second, lease.end_date.second) == (7, 9)
+
+
+@pytest.mark.parametrize('values', [{'duration': 60}, {'end': None}])
+def test_either_an_end_or_a_duration(world: World, values: dict[str, Any]) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        world.create('a', **values)
+    assert caught.value.field in ('duration', 'end_date')
+
+
+def test_now_and_a_duration_are_the_same_when_repeated(world: World, time: Time) -> None:
+    first = world.create('a', id=ID, end=None, duration=7200)
+    time.forward(seconds=30)
+    assert world.create('b', id=ID, end=None, duration='2h') == first
+    with pytest.raises(exceptions.LeaseConflict):
+        world.create('c', id=ID, end=None, duration='3h')
+
+
+def test_a_lease_that_starts_by_hand(world: World, time: Time) -> None:
+    lease_id = world.create('a', start=LATER, start_policy='manual')
+    time.forward(hours=1)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == (
+        'PENDING',
+        'Waiting to be started by its user.',
+    )
+    assert world.things.calls == []
+    assert 'lease.event.ready_to_start' in world.told()
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.things.journal == [('end', 'a')]
+
+
+def test_a_coming_start_is_told(world: World, time: Time) -> None:
+    world.conf.set_override('before_start_seconds', [1800], group='manager')
+    lease_id = world.create('a', start=LATER, before_start=[600, 1800, 86400])
+    assert world.lease(lease_id).before_start == (86400, 1800, 600)
+    heard = []
+    for minutes in (0, 30, 20):
+        time.forward(minutes=minutes)
+        world.run_until_idle()
+        world.told()
+        heard.append([p['starts_in'] for t, p in world.sent if t.endswith('before_start_lease')])
+    assert heard == [[3600], [3600, 1800], [3600, 1800, 600]]
+
+
+def test_a_webhook_is_kept_and_its_secret_told_to_nobody(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    lease_id = world.create('a', webhook=HOOK)
+    assert world.lease(lease_id).webhook == HOOK | {'events': ['*']}
+    world.run_until_idle()
+    world.told()
+    rows = world.database.read(history.page, lease_id)
+    assert SECRET not in caplog.text + repr(world.sent) + repr(rows)
+    assert 'example.org' in repr(rows)
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [
+        ({'start_policy': 'never'}, 'start_policy'),
+        ({'start_policy': ['manual']}, 'start_policy'),
+        ({'before_start': 60}, 'before_start'),
+        ({'before_start': [0]}, 'before_start'),
+        ({'before_start': [True]}, 'before_start'),
+        ({'before_start': ['60']}, 'before_start'),
+        ({'before_start': [367 * 86400]}, 'before_start'),
+        ({'before_start': list(range(1, 22))}, 'before_start'),
+        ({'webhook': 'https://example.org'}, 'webhook'),
+        ({'webhook': HOOK | {'url': 'http://127.0.0.1/'}}, 'webhook.url'),
+        ({'end': None, 'duration': 'P1Y'}, 'duration'),
+    ],
+)
+def test_options_that_are_refused(world: World, values: dict[str, Any], field: str) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        world.create('a', **values)
+    assert caught.value.field == field
+    assert _all(world) == []
+
+
+def test_the_operator_says_where_webhooks_may_be(world: World) -> None:
+    world.conf.set_override('allowed_networks', ['127.0.0.0/8'], group='webhooks')
+    assert world.create('a', webhook=HOOK | {'url': 'http://127.0.0.1/'})
+    world.conf.set_override('enabled', False, group='webhooks')
+    with pytest.raises(exceptions.InvalidWebhook):
+        world.create('b', webhook=HOOK)
+
+
+def test_options_are_compared_if_they_are_said(world: World) -> None:
+    world.create('a', id=ID, start=LATER, start_policy='manual', webhook=HOOK)
+    assert world.create('b', id=ID, start=LATER) == ID
+    assert world.create('c', id=ID, start=LATER, start_policy='manual', webhook=HOOK) == ID
+    for other in ({'start_policy': 'auto'}, {'before_start': [60]}):
+        with pytest.raises(exceptions.LeaseConflict):
+            world.create('d', id=ID, start=LATER, **other)
+
+
+def test_a_key_gives_the_same_lease_whatever_became_of_it(world: World, time: Time) -> None:
+    first = world.create('a', idempotency_key='k', end=None, duration='1h')
+    time.forward(hours=5)
+    world.run_until_idle()
+    assert world.lease(first).status == 'TERMINATED'
+    assert world.create('a', idempotency_key='k', end=None, duration='1h') == first
+    assert len(_all(world)) == 1
+    assert world.trusts.made == 1
+
+
+def test_a_key_with_an_end_that_is_past(world: World, time: Time) -> None:
+    first = world.create('a', idempotency_key='k')
+    time.forward(hours=5)
+    assert world.create('a', idempotency_key='k') == first
+
+
+@pytest.mark.parametrize('other', [{'name': 'other'}, {'end': '2026-12-01 15:00'}])
+def test_a_key_that_was_used_for_something_else(world: World, other: dict[str, Any]) -> None:
+    world.create('a', idempotency_key='k')
+    with pytest.raises(exceptions.IdempotencyConflict):
+        world.create('a', idempotency_key='k', **other)
+    with pytest.raises(exceptions.IdempotencyConflict):
+        world.create('a', 'b', idempotency_key='k')
+
+
+def test_a_key_whose_lease_is_deleted(world: World) -> None:
+    lease_id = world.create(idempotency_key='k', start=LATER)
+    world.delete(lease_id)
+    with pytest.raises(exceptions.IdempotencyConflict):
+        world.create(idempotency_key='k', start=LATER)
+
+
+def test_each_project_has_its_own_keys(world: World) -> None:
+    mine = world.create('a', idempotency_key='k')
+    theirs = world.create('b', idempotency_key='k', context=user('project2'))
+    assert mine != theirs
+
+
+def test_a_key_of_a_request_that_was_refused_can_be_used_again(world: World) -> None:
+    with pytest.raises(exceptions.ResourceNotFound):
+        world.create('unknown', idempotency_key='k')
+    assert world.create('a', idempotency_key='k')
+
+
+def test_one_key_at_once_makes_one_lease(any_world: World) -> None:
+    world = any_world
+
+    def make(_: int) -> str:
+        return world.create('a', end='2099-01-01 00:00', idempotency_key='k')
+
+    with futures.ThreadPoolExecutor(6) as pool:
+        made = set(pool.map(make, range(6)))
+    assert len(made) == len(_all(world)) == 1
+    assert len(world.trusts.present) == 1
+    assert len(world.lease(made.pop()).reservations) == 1
+
+
+def test_nothing_joins_a_lease_that_was_not_seen(world: World) -> None:
+    world.create('a', id=ID)
+    with pytest.raises(exceptions.LeaseAppeared):
+        world.create('b', id=ID, may_join=False)
+    assert len(world.lease(ID).reservations) == 1
+    assert world.create('b', id=ID, may_join=True) == ID
+    with pytest.raises(exceptions.LeaseConflict):
+        world.create('c', id=ID, may_join=False, name='other')
+
+
+@pytest.mark.parametrize('bad', [0, 1, 2])
+def test_all_or_nothing(world: World, bad: int) -> None:
+    things = ['a', 'b', 'c']
+    things[bad] = 'unknown'
+    with pytest.raises(exceptions.ResourceNotFound) as caught:
+        world.create(*things)
+    assert caught.value.field == f'reservations[{bad}].resource_id'
+    assert _all(world) == []
+    assert world.trusts.made == 0
+    assert world.told() == []
+    assert world.run() == 0
+
+
+def test_all_or_nothing_when_one_is_held(world: World) -> None:
+    holder = world.create('b', name='first')
+    before = world.told()
+    with pytest.raises(exceptions.ResourceReserved) as caught:
+        world.create('a', 'b', 'c', name='second')
+    assert caught.value.field == 'reservations[1].resource_id'
+    assert [each.id for each in _all(world)] == [holder]
+    assert world.trusts.present == {'trust1'}
+    assert world.told() == before
+    assert world.create('a', 'c', name='third')
+
+
+def test_only_the_same_project_learns_who_holds_a_resource(world: World) -> None:
+    holder = world.create('a', name='first', start=LATER)
+    with pytest.raises(exceptions.ResourceReserved) as ours:
+        world.create('a', name='second')
+    assert holder in ours.value.message
+    assert '2026-12-01T13:00:00.000000 to 2026-12-01T14:00:00.000000' in ours.value.message
+    with pytest.raises(exceptions.ResourceReserved) as theirs:
+        world.create('a', name='second', context=user('project2'))
+    assert theirs.value.message == 'The resource is already reserved by another lease.'
+    other = world.create('b', name='third')
+    with pytest.raises(exceptions.ResourceReserved) as joining:
+        world.join(other, 'a')
+    assert holder in joining.value.message
+    assert joining.value.field == 'resource_id'
+
+
+def test_a_lease_may_reserve_things_of_several_types(world: World) -> None:
+    body = {
+        'name': 'n',
+        'duration': 60,
+        'reservations': [{'resource_type': TYPE, 'resource_id': each} for each in 'cab'],
+    }
+    lease_id = create.create_lease(world.parts, user(), body)
+    lease = world.database.read(leases.get, lease_id)
+    assert [r.resource_id for r in lease.reservations] == ['c', 'a', 'b']
+    assert lease.end_date - lease.start_date == datetime.timedelta(minutes=1)
