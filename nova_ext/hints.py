@@ -47,7 +47,14 @@ _EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}
 _NAME = re.compile(r'[^\u0000-\u001f\ud800-\udfff]{1,255}')
 _EVENT_TYPE = re.compile(r'[a-z][a-z0-9_.-]{0,65}')
 _OWN_EVENTS = frozenset(
-    ('start_lease', 'ready_to_start', 'end_lease', 'release_trust', 'external_end')
+    (
+        'start_lease',
+        'ready_to_start',
+        'end_lease',
+        'end_reservation',
+        'release_trust',
+        'external_end',
+    )
 )
 _MAX_EVENTS = 100
 _START_POLICIES = ('auto', 'manual')
