@@ -28,7 +28,9 @@ class ApiError(http.HttpError):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return f'{self.field}: {text}' if self.field else text
+        if not self.field or text.startswith(f'{self.field}: '):
+            return text
+        return f'{self.field}: {text}'
 
 
 class BadRequest(ApiError, http.BadRequest):

@@ -355,6 +355,14 @@ def test_an_error_has_the_services_words(client, http, status, kind, ksa_kind):
     assert str(error) == f'end_date: It is wrong. (HTTP {status}) (Request-ID: req-1)'
 
 
+def test_a_field_is_said_once(client, http):
+    body = samples.error(400, 'end_date: is missing.', 'lease.bad', field='end_date')
+    http.get(LEASE, status_code=400, json=body)
+    with pytest.raises(exceptions.BadRequest) as caught:
+        client.leases.get(LEASE_ID)
+    assert str(caught.value) == 'end_date: is missing. (HTTP 400)'
+
+
 @pytest.mark.parametrize(
     'answer',
     [
