@@ -71,6 +71,13 @@ class Cloud:
         with errors.translated('Keystone'):
             return str(self._service_auth.get_token(self._base))
 
+    def auth_url(self) -> str | None:
+        """Return the URL of Keystone, as section ``[cloud]`` has it.
+
+        :raises climate_core.exceptions.Transient: the section says nothing, or not enough
+        """
+        return getattr(self._service_auth, 'auth_url', None)
+
     def user(self, context: 'RequestContext') -> connection.Connection:
         """Return a connection with the token of a request, plus the service's token."""
         token = auth.ForwardedToken(context.auth_token, context.project_id, self._service_auth)

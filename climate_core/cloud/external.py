@@ -11,7 +11,7 @@ answer. Dates are UTC, ``YYYY-MM-DD HH:MM:SS``.
 import datetime
 import http
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import requests
 from oslo_config import cfg
@@ -22,7 +22,12 @@ from climate_core.cloud import errors
 from climate_core.conf import limits as conf_group
 from climate_core.lease import model
 
+if TYPE_CHECKING:
+    from climate_core.cloud.connect import Cloud
+
 LOG = log.getLogger(__name__)
+
+T = TypeVar('T')
 
 _ASKED = {'check_create': 'check-create', 'check_update': 'check-update', 'on_end': 'on-end'}
 _NAME = 'The service that is asked about leases'
@@ -32,12 +37,12 @@ class External:
     """The external service, or nobody.
 
     :param conf: with the sections ``[limits]`` and ``[cloud]``
-    :param token: gives the Keystone token of the service user
+    :param cloud: gives a token of the service user, and says where Keystone is
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, token: Callable[[], str]) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         self._conf = conf
-        self._token = token
+        self._cloud = cloud
 
     @property
     def on_create(self) -> bool:
@@ -104,7 +109,7 @@ class External:
 
     def _post(self, url: str, body: dict[str, Any]) -> requests.Response:
         section = self._conf[conf_group.GROUP]
-        headers = {'X-Auth-Token': section.external_token or self._service_token()}
+        headers = {'X-Auth-Token': section.external_token or self._ours(self._cloud.service_token)}
         try:
             return requests.post(
                 url,
@@ -117,9 +122,10 @@ class External:
             LOG.error('%s cannot be reached: %s', url, exc)
             raise exceptions.ServiceUnavailable(f'{_NAME} does not answer. Try again.') from exc
 
-    def _service_token(self) -> str:
+    @staticmethod
+    def _ours(ask: Callable[[], T]) -> T:
         try:
-            return self._token()
+            return ask()
         except exceptions.Transient as exc:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
@@ -131,12 +137,11 @@ class External:
         return f'{section.external_endpoint.rstrip("/")}/{_ASKED[question]}'
 
     def _context(self, lease: model.Lease) -> dict[str, Any]:
-        cloud = self._conf.cloud
         return {
             'user_id': lease.user_id,
             'project_id': lease.project_id,
-            'auth_url': getattr(cloud, 'auth_url', None),
-            'region_name': cloud.region_name,
+            'auth_url': self._ours(self._cloud.auth_url),
+            'region_name': self._conf.cloud.region_name,
         }
 
 

@@ -17,15 +17,14 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
 from climate_core.conf import usage as usage_conf
-from climate_core.db import events
 from climate_core.db.engine import Database
-from climate_core.engine import metrics, publisher, retry
+from climate_core.engine import metrics, publisher, retry, webhooks
 from climate_core.engine.claims import Claims
 from climate_core.engine.clock import Clock
 from climate_core.engine.loop import Loop
 from climate_core.engine.step import Step
 from climate_core.engine.usage import Usage
-from climate_core.manager import endpoint, listener, parts, reconcile, rpcapi, telemetry
+from climate_core.manager import draft, endpoint, listener, parts, reconcile, rpcapi, telemetry
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 
@@ -44,7 +43,8 @@ class ManagerService:
     :param watch: whether to compare with the cloud and to listen to Nova
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
     :raises climate_core.manager.telemetry.BadAddress: ``[metrics] listen`` makes no sense
-    :raises OSError: the address of ``[metrics] listen`` cannot be taken
+    :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
+    :raises oslo_config.cfg.Error: ``[webhooks]`` names something that is no network
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ManagerService:
         self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or self.cloud.trusts
-        self._external = External(conf, self.cloud.service_token)
+        self._external = External(conf, self.cloud)
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.publisher = publisher.Publisher(
             self.database,
@@ -71,8 +71,10 @@ class ManagerService:
             conf.engine.idle_seconds,
             conf.engine.claim_ttl,
         )
-        self.loop = Loop(
-            self.database, self.clock, self._run, conf.engine.workers, conf.engine.idle_seconds
+        self.webhooks = (
+            webhooks.Sender(conf, self.database, self.clock, draft.webhook_rules(conf))
+            if conf.webhooks.enabled
+            else None
         )
         self.metrics = metrics.Metrics(
             self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
@@ -87,16 +89,25 @@ class ManagerService:
             self.metrics,
             self._external.tell_end,
         )
+        self.loop = Loop(
+            self.database,
+            self.clock,
+            self._step.run,
+            conf.engine.workers,
+            conf.engine.idle_seconds,
+        )
         # An option of this section is not found as an attribute: oslo.config has its own "usage".
         every = conf[usage_conf.GROUP].notify_every
         self._usage = Usage(self.database, self.clock, every)
         self._transport = rpcapi.transport(conf)
         self._client = rpcapi.ManagerClient(conf, self._transport)
+        # Its request id is how this manager knows its own hints, which come back to it.
+        self._hint = context.RequestContext(overwrite=False)
         self._server = self._make_server()
         self._watch = watch
-        self._listener = listener.make(conf, self.database, self.nudge) if watch else None
+        self._listener = listener.make(conf, self.database, self.loop.nudge) if watch else None
         self._reconciler = reconcile.Reconciler(
-            conf, self.database, self.plugins, self.cloud, self.nudge
+            conf, self.database, self.plugins, self.cloud, self.loop.nudge
         )
         # Taken at once: a manager whose address is taken does not start.
         listen = conf.metrics.listen
@@ -107,6 +118,8 @@ class ManagerService:
         """Start all threads and return."""
         self.claims.start()
         self.publisher.start()
+        if self.webhooks is not None:
+            self.webhooks.start()
         self.loop.start()
         self._usage.start()
         self._server.start()
@@ -133,6 +146,10 @@ class ManagerService:
         self._usage.stop(min(5.0, self.conf.engine.grace_seconds))
         self.publisher.nudge()
         self.publisher.stop(min(5.0, self.conf.engine.grace_seconds))
+        if self.webhooks is not None and not self.webhooks.stop(
+            max(0.0, until - time.monotonic())
+        ):
+            LOG.warning('Webhooks are still being called; they are called again if that fails')
         self.claims.stop()
         self._server.wait()
         if self._watch:
@@ -156,16 +173,18 @@ class ManagerService:
         """Have this manager look at what is due and what is to be told."""
         self.loop.nudge()
         self.publisher.nudge()
+        if self.webhooks is not None:
+            self.webhooks.nudge()
 
-    def _run(self, due: events.Due) -> bool:
-        again = self._step.run(due)
-        self.publisher.nudge()
-        return again
+    def _nudged(self, hint: context.RequestContext) -> None:
+        if hint.request_id != self._hint.request_id:
+            self.nudge()
 
-    def _wrote(self, ctxt: context.RequestContext) -> None:
-        self.nudge()
+    def _wrote(self, _ctxt: context.RequestContext) -> None:
+        # What is to be told wakes those who tell it by itself.
+        self.loop.nudge()
         try:
-            self._client.nudge(ctxt)
+            self._client.nudge(self._hint)
         except messaging.MessagingException:
             LOG.warning('The other managers were not told; this one does the work', exc_info=True)
 
@@ -185,7 +204,7 @@ class ManagerService:
         return messaging.get_rpc_server(
             self._transport,
             target,
-            [endpoint.Endpoint(own, self._wrote, self.nudge)],
+            [endpoint.Endpoint(own, self._wrote, self._nudged)],
             executor='threading',
             serializer=context.RpcSerializer(),
             access_policy=messaging.DefaultRPCAccessPolicy,

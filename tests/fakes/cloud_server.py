@@ -21,7 +21,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fakes import keystone, nova
+from tests.fakes import keystone, limits, nova
 from tests.fakes.state import Record, Refusal, State
 
 _IMAGE = 'climate_reservation_id'
@@ -208,6 +208,11 @@ ROUTES = (
     ('POST', '/identity/v3/OS-TRUST/trusts', _create_trust),
     ('GET', '/identity/v3/OS-TRUST/trusts', _list_trusts),
     ('DELETE', '/identity/v3/OS-TRUST/trusts/([^/]+)', _delete_trust),
+    ('GET', '/identity/v3/limits/model', limits.model),
+    ('GET', '/identity/v3/limits', limits.of_projects),
+    ('GET', '/identity/v3/registered_limits', limits.registered),
+    ('GET', '/identity/v3/services', limits.services),
+    ('GET', '/identity/v3/endpoints', limits.endpoints),
     ('GET', '/compute', lambda r: (300, {}, {'versions': [nova.versions(r.base)]})),
     ('GET', r'/compute/v2\.1', lambda r: {'version': nova.versions(r.base)}),
     ('GET', r'/compute/v2\.1/servers', _servers),
@@ -234,6 +239,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, state: State, port: int = 0) -> None:
         super().__init__(('127.0.0.1', port), Handler)
         self.state = state
+        state.limits = limits.Limits()
 
     @property
     def url(self) -> str:

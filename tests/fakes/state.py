@@ -40,6 +40,8 @@ class State:
         #: Every request since the start: (method, path, status).
         self.requests: list[tuple[str, str, int]] = []
         self.users: dict[str, Record] = {}
+        #: See :class:`tests.fakes.limits.Limits`.
+        self.limits: Any = None
         self._journal = journal
         if journal.exists():
             self._read_back()

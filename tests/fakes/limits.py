@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the Identity API v3 from which oslo.limit reads limits."""
+
+from typing import Any
+
+from tests.fakes.state import Record, Refusal
+
+SERVICE, ENDPOINT = 'reservation-id', 'endpoint-id'
+
+
+class Limits:
+    """What is registered: defaults by name, and limits of projects by (project, name)."""
+
+    def __init__(self) -> None:
+        self.model = 'flat'
+        self.defaults: dict[str, int] = {}
+        self.projects: dict[tuple[str, str], int] = {}
+        self.endpoints = 1
+
+
+def model(request: Any) -> Any:
+    return {'model': {'name': _limits(request).model, 'description': ''}}
+
+
+def services(request: Any) -> Any:
+    known = [{'id': SERVICE, 'type': 'reservation', 'name': 'climate'}]
+    return {'services': [each for each in known if each['type'] == request.query.get('type')]}
+
+
+def endpoints(request: Any) -> Any:
+    one = {'id': ENDPOINT, 'service_id': SERVICE, 'region_id': None, 'interface': 'public'}
+    return {'endpoints': [one] * _limits(request).endpoints}
+
+
+def registered(request: Any) -> Any:
+    _check(request)
+    found = _limits(request).defaults.items()
+    return {'registered_limits': [_row(name, default_limit=most) for name, most in found]}
+
+
+def of_projects(request: Any) -> Any:
+    """As Keystone has it: who is neither admin nor service sees those of his own project."""
+    caller = request.caller()
+    _check(request)
+    wanted = request.query.get('project_id')
+    rows = [
+        _row(name, project_id=project, resource_limit=most)
+        for (project, name), most in _limits(request).projects.items()
+        if project == wanted
+        and ({'admin', 'service'} & set(caller['roles']) or project == caller['project_id'])
+    ]
+    return {'limits': rows}
+
+
+def _row(name: str, **more: Any) -> Record:
+    return {'id': f'{name}-id', 'service_id': SERVICE, 'resource_name': name, **more}
+
+
+def _check(request: Any) -> None:
+    request.caller()
+    if request.query.get('service_id') != SERVICE:
+        raise Refusal(400, 'Ask for one service.')
+
+
+def _limits(request: Any) -> Limits:
+    found: Limits = request.server.state.limits
+    return found
