@@ -143,8 +143,8 @@ class Invariants:
             known: dict[str, Any] = defaultdict(lambda: None)
             for entry in of(self.rows, 'lease_history', lease):
                 for key, (before, after) in _changes(entry['changes']).items():
-                    assert known[key] == before, (key, known[key], entry)
-                    known[key] = after
+                    assert known[key] == (before or None), (key, known[key], entry)
+                    known[key] = after or None
             assert known['status'] == lease['status'], lease
             assert known['name'] == lease['name'], lease
             assert known['end_date'] == dates.show(lease['end_date']), lease
