@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of leases. A page takes three statements, however many leases there are.
+"""Pages of leases: three statements, and one for the marker, however many leases there are.
 
-A page goes on after its marker by comparing with the marker's own row, in the database: so equal
-values, times and texts are compared there exactly as they are sorted there.
+A page begins behind the values that its marker has now, so that an index can be searched for it:
+a late page costs what the first one does.
 """
 
 import dataclasses
@@ -18,7 +18,6 @@ from climate_core.db import leases, tables, utcnow
 from climate_core.lease import model
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
-_MARKER = _LEASE.alias('marker')
 
 #: What leases are sorted by. A lease that was never changed counts as changed when it was made.
 KEYS: Final = (
@@ -74,38 +73,33 @@ def page(session: orm.Session, query: Query) -> tuple[list[model.Lease], bool]:
         project
     """
     order = _order(query.sort)
-    select = sa.select(_LEASE).where(*_filters(session, query))
+    where = _filters(session, query)
     if query.marker is not None:
-        select = select.where(_after(order, query))
-    select = select.order_by(*_directed(session, order, query)).limit(query.limit + 1)
-    rows = session.execute(select).mappings().all()
-    if not rows and query.marker is not None:
-        _check_marker(session, query)
-    more = len(rows) > query.limit
-    return leases.assemble(session, rows[: query.limit], query.parts), more
+        where.append(_after(order, _marker(session, query, order)))
+    select = sa.select(_LEASE).where(*where).order_by(*_directed(session, order, query))
+    rows = session.execute(select.limit(query.limit + 1)).mappings().all()
+    return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
 
 
-def _check_marker(session: orm.Session, query: Query) -> None:
-    """Tell a last page from one that follows nothing."""
-    found = session.execute(sa.select(_MARKER.c.id).where(_is_marker(query))).first()
+def _marker(session: orm.Session, query: Query, order: Sequence[Sort]) -> Mapping[str, Any]:
+    """Read what the marker is sorted by. One that was deleted meanwhile still marks its place."""
+    columns = [_column(key).label(key) for key, _ in order]
+    here = sa.and_(_LEASE.c.id == query.marker, *_of_project(query))
+    found = session.execute(sa.select(*columns).where(here)).mappings().first()
     if found is None:
         raise exceptions.BadRequest(
             f'marker: there is no lease {query.marker} to go on after.', field='marker'
         )
+    return {key: found[key] for key, _ in order}
 
 
-def _is_marker(query: Query) -> sa.ColumnElement[bool]:
-    # One that was deleted meanwhile still marks its place.
-    return sa.and_(_MARKER.c.id == query.marker, *_of_project(_MARKER, query))
-
-
-def _of_project(table: Any, query: Query) -> list[sa.ColumnElement[bool]]:
-    return [] if query.project_id is None else [table.c.project_id == query.project_id]
+def _of_project(query: Query) -> list[sa.ColumnElement[bool]]:
+    return [] if query.project_id is None else [_LEASE.c.project_id == query.project_id]
 
 
 def _filters(session: orm.Session, query: Query) -> list[sa.ColumnElement[bool]]:
     deleted = _LEASE.c.deleted_at
-    found: list[sa.ColumnElement[bool]] = _of_project(_LEASE, query)
+    found: list[sa.ColumnElement[bool]] = _of_project(query)
     found.append(deleted.is_not(None) if query.deleted else deleted.is_(None))
     if query.statuses:
         found.append(_LEASE.c.status.in_(query.statuses))
@@ -156,17 +150,14 @@ def _order(sort: Sequence[Sort]) -> list[Sort]:
     return [*sort] if 'id' in keys else [*sort, ('id', sort[-1][1])]
 
 
-def _column(table: Any, key: str) -> Any:
+def _column(key: str) -> sa.ColumnElement[Any]:
     if key == 'updated_at':
-        return sa.func.coalesce(table.c.updated_at, table.c.created_at)
-    return table.c[key]
+        return sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at)
+    return _LEASE.c[key]
 
 
 def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list[Any]:
-    directed = [
-        _column(_LEASE, key).desc() if descends else _column(_LEASE, key).asc()
-        for key, descends in order
-    ]
+    directed = [_column(key).desc() if down else _column(key).asc() for key, down in order]
     if query.deleted or _dialect(session) != 'postgresql':
         return directed
     # They are all NULL, but only with this PostgreSQL reads the index in its order. The others do
@@ -175,22 +166,18 @@ def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list
     return [first.desc() if order[0][1] else first.asc(), *directed]
 
 
-def _after(order: Sequence[Sort], query: Query) -> sa.ColumnElement[bool]:
+def _after(order: Sequence[Sort], marker: Mapping[str, Any]) -> sa.ColumnElement[bool]:
     """What comes behind the marker: greater in one key, and equal in those before it."""
-    marker = {
-        key: sa.select(_column(_MARKER, key)).where(_is_marker(query)).scalar_subquery()
-        for key, _ in order
-    }
     places = [order[: length + 1] for length in range(len(order))]
     behind = sa.or_(*(sa.and_(*_behind(place, marker)) for place in places))
     # Says nothing new, but lets an index begin at the marker.
-    key, descends = order[0]
-    mine = _column(_LEASE, key)
-    return sa.and_(mine <= marker[key] if descends else mine >= marker[key], behind)
+    key, down = order[0]
+    mine = _column(key)
+    return sa.and_(mine <= marker[key] if down else mine >= marker[key], behind)
 
 
 def _behind(place: Sequence[Sort], marker: Mapping[str, Any]) -> list[sa.ColumnElement[bool]]:
-    *equal, (key, descends) = place
-    mine = _column(_LEASE, key)
-    same = [_column(_LEASE, each) == marker[each] for each, _ in equal]
-    return [*same, mine < marker[key] if descends else mine > marker[key]]
+    *equal, (key, down) = place
+    mine = _column(key)
+    same = [_column(each) == marker[each] for each, _ in equal]
+    return [*same, mine < marker[key] if down else mine > marker[key]]

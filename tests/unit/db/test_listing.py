@@ -17,7 +17,8 @@ from climate_core.db.engine import Database
 from climate_core.lease import model
 from tests.unit.engine.world import TYPE, World
 
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+#: Later than the clocks of the databases, which are the real ones.
+NOON = datetime.datetime(2098, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 Query = listing.Query
 
@@ -168,8 +169,6 @@ DAY = datetime.timedelta(days=1)
     ],
 )
 def test_filters(any_world: World, query: Query, numbers: list[int]) -> None:
-    # The clock of the databases is the real one.
-    assert query.since != 'now' or any_world.clock.now() < NOON
     values: dict[int, dict[str, Any]] = {
         1: {'status': 'ACTIVE', 'name': 'Name', 'end_date': NOON + DAY},
         2: {'status': 'ERROR', 'name': 'näme', 'end_date': NOON + HOUR},
@@ -227,7 +226,7 @@ def test_a_resource_that_was_freed_is_found_too(world: World) -> None:
     [
         ({}, 3),
         ({'limit': 2}, 3),
-        ({'limit': 2, 'marker': row(0)['id']}, 3),
+        ({'limit': 2, 'marker': row(0)['id']}, 4),
         ({'parts': ('events',)}, 2),
         ({'parts': ()}, 1),
         ({'name': 'nobody'}, 1),
@@ -294,7 +293,7 @@ def plan(database: Database, query: Query, explain: str) -> str:
     sa.event.remove(database.engine, 'before_cursor_execute', note)
     assert len(found) == query.limit
     assert more
-    (statement, parameters), *_ = [each for each in seen if each[0].startswith('SELECT')]
+    *_, (statement, parameters) = [each for each in seen if each[0].startswith('SELECT')]
     with database.engine.connect() as connection:
         if database.engine.dialect.name == 'postgresql':
             for setting in SETTINGS:
