@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that run a manager of this release or of the one before."""
+
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+PATIENCE = 60.0
+
+
+def unpack(directory: pathlib.Path) -> pathlib.Path:
+    """Unpack the release before this one."""
+    [wheel] = HERE.glob('openstack_climate-*.whl')
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory)
+    return directory
+
+
+class Process:
+    """See :mod:`tests.upgrade.worker`.
+
+    :param code: where its climate_core is
+    :param heard: gets a word for each line that it tells
+    :ivar done: what was done to resources: what, and to those of which lease
+    """
+
+    def __init__(
+        self,
+        code: pathlib.Path,
+        config: pathlib.Path,
+        log: pathlib.Path,
+        heard: 'queue.SimpleQueue[str]',
+    ) -> None:
+        environment = {**os.environ, 'PYTHONPATH': str(code), 'PYTHONWARNINGS': 'ignore'}
+        self._log = log
+        self._heard = heard
+        with log.open('wb') as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, str(HERE / 'worker.py'), str(config)],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self._told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.done: list[tuple[str, str]] = []
+        self.finished: list[tuple[str, str]] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.code = str(self._next('code')['code'])
+
+    def ask(self, what: str, *values: Any) -> Any:
+        """Give a command and wait for its answer."""
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps({'do': what, 'with': values}) + '\n')
+        self._process.stdin.flush()
+        told = self._next('answer', 'trouble')
+        assert 'trouble' not in told, self._why(told['trouble'])
+        return told['answer']
+
+    def until(self, happened: Callable[[], bool]) -> None:
+        """Wait for something that comes of the work on events."""
+        while not happened():
+            self._next('finished')
+
+    def until_finished(self, event_type: str, lease_id: str) -> None:
+        """Wait until this process has finished an event of a lease."""
+        self.until(lambda: (event_type, lease_id) in self.finished)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe
+            pipe.close()
+
+    def _next(self, *wanted: str) -> dict[str, Any]:
+        """Take what it tells, up to the first line of a wanted kind."""
+        while True:
+            try:
+                told = self._told.get(timeout=PATIENCE)
+            except queue.Empty:
+                raise AssertionError(self._why('It tells nothing more')) from None
+            if 'end' in told:
+                raise AssertionError(self._why('It died'))
+            if any(kind in told for kind in wanted):
+                return told
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            told = json.loads(line)
+            if 'did' in told:
+                self.done.append((told['did'], told['lease']))
+            if 'finished' in told:
+                self.finished.append((told['finished'], told['lease']))
+            self._told.put(told)
+            self._heard.put(line)
+        self._told.put({'end': True})
+
+    def _why(self, what: str) -> str:
+        return f'{what}\n{self._log.read_text(errors="replace")[-5000:]}'
