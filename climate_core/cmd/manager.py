@@ -13,6 +13,7 @@ from oslo_service import backend
 # Before anything that may import the rest of oslo.service, whose own default is eventlet.
 backend.init_backend(backend.BackendType.THREADING)
 
+from oslo_config import cfg  # noqa: E402
 from oslo_log import log  # noqa: E402
 from oslo_reports import guru_meditation_report as gmr  # noqa: E402
 from oslo_reports import opts as gmr_opts  # noqa: E402
@@ -29,6 +30,7 @@ _CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
     telemetry.BadAddress,
+    cfg.Error,
     OSError,
     *TROUBLE,
 )

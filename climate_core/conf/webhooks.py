@@ -76,6 +76,9 @@ def networks(
 ) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """Read a list of networks.
 
-    :raises ValueError: one is no network, or has bits of a host
+    :raises oslo_config.cfg.Error: one is no network, or has bits of a host
     """
-    return tuple(ipaddress.ip_network(text) for text in texts)
+    try:
+        return tuple(ipaddress.ip_network(text) for text in texts)
+    except ValueError as exc:
+        raise cfg.Error(f'[{GROUP}] {exc}') from exc

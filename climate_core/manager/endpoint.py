@@ -25,7 +25,7 @@ class Endpoint:
     """The methods of version 1.1, which answers 1.0 as well.
 
     :param wrote: called after something was written that may be due, to nudge the engines
-    :param nudged: called when another manager says that it wrote something
+    :param nudged: called when a manager says that it wrote something, this one too
     """
 
     target = messaging.Target(version=rpcapi.VERSION)
@@ -34,7 +34,7 @@ class Endpoint:
         self,
         parts: Parts,
         wrote: Callable[['RequestContext'], None],
-        nudged: Callable[[], None],
+        nudged: Callable[['RequestContext'], None],
     ) -> None:
         self._parts = parts
         self._wrote = wrote
@@ -115,8 +115,8 @@ class Endpoint:
             generation,
         )
 
-    def nudge(self, _context: 'RequestContext') -> None:
-        self._nudged()
+    def nudge(self, context: 'RequestContext') -> None:
+        self._nudged(context)
 
     def _do(
         self,

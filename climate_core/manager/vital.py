@@ -9,7 +9,7 @@ from oslo_log import log
 LOG = log.getLogger(__name__)
 
 #: The threads of a manager that must not end before it.
-THREADS = frozenset({'loop', 'claims', 'publisher', 'reconcile', 'usage'})
+THREADS = frozenset({'loop', 'claims', 'publisher', 'reconcile', 'usage', 'webhooks'})
 
 
 def watch(stop: threading.Event, threads: Collection[str] = THREADS) -> threading.Event:

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of a webhook: where it may go, how long it may take, whom it believes."""
+
+import ipaddress
+import pathlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from climate_core.engine import calls
+from climate_core.lease import webhook
+from tests.fakes import receiver as fake
+from tests.fakes.receiver import Receiver
+
+LOOPBACK = webhook.Rules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
+REFUSED = 'Its address is not allowed for webhooks.'
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with fake.running() as made:
+        yield made
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """What names mean; each look at one takes the next of its addresses for its only one."""
+    known: dict[str, list[str]] = {}
+    real = socket.getaddrinfo
+
+    def resolve(host: str, *args: Any, **kw: Any) -> Any:
+        if host not in known:
+            return real(host, *args, **kw)
+        addresses = known[host].pop(0).split()
+        return [each for address in addresses for each in real(address, *args, **kw)]
+
+    monkeypatch.setattr(socket, 'getaddrinfo', resolve)
+    return known
+
+
+def _post(url: str, rules: webhook.Rules = LOOPBACK, timeout: float = 30, **kw: Any) -> int:
+    return calls.Caller(rules, timeout, **kw).post(url, b'{}', {'content-type': 'text/plain'})
+
+
+def _reason(url: str, *args: Any, **kw: Any) -> str:
+    with pytest.raises(calls.Failed) as failed:
+        _post(url, *args, **kw)
+    return str(failed.value)
+
+
+def test_it_arrives(receiver: Receiver) -> None:
+    assert _post(receiver.url()) == 204
+    (got,) = receiver.got
+    assert (got.path, got.body) == ('/hook?who=me', b'{}')
+    assert got.headers['host'] == f'127.0.0.1:{receiver.port}'
+    assert got.headers['content-type'] == 'text/plain'
+
+
+@pytest.mark.parametrize(
+    'host',
+    [
+        '127.0.0.1',
+        '[::1]',
+        '169.254.169.254',
+        '[fe80::1]',
+        '0.0.0.0',
+        '[::]',
+        '[::ffff:127.0.0.1]',
+        '[64:ff9b::7f00:1]',
+        'localhost',
+        # Old ways of writing 127.0.0.1, which the resolver of a system reads.
+        '2130706433',
+        '0x7f.1',
+    ],
+)
+def test_it_is_refused_by_default(receiver: Receiver, host: str) -> None:
+    assert _reason(f'http://{host}:{receiver.port}/', webhook.DEFAULT) == REFUSED
+    assert receiver.got == []
+
+
+@pytest.mark.parametrize(
+    'addresses',
+    ['127.0.0.1', '::1', '169.254.169.254', 'fe80::1', '::ffff:127.0.0.1', '192.0.2.1 127.0.0.1'],
+)
+def test_a_name_is_refused_if_any_of_its_addresses_is(
+    receiver: Receiver, names: dict[str, list[str]], addresses: str
+) -> None:
+    names['hook.example'] = [addresses]
+    assert _reason(f'http://hook.example:{receiver.port}/', webhook.DEFAULT) == REFUSED
+    assert receiver.got == []
+
+
+def test_what_was_looked_at_is_what_is_connected_to(
+    receiver: Receiver, names: dict[str, list[str]]
+) -> None:
+    # Who is asked twice says something else the second time.
+    names['hook.example'] = ['127.0.0.1', '127.0.0.2']
+    assert _post(f'http://hook.example:{receiver.port}/') == 204
+    assert names['hook.example'] == ['127.0.0.2']
+    assert receiver.got[0].headers['host'] == f'hook.example:{receiver.port}'
+
+
+def test_the_next_address_is_tried(receiver: Receiver, names: dict[str, list[str]]) -> None:
+    names['hook.example'] = ['127.0.0.3 127.0.0.1']
+    assert _post(f'http://hook.example:{receiver.port}/') == 204
+
+
+@pytest.mark.parametrize('status', [301, 302, 303, 307, 308])
+def test_redirects_are_not_followed(receiver: Receiver, status: int) -> None:
+    def redirect(handler: Any) -> None:
+        handler.send_response(status)
+        handler.send_header('location', f'http://127.0.0.1:{receiver.port}/inside')
+        handler.end_headers()
+
+    receiver.answers = [redirect]
+    assert _post(receiver.url()) == status
+    assert len(receiver.got) == 1
+
+
+def test_proxies_of_the_environment_are_not_used(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ('http_proxy', 'HTTP_PROXY', 'all_proxy'):
+        monkeypatch.setenv(name, 'http://127.0.0.9:1')
+    assert _post(receiver.url()) == 204
+
+
+def test_an_answer_without_an_end_is_not_read(receiver: Receiver) -> None:
+    stop = threading.Event()
+
+    def endless(handler: Any) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        sent = 0
+        while not stop.is_set() and sent < 100 * 2**20:
+            try:
+                sent += handler.wfile.write(b'x' * 65536)
+            except OSError:
+                stop.set()
+
+    receiver.answers = [endless]
+    assert _post(receiver.url()) == 200
+    assert stop.wait(fake.PATIENCE)
+
+
+def test_one_deadline_for_the_whole_call(receiver: Receiver) -> None:
+    gone = threading.Event()
+
+    def drip(handler: Any) -> None:
+        # Each byte comes well in time, the answer never does.
+        while not gone.wait(0.02):
+            try:
+                handler.wfile.write(b'H')
+            except OSError:
+                gone.set()
+
+    receiver.answers = [drip]
+    assert _reason(receiver.url(), timeout=0.3) == 'It did not answer within 0.3 seconds.'
+    assert gone.wait(fake.PATIENCE)
+
+
+def test_nobody_is_there(receiver: Receiver, names: dict[str, list[str]]) -> None:
+    receiver.close()
+    assert _reason(receiver.url()) == 'It could not be reached by HTTP.'
+    names['hook.example'] = ['nowhere.invalid']
+    assert _reason('http://hook.example/') == 'Its host name is not known.'
+    assert _reason(f'http://{"x" * 70}.example/') == 'Its host name is not known.'
+
+
+def test_what_is_no_http(receiver: Receiver) -> None:
+    receiver.answers = [lambda handler: handler.wfile.write(b'220 mail.example ESMTP\r\n')]
+    assert _reason(receiver.url()) == 'It could not be reached by HTTP.'
+
+
+def test_the_certificate_is_verified_by_the_name(
+    tmp_path: pathlib.Path, names: dict[str, list[str]]
+) -> None:
+    tls, trusted = fake.certificate(tmp_path, 'hook.example')
+    with fake.running(tls) as secure:
+        names['hook.example'] = names['other.example'] = ['127.0.0.1', '127.0.0.1']
+        assert _post(secure.url('hook.example'), cafile=trusted) == 204
+        assert secure.got[0].headers['host'] == f'hook.example:{secure.port}'
+        names['other.example'] = ['127.0.0.1']
+        bad = 'Its certificate is not valid.'
+        assert _reason(secure.url('other.example'), cafile=trusted) == bad
+        assert _reason(secure.url('127.0.0.1'), cafile=trusted) == bad
+        names['hook.example'] = ['127.0.0.1']
+        assert _reason(secure.url('hook.example')) == bad
+        assert len(secure.got) == 1
+
+
+def test_the_certificate_of_an_address(tmp_path: pathlib.Path) -> None:
+    tls, trusted = fake.certificate(tmp_path, '127.0.0.1')
+    with fake.running(tls) as secure:
+        assert _post(secure.url(), cafile=trusted) == 204
