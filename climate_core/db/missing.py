@@ -15,16 +15,22 @@ from climate_core.lease.history import Cause
 _ATTEMPTS = 10
 
 
-def lose(database: Database, lease_id: str, reasons: Mapping[str, str]) -> bool:
+_FOUND = Cause('resource.lost')
+
+
+def lose(
+    database: Database, lease_id: str, reasons: Mapping[str, str], cause: Cause = _FOUND
+) -> bool:
     """Note that resources of a lease are gone.
 
     A lease that is ending is left alone: its end finds out by itself.
 
     :param reasons: reservation id -> what happened to its resource
+    :param cause: who found it, for the history
     :returns: whether anything was written
     :raises climate_core.db.store.Stale: others keep changing the lease
     """
-    return _again(database, _lose, lease_id, reasons)
+    return _again(database, _lose, lease_id, reasons, cause)
 
 
 def lose_resource(database: Database, resource_type: str, resource_id: str, reason: str) -> bool:
@@ -50,9 +56,6 @@ def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> se
     return set(ids) - set(session.scalars(query))
 
 
-_FOUND = Cause('resource.lost')
-
-
 def trusts(session: orm.Session) -> set[str]:
     """Return the ids of all trusts that leases still have."""
     table = tables.LEASES
@@ -69,7 +72,7 @@ def _again(database: Database, function: Callable[..., bool], *args: object) -> 
     return database.write(function, *args)
 
 
-def _lose(session: orm.Session, lease_id: str, reasons: Mapping[str, str]) -> bool:
+def _lose(session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause) -> bool:
     lease = leases.find(session, lease_id, lock=True)
     if lease is None or lease.status in states.ENDING:
         return False
@@ -77,7 +80,7 @@ def _lose(session: orm.Session, lease_id: str, reasons: Mapping[str, str]) -> bo
     change = plan.gone(lease, reasons, now)
     if change.lease == lease:
         return False
-    store.save(session, lease, change, now, _FOUND)
+    store.save(session, lease, change, now, cause)
     return True
 
 

@@ -10,24 +10,20 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping
 
 from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
-from climate_core.db import missing, reservations, store
+from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.lease.model import Reservation
+from climate_core.manager import orphans
 from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
-#: Reservations that are compared at once; one listing of the cloud serves them all.
-_PAGE = 10_000
-_CHUNK = 500
 #: Seconds for which a trust must have been seen without a lease before it is deleted.
 _TRUST_SECONDS = 3600.0
 #: The first comparison is soon after the start: up to so many seconds.
@@ -109,28 +105,16 @@ class Reconciler:
             LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
 
     def _missing(self, plugin: ResourcePlugin) -> None:
-        for page in self._pages(plugin.resource_type):
-            reasons = plugin.missing(page)
-            by_lease: dict[str, dict[str, str]] = defaultdict(dict)
-            for reservation in page:
-                if reservation.id in reasons:
-                    by_lease[reservation.lease_id][reservation.id] = reasons[reservation.id]
-            for lease_id, told in by_lease.items():
-                if missing.lose(self._database, lease_id, told):
-                    LOG.warning('Lease %s lost resources: %s', lease_id, told)
-                    self._nudge()
-
-    def _pages(self, resource_type: str) -> Iterator[Sequence[Reservation]]:
-        after = ''
-        while page := self._database.read(reservations.held, resource_type, after, _PAGE):
-            yield page
-            after = page[-1].id
+        by_lease: dict[str, dict[str, str]] = defaultdict(dict)
+        for held, reason in orphans.reservations_without_resource(self._database, plugin):
+            by_lease[held.lease_id][held.id] = reason
+        for lease_id, told in by_lease.items():
+            if missing.lose(self._database, lease_id, told):
+                LOG.warning('Lease %s lost resources: %s', lease_id, told)
+                self._nudge()
 
     def _unheld(self, plugin: ResourcePlugin) -> None:
-        waiting = iter(plugin.waiting())
-        found: set[str] = set()
-        while chunk := list(islice(waiting, _CHUNK)):
-            found |= self._database.read(missing.unheld, plugin.resource_type, chunk)
+        found = set(orphans.resources(self._database, plugin))
         for resource_id in sorted(found - self._reported):
             LOG.warning('%s %s waits for a lease that does not exist', plugin.title, resource_id)
         self._reported = found

@@ -12,10 +12,13 @@ in climate.conf. ``tests/conformance`` is the suite that every plugin must pass.
 
 import abc
 import dataclasses
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
+
+from climate_core import exceptions
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -120,3 +123,20 @@ class ResourcePlugin(abc.ABC):
         Those that no lease holds are reported to the operator.
         """
         return ()
+
+    def waiting_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
+        """Tell when a resource changed for the last time, with the service's own rights.
+
+        An operator's repair deletes one that no lease holds only if that is long ago.
+
+        :returns: None if it does not wait to be woken (any more), or its service cannot tell
+        """
+        return None
+
+    def discard(self, resource_id: str) -> None:
+        """Delete a resource that waits for a lease that is not there; one that is gone is fine.
+
+        :raises climate_core.exceptions.Transient: try again later
+        :raises climate_core.exceptions.Permanent: its service does not let us
+        """
+        raise exceptions.Permanent(f'{self.title} {resource_id} cannot be deleted from here.')

@@ -5,6 +5,8 @@ Nova has picked the host and holds the capacity already; here the server is woke
 the lease and its end action is done at the end.
 """
 
+import contextlib
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -182,6 +184,19 @@ class InstancePlugin(base.ResourcePlugin):
 
     def waiting(self) -> Iterable[str]:
         return servers.every_id(self.cloud.service(), status=_RESERVED)
+
+    def waiting_since(self, resource_id: str) -> datetime.datetime | None:
+        try:
+            server = servers.get(self.cloud.service(), resource_id)
+        except errors.Gone:
+            return None
+        if server['status'] != _RESERVED:
+            return None
+        return datetime.datetime.fromisoformat(server.get('updated') or server['created'])
+
+    def discard(self, resource_id: str) -> None:
+        with contextlib.suppress(errors.Gone):
+            servers.delete(self.cloud.service(), resource_id)
 
 
 def _amounts(server: Mapping[str, Any]) -> dict[str, int]:

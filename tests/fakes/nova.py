@@ -26,6 +26,7 @@ ACTIONS: Mapping[str, tuple[frozenset[str], str, tuple[str, ...]]] = {
         ('SHELVED_OFFLOADED',),
     ),
 }
+_MADE = '2026-01-01T12:00:00Z'
 _IMAGED = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
 
 
@@ -54,6 +55,8 @@ def add(state: State, **fields: Any) -> Record:
         'next': [],
         'wake_failures': 0,
         'launched_at': None,
+        'created': _MADE,
+        'updated': _MADE,
         **fields,
     }
     state.put('servers', server, {'what': 'server create', 'id': server['id']})
@@ -88,6 +91,8 @@ def look(state: State, caller: Record, server_id: str, microversion: str) -> Rec
         'OS-EXT-STS:task_state': server['task_state'],
         'OS-EXT-STS:vm_state': server['status'].lower(),
         'locked': bool(server['locked']),
+        'created': server['created'],
+        'updated': server['updated'],
         'OS-SRV-USG:launched_at': server['launched_at'],
     }
     if server['fault'] and server['status'] in ('ERROR', 'DELETED', 'RESERVED'):

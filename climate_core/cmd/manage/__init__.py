@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console script ``climate-manage``: the database, and the whole service in one process."""
+"""The console script ``climate-manage``: look after the database, the leases and the cloud."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -9,15 +9,22 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import conf as configuration
-from climate_core.cmd.manage import database, serve
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.cmd.manage import database, leases, mend, serve
 from climate_core.db import migration
-from climate_core.db.engine import TROUBLE
+from climate_core.db.engine import TROUBLE, Stale
 from climate_core.plugins import loading
 
 #: What is told in a sentence.
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
+    exceptions.ClimateError,
+    exceptions.Permanent,
+    exceptions.Transient,
+    errors.Gone,
+    Stale,
     OSError,
     *TROUBLE,
 )
@@ -29,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     :param argv: the command line without the program's name
-    :returns: the exit status: 0, or 1 with a sentence on standard error
+    :returns: the exit status: 0, or 1 with a sentence on standard error; see
+        :mod:`climate_core.cmd.manage.output` for that of the commands that look for something
     """
     conf = configuration.load(sys.argv[1:] if argv is None else argv, cli=[command()])
     # Standard output is for the answers.
@@ -40,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(conf)
     except _EXPECTED as exc:
         print(f'climate-manage: {exc}', file=sys.stderr)
-        return 1
+        # The commands that look for something say with 1 that they found it.
+        return getattr(conf.command, 'trouble', 1)
 
 
 def command() -> cfg.Opt:
@@ -51,4 +60,9 @@ def command() -> cfg.Opt:
 def _add_commands(subparsers: Any) -> None:
     db = subparsers.add_parser('db', help='make, look at and clean the database')
     database.add_commands(db.add_subparsers(title='commands', dest='db_command', required=True))
+    lease = subparsers.add_parser('lease', help='look at leases that do not go on')
+    leases.add_commands(
+        lease.add_subparsers(title='commands', dest='lease_command', required=True)
+    )
+    mend.add_commands(subparsers)
     serve.add_command(subparsers)

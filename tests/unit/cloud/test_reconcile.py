@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import outbox
-from climate_core.manager import reconcile
+from climate_core.manager import orphans, reconcile
 from tests.fakes import leases, nova
 
 
@@ -127,7 +127,7 @@ def test_a_cloud_that_is_away_loses_nothing(world, database, reconciler):
 
 
 def test_every_page_is_compared(world, database, reconciler, monkeypatch):
-    monkeypatch.setattr(reconcile, '_PAGE', 2)
+    monkeypatch.setattr(orphans, '_PAGE', 2)
     made = [reserve(world, database) for _ in range(5)]
     for lease in made:
         world.destroy(lease.reservations[0].resource_id)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``climate-manage orphans`` and ``climate-manage repair``."""
+
+import dataclasses
+import getpass
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import oslo_messaging as messaging
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core.cloud import Cloud
+from climate_core.cmd.manage import leases, output
+from climate_core.context import RequestContext, RpcSerializer
+from climate_core.db import migration, utcnow
+from climate_core.db.engine import Database
+from climate_core.manager import orphans, repair, rpcapi
+from climate_core.plugins import loading
+from climate_core.plugins.base import ResourcePlugin
+
+LOG = log.getLogger(__name__)
+
+#: Seconds that a resource without a lease is left alone: a boot may take its time.
+SAFE_SECONDS = 3600.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Orphan:
+    """What has lost its other side.
+
+    :param side: ``resource`` without a lease, or ``reservation`` without its resource
+    :param age: seconds since the resource changed for the last time, if that is known
+    """
+
+    side: str
+    resource_type: str
+    resource_id: str
+    lease_id: str | None
+    reservation_id: str | None
+    age: float | None
+    reason: str
+
+
+_ORPHAN_COLUMNS = ('side', 'resource_type', 'resource_id', 'lease_id', 'age', 'reason')
+_MENDED_COLUMNS = ('what', 'wrong', 'action', 'done', 'trouble')
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add the commands to a parser."""
+    parser = subparsers.add_parser(
+        'orphans',
+        help='list resources without a lease, and leases without their resource',
+        description='Compare the leases with the cloud. A resource that was made a moment ago '
+        'may still get its lease: look at its age.',
+    )
+    output.add_format(parser)
+    parser.set_defaults(run=_orphans)
+    _add_repair(subparsers)
+
+
+def _add_repair(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        'repair',
+        help='mend what "lease stuck" and "orphans" list',
+        description='Without --yes it only says what it would do. It makes stuck events due now, '
+        'marks resources that are gone, deletes resources without a lease, and has the trusts '
+        'of leases that are over deleted. What it does to a lease is in its history.',
+    )
+    parser.add_argument('--yes', action='store_true', help='do it')
+    parser.add_argument('--lease', metavar='ID', help='only this lease')
+    leases.add_patience(parser)
+    parser.add_argument(
+        '--safe',
+        type=float,
+        default=SAFE_SECONDS,
+        metavar='SECONDS',
+        help='leave resources without a lease that changed since (%(default)g)',
+    )
+    parser.add_argument(
+        '--trusts',
+        action='store_true',
+        help='also delete trusts to the service user that no lease has: not if another '
+        f'installation has the same service user; takes {repair.TRUST_SECONDS:.0f} seconds more',
+    )
+    output.add_format(parser)
+    parser.epilog = (
+        'exit status: 0 nothing is wrong, or all of it was mended; 1 something is left; '
+        '2 it could not be looked for'
+    )
+    parser.set_defaults(run=_repair)
+
+
+def _orphans(conf: cfg.ConfigOpts) -> int:
+    database, _, plugins = _parts(conf)
+    found = list(_find(database, plugins))
+    output.show(found, _ORPHAN_COLUMNS, conf.command.format)
+    database.dispose()
+    return output.FOUND if found else output.NOTHING
+
+
+def _find(database: Database, plugins: Mapping[str, ResourcePlugin]) -> Iterator[Orphan]:
+    now = database.read(utcnow.read)
+    for kind, plugin in plugins.items():
+        for each in orphans.resources(database, plugin):
+            since = plugin.waiting_since(each)
+            age = (now - since).total_seconds() if since else None
+            yield Orphan('resource', kind, each, None, None, age, 'it waits for no lease')
+        for held, reason in orphans.reservations_without_resource(database, plugin):
+            yield Orphan(
+                'reservation', kind, held.resource_id, held.lease_id, held.id, None, reason
+            )
+
+
+def _repair(conf: cfg.ConfigOpts) -> int:
+    database, cloud, plugins = _parts(conf)
+    options = conf.command
+    mend = repair.Repair(database, plugins, options.yes, getpass.getuser())
+    now = database.read(utcnow.read)
+    found = [*mend.leases(leases.patience(options), options.lease), *mend.lost(options.lease)]
+    if options.lease is None:
+        found += mend.resources(now, options.safe)
+        if options.trusts:
+            found += mend.trusts(cloud, time.sleep)
+    output.show(found, _MENDED_COLUMNS, options.format)
+    if any(each.done for each in found):
+        _nudge(conf)
+    elif any(each.action for each in found) and not options.yes:
+        _say('Nothing was done: say --yes to do it.', options.format)
+    database.dispose()
+    return output.NOTHING if all(each.done for each in found) else output.FOUND
+
+
+def _say(text: str, form: str) -> None:
+    if form == 'table':
+        print(text)
+
+
+def _parts(conf: cfg.ConfigOpts) -> tuple[Database, Cloud, dict[str, ResourcePlugin]]:
+    migration.check(conf)
+    cloud = Cloud(conf)
+    return Database(conf), cloud, loading.load(conf, cloud)
+
+
+def _nudge(conf: cfg.ConfigOpts) -> None:
+    """Hint the managers; one that does not hear it looks by itself after a while."""
+    try:
+        client = messaging.get_rpc_client(
+            rpcapi.transport(conf),
+            messaging.Target(topic=rpcapi.TOPIC, version='1.0', fanout=True),
+            serializer=RpcSerializer(),
+        )
+        client.prepare(retry=1).cast(RequestContext(overwrite=False), 'nudge')
+    except messaging.MessagingException as exc:
+        LOG.warning('The managers were not told; they look by themselves: %s', exc)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases that do not go on: find them, and push them.
+
+Finding takes two statements, however many leases there are. Nothing of it is part of the daily
+work: the engine resumes what was left by itself, and what is listed here for longer than a moment
+has a cause outside, such as no manager that runs.
+"""
+
+import dataclasses
+import datetime
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import history, leases, store, tables, utcnow
+from climate_core.lease import model, plan, states
+from climate_core.lease.history import DONE, Cause, Entry, entry
+
+_LEASE, _EVENT = tables.LEASES, tables.EVENTS
+_BUSY, _WAITING = states.EventStatus.IN_PROGRESS, states.EventStatus.UNDONE
+
+#: What a repair is called in the history.
+REPAIR = 'operator.repair'
+
+
+class Kind(enum.StrEnum):
+    CLAIM_EXPIRED = 'claim_expired'
+    NOT_TAKEN_UP = 'not_taken_up'
+    RETRIED = 'retried'
+    PAST_END = 'past_end'
+    NO_END = 'no_end'
+    STARTING = 'starting'
+    ERROR = 'error'
+    TRUST_KEPT = 'trust_kept'
+
+
+#: What :func:`push` does about it. An ERROR is for a person to judge.
+REMEDIES: Mapping[Kind, str] = {
+    Kind.CLAIM_EXPIRED: 'make the event due now',
+    Kind.NOT_TAKEN_UP: 'make the event due now',
+    Kind.RETRIED: 'make the event due now',
+    Kind.PAST_END: 'make the end due now',
+    Kind.NO_END: 'give the lease its end again',
+    Kind.STARTING: 'make the start due now',
+    Kind.TRUST_KEPT: 'have the trust deleted',
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Patience:
+    """When something counts as stuck.
+
+    :param attempts: failed attempts at an event
+    :param seconds: that an event is retried, or a lease is what it should not stay
+    :param grace: seconds that something due may wait to be taken up
+    """
+
+    attempts: int = 10
+    seconds: float = 600.0
+    grace: float = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stuck:
+    """One thing that does not go on.
+
+    :param event_type: of the event, if it is about one
+    :param reason: a sentence for the operator
+    :param age: seconds since it should have gone on
+    """
+
+    kind: Kind
+    lease_id: str
+    name: str
+    project_id: str
+    status: str
+    event_id: str | None
+    event_type: str | None
+    reason: str
+    age: float
+
+
+def find(session: orm.Session, patience: Patience, lease_id: str | None = None) -> list[Stuck]:
+    """Find what is stuck, the oldest first, in two statements.
+
+    :param lease_id: only this one
+    """
+    now = utcnow.read(session)
+    found = [
+        *_events(session, now, patience, lease_id),
+        *_leases(session, now, patience, lease_id),
+    ]
+    return sorted(found, key=lambda each: -each.age)
+
+
+def push(
+    session: orm.Session, lease_id: str, findings: Sequence[Stuck], user_id: str | None
+) -> list[str]:
+    """Do something about what was found of a lease, if that is still so.
+
+    An event that a manager is working on is left alone.
+
+    :param user_id: who repairs, for the history
+    :returns: what was done, in sentences
+    :raises climate_core.db.engine.Stale: the lease was changed meanwhile
+    """
+    before = leases.find(session, lease_id, lock=True)
+    if before is None:
+        return []
+    now = utcnow.read(session)
+    after, done = before, []
+    for each in findings:
+        pushed = _push(after, each, now)
+        if pushed != after:
+            after = pushed
+            done.append(f'{each.kind}: {REMEDIES[each.kind]} ({each.event_type or "lease"})')
+    if done:
+        cause = Cause(REPAIR, user_id=user_id)
+        store.save(session, before, plan.Change(after), now, cause)
+        note(session, before, after, cause, now, '; '.join(done))
+    return done
+
+
+def note(
+    session: orm.Session,
+    before: model.Lease,
+    after: model.Lease,
+    cause: Cause,
+    now: datetime.datetime,
+    reason: str,
+) -> None:
+    """Write a repair into the history, unless it was written with the change of the lease."""
+    if entry(before, after, cause, now) is None:
+        told = Entry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
+        history.add(session, told)
+
+
+def _push(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
+    if found.kind is Kind.TRUST_KEPT:
+        return plan.release(lease, now)
+    if found.kind is Kind.NO_END:
+        end = lease.event(model.END)
+        time = max(lease.end_date, now)
+        again = plan.rearm(end, time, now) if end else None
+        return plan.with_events(lease, again or plan.new_event(lease.id, model.END, time, now))
+    wanted = {Kind.PAST_END: model.END, Kind.STARTING: model.START}.get(found.kind)
+    for event in lease.events:
+        if event.id == found.event_id or (wanted and event.event_type == wanted):
+            return _rearmed(lease, event, now)
+    return lease
+
+
+def _rearmed(lease: model.Lease, event: model.Event, now: datetime.datetime) -> model.Lease:
+    waits = event.next_at is not None and event.next_at > now
+    if not event.open or (event.status == _BUSY and waits) or event.next_at == now:
+        return lease
+    return plan.with_events(lease, plan.rearm(event, now, now))
+
+
+def _events(
+    session: orm.Session, now: datetime.datetime, patience: Patience, lease_id: str | None
+) -> Iterator[Stuck]:
+    waited = _EVENT.c.next_at <= now - datetime.timedelta(seconds=patience.grace)
+    long_ago = now - datetime.timedelta(seconds=patience.seconds)
+    tried = sa.and_(_EVENT.c.attempts > 0, _EVENT.c.time <= long_ago)
+    often = _EVENT.c.attempts >= patience.attempts
+    query = (
+        sa.select(
+            *_of_lease(), _EVENT.c.id, _EVENT.c.event_type, _EVENT.c.status, _EVENT.c.attempts
+        )
+        .add_columns(_EVENT.c.next_at, _EVENT.c.time, _EVENT.c.status_reason)
+        .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
+        .where(_EVENT.c.next_at.is_not(None), sa.or_(waited, tried, often))
+    )
+    for row in session.execute(
+        query if lease_id is None else query.where(_LEASE.c.id == lease_id)
+    ):
+        *lease, event_id, event_type, status, attempts, next_at, time, told = row
+        waiting = (now - next_at).total_seconds()
+        if waiting >= patience.grace:
+            busy = status == _BUSY
+            kind = Kind.CLAIM_EXPIRED if busy else Kind.NOT_TAKEN_UP
+            reason = 'its claim expired and no manager took it up' if busy else _NOBODY
+        else:
+            kind, waiting = Kind.RETRIED, (now - time).total_seconds()
+            reason = f'failed {attempts} times: {told}'
+        yield Stuck(kind, *_four(lease), event_id, event_type, reason, max(0.0, waiting))
+
+
+_NOBODY = 'it is due and no manager takes it up; does one run?'
+
+
+def _leases(
+    session: orm.Session, now: datetime.datetime, patience: Patience, lease_id: str | None
+) -> Iterator[Stuck]:
+    long_ago = now - datetime.timedelta(seconds=patience.seconds)
+    over = _LEASE.c.status == states.LeaseStatus.TERMINATED
+    touched = sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at, type_=tables.Time())
+    conditions: dict[Kind, tuple[Any, Any]] = {
+        Kind.PAST_END: (sa.and_(~over, _LEASE.c.end_date <= long_ago), _LEASE.c.end_date),
+        Kind.NO_END: (sa.and_(~over, ~_has_open(model.END)), touched),
+        Kind.STARTING: (
+            sa.and_(_LEASE.c.status == 'STARTING', _LEASE.c.start_date <= long_ago),
+            _LEASE.c.start_date,
+        ),
+        Kind.ERROR: (sa.and_(_LEASE.c.status == 'ERROR', touched <= long_ago), touched),
+        Kind.TRUST_KEPT: (
+            sa.and_(over, _LEASE.c.trust_id.is_not(None), ~_has_open(model.RELEASE_TRUST)),
+            touched,
+        ),
+    }
+    parts = [
+        sa.select(sa.literal(str(kind)), *_of_lease(), _LEASE.c.status_reason, since)
+        for kind, (_, since) in conditions.items()
+    ]
+    for part, (where, _) in enumerate(conditions.values()):
+        parts[part] = parts[part].where(
+            where if lease_id is None else where & (_LEASE.c.id == lease_id)
+        )
+    for name, *lease, told, since in session.execute(sa.union_all(*parts)):
+        kind = Kind(name)
+        reason = told or _WHY[kind]
+        age = max(0.0, (now - since).total_seconds())
+        yield Stuck(kind, *_four(lease), None, None, reason, age)
+
+
+_WHY = {
+    Kind.PAST_END: 'its end is past and it is not over',
+    Kind.NO_END: 'nothing will end it',
+    Kind.STARTING: 'it is not awake since its start',
+    Kind.ERROR: 'something of it could not be woken',
+    Kind.TRUST_KEPT: 'it is over and still has the trust of its owner',
+}
+
+
+def _of_lease() -> list[Any]:
+    return [_LEASE.c.id, _LEASE.c.name, _LEASE.c.project_id, _LEASE.c.status]
+
+
+def _four(lease: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+    one, two, three, four = lease
+    return one, two, three, four
+
+
+def _has_open(event_type: str) -> Any:
+    return (
+        sa.select(_EVENT.c.id)
+        .where(
+            _EVENT.c.lease_id == _LEASE.c.id,
+            _EVENT.c.event_type == event_type,
+            _EVENT.c.status.in_([_BUSY, _WAITING]),
+        )
+        .exists()
+    )

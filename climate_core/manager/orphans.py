@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has lost its other side: resources without a lease, and reservations without a resource."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from climate_core.db import missing, reservations
+from climate_core.db.engine import Database
+from climate_core.lease.model import Reservation
+from climate_core.plugins.base import ResourcePlugin
+
+#: Reservations that are compared at once; one listing of the cloud serves them all.
+_PAGE = 10_000
+_CHUNK = 500
+
+
+def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
+    """Give the resources that wait for a lease that is not there.
+
+    One that was made a moment ago may still get its lease: see
+    :meth:`climate_core.plugins.base.ResourcePlugin.waiting_since`.
+    """
+    waiting = iter(plugin.waiting())
+    while chunk := list(islice(waiting, _CHUNK)):
+        yield from sorted(database.read(missing.unheld, plugin.resource_type, chunk))
+
+
+def reservations_without_resource(
+    database: Database, plugin: ResourcePlugin, lease_id: str | None = None
+) -> Iterator[tuple[Reservation, str]]:
+    """Give the reservations whose resource is gone, and what happened to it.
+
+    :param lease_id: only those of this lease
+    """
+    for page in _pages(database, plugin.resource_type):
+        asked = [r for r in page if lease_id in (None, r.lease_id)]
+        reasons: Mapping[str, str] = plugin.missing(asked) if asked else {}
+        yield from ((r, reasons[r.id]) for r in asked if r.id in reasons)
+
+
+def _pages(database: Database, resource_type: str) -> Iterator[Sequence[Reservation]]:
+    after = ''
+    while page := database.read(reservations.held, resource_type, after, _PAGE):
+        yield page
+        after = page[-1].id

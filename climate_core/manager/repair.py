@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mend what an operator found: stuck leases, lost resources, orphaned resources, lost trusts.
+
+Each function only says what it would do unless it is told to do it. What it does to a lease is
+written into the lease's history.
+"""
+
+import dataclasses
+import datetime
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from climate_core import exceptions
+from climate_core.cloud import Cloud, errors
+from climate_core.db import missing, store, stuck
+from climate_core.db.engine import Database
+from climate_core.lease.history import Cause
+from climate_core.manager import orphans
+from climate_core.plugins.base import ResourcePlugin
+
+#: Seconds between two looks at the trusts that no lease has: a lease is written right after its
+#: trust is made, and nobody can see how old a trust is.
+TRUST_SECONDS = 60.0
+
+#: What keeps one thing from being mended; the others are mended nevertheless.
+_TROUBLE: tuple[type[Exception], ...] = (
+    exceptions.Transient,
+    exceptions.Permanent,
+    exceptions.ClimateError,
+    errors.Gone,
+    store.Stale,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mended:
+    """One thing that is wrong, and what is or would be done about it.
+
+    :param what: the id of a lease, of a resource or of a trust
+    :param action: what is or would be done; None when a person has to judge
+    :param done: whether it was done
+    :param trouble: why it could not be done
+    """
+
+    what: str
+    wrong: str
+    action: str | None
+    done: bool = False
+    trouble: str | None = None
+
+
+class Repair:
+    """Mends, or says what it would mend.
+
+    :param yes: whether to do it
+    :param user_id: who does it, for the history
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        plugins: Mapping[str, ResourcePlugin],
+        yes: bool,
+        user_id: str | None = None,
+    ) -> None:
+        self._database = database
+        self._plugins = plugins
+        self._yes = yes
+        self._cause = Cause(stuck.REPAIR, user_id=user_id)
+
+    def leases(self, patience: stuck.Patience, lease_id: str | None = None) -> Iterator[Mended]:
+        """Push what does not go on.
+
+        :param lease_id: only this lease
+        """
+        by_lease: dict[str, list[stuck.Stuck]] = defaultdict(list)
+        for found in self._database.read(stuck.find, patience, lease_id):
+            by_lease[found.lease_id].append(found)
+        for each, findings in by_lease.items():
+            yield from self._push(each, findings)
+
+    def _push(self, lease_id: str, findings: Sequence[stuck.Stuck]) -> Iterator[Mended]:
+        done: list[str] = []
+
+        def push() -> None:
+            done.extend(self._database.write(stuck.push, lease_id, findings, self._cause.user_id))
+
+        wanted = any(found.kind in stuck.REMEDIES for found in findings)
+        trouble = self._do(push) if wanted else None
+        for found in findings:
+            action = stuck.REMEDIES.get(found.kind)
+            about = f'{found.event_type}: ' if found.event_type else ''
+            wrong = f'{found.kind}: {about}{found.reason}'
+            yield Mended(lease_id, wrong, action, bool(done and action), trouble)
+
+    def lost(self, lease_id: str | None = None) -> Iterator[Mended]:
+        """Mark the resources of leases that are gone.
+
+        :param lease_id: only those of this lease
+        """
+        by_lease: dict[str, dict[str, str]] = defaultdict(dict)
+        wrong: dict[str, list[str]] = defaultdict(list)
+        for plugin in self._plugins.values():
+            for held, reason in orphans.reservations_without_resource(
+                self._database, plugin, lease_id
+            ):
+                by_lease[held.lease_id][held.id] = reason
+                wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
+        for each, reasons in by_lease.items():
+            trouble = self._do(missing.lose, self._database, each, reasons, self._cause)
+            told = '; '.join(wrong[each])
+            yield Mended(each, told, 'mark it as lost', self._yes and not trouble, trouble)
+
+    def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Mended]:
+        """Delete the resources that wait for a lease that is not there.
+
+        :param safe_seconds: those that changed since so many seconds are left: a lease for them
+            may be on its way
+        """
+        for plugin in self._plugins.values():
+            for resource_id in list(orphans.resources(self._database, plugin)):
+                since = plugin.waiting_since(resource_id)
+                if since is None:
+                    continue
+                age = (now - since).total_seconds()
+                wrong = f'{plugin.title}: it waits for no lease, since {age:.0f} s'
+                if age < safe_seconds:
+                    yield Mended(resource_id, wrong, None)
+                    continue
+                trouble = self._do(self._discard, plugin, resource_id)
+                yield Mended(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
+
+    def trusts(self, cloud: Cloud, pause: Callable[[float], None]) -> Iterator[Mended]:
+        """Delete the trusts that are delegated to the service user and that no lease has.
+
+        :param pause: waits so many seconds
+        """
+        stray = set(cloud.trusts.mine()) - self._database.read(missing.trusts)
+        if stray and self._yes:
+            pause(TRUST_SECONDS)
+            stray -= self._database.read(missing.trusts)
+        for trust_id in sorted(stray):
+            trouble = self._do(cloud.trusts.delete, trust_id)
+            done = self._yes and not trouble
+            yield Mended(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
+
+    def _discard(self, plugin: ResourcePlugin, resource_id: str) -> None:
+        """Look once more before something is deleted for good."""
+        unheld = self._database.read(missing.unheld, plugin.resource_type, [resource_id])
+        if unheld:
+            plugin.discard(resource_id)
+
+    def _do(self, function: Callable[..., object], *args: object) -> str | None:
+        """Do something if it shall be done; return what kept us from it."""
+        if not self._yes:
+            return None
+        try:
+            function(*args)
+        except _TROUBLE as exc:
+            return str(exc) or type(exc).__name__
+        return None
