@@ -59,8 +59,14 @@ _PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
 )
 
 _CORS = {
-    'allow_headers': ['X-Auth-Token', 'OpenStack-API-Version', 'X-OpenStack-Request-ID'],
-    'expose_headers': ['X-OpenStack-Request-ID', 'OpenStack-API-Version'],
+    'allow_headers': [
+        'X-Auth-Token',
+        'OpenStack-API-Version',
+        'X-OpenStack-Request-ID',
+        'If-Match',
+        'Idempotency-Key',
+    ],
+    'expose_headers': ['X-OpenStack-Request-ID', 'OpenStack-API-Version', 'ETag'],
     'allow_methods': ['GET', 'POST', 'PUT', 'DELETE'],
 }
 

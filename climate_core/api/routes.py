@@ -8,6 +8,7 @@ from typing import Any
 
 import webob
 
+from climate_core.api import etag
 from climate_core.api.handlers import (
     history,
     hosts,
@@ -83,8 +84,21 @@ ROUTES: dict[str, dict[str, Route]] = {
     },
     '/v1/leases/{lease_id}': {
         'GET': Route(leases.show, 200, lease_rules.GET, gives=lease.ONE, query=lease_query.ONE),
-        'PUT': Route(leases.update, 200, lease_rules.UPDATE, lease.UPDATE, lease.ONE),
-        'DELETE': Route(leases.delete, 204, lease_rules.DELETE),
+        'PUT': Route(
+            leases.update,
+            200,
+            lease_rules.UPDATE,
+            lease.UPDATE,
+            lease.ONE,
+            headers=etag.HEADERS,
+        ),
+        'DELETE': Route(leases.delete, 204, lease_rules.DELETE, headers=etag.HEADERS),
+    },
+    '/v1/leases/{lease_id}/start': {
+        'POST': Route(leases.start, 202, lease_rules.START, gives=lease.ONE, headers=etag.HEADERS),
+    },
+    '/v1/leases/{lease_id}/end': {
+        'POST': Route(leases.end, 202, lease_rules.END, gives=lease.ONE, headers=etag.HEADERS),
     },
     '/v1/leases/{lease_id}/history': {
         'GET': Route(
@@ -103,6 +117,17 @@ ROUTES: dict[str, dict[str, Route]] = {
             reservation.CREATE,
             reservation.ONE,
         ),
+    },
+    '/v1/leases/{lease_id}/reservations/{reservation_id}': {
+        'PUT': Route(
+            reservations.update,
+            200,
+            reservation_rules.UPDATE,
+            reservation.CHANGE,
+            reservation.ONE,
+            headers=etag.HEADERS,
+        ),
+        'DELETE': Route(reservations.delete, 204, reservation_rules.DELETE, headers=etag.HEADERS),
     },
     '/v1/os-hosts': {'GET': Route(hosts.list_, 200, plugin_rules.GET, gives=host.MANY)},
     '/v1/limits': {

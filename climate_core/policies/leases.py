@@ -11,6 +11,8 @@ CREATE = 'climate:leases:create'
 UPDATE = 'climate:leases:update'
 DELETE = 'climate:leases:delete'
 HISTORY = 'climate:leases:history'
+START = 'climate:leases:start'
+END = 'climate:leases:end'
 
 _LEASES = '/v1/leases'
 _LEASE = '/v1/leases/{lease_id}'
@@ -41,7 +43,7 @@ RULES = [
         name=UPDATE,
         check_str=base.PROJECT_MEMBER_OR_ADMIN,
         scope_types=base.PROJECT,
-        description='Change the name or the dates of a lease.',
+        description='Change a lease: its name, its dates, how it starts and whom it tells what.',
         operations=[{'path': _LEASE, 'method': 'PUT'}],
     ),
     policy.DocumentedRuleDefault(
@@ -50,6 +52,20 @@ RULES = [
         scope_types=base.PROJECT,
         description='Delete a lease and free what it holds.',
         operations=[{'path': _LEASE, 'method': 'DELETE'}],
+    ),
+    policy.DocumentedRuleDefault(
+        name=START,
+        check_str=base.PROJECT_MEMBER_OR_ADMIN,
+        scope_types=base.PROJECT,
+        description='Start a lease whose start_policy is manual.',
+        operations=[{'path': f'{_LEASE}/start', 'method': 'POST'}],
+    ),
+    policy.DocumentedRuleDefault(
+        name=END,
+        check_str=base.PROJECT_MEMBER_OR_ADMIN,
+        scope_types=base.PROJECT,
+        description='End a lease early, or cancel it before its start.',
+        operations=[{'path': f'{_LEASE}/end', 'method': 'POST'}],
     ),
     policy.DocumentedRuleDefault(
         name=HISTORY,

@@ -8,7 +8,7 @@ from typing import Any
 import webob
 
 from climate_core import exceptions
-from climate_core.api import fields, policy, render, validation
+from climate_core.api import etag, fields, policy, render, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
@@ -47,7 +47,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     if lease.user_id != context.user_id:
         # It was there before: a repeated request of somebody else.
         policy.authorize_lease(backend.enforcer, context, rules.GET, lease)
-    return answer(201, {'lease': render.lease(lease)})
+    return etag.mark(answer(201, {'lease': render.lease(lease)}), lease)
 
 
 def _key(request: Request) -> dict[str, str]:
@@ -74,15 +74,24 @@ def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     wanted = request.parameters.get('fields')
     lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
     policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
-    return answer(200, {'lease': fields.chosen(render.lease(lease), wanted)})
+    return etag.mark(answer(200, {'lease': fields.chosen(render.lease(lease), wanted)}), lease)
 
 
 def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """Change the name or the dates."""
+    """Change a lease: all of what is asked for, or nothing.
+
+    Before the start both ends may be moved, afterwards only the end.
+    """
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
-    values = _normal(request.read(schema.UPDATE))
-    generation = values.pop('generation', None)
+    body = request.read(schema.UPDATE)
+    values = _normal(body)
+    if 'webhook' in body:
+        # Here null means something: no webhook any more.
+        values['webhook'] = body['webhook']
+    if 'reservations' in values:
+        values['reservations'] = reservations.changes(backend, lease, values['reservations'])
+    generation = etag.expected(request, values.pop('generation', None))
     if values or generation is not None:
         backend.manager.update_lease(request.context, lease_id, values, generation)
     return _shown(backend, 200, lease_id)
@@ -92,8 +101,24 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Delete a lease and have its resources freed."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
-    backend.manager.delete_lease(request.context, lease_id)
+    backend.manager.delete_lease(request.context, lease_id, etag.expected(request))
     return answer(204)
+
+
+def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
+    """Start a lease whose start is its user's, once its time has come."""
+    lease = backend.database.read(db.get, lease_id)
+    policy.authorize_lease(backend.enforcer, request.context, rules.START, lease)
+    backend.manager.start_lease(request.context, lease_id, etag.expected(request))
+    return _shown(backend, 202, lease_id)
+
+
+def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
+    """End a lease now and have its resources freed; before its start that cancels it."""
+    lease = backend.database.read(db.get, lease_id)
+    policy.authorize_lease(backend.enforcer, request.context, rules.END, lease)
+    backend.manager.end_lease(request.context, lease_id, etag.expected(request))
+    return _shown(backend, 202, lease_id)
 
 
 def _authorize_present(
@@ -117,7 +142,8 @@ def _authorize_present(
 
 
 def _shown(backend: Backend, status: int, lease_id: str) -> webob.Response:
-    return answer(status, {'lease': render.lease(backend.database.read(db.get, lease_id))})
+    lease = backend.database.read(db.get, lease_id)
+    return etag.mark(answer(status, {'lease': render.lease(lease)}), lease)
 
 
 def _normal(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources in a lease."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import webob
 
 from climate_core import exceptions
-from climate_core.api import policy, render, validation
+from climate_core.api import etag, policy, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import reservation as schema
 from climate_core.db import leases as db
+from climate_core.lease import model
+from climate_core.plugins import base
 from climate_core.policies import reservations as rules
 
 
@@ -21,11 +23,86 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     values = request.read(schema.CREATE)
     check(backend, values)
     reservation_id = backend.manager.add_reservation(request.context, lease_id, values)
+    return _shown(backend, 201, lease_id, reservation_id)
+
+
+def update(
+    backend: Backend, request: Request, lease_id: str, reservation_id: str
+) -> webob.Response:
+    """Change what the type of the resource lets change, until its end begins."""
     lease = backend.database.read(db.get, lease_id)
-    made = next((r for r in lease.reservations if r.id == reservation_id), None)
-    if made is None:
-        raise exceptions.LeaseNotFound(f'Lease {lease_id} was changed meanwhile.')
-    return answer(201, {'reservation': render.reservation(made)})
+    policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
+    reservation_id = reservation_id.lower()
+    reservation = _find(lease, reservation_id)
+    values = request.read(schema.CHANGE)
+    _check_change(backend, reservation, values)
+    generation = etag.expected(request)
+    backend.manager.update_reservation(
+        request.context, lease_id, reservation_id, values, generation
+    )
+    return _shown(backend, 200, lease_id, reservation_id)
+
+
+def delete(
+    backend: Backend, request: Request, lease_id: str, reservation_id: str
+) -> webob.Response:
+    """Take a resource out of a lease that goes on; its end action is done."""
+    lease = backend.database.read(db.get, lease_id)
+    policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
+    generation = etag.expected(request)
+    backend.manager.remove_reservation(
+        request.context, lease_id, reservation_id.lower(), generation
+    )
+    return answer(204)
+
+
+def changes(
+    backend: Backend, lease: model.Lease, listed: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Check a list of changes of reservations, each with the ``id`` of one.
+
+    The type of the resource may be repeated, as some clients do.
+
+    :returns: the list without it
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    checked = []
+    for number, each in enumerate(listed):
+        within, wanted = f'reservations[{number}]', each['id'].lower()
+        found = next((r for r in lease.reservations if r.id == wanted), None)
+        if found is None:
+            field = f'{within}.id'
+            raise exceptions.BadRequest(
+                f'{field}: the lease has no reservation {wanted}.', field=field
+            )
+        values = {name: value for name, value in each.items() if name != 'id'}
+        if values.get('resource_type') == found.resource_type:
+            del values['resource_type']
+        _check_change(backend, found, values, within)
+        checked.append({'id': wanted, **values})
+    return checked
+
+
+def _check_change(
+    backend: Backend, reservation: model.Reservation, values: Mapping[str, Any], within: str = ''
+) -> None:
+    plugin = _plugin(backend, reservation.resource_type, within)
+    validation.check(values, schema.change_of_plugin(plugin), within)
+
+
+def _find(lease: model.Lease, reservation_id: str) -> model.Reservation:
+    found = next((r for r in lease.reservations if r.id == reservation_id), None)
+    if found is None:
+        raise exceptions.ReservationNotFound(
+            f'Lease {lease.id} has no reservation {reservation_id}.'
+        )
+    return found
+
+
+def _shown(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
+    lease = backend.database.read(db.get, lease_id)
+    shown = render.reservation(_find(lease, reservation_id))
+    return etag.mark(answer(status, {'reservation': shown}), lease)
 
 
 def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None:
@@ -36,13 +113,7 @@ def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     kind = values['resource_type']
-    plugin = backend.plugins.get(kind)
-    if plugin is None:
-        known = ', '.join(sorted(backend.plugins)) or 'nothing'
-        raise exceptions.UnknownResourceType(
-            f'{kind!r} cannot be reserved here, only {known}.',
-            field=f'{within}.resource_type' if within else 'resource_type',
-        )
+    plugin = _plugin(backend, kind, within)
     for name in sorted({'min', 'max'} & values.keys() - plugin.schema.keys()):
         field = f'{within}.{name}' if within else name
         raise exceptions.BadRequest(
@@ -51,3 +122,14 @@ def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None
             field=field,
         )
     validation.check(values, schema.of_plugin(plugin), within)
+
+
+def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugin]:
+    plugin = backend.plugins.get(kind)
+    if plugin is None:
+        known = ', '.join(sorted(backend.plugins)) or 'nothing'
+        raise exceptions.UnknownResourceType(
+            f'{kind!r} cannot be reserved here, only {known}.',
+            field=f'{within}.resource_type' if within else 'resource_type',
+        )
+    return plugin

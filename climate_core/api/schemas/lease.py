@@ -138,6 +138,20 @@ UPDATE: dict[str, Any] = common.closed(
     {
         'name': _NAME,
         **_DATES,
+        'duration': _DURATION,
+        **OPTIONS,
+        'reservations': {
+            'type': 'array',
+            'maxItems': 1000,
+            'items': reservation.LISTED_CHANGE,
+            'description': 'Those of the lease that change, each with what changes.',
+        },
+        'events': {
+            'type': 'array',
+            'maxItems': 100,
+            'items': _EVENT,
+            'description': 'In place of those that were given before.',
+        },
         'generation': {
             'type': 'integer',
             'minimum': 0,

@@ -21,6 +21,18 @@ CREATE: dict[str, Any] = {
     'required': ['resource_type'],
 }
 
+#: What changes; the rest is checked with :func:`change_of_plugin`.
+CHANGE: dict[str, Any] = {
+    'type': 'object',
+    'description': 'What the type of the resource lets change, as on_end.',
+}
+#: The same in a list of several.
+LISTED_CHANGE: dict[str, Any] = {
+    **CHANGE,
+    'properties': {'id': common.UUID},
+    'required': ['id'],
+}
+
 SHOWN: dict[str, Any] = {
     'type': 'object',
     'description': 'Besides these properties it has those of its plugin.',
@@ -46,6 +58,11 @@ def of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
         **plugin.schema,
     }
     return common.closed(properties, ('resource_type', *plugin.required))
+
+
+def change_of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
+    """The schema of a change of a reservation of the plugin's type."""
+    return common.closed({name: plugin.schema[name] for name in plugin.changeable})
 
 
 ONE: dict[str, Any] = common.envelope('reservation', SHOWN)

@@ -10,11 +10,20 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.api import policy
 from climate_core.context import RequestContext
-from climate_core.policies import leases, plugins, reservations
+from climate_core.policies import leases, limits, plugins, reservations, usage
 from tests.unit.api import samples
 
-READS = {leases.GET}
-WRITES = {leases.CREATE, leases.UPDATE, leases.DELETE, reservations.CREATE}
+READS = {leases.GET, leases.HISTORY, limits.GET}
+WRITES = {
+    leases.CREATE,
+    leases.UPDATE,
+    leases.DELETE,
+    leases.START,
+    leases.END,
+    reservations.CREATE,
+    reservations.UPDATE,
+    reservations.DELETE,
+}
 OURS, THEIRS = {'project_id': 'project'}, {'project_id': 'another'}
 #: role -> what it may do with its project's lease, and with one of another project
 MAY: dict[str, tuple[set[str], set[str]]] = {
@@ -85,4 +94,5 @@ def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None
 
 def test_the_tools_find_the_enforcer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('sys.argv', ['oslopolicy-policy-generator', '--namespace', 'climate'])
-    assert set(policy.get_enforcer().registered_rules) == {*RULES, plugins.GET}
+    others = {plugins.GET, *(rule.name for rule in usage.RULES)}
+    assert set(policy.get_enforcer().registered_rules) == {*RULES, *others}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which generation of a lease a client has seen: the headers ``ETag`` and ``If-Match``."""
+
+import re
+from typing import Any
+
+import webob
+
+from climate_core import exceptions
+from climate_core.lease.model import Lease
+
+IF_MATCH: dict[str, Any] = {
+    'type': 'string',
+    'pattern': r'^(\*|"?[0-9]{1,9}"?)$',
+    'description': 'The ETag of the lease as it was seen: refuse with 409 if it has another one '
+    'by now.',
+}
+#: The headers of a request that changes a lease.
+HEADERS: dict[str, Any] = {'If-Match': IF_MATCH}
+_TAG = re.compile(r'"(\d{1,9})"|(\d{1,9})', re.ASCII)
+
+
+def mark(response: webob.Response, lease: Lease) -> webob.Response:
+    """Say which generation was answered."""
+    response.headers['ETag'] = f'"{lease.generation}"'
+    return response
+
+
+def expected(request: webob.Request, generation: int | None = None) -> int | None:
+    """Return the generation that a lease must have to be changed; None: any.
+
+    :param generation: the one that the body names
+    :raises climate_core.exceptions.BadRequest: the header is no ETag of a lease
+    :raises climate_core.exceptions.GenerationConflict: the header and the body name two
+    """
+    text = request.headers.get('If-Match', '*').strip()
+    if text == '*':
+        return generation
+    match = _TAG.fullmatch(text)
+    if match is None:
+        raise exceptions.BadRequest(
+            'If-Match: must be the ETag of a lease, as "3", or *.', field='If-Match'
+        )
+    wanted = int(match[1] or match[2])
+    if generation not in (None, wanted):
+        raise exceptions.GenerationConflict(
+            'If-Match and generation name different generations.', field='If-Match'
+        )
+    return wanted
