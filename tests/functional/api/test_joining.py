@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import webob
 from oslo_serialization import jsonutils
+from sqlalchemy import orm
 
+from climate_core.api.handlers import leases as handler
 from climate_core.db import leases
 from climate_core.db.engine import Database
+from climate_core.lease import model
 from tests.functional.api import world
 
 ID = '77777777-7777-4777-8777-777777777777'
@@ -102,3 +105,47 @@ def test_another_project_learns_only_that_the_id_is_taken(post: Post, database: 
     assert theirs.status_code == different.status_code == 409
     assert theirs.json == different.json
     assert held(database) == 1
+
+
+class Blind:
+    """The way to leases, which does not see that one is there at the first look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.get = leases.get
+
+    def find(self, session: orm.Session, lease_id: str) -> model.Lease | None:
+        self.looks += 1
+        return None if self.looks == 1 else leases.find(session, lease_id)
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> Blind:
+    made = Blind()
+    monkeypatch.setattr(handler, 'db', made)
+    return made
+
+
+def test_a_lease_that_was_made_at_this_moment_is_asked_too(
+    post: Post, database: Database, blind: Blind
+) -> None:
+    """Two requests at once with one new id: the policy is asked about the second one as well."""
+    blind.looks = 1
+    assert post(body(1), OWNER).status_code == 201
+    blind.looks = 0
+    assert post(body(2), COLLEAGUE).status_code == 403
+    assert (blind.looks, held(database)) == (2, 1)
+    blind.looks = 0
+    assert post(body(2), OWNER).status_code == 201
+    assert (blind.looks, held(database)) == (2, 2)
+
+
+@pytest.mark.parametrize('rules', ['"climate:leases:get": "user_id:%(user_id)s"\n'])
+def test_a_repeated_request_of_somebody_else_does_not_show_his_lease(post: Post) -> None:
+    values = body(1)
+    del values['id']
+    assert post(values, OWNER | {'Idempotency-Key': 'k'}).status_code == 201
+    for headers in (COLLEAGUE | {'Idempotency-Key': 'k'}, COLLEAGUE):
+        again = post(values, headers)
+        assert again.status_code == 404
+        assert 'lease' not in again.json

@@ -30,6 +30,7 @@ class Thing(base.ResourcePlugin):
     resource_type = 'test:thing'
     title = 'Thing'
     description = 'Something to test with.'
+    reusable = True
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'colour': {'type': 'string', 'enum': ['red', 'green']},
@@ -80,22 +81,26 @@ def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpt
 
 
 @contextlib.contextmanager
-def running(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
-    """Run a manager and give the API in front of it, as a WSGI application."""
+def running(
+    conf: cfg.ConfigOpts, database: Database, *more: type[base.ResourcePlugin]
+) -> Iterator[Any]:
+    """Run a manager and give the API in front of it, as a WSGI application.
+
+    :param more: plugins beside that of things
+    """
+    plugins = {each.resource_type: each for each in (Thing, *more)}
     cloud = Cloud(conf)
     manager = ManagerService(
         conf,
         database=database,
         cloud=cloud,
-        plugins={Thing.resource_type: Thing(conf, cloud)},
+        plugins={kind: plugin(conf, cloud) for kind, plugin in plugins.items()},
         trusts=Trusts(),
         send=lambda event_type, payload: None,
         watch=False,
     )
     manager.start()
     try:
-        yield deploy.load_application(
-            conf, database=database, plugins={Thing.resource_type: Thing}
-        )
+        yield deploy.load_application(conf, database=database, plugins=plugins)
     finally:
         manager.stop()
