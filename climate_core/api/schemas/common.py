@@ -10,10 +10,14 @@ STAMP: dict[str, Any] = {
 }
 ANSWERED_DATE: dict[str, Any] = {
     'type': 'string',
+    # The name of what dates.parse() takes.
+    'format': 'date-or-now',
     'description': 'UTC, as 2026-12-01T16:07:00.000000.',
 }
 DATE: dict[str, Any] = {
     'type': 'string',
+    # The name of what dates.parse() takes.
+    'format': 'date-or-now',
     'minLength': 1,
     'maxLength': 64,
     'description': '"now"; "YYYY-MM-DD HH:MM", which is UTC; or ISO 8601 with an offset.',

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that nobody thought of, from the OpenAPI document: every call, good and bad data.
+
+Nothing may be answered with 5xx, with a status or a body that the document does not have, and
+what breaks the document must be refused.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+import webob
+from hypothesis import strategies as st
+from oslo_serialization import jsonutils
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS
+
+from climate_core.api import routes
+from climate_core.db.engine import Database
+from tests.functional.api import world
+
+#: In any order, so that some leases have an end after their start.
+DATES = [
+    'now',
+    '2098-01-01 10:00',
+    '2098-01-01 12:30:15',
+    '2099-01-01T10:00:00+01:00',
+    '2099-12-31T23:59:59.5Z',
+]
+SETTINGS = hypothesis.settings(
+    max_examples=25,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+#: Not looked at: everybody is believed here, with or without a token; and what the document allows
+#: may still be refused, as an end that is before its start.
+EXCLUDED = ('ignored_auth', 'positive_data_acceptance')
+OPERATIONS = [
+    pytest.param(path, method, id=f'{method} {path}')
+    for path, methods in routes.ROUTES.items()
+    for method in methods
+]
+
+
+@pytest.fixture(scope='module')
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    conf = world.configure(tmp_path_factory.mktemp('fuzz'))
+    with world.running(conf, Database(conf)) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def document(application: Any) -> schemathesis.BaseSchema:
+    schemathesis.openapi.format('date-or-now', st.sampled_from(DATES))
+    described = webob.Request.blank('/v1/openapi.json').get_response(application).json
+    # Everybody is believed here, with or without a token.
+    del described['security']
+    schema = schemathesis.openapi.from_dict(described)
+    schema.app = application
+    return schema
+
+
+@pytest.fixture
+def excluded() -> list[Any]:
+    schemathesis.checks.load_all_checks()
+    return [check for check in CHECKS.get_all() if check.__name__ in EXCLUDED]
+
+
+@pytest.fixture
+def lease_id(application: Any) -> str:
+    """A lease that is there, at first."""
+    values = {'name': 'n', 'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 10:00'}
+    request = webob.Request.blank('/v1/leases', method='POST', content_type='application/json')
+    request.body = jsonutils.dump_as_bytes(values)
+    lease = request.get_response(application).json['lease']
+    return str(lease['id'])
+
+
+@pytest.mark.parametrize(('path', 'method'), OPERATIONS)
+@pytest.mark.parametrize('mode', [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=str)
+def test_every_call(
+    document: schemathesis.BaseSchema,
+    excluded: list[Any],
+    lease_id: str,
+    path: str,
+    method: str,
+    mode: GenerationMode,
+) -> None:
+    operation = document[path][method]
+    if mode is GenerationMode.NEGATIVE and not has_input(operation):
+        # There is nothing that could be wrong with it.
+        mode = GenerationMode.POSITIVE
+
+    @SETTINGS
+    @hypothesis.given(operation.as_strategy(generation_mode=mode), st.booleans())
+    def call(case: schemathesis.Case, known: bool) -> None:
+        if known and mode is GenerationMode.POSITIVE and 'lease_id' in case.path_parameters:
+            case.path_parameters['lease_id'] = lease_id
+        case.call_and_validate(excluded_checks=excluded)
+
+    call()
+
+
+def has_input(operation: schemathesis.APIOperation) -> bool:
+    return bool(list(operation.iter_parameters()) or operation.body)
+
+
+def test_what_follows_from_an_answer(
+    document: schemathesis.BaseSchema, excluded: list[Any]
+) -> None:
+    """Leases that are made are read, changed, ended and deleted, in any order."""
+
+    class Machine(document.as_state_machine()):  # type: ignore[misc]
+        def validate_response(self, response: Any, case: schemathesis.Case, **more: Any) -> None:
+            super().validate_response(response, case, excluded_checks=excluded, **more)
+
+    Machine.run(settings=hypothesis.settings(SETTINGS, max_examples=15, stateful_step_count=8))
