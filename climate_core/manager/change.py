@@ -16,7 +16,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import leases, store
 from climate_core.lease import actions, model, plan, update
-from climate_core.manager import draft
+from climate_core.manager import admission, draft
 from climate_core.manager.parts import Parts, asked
 
 if TYPE_CHECKING:
@@ -47,8 +47,11 @@ def update_lease(
     def change(lease: model.Lease, now: datetime.datetime) -> plan.Change:
         for place, item in enumerate(values.get('reservations') or ()):
             draft.at(place, _check_item, parts, lease, item)
-        return update.update(lease, values, now, rules)
+        changed = update.update(lease, values, now, rules)
+        admission.check_time(parts, changed.lease, now, lease)
+        return changed
 
+    generation = _ask(parts, lease_id, generation, change)
     _write(parts, context, 'lease.update', lease_id, generation, change)
     return lease_id
 
@@ -137,6 +140,24 @@ def _write(
         store.save(session, lease, change(lease, now), now, asked(context, action))
 
     parts.database.write(attempt)
+
+
+def _ask(parts: Parts, lease_id: str, generation: int | None, change: _Change) -> int | None:
+    """Ask the external service about a change, before the transaction: it may take its time.
+
+    :returns: the generation that the lease must still have; what was permitted is that change
+    :raises climate_core.exceptions.LeaseNotPermitted: it does not permit it
+    """
+    if not parts.external.on_update:
+        return generation
+    lease = parts.database.read(leases.get, lease_id)
+    if generation not in (None, lease.generation):
+        raise exceptions.GenerationConflict
+    after = change(lease, parts.clock.now()).lease
+    if not admission.asks(parts, after, lease):
+        return generation
+    admission.check(parts, after, lease)
+    return lease.generation
 
 
 def _check_item(parts: Parts, lease: model.Lease, item: Mapping[str, Any]) -> None:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import datetime
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_core.lease import usage
+
+NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+HOUR, DAY = usage.HOUR, usage.DAY
+AMOUNTS = {'servers': 1, 'vcpus': 2, 'memory_mb': 512, 'disk_gb': 10}
+
+
+def at(hours: float) -> datetime.datetime:
+    return NOON + hours * HOUR
+
+
+def period(begin: float, end: float) -> usage.Span:
+    return usage.Span(at(begin), at(end))
+
+
+def use(
+    created: float, woken: float | None = None, freed: float | None = None, **more: object
+) -> usage.Use:
+    made = usage.Use(
+        id='r',
+        lease_id='l',
+        lease_name='lease1',
+        project_id='p',
+        user_id='u',
+        resource_type='t',
+        resource_id='x',
+        amounts=AMOUNTS,
+        created_at=at(created),
+        woken_at=None if woken is None else at(woken),
+        freed_at=None if freed is None else at(freed),
+    )
+    return dataclasses.replace(made, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ('reservation', 'reserved', 'used'),
+    [
+        (use(0, 1, 2), 2, 1),
+        (use(-5, -4, 2), 2, 2),
+        (use(-5, 3, 20), 4, 1),
+        (use(1), 3, 0),
+        (use(1, 2), 3, 2),
+        (use(-5, -4, 0), 0, 0),
+        (use(4, 5, 6), 0, 0),
+        (use(1, None, 2), 1, 0),
+        (use(0, 1, 2, amounts={}), 0, 0),
+    ],
+)
+def test_hours(reservation: usage.Use, reserved: float, used: float) -> None:
+    total = usage.of_lease([reservation], period(0, 4))
+    for name, each in (
+        ('server_hours', 1),
+        ('vcpu_hours', 2),
+        ('memory_gib_hours', 0.5),
+        ('disk_gb_hours', 10),
+    ):
+        assert total.reserved[name] == pytest.approx(reserved * each)
+        assert total.used[name] == pytest.approx(used * each)
+
+
+def test_by_project() -> None:
+    totals = usage.by_project(
+        [use(0, 0), use(0, 0, lease_id='m'), use(2), use(0, project_id='q')], period(0, 4)
+    )
+    assert {name: len(total.leases) for name, total in totals.items()} == {'p': 2, 'q': 1}
+    assert totals['p'].reserved['vcpu_hours'] == 2 * (4 + 4 + 2)
+    assert totals['p'].used['vcpu_hours'] == 2 * (4 + 4)
+    assert totals['q'].used['vcpu_hours'] == 0
+
+
+@given(st.integers(-5, 20), st.integers(0, 20), st.lists(st.integers(0, 20), max_size=5))
+def test_periods_add_up(created: int, lasts: int, cuts: list[int]) -> None:
+    one = use(created, created, created + lasts)
+    bounds = sorted({0, 20, *cuts})
+    parts = [
+        usage.of_lease([one], period(begin, end)).used['vcpu_hours']
+        for begin, end in itertools.pairwise(bounds)
+    ]
+    whole = usage.of_lease([one], period(0, 20)).used['vcpu_hours']
+    assert sum(parts) == pytest.approx(whole)
+
+
+def test_the_first_period_is_the_last_that_is_due() -> None:
+    now = at(0.5)
+    assert usage.next_period(None, HOUR, now) == period(-1, 0)
+    assert usage.next_period(None, HOUR, at(0)) == period(-2, -1)
+    assert usage.next_period(None, DAY, now) == period(-36, -12)
+
+
+def test_one_period_follows_the_other() -> None:
+    assert usage.next_period(at(0), HOUR, at(50)) == period(0, 1)
+    assert usage.next_period(at(-12), DAY, at(50)) == period(-12, 12)
+
+
+def test_the_length_is_changed() -> None:
+    assert usage.next_period(at(3), DAY, at(50)) == period(3, 12)
+    assert usage.next_period(at(12), HOUR, at(50)) == period(12, 13)
+
+
+def test_the_month() -> None:
+    assert usage.month(NOON) == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)

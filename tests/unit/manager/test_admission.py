@@ -1,0 +1,487 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits at create, join and change, against a database."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from oslo_db import exception as db_exc
+
+from climate_core import exceptions
+from climate_core.context import RequestContext
+from climate_core.db import limits as db
+from climate_core.db import tables
+from climate_core.lease import limits, model, states
+from climate_core.manager import check, create
+from climate_core.plugins.base import Claimed
+from tests.unit.engine.world import TYPE, Things, Time, World, at, user
+
+LATER = '2026-12-01 20:00'
+
+
+class Servers(Things):
+    """Things of two cores each."""
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        found = super().reserve(context, values)
+        return dataclasses.replace(
+            found, amounts={'servers': 1, 'vcpus': 2, 'memory_mb': 512, 'disk_gb': 1}
+        )
+
+
+class Keystone:
+    """Limits of every project, and who asked."""
+
+    def __init__(self, **most: int) -> None:
+        self.most = dict.fromkeys(limits.NAMES, -1) | most
+        self.asked: list[str] = []
+
+    def of(self, project_id: str) -> dict[str, int]:
+        self.asked.append(project_id)
+        return self.most
+
+
+class Judge:
+    """The external service."""
+
+    def __init__(self) -> None:
+        self.on_create = self.on_update = self.on_end = True
+        self.creates: list[model.Lease] = []
+        self.updates: list[tuple[model.Lease, model.Lease]] = []
+        self.answer: Exception | None = None
+
+    def check_create(self, lease: model.Lease) -> None:
+        self.creates.append(lease)
+        if self.answer:
+            raise self.answer
+
+    def check_update(self, before: model.Lease, after: model.Lease) -> None:
+        self.updates.append((before, after))
+        if self.answer:
+            raise self.answer
+
+
+def limit(world: World, **most: int) -> Keystone:
+    """Turn the limits on."""
+    keystone = Keystone(**most)
+    world.conf.set_override('enabled', True, group='limits')
+    replace(world, limits=keystone, plugins={TYPE: Servers()})
+    return keystone
+
+
+def judge(world: World) -> Judge:
+    made = Judge()
+    replace(world, external=made)
+    return made
+
+
+def replace(world: World, **parts: Any) -> None:
+    world.parts = dataclasses.replace(world.parts, **parts)
+
+
+def nothing_is_left(world: World) -> bool:
+    with world.database.engine.connect() as connection:
+        rows = connection.execute(tables.LEASES.select()).all()
+    return not rows and not world.trusts.present
+
+
+def used(world: World, project: str = 'project1') -> dict[str, int]:
+    return {k: v for k, v in world.database.read(db.used, project).items() if v}
+
+
+def test_too_long(world: World) -> None:
+    world.conf.set_override('max_lease_seconds', 7200, group='limits')
+    world.create('a', end='2026-12-01 14:00')
+    with pytest.raises(exceptions.LeaseTooLong):
+        world.create('b', end='2026-12-01 14:01')
+
+
+def test_too_far_ahead(world: World) -> None:
+    world.conf.set_override('max_ahead_seconds', 3600, group='limits')
+    world.create('a', start='2026-12-01 13:00', end='2026-12-24 14:00')
+    with pytest.raises(exceptions.LeaseTooFarAhead):
+        world.create('b', start='2026-12-01 13:01', end='2026-12-24 14:00')
+
+
+def test_an_exempt_project(world: World) -> None:
+    world.conf.set_override('max_lease_seconds', 1, group='limits')
+    world.conf.set_override('max_ahead_seconds', 1, group='limits')
+    world.conf.set_override('exempt_projects', ['project1'], group='limits')
+    world.create('a', start='2026-12-01 13:00')
+    with pytest.raises(exceptions.LeaseTooLong):
+        world.create('b', context=user('project2'))
+
+
+def test_prolonged_too_much(world: World) -> None:
+    world.conf.set_override('max_lease_seconds', 7200, group='limits')
+    lease_id = world.create('a')
+    with pytest.raises(exceptions.LeaseTooLong):
+        world.update(lease_id, end_date='2026-12-01 14:01')
+    assert world.lease(lease_id).end_date == at('2026-12-01 14:00')
+
+
+def test_a_lease_that_is_too_long_by_now_can_be_shortened_and_renamed(world: World) -> None:
+    lease_id = world.create('a', end=LATER)
+    world.conf.set_override('max_lease_seconds', 60, group='limits')
+    world.update(lease_id, name='b')
+    world.update(lease_id, end_date='2026-12-01 19:00')
+    with pytest.raises(exceptions.LeaseTooLong):
+        world.update(lease_id, end_date='2026-12-01 19:01')
+
+
+def test_moved_too_far(world: World) -> None:
+    world.conf.set_override('max_ahead_seconds', 7200, group='limits')
+    lease_id = world.create('a', start='2026-12-01 13:00', end='2026-12-01 14:00')
+    world.update(lease_id, start_date='2026-12-01 14:00', end_date='2026-12-01 15:00')
+    with pytest.raises(exceptions.LeaseTooFarAhead):
+        world.update(lease_id, start_date='2026-12-01 14:01', end_date='2026-12-01 15:00')
+
+
+def test_what_is_counted(world: World) -> None:
+    limit(world)
+    world.create('a', 'b', end=LATER)
+    world.create(end=LATER, name='empty')
+    over = world.create('c')
+    world.create('d', context=user('project2'))
+    assert used(world) == {
+        'leases': 3,
+        'reserved_servers': 3,
+        'reserved_vcpus': 6,
+        'reserved_memory_mb': 1536,
+    }
+    assert used(world, 'project2')['reserved_vcpus'] == 2
+    assert used(world, 'project3') == {}
+    world.delete(over)
+    world.run_until_idle()
+    assert used(world)['reserved_servers'] == 2
+
+
+def test_what_the_first_release_made_counts_as_a_lease_without_amounts(world: World) -> None:
+    limit(world)
+    world.create('a')
+    with world.database.engine.begin() as connection:
+        connection.execute(tables.RESERVATIONS.update().values(amounts=None))
+    assert used(world) == {'leases': 1}
+
+
+def test_over_the_limit(world: World) -> None:
+    keystone = limit(world, reserved_vcpus=4)
+    with pytest.raises(exceptions.LimitExceeded) as caught:
+        world.create('a', 'b', 'c')
+    assert caught.value.field == 'reserved_vcpus'
+    assert nothing_is_left(world)
+    world.create('a', 'b')
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('c')
+    world.create('d', context=user('project2'))
+    assert keystone.asked == ['project1'] * 3 + ['project2']
+
+
+def test_a_resource_joins_up_to_the_limit(world: World) -> None:
+    limit(world, leases=1, reserved_servers=2)
+    lease_id = world.create('a', end=LATER)
+    joined = world.join(lease_id, 'b')
+    with pytest.raises(exceptions.LimitExceeded):
+        world.join(lease_id, 'c')
+    assert world.join(lease_id, 'b') == joined
+
+
+def test_what_is_freed_makes_room(world: World, time: Time) -> None:
+    limit(world, leases=1)
+    world.create('a')
+    time.forward(hours=2)
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('b', end=LATER)
+    world.run_until_idle()
+    world.create('b', end=LATER)
+
+
+def test_a_repeated_request_at_the_limit_gets_its_lease(world: World) -> None:
+    limit(world, leases=1)
+    lease_id = world.create('a')
+    assert world.create('a') == lease_id
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('b')
+
+
+def test_an_empty_lease_may_be_changed_above_the_limit(world: World) -> None:
+    keystone = limit(world, leases=1)
+    lease_id = world.create('a')
+    keystone.most['leases'] = 0
+    world.update(lease_id, end_date=LATER)
+    assert world.lease(lease_id).end_date == at(LATER)
+
+
+def test_keystone_is_away(world: World) -> None:
+    keystone = limit(world)
+
+    def away(_project: str) -> dict[str, int]:
+        raise exceptions.ServiceUnavailable('Try again.')
+
+    keystone.of = away  # type: ignore[method-assign]
+    with pytest.raises(exceptions.ServiceUnavailable):
+        world.create('a')
+    assert nothing_is_left(world)
+
+
+def test_nothing_is_asked_while_it_is_off(world: World) -> None:
+    keystone, external = Keystone(leases=0), Judge()
+    external.on_create = external.on_update = external.on_end = False
+    replace(world, limits=keystone, external=external)
+    # As in test_statements.py.
+    assert len(world.statements(lambda: world.create('a'))) == 5
+    assert not keystone.asked
+    assert not external.creates
+
+
+def test_cost(world: World) -> None:
+    limit(world)
+    world.create('first')
+    # Two to count, and in the transaction one to lock and two to count again.
+    assert len(world.statements(lambda: world.create('a'))) == 5 + 2 + 3
+    many = [f'x{number}' for number in range(50)]
+    lease_id = world.create(*many, end=LATER)
+    assert len(world.statements(lambda: world.create('b'))) == 5 + 2 + 3
+    joins = len(world.statements(lambda: world.join(lease_id, 'c')))
+    world.conf.set_override('enabled', False, group='limits')
+    assert joins == len(world.statements(lambda: world.join(lease_id, 'd'))) + 2 + 3
+
+
+def test_a_dry_run_says_when_there_is_room(world: World) -> None:
+    limit(world, reserved_vcpus=4)
+    world.create('a', end='2026-12-01 15:00')
+    world.create('b', end='2026-12-01 14:00')
+    body = {
+        'name': 'c',
+        'end_date': LATER,
+        'reservations': [{'resource_type': TYPE, 'resource_id': each} for each in 'cd'],
+    }
+    told = check.check_lease(world.parts, user(), body)
+    assert told['granted'] is False
+    assert told['refusals'][0]['error_name'] == 'limits.exceeded'
+    assert told['available_from'] == '2026-12-01T15:00:00.000000'
+    del body['reservations'][1]
+    told = check.check_lease(world.parts, user(), body)
+    assert told['available_from'] == '2026-12-01T14:00:00.000000'
+
+
+def test_a_dry_run_finds_all_that_is_wrong(world: World) -> None:
+    limit(world, leases=0)
+    world.conf.set_override('max_lease_seconds', 60, group='limits')
+    judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
+    body = {'name': 'c', 'end_date': LATER, 'reservations': []}
+    told = check.check_lease(world.parts, user(), body)
+    assert [each['error_name'] for each in told['refusals']] == [
+        'lease.too_long',
+        'limits.exceeded',
+        'lease.not_permitted',
+    ]
+    assert told['available_from'] is None
+    assert nothing_is_left(world)
+
+
+def test_the_external_service_permits(world: World) -> None:
+    external = judge(world)
+    lease_id = world.create('a')
+    (asked,) = external.creates
+    assert asked.id == lease_id
+    assert [each.resource_id for each in asked.reservations] == ['a']
+
+
+def test_the_external_service_does_not(world: World) -> None:
+    judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
+    with pytest.raises(exceptions.LeaseNotPermitted, match='No budget'):
+        world.create('a')
+    assert nothing_is_left(world)
+
+
+def test_the_external_service_is_away(world: World) -> None:
+    judge(world).answer = exceptions.ServiceUnavailable('Try again.')
+    with pytest.raises(exceptions.ServiceUnavailable):
+        world.create('a')
+    assert nothing_is_left(world)
+
+
+def test_what_is_over_a_limit_is_not_asked_about(world: World) -> None:
+    limit(world, leases=0)
+    external = judge(world)
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('a')
+    assert not external.creates
+
+
+def test_it_is_asked_about_changes_of_the_time_and_of_the_resources(world: World) -> None:
+    lease_id = world.create('a')
+    external = judge(world)
+    world.update(lease_id, name='b')
+    assert not external.updates
+    world.update(lease_id, end_date=LATER)
+    (before, after) = external.updates.pop()
+    assert (before.end_date, after.end_date) == (at('2026-12-01 14:00'), at(LATER))
+    world.join(lease_id, 'b')
+    (before, after) = external.updates.pop()
+    assert [len(each.reservations) for each in (before, after)] == [1, 2]
+
+
+def test_a_change_that_it_does_not_permit_changes_nothing(world: World) -> None:
+    lease_id = world.create('a')
+    judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
+    with pytest.raises(exceptions.LeaseNotPermitted):
+        world.update(lease_id, end_date=LATER)
+    with pytest.raises(exceptions.LeaseNotPermitted):
+        world.join(lease_id, 'b')
+    lease = world.lease(lease_id)
+    assert (lease.end_date, len(lease.reservations)) == (at('2026-12-01 14:00'), 1)
+
+
+def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
+    lease_id = world.create('a')
+
+    class Slow(Judge):
+        def check_update(self, before: model.Lease, after: model.Lease) -> None:
+            self.on_update = False
+            world.update(lease_id, name='other')
+
+    replace(world, external=Slow())
+    with pytest.raises(exceptions.GenerationConflict):
+        world.update(lease_id, end_date=LATER)
+    assert world.lease(lease_id).end_date == at('2026-12-01 14:00')
+
+
+def tells(world: World, told: Callable[[model.Lease], None]) -> None:
+    world.step._tell_end = told
+
+
+@pytest.mark.parametrize('way', ['end', 'delete'])
+def test_the_end_is_told_when_all_is_freed(world: World, time: Time, way: str) -> None:
+    judge(world)
+    told: list[model.Lease] = []
+    tells(world, told.append)
+    lease_id = world.create('a')
+    world.run_until_idle()
+    assert not told
+    if way == 'end':
+        time.forward(hours=3)
+    else:
+        world.delete(lease_id)
+    world.run_until_idle()
+    (lease,) = told
+    assert (lease.id, lease.live) == (lease_id, ())
+    assert all(e.event_type != model.EXTERNAL_END for e in lease.shown_events)
+    if way == 'end':
+        world.delete(lease_id)
+        world.run_until_idle()
+        assert len(told) == 1
+
+
+def test_the_end_is_told_until_it_is_heard(world: World, time: Time) -> None:
+    judge(world)
+    answers: list[Exception | None] = [exceptions.Transient('away')] * 3 + [None]
+    heard: list[str] = []
+
+    def told(lease: model.Lease) -> None:
+        answer = answers.pop(0)
+        if answer:
+            raise answer
+        heard.append(lease.id)
+
+    tells(world, told)
+    lease_id = world.create('a')
+    time.forward(hours=3)
+    world.run_until_idle()
+    # The end is done all the same, and what it held is free.
+    assert world.lease(lease_id).status == states.LeaseStatus.TERMINATED
+    assert not world.lease(lease_id).live
+    for _ in range(3):
+        assert not heard
+        time.forward(minutes=5)
+        world.run_until_idle()
+    assert heard == [lease_id]
+
+
+def test_nobody_is_told_of_a_lease_about_which_nobody_was_asked(world: World, time: Time) -> None:
+    told: list[model.Lease] = []
+    tells(world, told.append)
+    world.create('a')
+    judge(world)
+    time.forward(hours=3)
+    world.run_until_idle()
+    assert not told
+
+
+def test_a_move_does_not_make_the_end_due(world: World) -> None:
+    judge(world)
+    told: list[model.Lease] = []
+    tells(world, told.append)
+    lease_id = world.create('a')
+    world.update(lease_id, end_date=LATER)
+    world.update(lease_id, end_date='2026-12-01 13:00')
+    world.run_until_idle()
+    event = world.lease(lease_id).event(model.EXTERNAL_END)
+    assert event is not None
+    assert event.next_at is None
+    assert not told
+
+
+@pytest.mark.parametrize('ways', [('create', 'create'), ('join', 'join'), ('create', 'join')])
+@pytest.mark.parametrize('first', [True, False])
+def test_two_at_once(any_world: World, ways: tuple[str, str], first: bool) -> None:
+    """Both have found room before one of them writes; only one of them gets it."""
+    limit(any_world, reserved_servers=2)
+    other = any_world.create('first', end='2090-01-01 00:00', start='2089-01-01 00:00')
+    if first:
+        with any_world.database.engine.begin() as connection:
+            connection.execute(tables.PROJECTS.delete())
+    # Both wait for each other between the first look and the transaction.
+    both = threading.Barrier(2, timeout=30)
+    ask = any_world.parts.external
+
+    class Meet(Judge):
+        def check_create(self, lease: model.Lease) -> None:
+            both.wait()
+
+        def check_update(self, before: model.Lease, after: model.Lease) -> None:
+            both.wait()
+
+    assert not ask.on_create
+    replace(any_world, external=Meet())
+    results: list[str] = []
+
+    def run(way: str, thing: str) -> None:
+        try:
+            if way == 'create':
+                body = {'start': '2089-01-01 00:00', 'end': '2090-01-01 00:00', 'name': thing}
+                any_world.create(thing, **body)
+            else:
+                any_world.join(other, thing)
+            results.append('made')
+        except exceptions.LimitExceeded:
+            results.append('refused')
+
+    threads = [threading.Thread(target=run, args=(way, f'thing{n}')) for n, way in enumerate(ways)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(results) == ['made', 'refused']
+    assert used(any_world)['reserved_servers'] == 2
+
+
+def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempt after it counts what it wrote, and must not take the trust from it."""
+    limit(world, leases=1)
+    write = world.database.write
+
+    def lost(function: Any, *args: Any, **kw: Any) -> Any:
+        write(function, *args, **kw)
+        if function is create._insert:
+            # What the next attempt of the retry does.
+            return write(function, *args, **kw)
+        raise db_exc.DBConnectionError
+
+    monkeypatch.setattr(world.database, 'write', lost)
+    lease_id = world.create('a')
+    lease = world.lease(lease_id)
+    assert lease.trust_id in world.trusts.present
