@@ -72,6 +72,18 @@ def body(status: int, name: str, message: str, field: str | None = None) -> dict
     return said
 
 
+def codes() -> list[tuple[int, str, str]]:
+    """List the HTTP status, the name and the meaning of every error, in this order."""
+    found = {(413, _NAMES[413], _sentence(413)), (500, _NAMES[500], _INTERNAL)}
+    classes = exceptions.ClimateError.__subclasses__()
+    while classes:
+        each = classes.pop()
+        classes += each.__subclasses__()
+        if each.__module__.startswith('climate_core.'):
+            found.add((each.status, each.code, ' '.join((each.__doc__ or '').split())))
+    return sorted(found)
+
+
 def respond(error: exceptions.ClimateError) -> webob.Response:
     """Answer with an error of ours."""
     response = _json(error.status, error.body)
@@ -88,6 +100,8 @@ class Faults:
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
+        if not _is_utf8(request):
+            return respond(exceptions.BadRequest('The path of the request is not UTF-8.'))
         try:
             response = request.get_response(self._application)
         except exceptions.ClimateError as error:
@@ -100,6 +114,14 @@ class Faults:
             LOG.exception('Unexpected error in %s %s', request.method, request.path)
             return _json(500, body(500, _NAMES[500], _INTERNAL))
         return _translated(response)
+
+
+def _is_utf8(request: webob.Request) -> bool:
+    """Tell whether the path can be read: WebOb reads it first where somebody wants to know it."""
+    try:
+        return bool(request.path_info or True)
+    except UnicodeDecodeError:
+        return False
 
 
 def _translated(response: webob.Response) -> webob.Response:

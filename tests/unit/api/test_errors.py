@@ -83,3 +83,17 @@ def test_allow_is_told() -> None:
 
 def test_good_answers_pass() -> None:
     assert respond(webob.Response('text')).text == 'text'
+
+
+def test_the_table_has_every_error_once() -> None:
+    codes = errors.codes()
+    assert {(each.status, each.code) for each in OURS} <= {each[:2] for each in codes}
+    assert len({code for _, code, _ in codes}) == len(codes)
+    assert all(said.endswith('.') and ':param' not in said for _, _, said in codes)
+
+
+def test_a_path_that_cannot_be_read() -> None:
+    application = errors.Faults(lambda environ, start_response: pytest.fail('was asked'))
+    response = webob.Request.blank('/v1/leases/%ff').get_response(application)
+    assert response.status_code == 400
+    assert response.json['error_name'] == 'request.invalid'
