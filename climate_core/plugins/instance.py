@@ -190,7 +190,8 @@ class InstancePlugin(base.ResourcePlugin):
             server = servers.get(self.cloud.service(), resource_id)
         except errors.Gone:
             return None
-        if server['status'] != _RESERVED:
+        deleting = server.get('OS-EXT-STS:task_state') in _DELETING
+        if server['status'] != _RESERVED or deleting:
             return None
         return datetime.datetime.fromisoformat(server.get('updated') or server['created'])
 

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""climate-manage lease stuck, orphans and repair, on the fake cloud."""
+
+import datetime
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from climate_core import exceptions
+from climate_core.cmd import manage
+from climate_core.cmd.manage import mend
+from climate_core.db import history, tables, utcnow
+from climate_core.db.engine import Database
+from climate_core.lease import model
+from climate_core.manager import repair
+from tests.conformance.fake_servers import FakeServers
+from tests.fakes import cloud_server, leases, nova, settings
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def database(tmp_path: pathlib.Path) -> Iterator[Database]:
+    made = leases.sqlite(tmp_path / 'climate.sqlite')
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def run(tmp_path: pathlib.Path, fake: cloud_server.Server, database: Database) -> Run:
+    """Run climate-manage with some words."""
+    options = '\n'.join(f'{k} = {v}' for k, v in settings.cloud_options(fake.url).items())
+    file = tmp_path / 'climate.conf'
+    file.write_text(
+        f'[DEFAULT]\ntransport_url = fake:/\n[database]\n'
+        f'connection = sqlite:///{tmp_path}/climate.sqlite\n[cloud]\n{options}\n'
+    )
+    return lambda *words: manage.main(['--config-file', str(file), *words])
+
+
+@pytest.fixture
+def reserve(world: FakeServers, database: Database) -> Callable[..., model.Lease]:
+    """Write a lease of a server."""
+
+    def make(**fields: Any) -> model.Lease:
+        server = nova.add(world.state)
+        made = leases.make(database, [server['id']], world.trust(), **fields)
+        return leases.write(database, leases.started(made))
+
+    return make
+
+
+def forget(database: Database, lease: model.Lease) -> None:
+    """Let the end of a lease be due since long, and nobody there."""
+    column = tables.EVENTS.c
+    with database.writer() as session:
+        session.execute(
+            sa.update(tables.EVENTS)
+            .where(column.lease_id == lease.id, column.event_type == model.END)
+            .values(next_at=utcnow.now(session, -3600.0))
+        )
+
+
+def repairs(database: Database, lease: model.Lease) -> list[Any]:
+    page = database.read(history.page, lease.id)
+    return [entry for _, entry in page if entry.action == 'operator.repair']
+
+
+def answer(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_nothing_is_wrong(
+    run: Run, reserve: Callable[..., model.Lease], capsys: pytest.CaptureFixture[str]
+) -> None:
+    reserve()
+    for words in (('lease', 'stuck'), ('orphans',), ('repair',), ('repair', '--yes')):
+        assert run(*words) == 0
+        assert capsys.readouterr().out == ''
+        assert run(*words, '--format', 'json') == 0
+        assert answer(capsys) == []
+
+
+def test_stuck_is_listed(
+    run: Run,
+    database: Database,
+    reserve: Callable[..., model.Lease],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lease = reserve()
+    forget(database, lease)
+    assert run('lease', 'stuck') == 1
+    table = capsys.readouterr().out
+    assert lease.id in table
+    assert 'not_taken_up' in table
+    assert run('lease', 'stuck', '-f', 'json') == 1
+    [found] = answer(capsys)
+    assert found['lease_id'] == lease.id
+    assert 3600 <= found['age'] < 3700
+    assert run('lease', 'stuck', '--grace', '7200') == 0
+    assert run('lease', 'stuck', '--lease', 'other') == 0
+
+
+def test_repair_does_nothing_without_yes(
+    run: Run,
+    world: FakeServers,
+    database: Database,
+    reserve: Callable[..., model.Lease],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stuck, lost = reserve(), reserve()
+    forget(database, stuck)
+    world.destroy(lost.reservations[0].resource_id)
+    stray = nova.add(world.state)['id']
+    trust = world.trust()
+    before = [leases.read(database, each.id) for each in (stuck, lost)]
+    assert run('repair', '--trusts') == 1
+    out = capsys.readouterr().out
+    assert 'say --yes' in out
+    assert all(each in out for each in (stuck.id, lost.id, stray, trust))
+    assert [leases.read(database, each.id) for each in (stuck, lost)] == before
+    assert stray in world.state.servers
+    assert trust in world.state.trusts
+    assert repairs(database, stuck) == repairs(database, lost) == []
+
+
+def test_repair_makes_what_is_stuck_due_and_remembers_it(
+    run: Run,
+    database: Database,
+    reserve: Callable[..., model.Lease],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lease = reserve()
+    forget(database, lease)
+    assert run('repair', '--yes', '-f', 'json') == 0
+    [mended] = answer(capsys)
+    assert (mended['what'], mended['action'], mended['done'], mended['trouble']) == (
+        lease.id,
+        'make the event due now',
+        True,
+        None,
+    )
+    end = leases.read(database, lease.id).event(model.END)
+    assert end is not None
+    assert end.generation == 1
+    [entry] = repairs(database, lease)
+    assert entry.user_id
+    assert run('lease', 'stuck') == 0
+
+
+def test_repair_marks_what_is_lost(
+    run: Run, world: FakeServers, database: Database, reserve: Callable[..., model.Lease]
+) -> None:
+    lease, other = reserve(), reserve()
+    for each in (lease, other):
+        world.destroy(each.reservations[0].resource_id)
+    assert run('orphans') == 1
+    assert run('repair', '--yes', '--lease', lease.id) == 0
+    assert leases.read(database, lease.id).status == 'TERMINATED'
+    [entry] = repairs(database, lease)
+    assert 'status' in entry.changes
+    assert 'deleted outside of the lease' in entry.reason
+    assert leases.read(database, other.id).status == 'ACTIVE'
+    assert run('repair', '--yes') == 0
+    assert run('orphans') == 0
+
+
+def test_both_sides_are_listed(
+    run: Run,
+    world: FakeServers,
+    reserve: Callable[..., model.Lease],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lease = reserve()
+    world.destroy(lease.reservations[0].resource_id)
+    stray = nova.add(world.state)['id']
+    assert run('orphans', '-f', 'json') == 1
+    resource, reservation = answer(capsys)
+    assert (resource['side'], resource['resource_id']) == ('resource', stray)
+    assert resource['age'] > 0
+    assert (reservation['side'], reservation['lease_id']) == ('reservation', lease.id)
+
+
+def test_a_server_that_waits_for_no_lease_is_deleted(run: Run, world: FakeServers) -> None:
+    stray = nova.add(world.state)['id']
+    assert run('repair', '--yes', '--lease', 'other') == 0
+    assert stray in world.state.servers
+    assert run('repair', '--yes') == 0
+    assert world.effects(stray) == ['delete']
+    # Nova deletes it when it has time to.
+    assert run('repair', '--yes') == 0
+    assert world.gone(stray)
+
+
+def test_a_server_whose_lease_may_be_on_its_way_is_left(
+    run: Run, world: FakeServers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
+    made = nova.add(world.state, created=now, updated=now)['id']
+    changed = nova.add(world.state, updated=now)['id']
+    assert run('repair', '--yes', '-f', 'json') == 1
+    assert [each['action'] for each in answer(capsys)] == [None, None]
+    assert {made, changed} <= set(world.state.servers)
+    assert run('repair', '--yes', '--safe', '0') == 0
+    assert world.effects(made) == world.effects(changed) == ['delete']
+
+
+def test_a_server_that_wakes_meanwhile_is_left(world: FakeServers) -> None:
+    plugin = world.plugin()
+    server = nova.add(world.state)
+    assert plugin.waiting_since(server['id']) is not None
+    server['status'] = 'ACTIVE'
+    assert plugin.waiting_since(server['id']) is None
+    world.destroy(server['id'])
+    assert plugin.waiting_since(server['id']) is None
+    plugin.discard(server['id'])
+
+
+def test_a_server_that_gets_its_lease_meanwhile_is_left(
+    world: FakeServers, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = nova.add(world.state)['id']
+    plugin = world.plugin()
+    since = plugin.waiting_since
+
+    def reserved_meanwhile(resource_id: str) -> datetime.datetime | None:
+        leases.write(database, leases.make(database, [server]))
+        return since(resource_id)
+
+    monkeypatch.setattr(plugin, 'waiting_since', reserved_meanwhile)
+    mended = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
+    assert len(list(mended.resources(database.read(utcnow.read), 60.0))) == 1
+    assert server in world.state.servers
+
+
+def test_what_cannot_be_mended_does_not_keep_the_rest(
+    world: FakeServers, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = sorted(nova.add(world.state)['id'] for _ in range(2))
+    plugin = world.plugin()
+    discard = plugin.discard
+
+    def refuse(resource_id: str) -> None:
+        if resource_id == servers[0]:
+            raise exceptions.Permanent('it is locked')
+        discard(resource_id)
+
+    monkeypatch.setattr(plugin, 'discard', refuse)
+    mended = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
+    found = list(mended.resources(database.read(utcnow.read), 60.0))
+    assert [(each.done, each.trouble) for each in found] == [(False, 'it is locked'), (True, None)]
+    assert [world.effects(each) for each in servers] == [[], ['delete']]
+
+
+def test_trusts_are_looked_at_twice(
+    run: Run,
+    world: FakeServers,
+    database: Database,
+    reserve: Callable[..., model.Lease],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = reserve().trust_id
+    stray, new = world.trust(), world.trust()
+    waited = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        leases.write(database, leases.make(database, [nova.add(world.state)['id']], new))
+
+    monkeypatch.setattr(mend.time, 'sleep', pause)
+    assert run('repair', '--yes') == 0
+    assert stray in world.state.trusts
+    assert run('repair', '--yes', '--trusts') == 0
+    assert waited == [repair.TRUST_SECONDS]
+    assert set(world.state.trusts) == {kept, new}
+
+
+@pytest.mark.parametrize('words', [('orphans',), ('repair', '--yes')])
+def test_a_cloud_that_is_away_is_trouble(
+    run: Run,
+    world: FakeServers,
+    reserve: Callable[..., model.Lease],
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+) -> None:
+    reserve()
+    away = {'method': 'GET', 'path': '/servers', 'status': 503, 'count': 100}
+    world.state.faults.append(away)
+    assert run(*words) == 2
+    assert 'climate-manage:' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('words', [('lease', 'stuck'), ('orphans',), ('repair',)])
+def test_a_database_that_does_not_fit_is_trouble(
+    run: Run, database: Database, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    assert run(*words) == 2
+    assert 'climate-manage db upgrade' in capsys.readouterr().err
+
+
+def test_the_managers_are_told(
+    run: Run,
+    database: Database,
+    reserve: Callable[..., model.Lease],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(mend, '_nudge', told.append)
+    lease = reserve()
+    assert run('repair', '--yes') == 0
+    assert told == []
+    forget(database, lease)
+    assert run('repair', '--yes') == 0
+    assert len(told) == 1
