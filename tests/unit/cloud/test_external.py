@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The external service, by HTTP."""
+
+import dataclasses
+import datetime
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from climate_core import conf as configuration
+from climate_core import exceptions
+from climate_core.cloud.external import External
+from climate_core.lease import model, plan
+
+NOON = datetime.datetime(2026, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
+LEASE = model.Lease(
+    id='some-id',
+    name='lease1',
+    project_id='demo-id',
+    user_id='alice-id',
+    start_date=NOON,
+    end_date=NOON + datetime.timedelta(hours=2),
+    before_end_date=None,
+    status='PENDING',
+    status_reason=None,
+    degraded=False,
+    trust_id='trust',
+    generation=0,
+    created_at=NOON,
+    updated_at=None,
+    deleted_at=None,
+    webhook={'url': 'https://example.org', 'secret': 'whsec_c2VjcmV0'},
+    reservations=(
+        dataclasses.replace(
+            plan.new_reservation('some-id', 'virtual:instance', 'vm1', {'on_end': 'stop'}, NOON),
+            id='reservation-id',
+            amounts={'servers': 1, 'vcpus': 2},
+        ),
+    ),
+)
+SHOWN = {
+    'id': 'some-id',
+    'name': 'lease1',
+    'project_id': 'demo-id',
+    'user_id': 'alice-id',
+    'start_date': '2026-12-01 12:00:00',
+    'end_date': '2026-12-01 14:00:00',
+    'reservations': [
+        {
+            'id': 'reservation-id',
+            'resource_type': 'virtual:instance',
+            'resource_id': 'vm1',
+            'on_end': 'stop',
+            'amounts': {'servers': 1, 'vcpus': 2},
+            'allocations': [{'id': 'vm1', 'servers': 1, 'vcpus': 2}],
+        }
+    ],
+}
+CONTEXT = {
+    'user_id': 'alice-id',
+    'project_id': 'demo-id',
+    'auth_url': 'https://keystone.example.org/v3',
+    'region_name': 'RegionOne',
+}
+
+
+class Cloud:
+    def __init__(self) -> None:
+        self.trouble: Exception | None = None
+
+    def service_token(self) -> str:
+        if self.trouble:
+            raise self.trouble
+        return 'service token'
+
+    def auth_url(self) -> str:
+        return CONTEXT['auth_url']
+
+
+class Service(http.server.ThreadingHTTPServer):
+    """Answers what it is told to, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(('127.0.0.1', 0), Asked)
+        self.asked: list[tuple[str, str, Any]] = []
+        self.answer: tuple[int, Any] = (204, None)
+
+    @property
+    def url(self) -> str:
+        return f'http://127.0.0.1:{self.server_port}'
+
+
+class Asked(http.server.BaseHTTPRequestHandler):
+    server: Service
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        assert self.headers['Content-Type'] == 'application/json'
+        self.server.asked.append((self.path, self.headers['X-Auth-Token'], body))
+        status, said = self.server.answer
+        data = said if isinstance(said, bytes) else json.dumps(said).encode()
+        self.send_response(status)
+        if status in (301, 302, 307):
+            self.send_header('Location', f'{self.server.url}/elsewhere')
+        self.send_header('Content-Length', '0' if said is None else str(len(data)))
+        self.end_headers()
+        if said is not None:
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    server = Service()
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def cloud() -> Cloud:
+    return Cloud()
+
+
+def external(cloud: Cloud, **options: Any) -> External:
+    conf = configuration.load([], [])
+    conf.set_override('region_name', 'RegionOne', group='cloud')
+    for name, value in options.items():
+        conf.set_override(f'external_{name}', value, group='limits')
+    return External(conf, cloud)  # type: ignore[arg-type]
+
+
+def test_nobody(cloud: Cloud) -> None:
+    asked = external(cloud)
+    assert (asked.on_create, asked.on_update, asked.on_end) == (False, False, False)
+    asked.check_create(LEASE)
+    asked.check_update(LEASE, LEASE)
+    asked.tell_end(LEASE)
+
+
+@pytest.mark.parametrize('slash', ['', '/'])
+def test_create(service: Service, cloud: Cloud, slash: str) -> None:
+    asked = external(cloud, endpoint=f'{service.url}/usage{slash}')
+    assert (asked.on_create, asked.on_update, asked.on_end) == (True, True, True)
+    asked.check_create(LEASE)
+    assert service.asked == [
+        ('/usage/check-create', 'service token', {'context': CONTEXT, 'lease': SHOWN})
+    ]
+
+
+def test_update_with_a_token_of_its_own(service: Service, cloud: Cloud) -> None:
+    cloud.trouble = AssertionError('not needed')
+    after = dataclasses.replace(LEASE, end_date=NOON + datetime.timedelta(hours=5))
+    external(cloud, endpoint=service.url, token='own').check_update(LEASE, after)
+    body = {
+        'context': CONTEXT,
+        'current_lease': SHOWN,
+        'lease': {**SHOWN, 'end_date': '2026-12-01 17:00:00'},
+    }
+    assert service.asked == [('/check-update', 'own', body)]
+
+
+def test_only_one_question(service: Service, cloud: Cloud) -> None:
+    asked = external(cloud, check_update=f'{service.url}/may-it-change')
+    assert (asked.on_create, asked.on_update, asked.on_end) == (False, True, False)
+    asked.check_create(LEASE)
+    asked.check_update(LEASE, LEASE)
+    assert [path for path, *_ in service.asked] == ['/may-it-change']
+
+
+def test_it_says_no(service: Service, cloud: Cloud) -> None:
+    service.answer = 403, {'message': 'The project has no budget left.'}
+    with pytest.raises(exceptions.LeaseNotPermitted) as caught:
+        external(cloud, endpoint=service.url).check_create(LEASE)
+    assert caught.value.message == 'The project has no budget left.'
+    assert (caught.value.status, caught.value.code) == (403, 'lease.not_permitted')
+
+
+@pytest.mark.parametrize(
+    'answer',
+    [
+        (200, {'message': 'fine'}),
+        (302, None),
+        (400, {'message': 'what?'}),
+        (403, b'<html>'),
+        (403, {'error': 'no'}),
+        (403, ['no']),
+        (500, None),
+    ],
+)
+def test_anything_else_is_no_answer(
+    service: Service, cloud: Cloud, answer: tuple[int, Any]
+) -> None:
+    service.answer = answer
+    with pytest.raises(exceptions.ServiceUnavailable):
+        external(cloud, endpoint=service.url).check_create(LEASE)
+    assert len(service.asked) == 1
+
+
+def test_it_is_away(cloud: Cloud) -> None:
+    asked = external(cloud, endpoint='http://127.0.0.1:1')
+    with pytest.raises(exceptions.ServiceUnavailable):
+        asked.check_create(LEASE)
+    with pytest.raises(exceptions.Transient):
+        asked.tell_end(LEASE)
+
+
+def test_keystone_is_away(service: Service, cloud: Cloud) -> None:
+    cloud.trouble = exceptions.Transient('Keystone cannot be reached.')
+    asked = external(cloud, endpoint=service.url)
+    with pytest.raises(exceptions.ServiceUnavailable):
+        asked.check_create(LEASE)
+    with pytest.raises(exceptions.Transient):
+        asked.tell_end(LEASE)
+
+
+def test_the_end(service: Service, cloud: Cloud) -> None:
+    over = dataclasses.replace(
+        LEASE, reservations=(dataclasses.replace(LEASE.reservations[0], status='deleted'),)
+    )
+    external(cloud, endpoint=service.url).tell_end(over)
+    ((path, _, body),) = service.asked
+    assert path == '/on-end'
+    assert body['lease']['reservations'][0]['allocations'] == []
+
+
+@pytest.mark.parametrize('status', [200, 202, 204])
+def test_the_end_is_heard(service: Service, cloud: Cloud, status: int) -> None:
+    service.answer = status, None
+    external(cloud, endpoint=service.url).tell_end(LEASE)
+
+
+@pytest.mark.parametrize('status', [401, 408, 409, 429, 500, 503])
+def test_the_end_is_told_again(service: Service, cloud: Cloud, status: int) -> None:
+    service.answer = status, {'message': 'later'}
+    with pytest.raises(exceptions.Transient):
+        external(cloud, endpoint=service.url).tell_end(LEASE)
+
+
+@pytest.mark.parametrize('status', [400, 403, 404, 405])
+def test_the_end_is_not_wanted(service: Service, cloud: Cloud, status: int) -> None:
+    service.answer = status, {'message': 'no'}
+    with pytest.raises(exceptions.Permanent):
+        external(cloud, endpoint=service.url).tell_end(LEASE)

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Usage is told once for each lease and period, whoever runs and whoever does not."""
+
+import datetime
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from climate_core.db import outbox, tables
+from climate_core.db import usage as db
+from climate_core.engine import usage as engine
+from climate_core.engine.usage import Usage
+from climate_core.lease import usage
+from climate_core.notifications import usage as notice
+from tests.unit.engine.world import NOON, Time, World
+
+HOUR = datetime.timedelta(hours=1)
+
+
+def teller(world: World, every: str = 'hour') -> Usage:
+    return Usage(world.database, world.clock, every)
+
+
+def told(world: World) -> list[dict[str, Any]]:
+    """Send what is in the outbox; return the payloads about usage."""
+    world.sent.clear()
+    world.told()
+    return [dict(payload) for kind, payload in world.sent if kind == 'lease.usage']
+
+
+def all_of_it(one: Usage) -> float:
+    """Tell what is due; return the seconds until something is."""
+    while not (seconds := one.tell()):
+        pass
+    return seconds
+
+
+def amounts(world: World, **units: int) -> None:
+    with world.database.engine.begin() as connection:
+        connection.execute(tables.RESERVATIONS.update().values(amounts=units))
+
+
+def test_nothing_was_ever_told(world: World, time: Time) -> None:
+    one = teller(world)
+    # The last complete hour, once the grace is over.
+    time.forward(seconds=usage.GRACE.total_seconds())
+    assert one.tell() == 0
+    assert one.tell() == pytest.approx(3600)
+    assert world.database.read(db.told_until) == NOON
+
+
+def test_an_hour(world: World, time: Time) -> None:
+    one = teller(world)
+    time.forward(minutes=15)
+    lease_id = world.create('a', end='2026-12-01 18:00')
+    amounts(world, servers=1, vcpus=4, memory_mb=2048)
+    all_of_it(one)
+    assert told(world) == []
+    time.forward(minutes=15)
+    world.run_until_idle()
+    time.forward(hours=1)
+    all_of_it(one)
+    (payload,) = told(world)
+    jsonschema.validate(payload, notice.SCHEMA)
+    assert (payload['lease_id'], payload['project_id']) == (lease_id, 'project1')
+    assert (payload['begin'], payload['end']) == (
+        '2026-12-01T12:00:00.000000',
+        '2026-12-01T13:00:00.000000',
+    )
+    assert payload['reserved'] == {
+        'server_hours': 0.75,
+        'vcpu_hours': 3,
+        'memory_gib_hours': 1.5,
+        'disk_gb_hours': 0,
+    }
+    assert payload['used']['vcpu_hours'] == 2
+    (resource,) = payload['resources']
+    assert resource['units'] == {'servers': 1, 'vcpus': 4, 'memory_mb': 2048}
+    assert resource['reserved']['begin'] == '2026-12-01T12:15:00.000000'
+    assert resource['used'] == {
+        'begin': '2026-12-01T12:30:00.000000',
+        'end': '2026-12-01T13:00:00.000000',
+        'hours': 0.5,
+    }
+
+
+def test_the_end_of_a_period_is_waited_for(world: World, time: Time) -> None:
+    one = teller(world)
+    time.forward(minutes=5)
+    all_of_it(one)
+    world.create('a', end='2026-12-01 18:00')
+    time.forward(minutes=55)
+    assert one.tell() == usage.GRACE.total_seconds()
+    time.forward(seconds=usage.GRACE.total_seconds())
+    assert one.tell() == 0
+    assert len(told(world)) == 1
+
+
+def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
+    world: World, time: Time
+) -> None:
+    one = teller(world)
+    all_of_it(one)
+    gone = world.create('a')
+    world.create('b', end='2026-12-01 12:30')
+    time.forward(minutes=10)
+    world.delete(gone)
+    world.run_until_idle()
+    time.forward(minutes=20)
+    world.run_until_idle()
+    time.forward(hours=3)
+    all_of_it(one)
+    assert len(told(world)) == 2
+
+
+def test_periods_without_a_manager_are_told_in_order(world: World, time: Time) -> None:
+    all_of_it(teller(world))
+    world.create('a', end='2026-12-03 12:00')
+    time.forward(hours=5, minutes=30)
+    all_of_it(teller(world))
+    begins = [payload['begin'][11:13] for payload in told(world)]
+    assert begins == ['12', '13', '14', '15', '16']
+
+
+def test_days(world: World, time: Time) -> None:
+    one = teller(world, 'day')
+    all_of_it(one)
+    world.create('a', end='2026-12-09 12:00')
+    time.forward(hours=11)
+    assert all_of_it(one) == 3600 + usage.GRACE.total_seconds()
+    assert told(world) == []
+    time.forward(hours=2)
+    all_of_it(one)
+    (payload,) = told(world)
+    assert payload['resources'][0]['reserved']['hours'] == 12
+
+
+def test_the_length_is_changed(world: World, time: Time) -> None:
+    all_of_it(teller(world))
+    world.create('a', end='2026-12-09 12:00')
+    time.forward(hours=2, minutes=30)
+    all_of_it(teller(world))
+    time.forward(hours=48)
+    all_of_it(teller(world, 'day'))
+    spans = [(payload['begin'][8:13], payload['end'][8:13]) for payload in told(world)]
+    assert spans == [
+        ('01T12', '01T13'),
+        ('01T13', '01T14'),
+        ('01T14', '02T00'),
+        ('02T00', '03T00'),
+    ]
+
+
+def test_what_the_release_before_freed(world: World, time: Time) -> None:
+    """It does not write when; the time of its last change is that."""
+    all_of_it(teller(world))
+    world.create('a')
+    world.run_until_idle()
+    time.forward(minutes=30)
+    with world.database.engine.begin() as connection:
+        row = {'hold': None, 'status': 'deleted', 'updated_at': time(), 'freed_at': None}
+        connection.execute(tables.RESERVATIONS.update().values(row))
+    time.forward(hours=3)
+    all_of_it(teller(world))
+    (payload,) = told(world)
+    assert payload['resources'][0]['reserved']['hours'] == 0.5
+
+
+def test_many_leases(world: World, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, '_PAGE', 7)
+    monkeypatch.setattr(engine, '_BATCH', 4)
+    one = teller(world)
+    all_of_it(one)
+    for number in range(12):
+        things = [f'{number}-{each}' for each in range(3)]
+        world.create(*things, name=f'lease{number}', end='2026-12-01 18:00')
+    time.forward(hours=1, minutes=5)
+    all_of_it(one)
+    payloads = told(world)
+    assert {payload['name'] for payload in payloads} == {f'lease{n}' for n in range(12)}
+    assert len(payloads) == 12
+    assert all(len(payload['resources']) == 3 for payload in payloads)
+
+
+def test_cost(world: World, time: Time) -> None:
+    one = teller(world)
+    time.forward(minutes=5)
+    all_of_it(one)
+    for number in range(30):
+        world.create(f'a{number}', end='2026-12-01 18:00')
+    time.forward(hours=1, minutes=5)
+    # The last period; its row, the old ones; the reservations, and that there are no more; the
+    # outbox.
+    assert len(world.statements(one.tell)) == 6
+    assert len(world.statements(one.tell)) == 1
+
+
+def test_it_is_told_with_its_row_or_not_at_all(
+    world: World, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = teller(world)
+    time.forward(minutes=5)
+    all_of_it(one)
+    world.create('a', end='2026-12-01 18:00')
+    time.forward(hours=1)
+
+    def broken(*_: Any) -> None:
+        raise db_exc.DBError('away')
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, 'add', broken)
+        with pytest.raises(db_exc.DBError):
+            one.tell()
+    assert world.database.read(db.told_until) == NOON
+    all_of_it(one)
+    assert len(told(world)) == 1
+
+
+def test_rows_are_kept_for_a_while_only(world: World, time: Time) -> None:
+    all_of_it(teller(world, 'day'))
+    time.forward(days=100)
+    all_of_it(teller(world, 'day'))
+    with world.database.engine.connect() as connection:
+        count = connection.scalar(sa.select(sa.func.count()).select_from(tables.USAGE_PERIODS))
+    assert count == 33
+
+
+def test_two_managers(any_world: World) -> None:
+    """Both look at the same moment; the period is told by one of them."""
+    any_world.create('a', start='2089-01-01 00:00', end='2090-01-01 00:00')
+    with any_world.database.engine.begin() as connection:
+        early = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+        connection.execute(tables.RESERVATIONS.update().values(created_at=early))
+    both = threading.Barrier(2, timeout=30)
+    until = db.told_until
+    waited = threading.local()
+
+    def meet(session: Any) -> datetime.datetime | None:
+        found = until(session)
+        if not getattr(waited, 'once', False) and any_world.database.engine.name != 'sqlite':
+            # SQLite lets only one of them in.
+            waited.once = True
+            both.wait()
+        return found
+
+    def run() -> None:
+        all_of_it(teller(any_world))
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(db, 'told_until', meet)
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    patch.undo()
+    assert len(told(any_world)) == 1
+
+
+def test_off(world: World) -> None:
+    one = teller(world, 'off')
+    one.start()
+    one.stop()
+    assert world.database.read(db.told_until) is None
+
+
+def test_the_thread(
+    world: World, time: Time, monkeypatch: pytest.MonkeyPatch, install_hook: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(engine, '_JITTER', 0.0)
+    done = threading.Event()
+    one = teller(world)
+    tell = one.tell
+
+    def noted() -> float:
+        seconds = tell()
+        if seconds:
+            done.set()
+        return seconds
+
+    monkeypatch.setattr(one, 'tell', noted)
+    one.start()
+    assert done.wait(30)
+    one.stop()
+    assert world.database.read(db.told_until) == NOON - HOUR
