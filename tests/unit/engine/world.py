@@ -51,7 +51,8 @@ class Things(ResourcePlugin):
     resource_type = TYPE
     title = 'Things'
     description = 'Things of the tests'
-    schema = {'resource_id': {'type': 'string'}}
+    schema = {'resource_id': {'type': 'string'}, 'colour': {'type': 'string'}}
+    changeable = ('colour',)
 
     def __init__(self) -> None:
         self.state: dict[str, str] = {}
@@ -163,8 +164,27 @@ class World:
     def update(self, lease_id: str, generation: int | None = None, **values: Any) -> None:
         change.update_lease(self.parts, user(), lease_id, values, generation)
 
-    def delete(self, lease_id: str) -> None:
-        change.delete_lease(self.parts, user(), lease_id)
+    def delete(self, lease_id: str, generation: int | None = None) -> None:
+        change.delete_lease(self.parts, user(), lease_id, generation)
+
+    def start(self, lease_id: str, generation: int | None = None) -> None:
+        change.start_lease(self.parts, user(), lease_id, generation)
+
+    def end(self, lease_id: str, generation: int | None = None) -> None:
+        change.end_lease(self.parts, user(), lease_id, generation)
+
+    def paint(self, lease_id: str, thing: str, **values: Any) -> None:
+        change.update_reservation(
+            self.parts, user(), lease_id, self.reservation(lease_id, thing).id, values
+        )
+
+    def remove(self, lease_id: str, thing: str, generation: int | None = None) -> None:
+        reservation_id = self.reservation(lease_id, thing).id
+        change.remove_reservation(self.parts, user(), lease_id, reservation_id, generation)
+
+    def reservation(self, lease_id: str, thing: str) -> model.Reservation:
+        """Return the last reservation of a thing in a lease."""
+        return [r for r in self.lease(lease_id).reservations if r.resource_id == thing][-1]
 
     def lease(self, lease_id: str) -> model.Lease:
         found = self.database.read(leases.find, lease_id)

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lease that its user starts, ends, cancels or takes something out of, without a loop."""
+
+from collections.abc import Callable
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.db import missing
+from climate_core.engine import points
+from climate_core.plugins.base import Wait
+from tests.unit.engine.world import TYPE, Time, World, at, statuses
+
+ONE = '2026-12-01 13:00'
+AWAY = exceptions.Transient('Nova is away')
+
+
+def _manual(world: World, time: Time, *things: str) -> str:
+    lease_id = world.create(*things, start=ONE, end='2026-12-01 15:00', start_policy='manual')
+    time.forward(hours=1)
+    world.run_until_idle()
+    return lease_id
+
+
+def _live(world: World, lease_id: str) -> list[str]:
+    return [r.resource_id for r in world.lease(lease_id).live]
+
+
+def test_a_manual_lease_waits_for_its_user(world: World, time: Time) -> None:
+    lease_id = _manual(world, time, 'a')
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == (
+        'PENDING',
+        'Waiting to be started by its user.',
+    )
+    assert world.told() == ['lease.create', 'lease.event.ready_to_start']
+    assert world.things.calls == []
+    time.forward(minutes=30)
+    world.start(lease_id)
+    assert (world.lease(lease_id).status, world.lease(lease_id).status_reason) == (
+        'STARTING',
+        None,
+    )
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.told()[-2:] == ['lease.update', 'lease.event.start_lease']
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.lease(lease_id).status_reason is None
+    assert world.things.journal == [('wake', 'a'), ('end', 'a')]
+
+
+def test_starting_twice_is_starting(world: World, time: Time) -> None:
+    lease_id = _manual(world, time, 'a')
+    world.start(lease_id)
+    before = world.lease(lease_id)
+    world.start(lease_id)
+    assert world.lease(lease_id) == before
+    world.run_until_idle()
+    world.start(lease_id)
+    assert world.things.calls == [('wake', 'a')]
+
+
+def test_a_start_before_anybody_was_told_of_it(world: World, time: Time) -> None:
+    lease_id = world.create('a', start=ONE, start_policy='manual')
+    time.forward(hours=1)
+    world.start(lease_id)
+    world.run_until_idle()
+    assert 'lease.event.ready_to_start' not in world.told()
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
+def test_starts_that_are_refused(world: World, time: Time) -> None:
+    auto = world.create('a', start=ONE)
+    manual = world.create('b', start=ONE, start_policy='manual')
+    for lease_id in (auto, manual):
+        with pytest.raises(exceptions.InvalidState):
+            world.start(lease_id)
+    time.forward(hours=3)
+    world.run_until_idle()
+    for lease_id in (auto, manual):
+        with pytest.raises(exceptions.InvalidState):
+            world.start(lease_id)
+
+
+def test_a_manual_lease_that_nobody_starts_wakes_nothing(world: World, time: Time) -> None:
+    lease_id = _manual(world, time, 'a')
+    time.forward(hours=2)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('TERMINATED', 'Its user did not start it.')
+    assert world.things.journal == [('end', 'a')]
+    assert world.told()[-1] == 'lease.event.end_lease'
+
+
+def test_what_joins_a_waiting_lease_is_woken_with_it(world: World, time: Time) -> None:
+    lease_id = _manual(world, time, 'a')
+    world.join(lease_id, 'b')
+    world.run_until_idle()
+    assert world.things.calls == []
+    world.start(lease_id)
+    world.run_until_idle()
+    world.join(lease_id, 'c')
+    world.run_until_idle()
+    assert world.things.state == {'a': 'awake', 'b': 'awake', 'c': 'awake'}
+
+
+def test_the_policy_of_the_start_changes_before_it(world: World, time: Time) -> None:
+    lease_id = world.create('a', start=ONE)
+    world.update(lease_id, start_policy='manual')
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'PENDING'
+    world.update(lease_id, start_policy='auto')
+    assert world.lease(lease_id).status_reason is None
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
+def test_a_waiting_lease_can_wait_for_later(world: World, time: Time) -> None:
+    lease_id = _manual(world, time, 'a')
+    world.update(lease_id, start_date='2026-12-01 14:00')
+    assert world.lease(lease_id).status_reason is None
+    with pytest.raises(exceptions.InvalidState):
+        world.start(lease_id)
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert world.told().count('lease.event.ready_to_start') == 2
+
+
+@pytest.mark.parametrize('moment', ['waiting', 'running'])
+def test_ending_early_frees_all(world: World, time: Time, moment: str) -> None:
+    lease_id = world.create('a', 'b', events=[{'event_type': 'note', 'time': '2026-12-01 13:50'}])
+    if moment == 'running':
+        world.run_until_idle()
+    time.forward(minutes=10)
+    world.end(lease_id)
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.end_date) == ('TERMINATING', time.now)
+    assert (lease.before_end_date or time.now) <= lease.end_date
+    world.end(lease_id)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason, lease.deleted_at) == ('TERMINATED', None, None)
+    assert world.things.state == {'a': 'gone', 'b': 'gone'}
+    assert world.trusts.present == set()
+    assert {'lease.event.note', 'lease.event.start_lease.error'}.isdisjoint(world.told())
+    assert world.told()[-1] == 'lease.event.end_lease'
+    before = world.lease(lease_id)
+    world.end(lease_id)
+    assert world.lease(lease_id) == before
+    time.forward(days=1)
+    assert world.run() == 0
+
+
+def test_cancelling_wakes_nothing(world: World, time: Time) -> None:
+    lease_id = world.create('a', start=ONE, before_start=[60])
+    world.things.answers['end', 'a'] = [AWAY]
+    world.end(lease_id)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('TERMINATING', f'{TYPE} a: Nova is away')
+    time.forward(hours=2)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == (
+        'TERMINATED',
+        'Cancelled by its user before its start.',
+    )
+    assert (lease.start_date, lease.end_date) == (at(ONE), at('2026-12-01 14:00'))
+    assert world.things.journal == [('end', 'a')]
+    assert world.told() == ['lease.create', 'lease.update', 'lease.event.end_lease']
+
+
+def test_cancelling_what_holds_nothing_is_done_at_once(world: World) -> None:
+    lease_id = world.create(start=ONE)
+    world.end(lease_id)
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == (
+        'TERMINATED',
+        'Cancelled by its user before its start.',
+    )
+    assert world.told()[-2:] == ['lease.update', 'lease.event.end_lease']
+
+
+def test_ending_while_the_start_is_at_work(world: World) -> None:
+    world.things.answers['wake', 'a'] = [lambda: world.end(lease_id)]
+    lease_id = world.create('a', 'b', start='2026-12-01 11:59')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, set(statuses(lease.reservations))) == ('TERMINATED', {'deleted'})
+    assert world.things.state == {'a': 'gone', 'b': 'gone'}
+    assert ('end', 'b') in world.things.journal
+
+
+@pytest.mark.parametrize('delete', [False, True])
+def test_the_last_trouble_of_an_end_is_told_by_the_lease(
+    world: World, time: Time, delete: bool
+) -> None:
+    world.things.answers['end', 'a'] = [AWAY, Wait(5), exceptions.Permanent('locked')]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    told = []
+    if delete:
+        world.delete(lease_id)
+    time.forward(hours=2)
+    for _ in range(3):
+        world.run_until_idle()
+        told.append(world.lease(lease_id).status_reason)
+        time.forward(seconds=10)
+    assert told == [f'{TYPE} a: Nova is away'] * 2 + [f'{TYPE} a: locked']
+    time.forward(minutes=5)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('TERMINATED', None)
+
+
+def test_why_a_lease_failed_is_told_again_after_its_end(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [exceptions.Permanent('no image')]
+    world.things.answers['end', 'a'] = [AWAY]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    time.forward(hours=2)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('TERMINATING', f'{TYPE} a: Nova is away')
+    time.forward(seconds=10)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('TERMINATED', f'{TYPE} a: no image')
+    assert world.reservation(lease_id, 'a').status_reason == 'no image'
+
+
+def test_taking_a_resource_out(world: World, time: Time) -> None:
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    assert world.reservation(lease_id, 'a').status == 'deleting'
+    assert 'end_reservation' not in {e.event_type for e in world.lease(lease_id).shown_events}
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.degraded) == ('ACTIVE', False)
+    assert world.reservation(lease_id, 'a').status == 'deleted'
+    assert world.reservation(lease_id, 'a').freed_at == time.now
+    assert world.things.state == {'a': 'gone', 'b': 'awake'}
+    with pytest.raises(exceptions.ReservationNotFound):
+        world.remove(lease_id, 'a')
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.things.count('end', 'a') == world.things.count('end', 'b') == 1
+
+
+def test_taking_everything_out_leaves_an_empty_lease(world: World, time: Time) -> None:
+    lease_id = world.create('a', start=ONE)
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.live) == ('PENDING', ())
+    world.join(lease_id, 'b')
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.things.journal == [('end', 'a'), ('wake', 'b')]
+
+
+def test_taking_out_what_the_start_waits_for(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [AWAY] * 5
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'STARTING'
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.lease(lease_id).status_reason is None
+
+
+def test_taking_out_what_failed_heals_the_lease(world: World) -> None:
+    world.things.answers['wake', 'a'] = [exceptions.Permanent('no image')]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ERROR'
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('ACTIVE', None)
+
+
+@pytest.mark.parametrize('thing', ['a', 'b'])
+@pytest.mark.parametrize('freed', [False, True])
+def test_taking_out_while_the_start_wakes(world: World, thing: str, freed: bool) -> None:
+    """Of one that is being woken, or comes next; it may be freed before the start goes on."""
+
+    def meanwhile() -> None:
+        world.remove(lease_id, thing)
+        for due in world.due() if freed else ():
+            world.new_step().run(due)
+
+    world.things.answers['wake', 'a'] = [meanwhile]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'ACTIVE'
+    assert world.reservation(lease_id, thing).status == 'deleted'
+    other = 'b' if thing == 'a' else 'a'
+    assert _live(world, lease_id) == [other]
+    assert world.things.state == {thing: 'gone', other: 'awake'}
+    assert world.things.journal[-1] != ('wake', thing)
+
+
+@pytest.mark.parametrize('how', ['due', 'end', 'delete'])
+@pytest.mark.parametrize('at_work', [False, True])
+def test_the_end_comes_while_something_is_taken_out(
+    world: World, time: Time, how: str, at_work: bool
+) -> None:
+    """It is retried, or its manager is at work just then; all is freed, once."""
+
+    def over() -> None:
+        if how == 'due':
+            time.forward(hours=3)
+        elif how == 'end':
+            world.end(lease_id)
+        else:
+            world.delete(lease_id)
+        for due in (d for d in world.due() if d.event_type == 'end_lease'):
+            world.new_step().run(due)
+
+    world.things.answers['end', 'a'] = [over] if at_work else [AWAY] * 2
+    lease_id = world.create('a', 'b', start='2026-12-01 11:58')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    if not at_work:
+        over()
+    time.forward(minutes=5)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, statuses(lease.reservations)) == ('TERMINATED', ['deleted'] * 2)
+    assert (lease.deleted_at is not None) == (how == 'delete')
+    assert world.things.count('end', 'a') == world.things.count('end', 'b') == 1
+    assert not any(e.open for e in lease.events)
+    assert world.told().count('lease.event.end_lease') == 1
+
+
+def test_nothing_is_taken_out_of_a_lease_that_ends(world: World, time: Time) -> None:
+    world.things.answers['end', 'a'] = [AWAY]
+    lease_id = world.create('a')
+    time.forward(hours=2)
+    world.run_until_idle()
+    with pytest.raises(exceptions.InvalidState):
+        world.remove(lease_id, 'a')
+
+
+def test_what_is_taken_out_is_not_lost(world: World) -> None:
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    missing.lose_resource(world.database, TYPE, 'a', 'It was deleted.')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.degraded, lease.status_reason) == (False, None)
+    assert not world.reservation(lease_id, 'a').missing_resources
+
+
+def test_taking_out_is_tried_for_ever(world: World, time: Time) -> None:
+    trouble = [exceptions.Permanent('locked'), AWAY, KeyError('x')]
+    lease_id = world.create('a', 'b', end='2026-12-09 12:00')
+    world.run_until_idle()
+    world.things.answers['end', 'a'] = trouble * 10
+    world.remove(lease_id, 'a')
+    for _ in range(30):
+        world.run_until_idle()
+        assert world.reservation(lease_id, 'a').status == 'deleting'
+        time.forward(seconds=120)
+    world.run_until_idle()
+    assert world.reservation(lease_id, 'a').status == 'deleted'
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
+@pytest.mark.parametrize(
+    'point', ['event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after']
+)
+def test_a_manager_that_dies_while_taking_out(
+    world: World,
+    time: Time,
+    install_hook: Callable[[points.Hook | None], None],
+    point: str,
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def hook(name: str, info: dict[str, object]) -> None:
+        if name == point and info['event_type'] == 'end_reservation':
+            install_hook(None)
+            raise Killed
+
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    install_hook(hook)
+    with pytest.raises(Killed):
+        world.run_until_idle()
+    time.forward(minutes=1)
+    world.run_until_idle()
+    assert world.reservation(lease_id, 'a').status == 'deleted'
+    assert world.things.count('end', 'a') == 1
+    assert world.lease(lease_id).status == 'ACTIVE'
