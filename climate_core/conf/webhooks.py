@@ -41,7 +41,7 @@ OPTS: list[cfg.Opt] = [
         min=1,
         max=256,
         help='How many webhooks one manager calls at the same time. A quarter of them at most '
-        'call the same host, or for the same project.',
+        'call for the same project, and an eighth of them the same host.',
     ),
     cfg.FloatOpt(
         'retry_seconds',

@@ -58,11 +58,11 @@ class Delivery:
 class Busy:
     """What is being sent, and how much more there may be of it.
 
-    :param share: deliveries to one host, or for one project, at the same time
+    :param share: deliveries for one project at the same time; half of it is the share of a host
     """
 
     def __init__(self, share: int, deliveries: Iterable[Delivery] = ()) -> None:
-        self._limits = {'lease_id': 1, 'project_id': share, 'target': share}
+        self._limits = {'lease_id': 1, 'project_id': share, 'target': max(1, share // 2)}
         self._counts = {name: collections.Counter[str]() for name in self._limits}
         for each in deliveries:
             self.take(each)

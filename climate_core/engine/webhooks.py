@@ -124,7 +124,7 @@ class Sender:
 
     def _busy(self) -> Busy:
         with self._changed:
-            return Busy(max(1, self._workers // 4), self._in_flight.values())
+            return Busy(max(2, self._workers // 4), self._in_flight.values())
 
     def _look(self) -> float | None:
         """Begin calls while there are some to make and there is room for them."""

@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks: signed, at least once, again until they answer, and nobody waits for the slow."""
+
+import dataclasses
+import json
+import pathlib
+import runpy
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import deliveries, history, leases, store, tables
+from climate_core.engine import points, webhooks
+from climate_core.engine.webhooks import Sender
+from climate_core.lease import model, plan
+from climate_core.lease.history import Cause
+from climate_core.manager import draft
+from tests.fakes import receiver as fake
+from tests.fakes.receiver import Got, Receiver
+from tests.unit.engine.world import Time, World, user
+
+PATIENCE = 60
+NEVER = '2099-01-01 00:00'
+SECRET = 'correct-horse-battery-staple'
+VERIFY = pathlib.Path(__file__).parents[3] / 'doc/source/notifications/verify.py'
+
+
+class Killed(BaseException):
+    """The manager is dead."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with fake.running() as made:
+        yield made
+
+
+@pytest.fixture
+def make_sender() -> Iterator[Callable[..., Sender]]:
+    made: list[Sender] = []
+
+    def make(world: World, **options: Any) -> Sender:
+        for name, value in options.items():
+            world.conf.set_override(name, value, group='webhooks')
+        rules = draft.webhook_rules(world.conf)
+        made.append(Sender(world.conf, world.database, world.clock, rules))
+        return made[-1]
+
+    yield make
+    for each in made:
+        assert each.stop(PATIENCE)
+
+
+@pytest.fixture
+def sender(world: World, make_sender: Callable[..., Sender]) -> Sender:
+    _allow(world)
+    return make_sender(world)
+
+
+def _allow(world: World) -> None:
+    world.conf.set_override('allowed_networks', ['127.0.0.0/8'], group='webhooks')
+
+
+def _hook(receiver: Receiver, *events: str, **more: Any) -> dict[str, Any]:
+    patterns = {'events': list(events)} if events else {}
+    return {'url': receiver.url(), 'secret': SECRET, **patterns, **more}
+
+
+def _flush(world: World, sender: Sender) -> None:
+    """Have everything called that is due, once for each time that it is due."""
+    while _due_in(world) == 0:
+        sender._look()
+        with sender._changed:
+            assert sender._changed.wait_for(lambda: not sender._in_flight, PATIENCE)
+
+
+def _due_in(world: World) -> float | None:
+    return world.database.read(deliveries.due_in, deliveries.Busy(99))
+
+
+def _left(world: World) -> list[Any]:
+    with world.database.reader() as session:
+        return list(session.execute(sa.select(tables.DELIVERIES).order_by('id')).mappings())
+
+
+def _history(world: World, lease_id: str) -> list[history.history.Entry]:
+    return [entry for _, entry in world.database.read(history.page, lease_id)]
+
+
+def _data(got: Got) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(got.body)['data']
+    return found
+
+
+def _types(receiver: Receiver) -> list[str]:
+    return [json.loads(got.body)['type'] for got in receiver.got]
+
+
+def test_it_is_told_what_the_bus_is_told(
+    world: World, sender: Sender, receiver: Receiver, time: Time
+) -> None:
+    world.create('a', webhook=_hook(receiver))
+    world.run_until_idle()
+    time.forward(hours=2)
+    world.run_until_idle()
+    _flush(world, sender)
+    assert _types(receiver) == world.told()
+    assert [_data(got) for got in receiver.got] == [payload for _, payload in world.sent]
+    assert _left(world) == []
+    first = json.loads(receiver.got[0].body)
+    assert first['type'] == 'lease.create'
+    assert first['timestamp'] == '2026-12-01T12:00:00Z'
+
+
+def test_the_example_for_receivers_verifies_it(
+    world: World, sender: Sender, receiver: Receiver
+) -> None:
+    world.create('a', webhook=_hook(receiver))
+    _flush(world, sender)
+    (got,) = receiver.got
+    verify = runpy.run_path(str(VERIFY))['verify']
+    now = world.clock.now().timestamp()
+    assert got.headers['webhook-id'] == _data(got)['event_id']
+    assert got.headers['content-type'] == 'application/json'
+    assert verify(got.headers, got.body, SECRET, now)
+    assert verify(got.headers, got.body, SECRET, now + 299)
+    assert not verify(got.headers, got.body, SECRET, now + 301)
+    assert not verify(got.headers, got.body, 'another secret', now)
+    assert not verify(got.headers, got.body + b' ', SECRET, now)
+    assert not verify(got.headers | {'webhook-id': 'other'}, got.body, SECRET, now)
+
+
+def test_the_signature() -> None:
+    # printf '%s.%s.%s' ID TIME BODY | openssl dgst -sha256 -hmac SECRET -binary | base64
+    told = webhooks.sign(
+        SECRET, 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, b'{"test": 2432232314}'
+    )
+    assert told == 'v1,BFpw6Zy4lBEkD2g/E47HnvbAnE6QcTxq/lrxz8mULK4='
+
+
+def test_only_what_it_wants_to_hear(world: World, sender: Sender, receiver: Receiver) -> None:
+    world.create('a', webhook=_hook(receiver, 'lease.delete', '*.start_lease'))
+    world.create('b')
+    world.run_until_idle()
+    _flush(world, sender)
+    assert _types(receiver) == ['lease.event.start_lease']
+
+
+def test_what_a_lease_without_one_costs(world: World) -> None:
+    seen = world.statements(lambda: world.create('a'))
+    assert not any('webhook_deliveries' in statement for statement in seen)
+    _allow(world)
+    hook = {'url': 'http://127.0.0.1/', 'secret': SECRET}
+    seen = world.statements(lambda: world.create('b', webhook=hook))
+    assert len([statement for statement in seen if 'webhook_deliveries' in statement]) == 1
+
+
+def test_what_is_rolled_back_is_not_told(world: World, receiver: Receiver) -> None:
+    _allow(world)
+    lease = world.lease(world.create('a', webhook=_hook(receiver)))
+
+    def fail(session: orm.Session) -> None:
+        change = plan.Change(dataclasses.replace(lease, name='new'), {'lease.update': None})
+        store.save(session, lease, change, world.clock.now(), Cause('lease.update'))
+        raise RuntimeError
+
+    before = _left(world)
+    with pytest.raises(RuntimeError):
+        world.database.write(fail)
+    assert _left(world) == before
+
+
+def test_it_is_tried_again_with_back_off(
+    world: World, sender: Sender, receiver: Receiver, time: Time
+) -> None:
+    receiver.answers = [500, 404, 302, 429]
+    world.create('a', webhook=_hook(receiver))
+    waits = []
+    for _ in range(4):
+        _flush(world, sender)
+        seconds = _due_in(world)
+        assert seconds is not None
+        waits.append(seconds)
+        time.forward(seconds=seconds)
+    _flush(world, sender)
+    assert waits == [5, 10, 20, 40]
+    assert _left(world) == []
+    assert len({got.headers['webhook-id'] for got in receiver.got}) == 1
+    assert len({got.body for got in receiver.got}) == 1
+    assert len({got.headers['webhook-timestamp'] for got in receiver.got}) == 5
+
+
+def test_it_is_given_up(
+    world: World, make_sender: Callable[..., Sender], receiver: Receiver, time: Time
+) -> None:
+    _allow(world)
+    sender = make_sender(world, give_up_hours=0.01)
+    receiver.answers = [302] * 50
+    lease_id = world.create('a', webhook=_hook(receiver))
+    while (seconds := _due_in(world)) is not None:
+        time.forward(seconds=seconds)
+        _flush(world, sender)
+    # 5, 10 and 20 seconds, and then at the end of the 36.
+    assert len(receiver.got) == 5
+    told = _history(world, lease_id)[-1]
+    assert (told.action, told.result) == ('webhook.failed', 'failed')
+    assert told.reason == (
+        'The webhook was not told lease.create, after many attempts: '
+        'It answered 302, and redirects are not followed.'
+    )
+    # What comes later is tried again.
+    world.run_until_idle()
+    receiver.answers = []
+    _flush(world, sender)
+    assert _types(receiver)[-1] == 'lease.event.start_lease'
+
+
+def test_gone_is_for_good(world: World, sender: Sender, receiver: Receiver, time: Time) -> None:
+    lease_id = world.create('a', webhook=_hook(receiver))
+    world.run_until_idle()
+    receiver.answers = [410]
+    _flush(world, sender)
+    assert world.lease(lease_id).webhook is None
+    assert (_left(world), len(receiver.got)) == ([], 1)
+    told = _history(world, lease_id)[-1]
+    assert (told.action, told.result) == ('webhook.failed', 'failed')
+    assert told.reason == 'The webhook answered 410: it is not called any more.'
+    assert told.changes == {'webhook': [receiver.url(), None]}
+    assert world.told()[-1] == 'lease.update'
+    assert world.sent[-1][1]['reason'] == told.reason
+    time.forward(hours=2)
+    world.run_until_idle()
+    _flush(world, sender)
+    assert len(receiver.got) == 1
+
+
+def test_gone_comes_too_late_for_a_new_one(
+    world: World, sender: Sender, receiver: Receiver
+) -> None:
+    lease_id = world.create('a', webhook=_hook(receiver))
+
+    def gone(handler: Any) -> None:
+        _change(world, lease_id, _hook(receiver, url=receiver.url('127.0.0.2')))
+        handler.send_response(410)
+        handler.end_headers()
+
+    receiver.answers = [gone]
+    _flush(world, sender)
+    lease = world.lease(lease_id)
+    assert lease.webhook is not None
+    assert lease.webhook['url'] == receiver.url('127.0.0.2')
+
+
+def test_what_waits_goes_to_the_new_one(
+    world: World, sender: Sender, receiver: Receiver, time: Time
+) -> None:
+    receiver.answers = [500]
+    lease_id = world.create('a', webhook=_hook(receiver, url=receiver.url() + '&old'))
+    _flush(world, sender)
+    _change(world, lease_id, _hook(receiver))
+    time.forward(seconds=5)
+    _flush(world, sender)
+    assert [got.path for got in receiver.got] == ['/hook?who=me&old', '/hook?who=me']
+
+
+def test_what_waits_for_one_that_is_taken_away_is_dropped(
+    world: World, sender: Sender, receiver: Receiver
+) -> None:
+    lease_id = world.create('a', webhook=_hook(receiver))
+    _change(world, lease_id, None)
+    assert _left(world) == []
+
+
+def _change(world: World, lease_id: str, hook: Mapping[str, Any] | None) -> None:
+    def change(session: orm.Session) -> model.Lease:
+        lease = leases.get(session, lease_id, lock=True)
+        after = plan.Change(dataclasses.replace(lease, webhook=hook))
+        return store.save(session, lease, after, world.clock.now(), Cause('lease.update'))
+
+    world.database.write(change)
+
+
+def test_the_secret_is_nowhere_else(world: World, sender: Sender, receiver: Receiver) -> None:
+    lease_id = world.create('a', webhook=_hook(receiver))
+    world.run_until_idle()
+    world.told()
+    _flush(world, sender)
+    shown = [world.sent, _history(world, lease_id), [got.body for got in receiver.got]]
+    assert SECRET not in str(shown)
+
+
+@pytest.mark.parametrize(('point', 'times'), [('webhook.before', 1), ('webhook.after', 2)])
+def test_who_dies_is_followed(
+    world: World,
+    sender: Sender,
+    make_sender: Callable[..., Sender],
+    receiver: Receiver,
+    time: Time,
+    install_hook: Callable[[points.Hook], None],
+    point: str,
+    times: int,
+) -> None:
+    world.create('a', webhook=_hook(receiver))
+    dies = [True]
+
+    def hook(name: str, info: dict[str, Any]) -> None:
+        if name == point and dies:
+            dies.clear()
+            raise Killed
+
+    install_hook(hook)
+    _flush(world, sender)
+    other = make_sender(world)
+    seconds = _due_in(world)
+    assert seconds is not None
+    assert seconds > world.conf.webhooks.timeout_seconds
+    time.forward(seconds=seconds)
+    _flush(world, other)
+    assert len(receiver.got) == times
+    assert len({got.headers['webhook-id'] for got in receiver.got}) == 1
+    assert _left(world) == []
+
+
+def test_two_managers_call_once(
+    any_world: World, make_sender: Callable[..., Sender], receiver: Receiver
+) -> None:
+    world = any_world
+    _allow(world)
+    for n in range(12):
+        world.create(f'a{n}', end=NEVER, webhook=_hook(receiver))
+    senders = [make_sender(world, workers=4), make_sender(world, workers=4)]
+    for each in senders:
+        each.start()
+    receiver.wait(12)
+    for each in senders:
+        assert each.stop(PATIENCE)
+    assert len({got.headers['webhook-id'] for got in receiver.got}) == len(receiver.got) == 12
+    assert _left(world) == []
+
+
+def test_one_that_is_slow_keeps_nobody_waiting(
+    world: World, make_sender: Callable[..., Sender], receiver: Receiver
+) -> None:
+    _allow(world)
+    sender = make_sender(world, workers=8, timeout_seconds=PATIENCE)
+    go_on = threading.Event()
+
+    def wait(_handler: Any) -> None:
+        go_on.wait(PATIENCE)
+
+    with fake.running() as slow:
+        slow.answers = [wait] * 9
+        for n in range(9):
+            world.create(f'slow{n}', webhook=_hook(slow))
+        world.create('fast', webhook=_hook(receiver))
+        # One of eight threads is the share of a host: nine leases take no more.
+        sender.start()
+        receiver.wait(1)
+        assert len(slow.got) <= 1
+        # What is written later is told at once, too, without a nudge.
+        world.run_until_idle()
+        receiver.wait(2)
+        sender._worker.stop()
+        go_on.set()
+
+
+def test_one_project_takes_its_share(world: World, make_sender: Callable[..., Sender]) -> None:
+    _allow(world)
+    for n in range(9):
+        hook = {'url': f'http://127.0.0.{n + 1}/', 'secret': SECRET}
+        world.create(f'a{n}', webhook=hook)
+    hook = {'url': 'http://127.0.1.1/', 'secret': SECRET}
+    world.create('b', webhook=hook, context=user('project2'))
+    batch = world.database.write(deliveries.claim, 60, 8, deliveries.Busy(2))
+    assert [each.project_id for each in batch] == ['project1', 'project1', 'project2']
+    busy = deliveries.Busy(2, batch)
+    assert world.database.write(deliveries.claim, 60, 8, busy) == []
+    assert world.database.read(deliveries.due_in, busy) is None
+    assert world.database.read(deliveries.due_in, deliveries.Busy(2, batch[1:])) == 0
+
+
+def test_one_of_a_lease_at_a_time(world: World, sender: Sender, receiver: Receiver) -> None:
+    world.create('a', webhook=_hook(receiver))
+    world.run_until_idle()
+    first = world.database.write(deliveries.claim, 60, 8, deliveries.Busy(8))
+    assert [each.event_type for each in first] == ['lease.create']
+    busy = deliveries.Busy(8, first)
+    assert world.database.write(deliveries.claim, 60, 8, busy) == []
+
+
+def test_what_it_costs(world: World, sender: Sender, receiver: Receiver) -> None:
+    for n in range(4):
+        world.create(f'a{n}', webhook=_hook(receiver))
+    # Find, claim, read.
+    taken: list[Any] = []
+    claim = lambda: taken.extend(  # noqa: E731
+        world.database.write(deliveries.claim, 60, 4, deliveries.Busy(4))
+    )
+    assert len(world.statements(claim)) == 3
+    assert len(world.statements(lambda: sender.deliver(taken[0]))) == 1
+
+
+def test_an_address_that_is_not_allowed_is_told(
+    world: World, sender: Sender, make_sender: Callable[..., Sender], receiver: Receiver
+) -> None:
+    lease_id = world.create('a', webhook=_hook(receiver))
+    strict = make_sender(world, allowed_networks=[], give_up_hours=0.0)
+    _flush(world, strict)
+    assert receiver.got == []
+    reason = _history(world, lease_id)[-1].reason
+    assert reason is not None
+    assert reason.endswith(': Its address is not allowed for webhooks.')
