@@ -20,7 +20,7 @@ _NOTHING = {
 def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give a reservation with the ``resource_id`` that Blazar's command line has no word for.
 
-    It sends a filter of resources, ``resource_properties``; of these the one that names a resource,
+    It sends a filter of resources, ``resource_properties``; the one that names a resource,
     ``["==", "$id", "<id>"]``, is understood. Everything else stays, to be judged as it is.
     """
     wanted = _wanted_id(values.get('resource_properties'))
@@ -36,9 +36,10 @@ def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _wanted_id(text: Any) -> str | None:
     try:
-        match json.loads(text):
-            case ['=' | '==', '$id', str(wanted)]:
-                return wanted
+        filtered = json.loads(text)
     except (TypeError, ValueError, RecursionError):
-        pass
+        return None
+    match filtered:
+        case ['=' | '==', '$id', str(wanted)]:
+            return wanted
     return None

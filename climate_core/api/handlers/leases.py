@@ -8,7 +8,7 @@ from typing import Any
 import webob
 
 from climate_core import exceptions
-from climate_core.api import etag, fields, policy, render, validation
+from climate_core.api import blazar, etag, fields, policy, render, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
@@ -156,6 +156,8 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
         normal.setdefault('before_end_date', normal.pop('before_end_notification'))
     if 'id' in normal:
         normal['id'] = normal['id'].lower()
+    if 'reservations' in normal:
+        normal['reservations'] = [blazar.reservation(each) for each in normal['reservations']]
     if 'events' in normal:
         normal['events'] = [
             {'event_type': each['event_type'], 'time': each.get('time', each.get('event_date'))}
