@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deleting and ending work from whatever a manager that died left behind.
+
+Every state of a lease, with every state of what it holds, and its events unclaimed, claimed by a
+manager that lives, or claimed by one that is dead.
+"""
+
+import dataclasses
+import datetime
+import itertools
+
+import pytest
+
+from climate_core.db import store
+from climate_core.lease import model, plan, states
+from climate_core.lease.history import Cause
+from tests.unit.engine.world import NOON, TYPE, Time, World
+
+_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+HOUR = datetime.timedelta(hours=1)
+#: What a lease may hold in each state; one that is over holds nothing.
+HELD = {
+    _L.PENDING: [_R.PENDING, _R.DELETING, _R.DELETED],
+    _L.STARTING: list(_R),
+    _L.ACTIVE: [_R.ACTIVE, _R.PENDING, _R.DELETING, _R.DELETED],
+    _L.ERROR: [_R.ERROR, _R.ACTIVE, _R.DELETING],
+    _L.TERMINATING: list(_R),
+    _L.DELETING: list(_R),
+    _L.TERMINATED: [_R.DELETED],
+}
+LEFT = [(status, held) for status in _L for held in HELD[status]]
+#: Whether events that are due are claimed, and whether the claim runs out soon.
+CLAIMS = ['unclaimed', 'claimed', 'dead']
+
+
+def test_no_state_is_forgotten() -> None:
+    assert set(HELD) == set(_L)
+    assert set(itertools.chain(*HELD.values())) == set(_R)
+
+
+def _event(
+    kind: str, time: datetime.datetime, claim: str, reservation_id: str | None = None
+) -> model.Event:
+    event = plan.new_event('lease', kind, time, NOON - HOUR, reservation_id)
+    if time > NOON or claim == 'unclaimed':
+        return event
+    until = NOON + datetime.timedelta(seconds=30 if claim == 'claimed' else -1)
+    return dataclasses.replace(event, status=_E.IN_PROGRESS, generation=1, next_at=until)
+
+
+def _leave(world: World, status: str, held: str, claim: str, manual: bool = False) -> None:
+    """Write a lease as it was left; its other reservation is awake, or as far as the first."""
+    begun = status != _L.PENDING
+    over = status in states.ENDING
+    start = NOON - HOUR if begun else NOON + HOUR
+    end = NOON if over else NOON + 3 * HOUR
+    made = [plan.new_reservation('lease', TYPE, thing, {}, NOON - HOUR) for thing in ('a', 'b')]
+    first = dataclasses.replace(made[0], status=held)
+    other = _R.DELETED if status == _L.TERMINATED else _R.ACTIVE if begun else _R.PENDING
+    things = (first, dataclasses.replace(made[1], status=other))
+    events = [
+        _event(model.READY if manual else model.START, start, claim),
+        _event(model.END, end, claim),
+    ]
+    if held == _R.DELETING:
+        events.append(_event(model.END_RESERVATION, NOON - HOUR, claim, first.id))
+    if status == _L.TERMINATED:
+        events = [plan.close(e, None, NOON) for e in events]
+        events.append(_event(model.RELEASE_TRUST, NOON, claim))
+    elif over or status in (_L.ACTIVE, _L.ERROR):
+        events[0] = plan.close(events[0], None, NOON)
+    lease = model.Lease(
+        *('lease', 'name', 'project1', 'user1', start, end, None),
+        *(status, None, False, 'trust1', 0, NOON - HOUR, None, None),
+        start_policy='manual' if manual else 'auto',
+        reservations=things,
+        events=tuple(events),
+    )
+    world.trusts.present.add('trust1')
+    for each in things:
+        world.things.state[each.resource_id] = 'gone' if each.status == _R.DELETED else 'awake'
+    world.database.write(store.create, lease, NOON, Cause('lease.create'))
+
+
+def _let_it_end(world: World, time: Time) -> model.Lease:
+    for _ in range(3):
+        world.run_until_idle()
+        time.forward(seconds=31)
+    lease = world.lease('lease')
+    assert lease.status == _L.TERMINATED
+    assert not lease.live
+    assert not any(e.open for e in lease.events)
+    assert world.things.state == {'a': 'gone', 'b': 'gone'}
+    assert ('wake', 'a') not in world.things.calls
+    assert world.trusts.present == set()
+    return lease
+
+
+@pytest.mark.parametrize('claim', CLAIMS)
+@pytest.mark.parametrize(('status', 'held'), LEFT)
+def test_delete(world: World, time: Time, status: str, held: str, claim: str) -> None:
+    _leave(world, status, held, claim)
+    world.delete('lease')
+    assert _let_it_end(world, time).deleted_at is not None
+    assert world.told().count('lease.delete') == 1
+
+
+@pytest.mark.parametrize('claim', CLAIMS)
+@pytest.mark.parametrize(('status', 'held'), LEFT)
+def test_end(world: World, time: Time, status: str, held: str, claim: str) -> None:
+    _leave(world, status, held, claim)
+    world.end('lease')
+    lease = _let_it_end(world, time)
+    assert (lease.deleted_at is not None) == (status == _L.DELETING)
+
+
+@pytest.mark.parametrize('claim', CLAIMS)
+def test_delete_of_one_that_waits_for_its_user(world: World, time: Time, claim: str) -> None:
+    _leave(world, _L.PENDING, _R.PENDING, claim, manual=True)
+    world.delete('lease')
+    assert _let_it_end(world, time).deleted_at is not None
+
+
+@pytest.mark.parametrize(('status', 'held'), LEFT)
+def test_deleting_twice_is_deleting(world: World, time: Time, status: str, held: str) -> None:
+    _leave(world, status, held, 'dead')
+    world.delete('lease')
+    if world.lease('lease').deleted_at is None:
+        world.delete('lease')
+    assert _let_it_end(world, time).deleted_at is not None
