@@ -30,7 +30,7 @@ def prepared(
         root = logging.getLogger()
         handlers, level = list(root.handlers), root.level
         try:
-            status = shell.OpenStackShell().run(list(argv))
+            status = int(shell.OpenStackShell().run(list(argv)) or 0)
         except SystemExit as stop:  # argparse leaves so
             status = int(stop.code or 0)
         finally:  # the shell expects to be the only one in its process

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client that people have, unchanged, against the service over HTTP."""
+"""python-blazarclient 4.6.0, unchanged, against the service over HTTP."""
 
 import pathlib
 import uuid
@@ -41,12 +41,15 @@ def create(client: Any, name: str, **values: Any) -> dict[str, Any]:
     return lease
 
 
+def server() -> dict[str, Any]:
+    return {'resource_type': 'virtual:instance', 'resource_id': str(uuid.uuid4())}
+
+
 def test_life_of_a_lease(client: Any) -> None:
-    server = str(uuid.uuid4())
-    wanted = {'resource_type': 'virtual:instance', 'resource_id': server}
+    wanted = server()
     lease = create(client, 'one', reservations=[wanted])
     assert lease['name'] == 'one'
-    assert lease['reservations'][0]['resource_id'] == server
+    assert lease['reservations'][0]['resource_id'] == wanted['resource_id']
     assert client.lease.get(lease['id']) == lease
     assert lease in client.lease.list(sort_by='name')
     assert client.lease.update(lease['id'], name='two')['name'] == 'two'
@@ -83,6 +86,35 @@ def test_before_end_date(client: Any) -> None:
     assert [e['time'] for e in lease['events'] if e['event_type'] == 'before_end_lease'] == [
         '2099-01-01T11:45:00.000000'
     ]
+
+
+def test_a_reservation_is_changed(client: Any) -> None:
+    lease = create(client, 'changed', reservations=[server()])
+    (reservation,) = lease['reservations']
+    change = [{'id': reservation['id'], 'on_end': 'stop'}]
+    lease = client.lease.update(lease['id'], reservations=change)
+    assert [each['on_end'] for each in lease['reservations']] == ['stop']
+
+
+@pytest.mark.parametrize(
+    ('change', 'said'), [({'id': NOWHERE}, NOWHERE), ({'min': 1, 'max': 2}, 'min')]
+)
+def test_a_reservation_that_cannot_be_changed(
+    client: Any, change: dict[str, Any], said: str
+) -> None:
+    lease = create(client, 'unchanged', reservations=[server()])
+    change = {'id': lease['reservations'][0]['id'], **change}
+    with pytest.raises(exception.BlazarClientException, match=said):
+        client.lease.update(lease['id'], name='other', reservations=[change])
+    assert client.lease.get(lease['id']) == lease
+
+
+def test_nothing_to_change_is_said_by_the_client(client: Any) -> None:
+    assert client.lease.update(NOWHERE) == 'No values to update passed.'
+
+
+def test_hosts(client: Any) -> None:
+    assert [host['reservable'] for host in client.host.list()] == [False]
 
 
 @pytest.mark.parametrize(
