@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import pathlib
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import orm
@@ -14,6 +15,7 @@ from climate_core.db import leases, migration, store, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model, plan
 from climate_core.lease.history import Cause
+from climate_core.lease.plan import Change
 
 
 def sqlite(path: pathlib.Path) -> Database:
@@ -38,6 +40,21 @@ def write(database: Database, lease: model.Lease) -> model.Lease:
 
     database.write(insert)
     return lease
+
+
+def change(database: Database, lease_id: str, ask: Callable[..., Change], *args: Any) -> None:
+    """Do to a lease what a user asks for, as the manager does.
+
+    :param ask: of :mod:`climate_core.lease.actions`; called with the lease, ``args`` and the time
+    """
+
+    def write(session: orm.Session) -> None:
+        lease = leases.find(session, lease_id, lock=True)
+        assert lease is not None
+        now = utcnow.read(session)
+        store.save(session, lease, ask(lease, *args, now), now, Cause('lease.update'))
+
+    database.write(write)
 
 
 def read(database: Database, lease_id: str) -> model.Lease:

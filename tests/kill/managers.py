@@ -205,6 +205,9 @@ idle_seconds = 600
 host = 127.0.0.1
 [nova_notifications]
 enabled = false
+[webhooks]
+timeout_seconds = 1
+allowed_networks = 127.0.0.0/8
 [reconcile]
 interval = 86400
 [oslo_messaging_notifications]

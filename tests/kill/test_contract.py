@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager dies on the way of what a user does with a lease while it lives."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from climate_core.lease import actions, model, plan
+from tests.fakes import leases, receiver
+from tests.kill.test_kill import EVENT, OUTBOX, check_no_error, check_told
+
+HOUR = datetime.timedelta(hours=1)
+SECRET = 'a secret of sixteen'
+
+
+def running_lease(stage, count, on_end='delete', **fields):
+    """A lease that has started, with its servers."""
+    servers = stage.cloud.servers(count, status='ACTIVE')
+    made = leases.make(stage.database, servers, stage.cloud.trust(), on_end, **fields)
+    return servers, leases.write(stage.database, leases.started(made))
+
+
+def manual_lease(stage):
+    """A lease that waits for its user from now on."""
+    servers = stage.cloud.servers(1)
+    lease = leases.make(stage.database, servers, stage.cloud.trust(), start_policy='manual')
+    now = lease.start_date
+    events = plan.first_events(lease.id, now, lease.end_date, None, (), now, manual=True)
+    return servers, leases.write(stage.database, dataclasses.replace(lease, events=events))
+
+
+def statuses(stage, lease):
+    """Server -> the status of its reservation."""
+    return {each.resource_id: each.status for each in stage.lease(lease).reservations}
+
+
+@pytest.mark.parametrize(
+    'kill',
+    [*(f'{point}:end_reservation:1' for point in EVENT), 'finish.before:end_reservation:2'],
+)
+def test_taking_a_resource_out(stage, kill):
+    (gone, stays), lease = running_lease(stage, 2)
+    leases.change(stage.database, lease.id, actions.remove, lease.reservations[0].id)
+
+    stage.manager(kill).dies()
+    stage.manager()
+    stage.until(lambda: statuses(stage, lease)[gone] == 'deleted')
+
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert (after.status, statuses(stage, lease)[stays]) == ('ACTIVE', 'active')
+    assert stage.cloud.effects()[gone] == ['delete']
+    assert stage.cloud.effects()[stays] == []
+    # What was asked for, and that it is done.
+    stage.until(lambda: len({told['event_id'] for told in stage.told('lease.update')}) == 2)
+
+
+@pytest.mark.parametrize('kill', [f'{point}:end_lease:1' for point in EVENT])
+def test_giving_back_early(stage, kill):
+    (server,), lease = running_lease(stage, 1)
+    leases.change(stage.database, lease.id, actions.end)
+
+    stage.manager(kill).dies()
+    stage.manager()
+    stage.until(lambda: stage.over(lease))
+
+    after = stage.lease(lease)
+    check_no_error(dataclasses.replace(after, status_reason=None))
+    assert after.deleted_at is None
+    assert after.end_date < lease.end_date
+    assert stage.cloud.effects()[server] == ['delete']
+    check_told(stage, 'lease.event.end_lease', kill)
+
+
+def test_cancelling_wakes_nothing(stage):
+    """The start is due as well when the manager that died is followed."""
+    (server,) = stage.cloud.servers(1)
+    lease = leases.make(stage.database, [server], stage.cloud.trust())
+    leases.write(stage.database, lease)
+    stage.manager('event.claimed:start_lease:1').dies()
+    leases.change(stage.database, lease.id, actions.end)
+
+    stage.manager('remote.after:end_lease:1').dies()
+    stage.manager()
+    stage.until(lambda: stage.over(lease))
+
+    assert stage.cloud.effects()[server] == ['delete']
+    assert stage.told('lease.event.start_lease') == []
+
+
+@pytest.mark.parametrize(
+    'kill',
+    [
+        'event.claimed:ready_to_start:1',
+        'finish.before:ready_to_start:1',
+        'finish.after:ready_to_start:1',
+        *(f'{point}:lease.event.ready_to_start:1' for point in OUTBOX),
+    ],
+)
+def test_starting_by_hand(stage, kill):
+    (server,), lease = manual_lease(stage)
+    stage.manager(kill).dies()
+    waiting = stage.manager()
+    check_told(stage, 'lease.event.ready_to_start', kill)
+    waiting.kill()
+    assert stage.lease(lease).status == 'PENDING'
+    assert stage.cloud.effects()[server] == []
+
+    leases.change(stage.database, lease.id, actions.start)
+    stage.manager('remote.after:start_lease:1').dies()
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+
+    check_no_error(stage.lease(lease))
+    assert stage.cloud.effects()[server] == ['wake_up']
+    check_told(stage, 'lease.event.start_lease', '')
+
+
+@pytest.mark.parametrize('kill', ['event.claimed', 'finish.before', 'finish.after'])
+def test_telling_of_a_coming_start(stage, kill):
+    servers = stage.cloud.servers(1)
+    made = leases.make(stage.database, servers, stage.cloud.trust(), lasting=2 * HOUR)
+    start = made.start_date + HOUR
+    events = plan.first_events(
+        made.id, start, made.end_date, None, (), made.start_date, before_start=[7200]
+    )
+    lease = dataclasses.replace(made, start_date=start, events=events, before_start=(7200,))
+    leases.write(stage.database, lease)
+
+    stage.manager(f'{kill}:{model.BEFORE_START}:1').dies()
+    stage.manager()
+
+    check_told(stage, 'lease.event.before_start_lease', kill)
+    (told,) = stage.told('lease.event.before_start_lease')
+    assert 0 < told['starts_in'] <= 3600
+    assert stage.cloud.effects()[servers[0]] == []
+
+
+@pytest.mark.parametrize(('kill', 'times'), [('webhook.before', 1), ('webhook.after', 2)])
+def test_telling_a_webhook(stage, kill, times):
+    (server,) = stage.cloud.servers(1)
+    with receiver.running() as hook:
+        webhook = {'url': hook.url(), 'secret': SECRET, 'events': ['lease.event.*']}
+        lease = leases.make(stage.database, [server], stage.cloud.trust(), webhook=webhook)
+        leases.write(stage.database, lease)
+
+        stage.manager(f'{kill}:lease.event.start_lease:1').dies()
+        stage.manager()
+        hook.wait(times)
+
+        assert len(hook.got) == times
+        assert len({each.headers['webhook-id'] for each in hook.got}) == 1
+        assert len({each.body for each in hook.got}) == 1
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    assert stage.cloud.effects()[server] == ['wake_up']
