@@ -245,11 +245,13 @@ def _add_missing(
 def _join(
     parts: Parts, context: 'RequestContext', lease: model.Lease, values: Mapping[str, Any]
 ) -> str:
+    # What is awake already could not be reserved once more, so the plugin is asked afterwards.
+    if (present := draft.find(lease, draft.wanted_key(values))) is not None:
+        return present.id
     kind, claimed = parts.reserve(context, values)
     key = (kind, claimed.resource_id)
-    for present in lease.live:
-        if draft.key(present) == key:
-            return present.id
+    if (present := draft.find(lease, key)) is not None:
+        return present.id
     now = parts.clock.now()
     new = plan.new_reservation(
         lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
@@ -275,9 +277,8 @@ def _write_join(
 ) -> str:
     held.lock(session, project_id, most)
     lease = leases.get(session, lease_id, lock=True)
-    for present in lease.live:
-        if draft.key(present) == draft.key(new):
-            return present.id
+    if (present := draft.find(lease, draft.key(new))) is not None:
+        return present.id
     held.check(session, project_id, limits.amounts([new]), most)
     store.save(session, lease, plan.join(lease, [new], now), now, cause)
     return new.id

@@ -62,12 +62,13 @@ def make(
 ) -> Draft:
     """Return the lease that a request makes.
 
-    :param present: a lease that has the id already; the time of the request does not matter then
+    :param present: a lease that has the id already: the time of the request does not matter then,
+        nor what that lease holds
     :raises climate_core.exceptions.ClimateError: its time is past, or it cannot be reserved
     """
     if present is None:
         request.check_time(wanted, now, parts.conf.manager.late_start_seconds, refusals)
-    reserved = _reserve(parts, context, lease_id, values, now, refusals)
+    reserved = _reserve(parts, context, lease_id, values, now, refusals, present)
     policy = wanted.start_policy or states.StartPolicy.AUTO
     before_start = wanted.before_start or ()
     told = {*before_start, *parts.conf.manager.before_start_seconds}
@@ -112,10 +113,13 @@ def _reserve(
     values: Mapping[str, Any],
     now: datetime.datetime,
     refusals: Refusals,
+    present: model.Lease | None,
 ) -> dict[int, model.Reservation]:
     made: dict[int, model.Reservation] = {}
     seen = set()
     for place, item in enumerate(values.get('reservations') or ()):
+        if present is not None and find(present, wanted_key(item)) is not None:
+            continue
         with refusals.noted():
             kind, claimed = at(place, parts.reserve, context, item)
             if (kind, claimed.resource_id) in seen:
@@ -144,6 +148,16 @@ def at(place: int, function: Callable[..., T], *args: Any) -> T:
 def key(reservation: model.Reservation) -> holders.Key:
     """Return the resource of a reservation."""
     return reservation.resource_type, reservation.resource_id
+
+
+def wanted_key(values: Mapping[str, Any]) -> holders.Key:
+    """Return the resource that a reservation of a request names, if it names one."""
+    return str(values.get('resource_type')), str(values.get('resource_id'))
+
+
+def find(lease: model.Lease, what: holders.Key) -> model.Reservation | None:
+    """Return the reservation with which a lease holds a resource."""
+    return next((each for each in lease.live if key(each) == what), None)
 
 
 def reserved_error(

@@ -27,6 +27,9 @@ def create(backend: Backend, request: Request) -> webob.Response:
     With the id of a lease of the project, the reservations that it does not have join it. An id
     of another project's lease is answered with 409 in the same words as that of a different lease
     of the own project: that the id is taken, and nothing more.
+
+    The same request with the same Idempotency-Key gives the same lease, whatever became of it.
+    With dry_run nothing is written: the answer tells what would be refused.
     """
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}

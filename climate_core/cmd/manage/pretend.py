@@ -45,6 +45,7 @@ def _one(plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts) -> base.Resour
         description = plugin.description
         schema = plugin.schema
         required = plugin.required
+        reusable = plugin.reusable
         changeable = plugin.changeable
 
         def __init__(self) -> None:

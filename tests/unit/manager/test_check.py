@@ -151,6 +151,10 @@ def test_what_goes_with_its_lease_is_never_available() -> None:
 def test_an_id_that_is_taken(world: World, time: Time) -> None:
     world.create('a', id=ID)
     assert _dry(world, 'a', 'b', id=ID)['granted']
+    world.run_until_idle()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.things, 'reserve', None)
+        assert _dry(world, 'a', id=ID)['granted']
     assert _refused(_dry(world, 'b', id=ID, name='x')) == [('lease.conflict', 'id')]
     assert _refused(_dry(world, 'b', id=ID, project='project2')) == [('lease.conflict', 'id')]
     world.create('c', name='other')

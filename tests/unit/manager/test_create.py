@@ -250,3 +250,18 @@ def test_a_lease_may_reserve_things_of_several_types(world: World) -> None:
     lease = world.database.read(leases.get, lease_id)
     assert [r.resource_id for r in lease.reservations] == ['c', 'a', 'b']
     assert lease.end_date - lease.start_date == datetime.timedelta(minutes=1)
+
+
+def test_repeating_a_create_after_the_start(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is awake cannot be reserved anew, and need not be."""
+    lease_id = world.create('a', id=ID)
+    world.run_until_idle()
+
+    def refuse(*_: Any) -> None:
+        raise exceptions.BadRequest('It is awake.', field='resource_id')
+
+    monkeypatch.setattr(world.things, 'reserve', refuse)
+    assert world.create('a', id=ID) == lease_id
+    assert world.join(ID, 'a') == world.lease(ID).reservations[0].id
+    with pytest.raises(exceptions.BadRequest):
+        world.create('a', 'b', id=ID)

@@ -16,6 +16,12 @@ def test_create_with_an_id(world: World) -> None:
     assert len(world.statements(lambda: world.create('a', id='some-id'))) == 6
 
 
+def test_create_with_a_key(world: World) -> None:
+    assert len(world.statements(lambda: world.create('a', idempotency_key='k'))) == 6
+    # Only the lease and what is in it.
+    assert len(world.statements(lambda: world.create('a', idempotency_key='k'))) == 3
+
+
 @pytest.mark.parametrize('many', [1, 30])
 def test_read(world: World, many: int) -> None:
     ids = [world.create(f'a{n}', f'b{n}') for n in range(many)]
