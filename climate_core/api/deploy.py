@@ -9,7 +9,7 @@ from keystonemiddleware import auth_token
 from oslo_config import cfg
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
-from climate_core.api import auth, errors, handler, policy, routes
+from climate_core.api import auth, errors, handler, policy, requestlog, routes
 from climate_core.api.request import Backend
 from climate_core.cloud.limits import Limits
 from climate_core.db.engine import Database
@@ -42,13 +42,14 @@ def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
 
 
 #: Outermost first. The proxy's headers are read before anything makes links; every answer has a
-#: request id, faults and refused origins included; browsers see faults too, so CORS is outside
-#: of them; the health check asks nobody; the size is limited before Keystone is asked, and the
-#: answers of all that is further in become JSON in Faults. Authentication is innermost and only
-#: for what is not public.
+#: request id and a line in the log, faults and refused origins included; browsers see faults too,
+#: so CORS is outside of them; the health check asks nobody; the size is limited before Keystone is
+#: asked, and the answers of all that is further in become JSON in Faults. Authentication is
+#: innermost and only for what is not public.
 _PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
     http_proxy_to_wsgi.HTTPProxyToWSGI,
     request_id.RequestId,
+    lambda application, _conf: requestlog.RequestLog(application),
     cors.CORS,
     lambda application, _conf: errors.Faults(application),
     lambda application, conf: Fork(_is_health, healthcheck.Healthcheck(None, conf), application),
@@ -69,6 +70,10 @@ _CORS = {
     'expose_headers': ['X-OpenStack-Request-ID', 'OpenStack-API-Version', 'ETag'],
     'allow_methods': ['GET', 'POST', 'PUT', 'DELETE'],
 }
+
+
+#: Bytes: a lease of as many reservations as the schema allows, with all their parameters.
+_BODY = 512 * 1024
 
 
 def load_application(
@@ -97,6 +102,7 @@ def load_application(
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')
+    conf.set_default('max_request_body_size', _BODY, group='oslo_middleware')
     return functools.reduce(
         lambda application, wrap: wrap(application, conf),
         reversed(_PIPELINE),

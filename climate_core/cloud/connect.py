@@ -6,22 +6,38 @@ costs the owner's token and the calls to Nova, and nothing else.
 """
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading, plugin, service_token
 from keystoneauth1 import session as ks_session
 from openstack import connection
 from oslo_config import cfg
+from oslo_context import context
 
 from climate_core.cloud import auth, errors, trusts
 from climate_core.conf import cloud as cloud_conf
 
 if TYPE_CHECKING:
+    import requests
+
     from climate_core.context import RequestContext
 
 #: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
 _OWNER_SECONDS = 1800.0
+
+
+class _Session(ks_session.Session):
+    """Sends the id of what this thread works on: a request, or ``req-<event id>``.
+
+    Connections are kept and shared by threads, so it cannot be a property of the connection.
+    """
+
+    def request(self, *args: Any, **kw: Any) -> 'requests.Response':
+        current = context.get_current()
+        if current is not None and not kw.get('global_request_id'):
+            kw['global_request_id'] = current.global_id
+        return super().request(*args, **kw)
 
 
 class Cloud:
@@ -119,7 +135,7 @@ class Cloud:
 
     def _connect(self, identity: plugin.BaseAuthPlugin) -> connection.Connection:
         base = self._base
-        session = ks_session.Session(
+        session = _Session(
             auth=identity,
             session=base.session,
             verify=base.verify,

@@ -70,7 +70,7 @@ class Trusts(Protocol):
 
 def asked(context: 'RequestContext', action: str) -> Cause:
     """Say for the history that a user asked for an action."""
-    return Cause(action, user_id=context.user_id, request_id=context.request_id)
+    return Cause(action, user_id=context.user_id, request_id=context.global_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 status, headers, body = exc.status, {}, {'error': error}
             if not url.path.startswith('/fake'):
                 state.requests.append((self.command, url.path, status))
+                state.request_ids.append(self.headers.get('X-OpenStack-Request-ID'))
         self._send(status, headers, body)
 
     def _send(self, status: int, headers: dict[str, str], body: Any) -> None:

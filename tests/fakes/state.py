@@ -39,6 +39,8 @@ class State:
         self.faults: list[Record] = []
         #: Every request since the start: (method, path, status).
         self.requests: list[tuple[str, str, int]] = []
+        #: The X-OpenStack-Request-ID of each of them, in the same order.
+        self.request_ids: list[str | None] = []
         self.users: dict[str, Record] = {}
         #: See :class:`tests.fakes.limits.Limits`.
         self.limits: Any = None

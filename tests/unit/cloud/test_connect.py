@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+from oslo_context import fixture
 
-from climate_core import exceptions
+from climate_core import context, exceptions
 from climate_core.cloud import Cloud, errors, servers
 from tests.conformance.world import reserved
 from tests.fakes import nova
@@ -83,3 +84,34 @@ def test_the_compute_endpoint_can_be_given(fake, world):
     world.conf.set_override('compute_endpoint_override', f'{fake.url}/compute/v2.1', group='cloud')
     server = nova.add(world.state)
     assert servers.get(Cloud(world.conf).service(), server['id'])['id'] == server['id']
+
+
+@pytest.fixture
+def no_context():
+    with fixture.ClearRequestContext():
+        yield
+
+
+def test_every_call_for_an_event_has_its_id(world, no_context):
+    case = reserved(world)
+    before = len(world.state.request_ids)
+    event_id = '11111111-1111-4111-8111-111111111111'
+    context.of_event(event_id, case.lease.id)
+    case.wake()
+    sent = world.state.request_ids[before:]
+    assert sent
+    assert set(sent) == {f'req-{event_id}'}
+
+
+def test_the_calls_for_a_user_have_the_id_that_nova_gave(world, no_context):
+    server = nova.add(world.state)
+    user = world.user()
+    user.global_request_id = 'req-22222222-2222-4222-8222-222222222222'
+    user.update_store()
+    servers.get(world.cloud.user(user), server['id'])
+    assert world.state.request_ids[-1] == user.global_request_id
+
+
+def test_what_nobody_asked_for_has_no_id(world, no_context):
+    list(servers.every_id(world.cloud.service()))
+    assert world.state.request_ids[-1] is None

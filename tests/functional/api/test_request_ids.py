@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One id through the logs, the history and the calls to Nova."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+import webob
+from oslo_serialization import jsonutils
+
+from climate_core.db import history
+from climate_core.db.engine import Database
+from climate_core.manager import create
+from tests.fakes.log_lines import Lines, lines
+
+__all__ = ('lines',)
+
+PATH = '/v1/leases'
+NOVAS = 'req-11111111-1111-4111-8111-111111111111'
+BODY = {'name': 'n', 'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 10:00'}
+
+
+def post(application: Any, body: Any = BODY, request_id: str | None = NOVAS) -> webob.Response:
+    request = webob.Request.blank(PATH, method='POST')
+    request.content_type = 'application/json'
+    request.body = jsonutils.dump_as_bytes(body)
+    if request_id:
+        request.headers['X-OpenStack-Request-ID'] = request_id
+    response: webob.Response = request.get_response(application)
+    return response
+
+
+def test_the_api_logs_both_ids(application: Any, lines: Lines) -> None:
+    response = post(application)
+    assert response.status_code == 201
+    [line] = lines.of('climate_core.api.requestlog')
+    assert line['message'].startswith('POST /v1/leases: 201, ')
+    assert line['context']['global_request_id'] == NOVAS
+    assert line['context']['request_id'] == response.headers['x-openstack-request-id'] != NOVAS
+    assert line['context']['user'] == 'user'
+
+
+def test_a_public_request_has_nothing_of_the_one_before(application: Any, lines: Lines) -> None:
+    post(application)
+    response = webob.Request.blank('/').get_response(application)
+    *_, line = lines.of('climate_core.api.requestlog')
+    assert 'GET /: 300, ' in line['message']
+    assert line['context']['request_id'] == response.headers['x-openstack-request-id']
+    assert line['context']['global_request_id'] is None
+    assert line['context']['user'] is None
+
+
+def test_no_token_is_logged(application: Any, lines: Lines) -> None:
+    request = webob.Request.blank(PATH)
+    request.headers['X-Auth-Token'] = 'a-secret-token'
+    request.get_response(application)
+    assert lines.of('climate_core.api.requestlog')
+    assert 'a-secret-token' not in json.dumps(lines.written)
+
+
+def _history(database: Database, lease_id: str) -> list[history.history.Entry]:
+    return [entry for _, entry in database.read(history.page, lease_id)]
+
+
+@pytest.mark.parametrize('given', [NOVAS, None])
+def test_the_history_has_the_id_of_whom_it_was_made_for(
+    application: Any, database: Database, given: str | None
+) -> None:
+    response = post(application, request_id=given)
+    lease_id = response.json['lease']['id']
+    [made] = _history(database, lease_id)
+    own = response.headers['x-openstack-request-id']
+    assert made.request_id == (given or own)
+
+
+def test_the_manager_logs_under_the_ids_of_the_api(
+    application: Any, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logging.getLogger('climate_core.manager.create')
+    create_lease = create.create_lease
+
+    def loud(*args: Any) -> str:
+        log.info('making a lease')
+        return create_lease(*args)
+
+    monkeypatch.setattr(create, 'create_lease', loud)
+    response = post(application)
+    [line] = lines.of('climate_core.manager.create')
+    assert line['context']['global_request_id'] == NOVAS
+    assert line['context']['request_id'] == response.headers['x-openstack-request-id']
