@@ -4,13 +4,16 @@
 import pathlib
 import subprocess
 import sys
+import uuid
 from typing import Any
 
 import pytest
 import webob
 from oslo_config import cfg
+from oslo_serialization import jsonutils
 
 from climate_core.api import deploy
+from climate_core.api.schemas import lease
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from tests.functional.api import world
@@ -47,7 +50,7 @@ def test_without_tables_it_is_the_operators_fault(
     assert 'SELECT' not in response.text
 
 
-@pytest.mark.parametrize('size', [114689, 10_000_000])
+@pytest.mark.parametrize('size', [512 * 1024 + 1, 10_000_000])
 def test_large_bodies(application: Any, size: int) -> None:
     response = post(application, b' ' * size)
     assert response.status_code == 413
@@ -56,7 +59,7 @@ def test_large_bodies(application: Any, size: int) -> None:
 
 
 def test_large_bodies_of_unknown_length(application: Any) -> None:
-    request = webob.Request.blank('/v1/leases', method='POST', body=b' ' * 200_000)
+    request = webob.Request.blank('/v1/leases', method='POST', body=b' ' * 600_000)
     request.content_type = 'application/json'
     request.content_length = None
     request.environ['wsgi.input_terminated'] = True
@@ -126,3 +129,19 @@ def test_module_for_wsgi_servers(tmp_path: pathlib.Path) -> None:
         check=False,
     )
     assert done.stdout.strip() == '{"leases": []}', done.stderr
+
+
+def test_a_lease_of_as_much_as_the_schema_allows_is_not_too_large(application: Any) -> None:
+    properties = lease.CREATE['properties']
+    thing = {'resource_type': 'test:thing', 'colour': 'green', 'size': 9, 'note': 'x' * 250}
+    values = {
+        'name': 'n',
+        'duration': '1h',
+        'reservations': [
+            thing | {'resource_id': str(uuid.UUID(int=number))}
+            for number in range(properties['reservations']['maxItems'])
+        ],
+    }
+    response = post(application, jsonutils.dump_as_bytes(values))
+    # It was read: there is no such parameter.
+    assert (response.status_code, response.json['field']) == (400, 'reservations[0].note')
