@@ -2,10 +2,11 @@
 """The reference of the API as reStructuredText, from the route table, its schemas and policies."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from climate_core.api import openapi, routes
+from climate_core.schema_tables import about, kind, rows, table
 
 
 def rst() -> str:
@@ -28,47 +29,9 @@ def _path(path: str) -> Iterator[str]:
         bodies = ('Request', route.takes), ('Answer', route.gives)
         for name, schema in (*bodies, *((f'Answer {k}', v) for k, v in route.also.items())):
             if schema is not None:
-                yield from _table(name, 'Field', _rows(schema))
+                yield from table(name, 'Field', rows(schema))
 
 
 def _parameters(name: str, declared: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    rows = [(f'``{key}``', _type(schema), _about(schema)) for key, schema in declared.items()]
-    yield from _table(name, 'Name', rows)
-
-
-def _table(name: str, first: str, rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    rows = list(rows)
-    if not rows:
-        return
-    yield from (f'.. list-table:: {name}', '   :header-rows: 1', '   :widths: 30 20 50', '')
-    for cells in ((first, 'Type', 'Description'), *rows):
-        for position, cell in enumerate(cells):
-            yield f'   {"* -" if position == 0 else "  -"} {cell}'.rstrip()
-    yield ''
-
-
-def _rows(schema: Mapping[str, Any], within: str = '') -> Iterator[tuple[str, str, str]]:
-    """A row for each property; what is inside of objects and lists follows it."""
-    required = schema.get('required', ())
-    for name, one in schema.get('properties', {}).items():
-        path = f'{within}{name}'
-        shown = f'``{path}``' + ('' if name in required or not required else ' (optional)')
-        yield shown, _type(one), _about(one)
-        yield from _rows(one, f'{path}.')
-        yield from _rows(one.get('items', {}), f'{path}[].')
-
-
-def _type(schema: Mapping[str, Any]) -> str:
-    kinds = schema.get('type', 'any')
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    return schema.get('format') or ' or '.join(kinds)
-
-
-def _about(schema: Mapping[str, Any]) -> str:
-    said = [schema.get('description', '')]
-    items = schema.get('items', {})
-    if 'enum' in schema:
-        said.append('One of ' + ', '.join(f'``{each}``' for each in schema['enum']) + '.')
-    elif 'enum' in items and items.get('type') == 'string':
-        said.append('Of ' + ', '.join(f'``{each}``' for each in items['enum']) + '.')
-    return ' '.join(filter(None, said))
+    told = ((f'``{key}``', kind(schema), about(schema)) for key, schema in declared.items())
+    yield from table(name, 'Name', told)

@@ -12,8 +12,9 @@ from typing import Any
 
 from climate_core import notifications
 from climate_core.lease import states
+from climate_core.notifications import usage
 
-_UUID: dict[str, Any] = {'type': 'string', 'pattern': '^[0-9a-f-]{36}$'}
+_UUID: dict[str, Any] = {'type': 'string', 'description': 'A UUID.'}
 _TEXT: dict[str, Any] = {'type': 'string'}
 _TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'
 _DATE: dict[str, Any] = {'type': 'string', 'pattern': _TIME}
@@ -36,23 +37,20 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {'type': 'object', 'properties': properties, 'required': list(properties)}
 
 
-RESERVATION: dict[str, Any] = {
-    **_object(
-        {
-            'id': _UUID,
-            'resource_type': _TEXT,
-            'resource_id': _TEXT,
-            'status': _status(states.ReservationStatus),
-            'status_reason': _REASON,
-            'missing_resources': {
-                'type': 'boolean',
-                'description': 'The resource went away without the lease.',
-            },
-            'resources_changed': {'type': 'boolean', 'description': 'It was replaced by another.'},
-        }
-    ),
-    'description': 'Beside these it has what its plugin keeps, as ``on_end``.',
-}
+RESERVATION: dict[str, Any] = _object(
+    {
+        'id': _UUID,
+        'resource_type': _TEXT,
+        'resource_id': _TEXT,
+        'status': _status(states.ReservationStatus),
+        'status_reason': _REASON,
+        'missing_resources': {
+            'type': 'boolean',
+            'description': 'The resource went away without the lease.',
+        },
+        'resources_changed': {'type': 'boolean', 'description': 'It was replaced by another.'},
+    }
+)
 
 EVENT: dict[str, Any] = _object(
     {
@@ -66,7 +64,11 @@ EVENT: dict[str, Any] = _object(
 
 _LEASE: dict[str, Any] = {
     'event_id': {**_UUID, 'description': 'The identity of the notification.'},
-    'schema_version': {'type': 'integer', 'const': notifications.VERSION},
+    'schema_version': {
+        'type': 'integer',
+        'const': notifications.VERSION,
+        'description': f'{notifications.VERSION}; another one changes what stands here.',
+    },
     'lease_id': _UUID,
     'id': {**_UUID, 'description': 'The same as ``lease_id``.'},
     'name': _TEXT,
@@ -85,7 +87,11 @@ _LEASE: dict[str, Any] = {
     'degraded': {'type': 'boolean', 'description': 'A resource is gone, the others go on.'},
     'created_at': _date('When it was made.'),
     'updated_at': _date('When it was changed last.', null=True),
-    'reservations': {'type': 'array', 'items': RESERVATION},
+    'reservations': {
+        'type': 'array',
+        'items': RESERVATION,
+        'description': 'Each has, beside these, what its plugin keeps, as ``on_end``.',
+    },
     'events': {'type': 'array', 'items': EVENT},
     'reason': {
         'type': ['string', 'null'],
@@ -108,6 +114,10 @@ class Kind:
 
 
 def _kind(event_type: str, sent: str, **more: Mapping[str, Any]) -> Kind:
+    """Make a kind that tells of a lease.
+
+    :param more: fields that it has beside those of a lease, or in another way
+    """
     properties = {**_LEASE, **more}
     schema = {
         '$schema': 'https://json-schema.org/draft/2020-12/schema',
@@ -160,6 +170,7 @@ KINDS: tuple[Kind, ...] = (
         'its end is done: everything is freed, or was lost before its end',
     ),
     GIVEN,
+    Kind(usage.TYPE, 'an hour or a day is over, for each lease that held something', usage.SCHEMA),
 )
 
 _BY_TYPE = {kind.event_type: kind for kind in KINDS}

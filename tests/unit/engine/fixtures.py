@@ -3,12 +3,32 @@
 
 import pathlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from climate_core.db import outbox
 from climate_core.engine import points
 from tests.servers import *  # noqa: F403
 from tests.unit.engine.world import Time, World
+from tests.unit.payloads import problems
+
+
+@pytest.fixture(autouse=True)
+def documented_payloads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Look at every notification that a test makes: it must be what the documents say."""
+    wrong: list[str] = []
+    add = outbox.add
+
+    def checked(*args: Any) -> list[tuple[str, dict[str, Any]]]:
+        told = add(*args)
+        for event_type, payload in told:
+            wrong.extend(problems(event_type, payload))
+        return told
+
+    monkeypatch.setattr(outbox, 'add', checked)
+    yield
+    assert not wrong
 
 
 @pytest.fixture

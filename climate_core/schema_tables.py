@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON Schemas as tables of reStructuredText, for the documents."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Row = tuple[str, str, str]
+
+
+def table(name: str, first: str, filled: Iterable[Row]) -> Iterator[str]:
+    """Write a table, nothing if it has no rows.
+
+    :param first: what the first column has
+    """
+    filled = list(filled)
+    if not filled:
+        return
+    yield from (f'.. list-table:: {name}', '   :header-rows: 1', '   :widths: 30 20 50', '')
+    for cells in ((first, 'Type', 'Description'), *filled):
+        for position, cell in enumerate(cells):
+            yield f'   {"* -" if position == 0 else "  -"} {cell}'.rstrip()
+    yield ''
+
+
+def rows(schema: Mapping[str, Any], within: str = '') -> Iterator[Row]:
+    """A row for each property; what is inside of objects and lists follows it."""
+    required = schema.get('required', ())
+    for name, one in schema.get('properties', {}).items():
+        path = f'{within}{name}'
+        shown = f'``{path}``' + ('' if name in required or not required else ' (optional)')
+        yield shown, kind(one), about(one)
+        yield from rows(one, f'{path}.')
+        yield from rows(one.get('items', {}), f'{path}[].')
+
+
+def kind(schema: Mapping[str, Any]) -> str:
+    """Say of which type a value is."""
+    kinds = schema.get('type', 'any')
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    return schema.get('format') or ' or '.join(kinds)
+
+
+def about(schema: Mapping[str, Any]) -> str:
+    """Say what a value means and what it may be."""
+    said = [schema.get('description', '')]
+    items = schema.get('items', {})
+    if 'enum' in schema:
+        said.append('One of ' + ', '.join(f'``{each}``' for each in schema['enum']) + '.')
+    elif 'enum' in items and items.get('type') == 'string':
+        said.append('Of ' + ', '.join(f'``{each}``' for each in items['enum']) + '.')
+    return ' '.join(filter(None, said))

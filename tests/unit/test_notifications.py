@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents of the notifications, and that the payloads are what these say."""
+
+import dataclasses
+
+import docutils.core
+import jsonschema
+import pytest
+
+from climate_core import notifications
+from climate_core.lease import model
+from climate_core.notifications import reference, schemas
+from tests.unit import payloads
+from tests.unit.api import samples
+
+ID = '00000000-0000-4000-8000-000000000000'
+
+
+def _problems(event_type: str, **changes: object) -> list[str]:
+    told = notifications.payload(samples.lease(colour='red'), 'Why.')
+    return list(payloads.problems(event_type, {**told, 'event_id': ID, **changes}))
+
+
+@pytest.mark.parametrize('kind', schemas.KINDS, ids=lambda kind: kind.event_type)
+def test_the_schemas_are_schemas(kind: schemas.Kind) -> None:
+    jsonschema.Draft202012Validator.check_schema(dict(kind.schema))
+    assert kind.schema['title'] == kind.event_type
+    assert {'event_id', 'schema_version'} <= set(kind.schema['required'])
+
+
+def test_a_lease_fits() -> None:
+    assert _problems('lease.create') == []
+    assert _problems('lease.event.call_mum') == []
+
+
+def test_what_does_not_fit_is_found() -> None:
+    assert _problems('lease.create', status='BROKEN')
+    assert _problems('lease.create', created_at='2026-12-01 12:00')
+    assert _problems('lease.create', secret='x') == ['lease.create secret: not documented']
+    assert _problems('lease.event.start_lease.error', reason=None)
+    assert _problems('lease.event.before_start_lease')
+    assert not _problems('lease.event.before_start_lease', starts_in=0)
+
+
+def test_every_own_event_has_a_name() -> None:
+    hidden = model.HIDDEN_EVENTS
+    own = {f'lease.event.{each}' for each in model.OWN_EVENTS - hidden}
+    own |= {f'lease.event.{each}' for each in (model.BEFORE_START, model.BEFORE_END)}
+    assert own <= {kind.event_type for kind in schemas.KINDS}
+
+
+def test_what_nobody_knows() -> None:
+    with pytest.raises(KeyError):
+        schemas.of('volume.create')
+    assert schemas.of('lease.event.call_mum') is schemas.GIVEN
+
+
+def test_the_seconds_to_the_start() -> None:
+    lease = samples.lease()
+    now = lease.start_date.replace(minute=0, second=0, microsecond=0)
+    _, told = notifications.make('lease.event.before_start_lease', lease, now)
+    assert told['starts_in'] == round((lease.start_date - now).total_seconds()) > 0
+    started = dataclasses.replace(lease, start_date=now)
+    _, told = notifications.make('lease.event.before_start_lease', started, lease.start_date)
+    assert told['starts_in'] == 0
+    _, told = notifications.make('lease.update', lease, now)
+    assert 'starts_in' not in told
+
+
+def test_the_reference() -> None:
+    text = reference.rst()
+    for kind in schemas.KINDS:
+        assert f'``{kind.event_type}``' in text
+    for field in ('starts_in', 'reservations[].resource_id', 'resources[].used.hours'):
+        assert f'``{field}``' in text
+    page = 'Notifications\n=============\n\n' + text
+    settings = {'halt_level': 2, 'report_level': 2}
+    assert docutils.core.publish_string(page, settings_overrides=settings, writer_name='html')
