@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
 import json
 
 from climate_core.api import render, validation
@@ -18,6 +19,15 @@ def test_times_have_the_formats_of_todays_clients() -> None:
 
 def test_the_trust_is_never_shown() -> None:
     assert 'trust' not in json.dumps(render.lease(samples.lease()))
+
+
+def test_the_secret_of_a_webhook_is_never_shown() -> None:
+    kept = {'url': 'https://example.org', 'secret': 'correct horse battery', 'events': ['*']}
+    one = dataclasses.replace(samples.lease(), webhook=kept, before_start=(60,))
+    shown = render.lease(one)
+    assert shown['webhook'] == {'url': 'https://example.org', 'events': ['*']}
+    assert shown['before_start'] == [60]
+    validation.check({'lease': shown}, schema.ONE)
 
 
 def test_internal_events_and_claims_are_not_shown() -> None:
