@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what: every call of the route table, for every role, with a lease of a project."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import webob
+from oslo_serialization import jsonutils
+
+from climate_core.api import routes
+from climate_core.db.engine import Database
+from tests.functional.api import world
+
+#: Project and roles of who asks. The lease is of the project ``ours``.
+WHO = {
+    'reader': ('ours', 'reader'),
+    'member': ('ours', 'member,reader'),
+    'manager': ('ours', 'manager,member,reader'),
+    'admin': ('operators', 'admin,manager,member,reader'),
+    'service': ('services', 'service'),
+    'nobody': ('ours', 'other'),
+    'stranger': ('theirs', 'manager,member,reader'),
+}
+NAME = 'what only we know'
+
+Row = tuple[Mapping[str, Any] | None, Mapping[str, int]]
+
+
+def row(body: Mapping[str, Any] | None, *statuses: int) -> Row:
+    """What is sent, and what each of :data:`WHO` is answered."""
+    return body, dict(zip(WHO, statuses, strict=True))
+
+
+LEASE = '/v1/leases/{lease_id}'
+RESERVATION = f'{LEASE}/reservations/{{reservation_id}}'
+THING = {'resource_type': 'test:thing', 'resource_id': 'aaaaaaaa-0000-4000-8000-00000000000a'}
+#:                          reader member manager admin service nobody stranger
+MATRIX: dict[tuple[str, str], Row] = {
+    ('GET', '/'): row(None, 300, 300, 300, 300, 300, 300, 300),
+    ('GET', '/v1'): row(None, 200, 200, 200, 200, 200, 200, 200),
+    ('GET', '/v1/openapi.json'): row(None, 200, 200, 200, 200, 200, 200, 200),
+    ('GET', '/v1/plugins'): row(None, 200, 200, 200, 200, 200, 200, 200),
+    ('GET', '/v1/os-hosts'): row(None, 200, 200, 200, 200, 200, 200, 200),
+    ('GET', '/v1/limits'): row(None, 200, 200, 200, 200, 200, 403, 200),
+    ('GET', '/v1/usage'): row(None, 200, 200, 200, 200, 200, 403, 200),
+    ('GET', '/v1/leases'): row(None, 200, 200, 200, 200, 200, 403, 200),
+    ('POST', '/v1/leases'): row({'name': 'n', 'duration': 60}, 403, 201, 201, 201, 403, 403, 201),
+    ('GET', LEASE): row(None, 200, 200, 200, 200, 200, 404, 404),
+    ('GET', f'{LEASE}/history'): row(None, 200, 200, 200, 200, 200, 404, 404),
+    ('PUT', LEASE): row({'name': 'n'}, 403, 200, 200, 200, 403, 404, 404),
+    ('DELETE', LEASE): row(None, 403, 204, 204, 204, 403, 404, 404),
+    ('POST', f'{LEASE}/start'): row(None, 403, 202, 202, 202, 403, 404, 404),
+    ('POST', f'{LEASE}/end'): row(None, 403, 202, 202, 202, 403, 404, 404),
+    # An admin of another project has no resources to add.
+    ('POST', f'{LEASE}/reservations'): row(THING, 403, 201, 201, 404, 403, 404, 404),
+    ('PUT', RESERVATION): row({'colour': 'red'}, 403, 200, 200, 200, 403, 404, 404),
+    ('DELETE', RESERVATION): row(None, 403, 204, 204, 204, 403, 404, 404),
+}
+
+
+@pytest.fixture(scope='module')
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    conf = world.configure(tmp_path_factory.mktemp('roles'))
+    with world.running(conf, Database(conf)) as made:
+        yield made
+
+
+def ask(application: Any, who: str, method: str, path: str, body: Any) -> webob.Response:
+    project, roles = WHO[who]
+    request = webob.Request.blank(path, method=method)
+    request.headers.update({'X-User-Id': who, 'X-Project-Id': project, 'X-Roles': roles})
+    if body is not None:
+        request.content_type = 'application/json'
+        request.body = jsonutils.dump_as_bytes(body)
+    return request.get_response(application)
+
+
+@pytest.fixture
+def lease(application: Any) -> dict[str, Any]:
+    """A lease that its user may start now."""
+    thing = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
+    values = {'name': NAME, 'duration': '1h', 'start_policy': 'manual', 'reservations': [thing]}
+    made = ask(application, 'member', 'POST', '/v1/leases', values)
+    assert made.status_code == 201, made.text
+    return dict(made.json['lease'])
+
+
+@pytest.mark.parametrize(
+    ('method', 'path'),
+    [(method, path) for path, methods in routes.ROUTES.items() for method in methods],
+)
+@pytest.mark.parametrize('who', WHO)
+def test_role(application: Any, lease: dict[str, Any], who: str, method: str, path: str) -> None:
+    assert (method, path) in MATRIX, 'A new call needs a row.'
+    body, statuses = MATRIX[method, path]
+    if body is THING:
+        body = {**THING, 'resource_id': str(uuid.uuid4())}
+    place = path.format(lease_id=lease['id'], reservation_id=lease['reservations'][0]['id'])
+    response = ask(application, who, method, place, body)
+    assert response.status_code == statuses[who], response.text
+    if response.status_code == 403:
+        assert response.json['error_name'] == 'forbidden'
+    if response.status_code == 404:
+        assert response.json['error_name'] == 'lease.not_found'
+    if who in ('nobody', 'stranger'):
+        assert NAME not in response.text
+        assert lease['id'] not in response.text.replace(f'Lease {lease["id"]} was not', '')
+    if response.status_code in (403, 404):
+        now = ask(application, 'admin', 'GET', f'/v1/leases/{lease["id"]}', None).json['lease']
+        assert now['name'] == NAME
+        assert [each['resource_id'] for each in now['reservations']] == [
+            each['resource_id'] for each in lease['reservations']
+        ]
+
+
+def test_every_row_is_of_a_call() -> None:
+    for method, path in MATRIX:
+        assert method in routes.ROUTES[path]
+
+
+@pytest.mark.parametrize('who', ['reader', 'member', 'manager', 'service', 'nobody', 'stranger'])
+@pytest.mark.parametrize('noun', ['leases', 'usage', 'limits'])
+def test_of_another_project(application: Any, who: str, noun: str) -> None:
+    response = ask(application, who, 'GET', f'/v1/{noun}?project_id=others', None)
+    assert response.status_code == (200 if who == 'service' else 403)
+
+
+def test_what_an_admin_sees(application: Any, lease: dict[str, Any]) -> None:
+    for who in ('admin', 'service'):
+        response = ask(application, who, 'GET', '/v1/leases?project_id=ours&fields=id', None)
+        assert {'id': lease['id']} in response.json['leases']
+        assert ask(application, who, 'GET', '/v1/usage?project_id=ours', None).status_code == 200
