@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole manager in this process: RPC in, events by themselves, notifications out."""
 
+import json
 import pathlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.db import leases, tables
+from climate_core.db import leases, outbox, tables
 from climate_core.db.engine import Database
+from climate_core.engine.worker import Worker
 from climate_core.manager import rpcapi
 from climate_core.manager.service import ManagerService
+from tests.fakes import receiver
 from tests.unit.engine.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60
@@ -40,8 +44,10 @@ class Told:
 
 
 class Running:
-    def __init__(self, url: str, name: str, things: Things) -> None:
+    def __init__(self, url: str, name: str, things: Things, **webhooks: Any) -> None:
         conf = configure(url, grace_seconds=PATIENCE)
+        for option, value in webhooks.items():
+            conf.set_override(option, value, group='webhooks')
         conf.set_override('host', name, group='manager')
         self.told = Told()
         self.trusts = Trusts()
@@ -69,8 +75,8 @@ def run(tmp_path: pathlib.Path, things: Things) -> Iterator[Callable[[str], Runn
     tables.Base.metadata.create_all(database.engine)
     running: list[Running] = []
 
-    def make(name: str = 'one') -> Running:
-        running.append(Running(url, name, things))
+    def make(name: str = 'one', **webhooks: Any) -> Running:
+        running.append(Running(url, name, things, **webhooks))
         return running[-1]
 
     yield make
@@ -143,7 +149,7 @@ def test_stop_leaves_nothing_running(run: Callable[..., Running]) -> None:
     manager.told.wait_for('lease.event.start_lease')
     assert manager.service.stop()
     assert manager.service.wait(0)
-    mine = {'loop', 'claims', 'publisher'}
+    mine = {'loop', 'claims', 'publisher', 'webhooks'}
     left = {t.name for t in set(threading.enumerate()) - before if t.is_alive()}
     assert not left & mine
 
@@ -156,3 +162,73 @@ def test_a_restarted_manager_goes_on(run: Callable[..., Running], things: Things
     second.client.update_lease(user(), lease_id, {'start_date': 'now'})
     second.told.wait_for('lease.event.start_lease')
     assert things.journal == [('wake', 'a')]
+
+
+def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
+    one, two = run('one').service, run('two').service
+    nudged: list[str] = []
+    one.nudge = lambda: nudged.append('one')  # type: ignore[method-assign]
+    one._nudged(one._hint)
+    assert nudged == []
+    one._nudged(two._hint)
+    assert nudged == ['one']
+    # It is the context of no user.
+    assert one._hint.auth_token is None
+
+
+def test_a_write_wakes_each_part_once(run: Callable[..., Running], things: Things) -> None:
+    manager = run()
+    nudged: list[str] = []
+    for name in ('loop', 'publisher'):
+        _note(getattr(manager.service, name)._worker, name, nudged)
+    manager.client.create_lease(user(), _values('a', start_date='2098-01-01 00:00'))
+    manager.told.wait_for('lease.create')
+    assert nudged == ['publisher', 'loop']
+
+
+def _note(worker: Worker, name: str, nudged: list[str]) -> None:
+    nudge = worker.nudge
+
+    def noted() -> None:
+        nudged.append(name)
+        nudge()
+
+    worker.nudge = noted  # type: ignore[method-assign]
+
+
+def test_a_step_that_tells_nothing_wakes_no_publisher(run: Callable[..., Running]) -> None:
+    manager = run()
+    nudged: list[str] = []
+    manager.service.database.listen(outbox.FILLED, lambda: nudged.append('filled'))
+    manager.service.publisher.nudge = lambda: nudged.append('nudged')  # type: ignore[method-assign]
+    manager.client.create_lease(user(), _values('a'))
+    manager.told.wait_for('lease.event.start_lease')
+    # One for the lease, one for its start; the claim and the begin have nothing to tell.
+    assert nudged == ['filled', 'filled']
+
+
+def test_a_webhook_is_called(run: Callable[..., Running], tmp_path: pathlib.Path) -> None:
+    with receiver.running() as hook:
+        manager = run(allowed_networks=['127.0.0.0/8'])
+        values = _values('a', webhook={'url': hook.url(), 'secret': 'x' * 20})
+        manager.client.create_lease(user(), values)
+        hook.wait(2)
+        manager.told.wait_for('lease.event.start_lease')
+    told = [json.loads(got.body)['data']['event_id'] for got in hook.got]
+    assert told == [payload['event_id'] for _, payload in manager.told.all]
+
+
+def test_webhooks_can_be_turned_off(run: Callable[..., Running]) -> None:
+    manager = run(enabled=False)
+    assert manager.service.webhooks is None
+    with pytest.raises(exceptions.InvalidWebhook):
+        manager.client.create_lease(
+            user(), _values('a', webhook={'url': 'http://192.0.2.1/', 'secret': 'x' * 20})
+        )
+
+
+def test_a_network_that_is_none(tmp_path: pathlib.Path) -> None:
+    conf = configure(f'sqlite:///{tmp_path}/none.sqlite')
+    conf.set_override('refused_networks', ['10.0.0.1/8'], group='webhooks')
+    with pytest.raises(cfg.Error, match=r'10\.0\.0\.1/8 has host bits set'):
+        ManagerService(conf, plugins={}, trusts=Trusts(), send=Told(), watch=False)
