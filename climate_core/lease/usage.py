@@ -104,7 +104,8 @@ def by_project(uses: Iterable[Use], period: Span) -> dict[str, Total]:
     """Add up reservations by the id of their project."""
     totals: dict[str, Total] = {}
     for use in uses:
-        totals.setdefault(use.project_id, Total()).add(use, period)
+        if use.reserved(period) is not None:
+            totals.setdefault(use.project_id, Total()).add(use, period)
     return totals
 
 

@@ -75,6 +75,7 @@ def test_by_project() -> None:
     assert totals['p'].reserved['vcpu_hours'] == 2 * (4 + 4 + 2)
     assert totals['p'].used['vcpu_hours'] == 2 * (4 + 4)
     assert totals['q'].used['vcpu_hours'] == 0
+    assert usage.by_project([use(0)], period(4, 4)) == {}
 
 
 @given(st.integers(-5, 20), st.integers(0, 20), st.lists(st.integers(0, 20), max_size=5))

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API says of usage and of limits, with numbers."""
+
+import dataclasses
+import datetime
+import pathlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import webob
+from oslo_config import cfg
+from oslo_serialization import jsonutils
+
+from climate_core.db import store
+from climate_core.db.engine import Database
+from climate_core.lease import limits, model, plan
+from climate_core.lease.history import Cause
+from tests.fakes import cloud_server, settings
+from tests.functional.api import world
+
+UTC = datetime.UTC
+START = datetime.datetime(2025, 5, 10, tzinfo=UTC)
+HOUR = datetime.timedelta(hours=1)
+AMOUNTS = {'servers': 1, 'vcpus': 4, 'memory_mb': 2048, 'disk_gb': 20}
+
+
+def get(application: Any, path: str, status: int = 200) -> Any:
+    request = webob.Request.blank(path)
+    response = request.get_response(application)
+    assert response.status_code == status, response.body
+    return jsonutils.loads(response.body)
+
+
+def write(
+    database: Database, number: int, woken: float | None, freed: float | None, project: str
+) -> None:
+    """Write a lease of one server, reserved at START; times in hours after that."""
+
+    def at(hours: float | None) -> datetime.datetime | None:
+        return None if hours is None else START + hours * HOUR
+
+    lease_id = f'00000000-0000-4000-8000-{number:012}'
+    server = plan.new_reservation(lease_id, 'test:thing', f'x{number}', {}, START, AMOUNTS)
+    server = dataclasses.replace(
+        server,
+        woken_at=at(woken),
+        freed_at=at(freed),
+        status='pending' if freed is None else 'deleted',
+    )
+    lease = model.Lease(
+        id=lease_id,
+        name=f'lease{number}',
+        project_id=project,
+        user_id='user',
+        start_date=START,
+        end_date=START + 24 * HOUR,
+        before_end_date=None,
+        status='PENDING' if freed is None else 'TERMINATED',
+        status_reason=None,
+        degraded=False,
+        trust_id=None,
+        generation=0,
+        created_at=START,
+        updated_at=None,
+        deleted_at=None,
+        reservations=(server,),
+    )
+    database.write(store.create, lease, START, Cause('lease.create'))
+
+
+def test_resource_hours(application: Any, database: Database) -> None:
+    write(database, 1, 2, 10, 'project')
+    write(database, 2, None, 5, 'project')
+    write(database, 3, 0, 10, 'other')
+    (usage,) = get(application, '/v1/usage?start=2025-05-10%2001:00&end=2025-05-10%2006:00')[
+        'usage'
+    ]
+    # Reserved for five hours and for four, used for four.
+    assert usage == {
+        'project_id': 'project',
+        'start': '2025-05-10T01:00:00.000000',
+        'end': '2025-05-10T06:00:00.000000',
+        'leases': 2,
+        'reserved': {
+            'server_hours': 9,
+            'vcpu_hours': 36,
+            'memory_gib_hours': 18,
+            'disk_gb_hours': 180,
+        },
+        'used': {'server_hours': 4, 'vcpu_hours': 16, 'memory_gib_hours': 8, 'disk_gb_hours': 80},
+    }
+
+
+def test_what_is_not_freed_counts_until_now(application: Any, database: Database) -> None:
+    write(database, 1, 0, None, 'project')
+    path = '/v1/usage?start=2025-05-10%2000:00&end=2098-01-01%2000:00'
+    before = datetime.datetime.now(UTC)
+    (usage,) = get(application, path)['usage']
+    after = datetime.datetime.now(UTC)
+    end = datetime.datetime.fromisoformat(usage['end']).replace(tzinfo=UTC)
+    # SQLite cuts to milliseconds.
+    assert before - datetime.timedelta(milliseconds=1) <= end <= after
+    assert usage['used']['server_hours'] == pytest.approx((end - START) / HOUR)
+
+
+@pytest.mark.parametrize('number', [1, 50])
+def test_cost(application: Any, database: Database, number: int) -> None:
+    for each in range(number):
+        write(database, each, 0, None, 'project')
+    seen: list[str] = []
+    me = threading.get_ident()
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        # The manager works in other threads.
+        if threading.get_ident() == me and statement.startswith('SELECT'):
+            seen.append(statement)
+
+    sa.event.listen(database.engine, 'before_cursor_execute', note)
+    get(application, '/v1/usage?start=2025-05-10%2000:00')
+    assert len([each for each in seen if 'reservations' in each]) == 1
+    seen.clear()
+    get(application, '/v1/limits')
+    # How many leases, and what they hold.
+    assert len([each for each in seen if 'leases' in each]) == 2
+    sa.event.remove(database.engine, 'before_cursor_execute', note)
+
+
+@pytest.fixture
+def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
+    with cloud_server.running(tmp_path / 'journal') as server:
+        yield server
+
+
+@pytest.fixture
+def limited(tmp_path: pathlib.Path, fake: cloud_server.Server) -> cfg.ConfigOpts:
+    """A configuration with limits out of a Keystone."""
+    options = settings.cloud_options(fake.url).items()
+    return world.configure(
+        tmp_path,
+        ('limits', 'enabled', 'true'),
+        *(('cloud', name, value) for name, value in options),
+    )
+
+
+def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Server) -> None:
+    fake.state.limits.defaults = {**dict.fromkeys(limits.NAMES, 100), 'leases': 1}
+    fake.state.limits.projects = {('project', 'reserved_vcpus'): 7}
+    database = Database(limited)
+    with world.running(limited, database) as application:
+        write(database, 1, 0, None, 'project')
+        assert get(application, '/v1/limits')['limits'] == {
+            'leases': {'limit': 1, 'used': 1},
+            'reserved_servers': {'limit': 100, 'used': 1},
+            'reserved_vcpus': {'limit': 7, 'used': 4},
+            'reserved_memory_mb': {'limit': 100, 'used': 2048},
+            'reserved_volumes': {'limit': 100, 'used': 0},
+            'reserved_gigabytes': {'limit': 100, 'used': 0},
+        }
+        request = webob.Request.blank('/v1/leases', method='POST')
+        request.content_type = 'application/json'
+        request.body = jsonutils.dump_as_bytes({'name': 'l', 'end_date': '2099-01-01 10:00'})
+        response = request.get_response(application)
+        refused = jsonutils.loads(response.body)
+        assert response.status_code == 403
+        assert (refused['error_name'], refused['field']) == ('limits.exceeded', 'leases')
+
+
+def test_keystone_knows_no_limits(limited: cfg.ConfigOpts, fake: cloud_server.Server) -> None:
+    fake.state.limits.endpoints = 0
+    database = Database(limited)
+    with world.running(limited, database) as application:
+        assert get(application, '/v1/limits', 503)['error_name'] == 'service_unavailable'
