@@ -67,6 +67,7 @@ _LEASE_FIELDS = (
     'start_policy',
     'before_start',
     'webhook',
+    'deleted_at',
 )
 _RESERVATION_FIELDS = ('status', 'status_reason', 'params')
 
