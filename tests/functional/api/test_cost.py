@@ -83,8 +83,26 @@ def test_reading(database: Database, count: Callable[..., int], number: int) -> 
     for each in range(number):
         database.write(store.create, lease(each), NOW, Cause('lease.create'))
     assert len(database.read(listing.page, listing.Query())[0]) == number
+    one = f'/v1/leases/{lease(0).id}'
     assert count('GET', '/v1/leases') == READ
-    assert count('GET', f'/v1/leases/{lease(0).id}') == READ
+    assert count('GET', '/v1/leases?sort=name&status=PENDING&from=now&resource_id=0-1') == READ
+    assert count('GET', one) == READ
+    # What is not answered is not read.
+    assert count('GET', '/v1/leases?fields=id,name') == count('GET', f'{one}?fields=id') == 1
+    assert count('GET', '/v1/leases?fields=events') == count('GET', f'{one}?fields=events') == 2
+    # The lease, which says who may see it, and its history.
+    assert count('GET', f'{one}/history') == 2
+
+
+def test_reading_pages(database: Database, count: Callable[..., int]) -> None:
+    for each in range(5):
+        database.write(store.create, lease(each), NOW, Cause('lease.create'))
+    assert count('GET', '/v1/leases?limit=2') == READ
+    # One for the marker, so that the page begins behind it without reading what is before it.
+    for marker in range(4):
+        assert count('GET', f'/v1/leases?limit=2&marker={lease(marker).id}') == 1 + READ
+    assert count('GET', f'/v1/leases?marker={lease(4).id}') == 2
+    assert count('GET', f'/v1/leases?marker={lease(5).id}', status=400) == 1
 
 
 @pytest.mark.parametrize('number', [1, 50])
@@ -112,3 +130,5 @@ def test_what_is_refused_asks_nothing(count: Callable[..., int]) -> None:
     assert count('POST', '/v1/leases', {'name': 1}, 400) == 0
     assert count('GET', '/v1/plugins') == 0
     assert count('GET', '/', status=300) == 0
+    assert count('GET', '/v1/leases?colour=red', status=400) == 0
+    assert count('GET', '/v1/openapi.json') == 0
