@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console script ``climate-manager``."""
 
-import importlib.metadata
 import os
 import signal
 import sys
@@ -15,10 +14,9 @@ backend.init_backend(backend.BackendType.THREADING)
 
 from oslo_config import cfg  # noqa: E402
 from oslo_log import log  # noqa: E402
-from oslo_reports import guru_meditation_report as gmr  # noqa: E402
-from oslo_reports import opts as gmr_opts  # noqa: E402
 
 from climate_core import conf as config  # noqa: E402
+from climate_core import report  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.db.engine import TROUBLE  # noqa: E402
 from climate_core.manager import service, telemetry, vital  # noqa: E402
@@ -36,16 +34,6 @@ _CANNOT_START: tuple[type[Exception], ...] = (
 )
 
 
-class _Version:
-    """What oslo.reports wants to know about the program."""
-
-    vendor_string = staticmethod(lambda: 'OpenStack')
-    product_string = staticmethod(lambda: 'Climate')
-    version_string_with_package = staticmethod(
-        lambda: importlib.metadata.version('openstack-climate')
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a manager until SIGTERM or SIGINT.
 
@@ -53,8 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     conf = config.load(sys.argv[1:] if argv is None else argv)
     log.setup(conf, config.PROJECT)
-    gmr_opts.set_defaults(conf)
-    gmr.TextGuruMeditation.setup_autorun(version=_Version, conf=conf)
+    report.on_demand(conf)
     try:
         migration.check(conf)
         manager = service.ManagerService(conf)

@@ -11,6 +11,7 @@ from typing import Any
 from oslo_log import log
 
 from climate_core import conf as configuration
+from climate_core import report
 from climate_core.api import deploy
 
 
@@ -18,6 +19,7 @@ def _build() -> Any:
     files = [name for name in os.environ.get('OS_CLIMATE_CONFIG_FILES', '').split(';') if name]
     conf = configuration.load(config_files=files or None)
     log.setup(conf, configuration.PROJECT)
+    report.on_demand(conf)
     return deploy.load_application(conf)
 
 

@@ -128,7 +128,23 @@ def test_module_for_wsgi_servers(tmp_path: pathlib.Path) -> None:
         text=True,
         check=False,
     )
-    assert done.stdout.strip() == '{"leases": []}', done.stderr
+    logged, answered = done.stdout.strip().splitlines()
+    assert 'GET /v1/leases: 200' in logged, done.stderr
+    assert answered == '{"leases": []}'
+
+
+def test_a_report_of_the_api(tmp_path: pathlib.Path) -> None:
+    world.configure(tmp_path)
+    code = 'import os, signal; import climate_core.wsgi.api; os.kill(os.getpid(), signal.SIGUSR2)'
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', code],
+        env={'OS_CLIMATE_CONFIG_FILES': str(tmp_path / 'climate.conf'), 'HOME': str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert 'Guru Meditation' in done.stderr
+    assert 'product = Climate' in done.stderr
 
 
 def test_a_lease_of_as_much_as_the_schema_allows_is_not_too_large(application: Any) -> None:

@@ -60,7 +60,10 @@ class TestReserve(NovaTest):
         server = self.reserve()
         (request,) = self.lease_service.requests
         assert request.headers['X-Auth-Token'] == 'token-of-fake'
-        assert 'X-Openstack-Request-Id' in request.headers
+        booted = self.api.api_get(f'/servers/{server["id"]}/os-instance-actions').body
+        (action,) = [a for a in booted['instanceActions'] if a['action'] == 'create']
+        # The id that nova logs the boot under is the one that the lease service logs, too.
+        assert request.headers['X-Openstack-Request-Id'] == action['request_id']
         lease = self.lease_service.lease
         assert lease['name'] == 'lease1'
         assert lease['reservations'] == [

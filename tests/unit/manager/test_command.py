@@ -3,9 +3,11 @@
 
 import contextlib
 import pathlib
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -44,9 +46,9 @@ def start(tmp_path: pathlib.Path, url: str) -> Start:
     """Return a context manager that runs climate-manager."""
 
     @contextlib.contextmanager
-    def make(plugins: str = '') -> Iterator['subprocess.Popen[str]']:
+    def make(plugins: str = '', extra: str = '') -> Iterator['subprocess.Popen[str]']:
         config = tmp_path / 'climate.conf'
-        config.write_text(_CONF.format(url=url, plugins=plugins))
+        config.write_text(_CONF.format(url=url, plugins=plugins) + extra)
         command = [sys.executable, '-W', 'ignore', '-c', _MAIN, '--config-file', str(config)]
         with _process(command) as process:
             try:
@@ -66,6 +68,53 @@ def test_it_runs_until_sigterm(start: Start, url: str) -> None:
                 break
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+
+
+def test_it_reports_on_its_threads(start: Start, url: str) -> None:
+    migration.upgrade(configure(url))
+    with start() as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if 'is running' in line:
+                break
+        process.send_signal(signal.SIGUSR2)
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if 'Configuration' in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    text = ''.join(said)
+    assert 'Guru Meditation' in text
+    assert 'vendor = OpenStack' in text
+    # The thread that looks for what is due, and where it is.
+    assert 'engine/' in text
+
+
+def test_it_does_not_start_on_an_address_that_makes_no_sense(
+    start: Start, url: str, tmp_path: pathlib.Path
+) -> None:
+    migration.upgrade(configure(url))
+    with start(extra='[metrics]\nlisten = nowhere\n') as process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+        assert process.wait(PATIENCE) == 1
+    assert '[metrics] listen' in said
+
+
+def test_it_serves_its_metrics(start: Start, url: str) -> None:
+    migration.upgrade(configure(url))
+    with start(extra='[metrics]\nlisten = 127.0.0.1:0\n') as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if found := re.search('Metrics are at (http://.*)$', line):
+                break
+        assert found is not None
+        with urllib.request.urlopen(found[1], timeout=PATIENCE) as answer:
+            text = answer.read().decode()
+    assert 'climate_database_up 1.0' in text
+    assert 'climate_leases{status="ACTIVE"} 0.0' in text
 
 
 def test_it_does_not_start_on_an_old_database(start: Start) -> None:
