@@ -185,16 +185,13 @@ def done(session: orm.Session, delivery: Delivery) -> bool:
     return session.connection().execute(statement).rowcount == 1
 
 
-def later(session: orm.Session, delivery: Delivery, seconds: float, failed: bool = True) -> None:
-    """Give one back, to be sent again.
-
-    :param failed: whether that counts as an attempt
-    """
+def later(session: orm.Session, delivery: Delivery, seconds: float) -> None:
+    """Give one back that failed, to be sent again."""
     session.connection().execute(
         sa.update(_ROW)
         .where(_ROW.c.id == delivery.id, _ROW.c.claim == delivery.claim)
         .values(
-            attempts=_ROW.c.attempts + int(failed),
+            attempts=_ROW.c.attempts + 1,
             claim=None,
             next_at=utcnow.now(session, seconds),
         )

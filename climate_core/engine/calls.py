@@ -74,7 +74,7 @@ class Caller:
             # It opens none by itself when it has one.
             connection.sock = _Timed(raw, deadline)
             target = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
-            connection.request('POST', target, body, dict(headers))
+            connection.request('POST', target, body, {**headers, 'connection': 'close'})
             answer = connection.getresponse()
             # What it says beside the status does not matter, nor whether it breaks off.
             with contextlib.suppress(OSError, http.client.HTTPException):

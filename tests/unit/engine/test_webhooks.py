@@ -21,7 +21,7 @@ from climate_core.lease.history import Cause
 from climate_core.manager import draft
 from tests.fakes import receiver as fake
 from tests.fakes.receiver import Got, Receiver
-from tests.unit.engine.world import Time, World, user
+from tests.unit.engine.world import Time, World
 
 PATIENCE = 60
 NEVER = '2099-01-01 00:00'
@@ -148,30 +148,6 @@ def test_only_what_it_wants_to_hear(world: World, sender: Sender, receiver: Rece
     world.run_until_idle()
     _flush(world, sender)
     assert _types(receiver) == ['lease.event.start_lease']
-
-
-def test_what_a_lease_without_one_costs(world: World) -> None:
-    seen = world.statements(lambda: world.create('a'))
-    assert not any('webhook_deliveries' in statement for statement in seen)
-    _allow(world)
-    hook = {'url': 'http://127.0.0.1/', 'secret': SECRET}
-    seen = world.statements(lambda: world.create('b', webhook=hook))
-    assert len([statement for statement in seen if 'webhook_deliveries' in statement]) == 1
-
-
-def test_what_is_rolled_back_is_not_told(world: World, receiver: Receiver) -> None:
-    _allow(world)
-    lease = world.lease(world.create('a', webhook=_hook(receiver)))
-
-    def fail(session: orm.Session) -> None:
-        change = plan.Change(dataclasses.replace(lease, name='new'), {'lease.update': None})
-        store.save(session, lease, change, world.clock.now(), Cause('lease.update'))
-        raise RuntimeError
-
-    before = _left(world)
-    with pytest.raises(RuntimeError):
-        world.database.write(fail)
-    assert _left(world) == before
 
 
 def test_it_is_tried_again_with_back_off(
@@ -366,42 +342,6 @@ def test_one_that_is_slow_keeps_nobody_waiting(
         receiver.wait(2)
         sender._worker.stop()
         go_on.set()
-
-
-def test_one_project_takes_its_share(world: World, make_sender: Callable[..., Sender]) -> None:
-    _allow(world)
-    for n in range(9):
-        hook = {'url': f'http://127.0.0.{n + 1}/', 'secret': SECRET}
-        world.create(f'a{n}', webhook=hook)
-    hook = {'url': 'http://127.0.1.1/', 'secret': SECRET}
-    world.create('b', webhook=hook, context=user('project2'))
-    batch = world.database.write(deliveries.claim, 60, 8, deliveries.Busy(2))
-    assert [each.project_id for each in batch] == ['project1', 'project1', 'project2']
-    busy = deliveries.Busy(2, batch)
-    assert world.database.write(deliveries.claim, 60, 8, busy) == []
-    assert world.database.read(deliveries.due_in, busy) is None
-    assert world.database.read(deliveries.due_in, deliveries.Busy(2, batch[1:])) == 0
-
-
-def test_one_of_a_lease_at_a_time(world: World, sender: Sender, receiver: Receiver) -> None:
-    world.create('a', webhook=_hook(receiver))
-    world.run_until_idle()
-    first = world.database.write(deliveries.claim, 60, 8, deliveries.Busy(8))
-    assert [each.event_type for each in first] == ['lease.create']
-    busy = deliveries.Busy(8, first)
-    assert world.database.write(deliveries.claim, 60, 8, busy) == []
-
-
-def test_what_it_costs(world: World, sender: Sender, receiver: Receiver) -> None:
-    for n in range(4):
-        world.create(f'a{n}', webhook=_hook(receiver))
-    # Find, claim, read.
-    taken: list[Any] = []
-    claim = lambda: taken.extend(  # noqa: E731
-        world.database.write(deliveries.claim, 60, 4, deliveries.Busy(4))
-    )
-    assert len(world.statements(claim)) == 3
-    assert len(world.statements(lambda: sender.deliver(taken[0]))) == 1
 
 
 def test_an_address_that_is_not_allowed_is_told(

@@ -57,6 +57,7 @@ def test_it_arrives(receiver: Receiver) -> None:
     assert (got.path, got.body) == ('/hook?who=me', b'{}')
     assert got.headers['host'] == f'127.0.0.1:{receiver.port}'
     assert got.headers['content-type'] == 'text/plain'
+    assert got.headers['connection'] == 'close'
 
 
 @pytest.mark.parametrize(

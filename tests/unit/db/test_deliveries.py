@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What webhooks must be told, in the database: written with the change, claimed, given back."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import deliveries, store, tables
+from climate_core.db.deliveries import Busy, Delivery
+from climate_core.lease import plan
+from climate_core.lease.history import Cause
+from tests.unit.engine.world import Time, World, user
+
+SECRET = 'correct-horse-battery-staple'
+
+
+def _hook(host: str = '192.0.2.1') -> dict[str, Any]:
+    return {'url': f'http://{host}/', 'secret': SECRET}
+
+
+def _claim(world: World, limit: int, busy: Busy) -> list[Delivery]:
+    return world.database.write(deliveries.claim, 60, limit, busy)
+
+
+def _left(world: World) -> list[Any]:
+    with world.database.reader() as session:
+        return list(session.execute(sa.select(tables.DELIVERIES).order_by('id')).mappings())
+
+
+def test_what_a_lease_costs(world: World) -> None:
+    def mine(**values: Any) -> int:
+        seen = world.statements(lambda: world.create(**values))
+        return len([each for each in seen if 'webhook_deliveries' in each])
+
+    assert mine() == 0
+    assert mine(webhook=_hook()) == 1
+    assert mine(webhook={**_hook(), 'events': ['lease.delete']}) == 0
+
+
+def test_what_is_rolled_back_is_not_told(world: World) -> None:
+    lease = world.lease(world.create('a', webhook=_hook()))
+
+    def fail(session: orm.Session) -> None:
+        change = plan.Change(dataclasses.replace(lease, name='new'), {'lease.update': None})
+        store.save(session, lease, change, world.clock.now(), Cause('lease.update'))
+        raise RuntimeError
+
+    before = _left(world)
+    assert len(before) == 1
+    with pytest.raises(RuntimeError):
+        world.database.write(fail)
+    assert _left(world) == before
+
+
+def test_one_project_takes_its_share(world: World) -> None:
+    for n in range(9):
+        world.create(f'a{n}', webhook=_hook(f'192.0.2.{n + 1}'))
+    world.create('b', webhook=_hook('198.51.100.1'), context=user('project2'))
+    batch = _claim(world, 8, Busy(2))
+    assert [each.project_id for each in batch] == ['project1', 'project1', 'project2']
+    busy = Busy(2, batch)
+    assert _claim(world, 8, busy) == []
+    assert world.database.read(deliveries.due_in, busy) is None
+    assert world.database.read(deliveries.due_in, Busy(2, batch[1:])) == 0
+
+
+def test_one_host_takes_half_of_that(world: World) -> None:
+    for n in range(9):
+        world.create(f'a{n}', webhook=_hook('192.0.2.1:8000'))
+    world.create('b', webhook=_hook())
+    batch = _claim(world, 8, Busy(4))
+    assert [each.target for each in batch] == ['192.0.2.1:8000'] * 2 + ['192.0.2.1']
+    assert world.database.read(deliveries.due_in, Busy(4, batch)) is None
+
+
+def test_one_of_a_lease_at_a_time(world: World) -> None:
+    world.create('a', webhook=_hook())
+    world.run_until_idle()
+    first = _claim(world, 8, Busy(8))
+    assert [each.event_type for each in first] == ['lease.create']
+    assert _claim(world, 8, Busy(8, first)) == []
+    second = _claim(world, 8, Busy(8))
+    assert [each.event_type for each in second] == ['lease.event.start_lease']
+
+
+def test_a_claim_that_expired_is_worth_nothing(world: World, time: Time) -> None:
+    world.create('a', webhook=_hook())
+    (old,) = _claim(world, 1, Busy(4))
+    assert _claim(world, 1, Busy(4)) == []
+    time.forward(seconds=60)
+    (new,) = _claim(world, 1, Busy(4))
+    world.database.write(deliveries.later, old, 1000.0)
+    assert not world.database.write(deliveries.done, old)
+    assert world.database.write(deliveries.done, new)
+    assert _left(world) == []
+
+
+def test_what_is_given_back_counts(world: World, time: Time) -> None:
+    world.create('a', webhook=_hook())
+    (first,) = _claim(world, 1, Busy(4))
+    world.database.write(deliveries.later, first, 5.0)
+    assert world.database.read(deliveries.due_in, Busy(4)) == 5
+    time.forward(seconds=5)
+    (again,) = _claim(world, 1, Busy(4))
+    assert (first.attempts, again.attempts) == (0, 1)
+
+
+def test_what_it_costs(world: World) -> None:
+    for n in range(4):
+        world.create(f'a{n}', webhook=_hook(f'192.0.2.{n + 1}'))
+    batch: list[Delivery] = []
+    # All four at once: find, claim, read.
+    assert len(world.statements(lambda: batch.extend(_claim(world, 4, Busy(8))))) == 3
+    assert len(batch) == 4
+    assert len(world.statements(lambda: world.database.write(deliveries.done, batch[0]))) == 1
