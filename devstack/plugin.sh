@@ -73,6 +73,10 @@ function configure_climate {
     iniset "$CLIMATE_CONF" keystone_authtoken service_token_roles_required True
     configure_keystone_authtoken_middleware "$CLIMATE_CONF" climate cloud
     iniset "$CLIMATE_CONF" cloud region_name "$REGION_NAME"
+    if [[ -n "$CLIMATE_LIMITS" ]]; then
+        iniset "$CLIMATE_CONF" limits enabled True
+        iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"
+    fi
     setup_logging "$CLIMATE_CONF"
     write_uwsgi_config "$CLIMATE_UWSGI_CONF" "$CLIMATE_UWSGI" "$CLIMATE_PATH" "" climate-api
     iniset "$CLIMATE_UWSGI_CONF" uwsgi env "OS_CLIMATE_CONFIG_FILES=$CLIMATE_CONF"
@@ -102,6 +106,21 @@ function create_climate_accounts {
     create_service_user climate admin
     get_or_create_service climate reservation "Reservation Service"
     get_or_create_endpoint reservation "$REGION_NAME" "$(climate_endpoint)"
+}
+
+# register_climate_limits - what a project may hold at most, for [limits] enabled.
+function register_climate_limits {
+    local pair known
+    [[ -n "$CLIMATE_LIMITS" ]] || return 0
+    known=$(openstack --os-cloud devstack-system-admin registered limit list \
+        --service climate --region "$REGION_NAME" -f value -c "Resource Name")
+    for pair in $CLIMATE_LIMITS; do
+        if ! grep -qx -- "${pair%%=*}" <<< "$known"; then
+            openstack --os-cloud devstack-system-admin registered limit create \
+                --service climate --region "$REGION_NAME" --default-limit "${pair#*=}" \
+                "${pair%%=*}"
+        fi
+    done
 }
 
 function init_climate {
@@ -144,6 +163,7 @@ function climate_phase {
             configure_climate
             configure_climate_nova
             create_climate_accounts
+            register_climate_limits
             init_climate
             ;;
         stack/extra)

@@ -24,6 +24,15 @@ CATALOGUE = {
 }
 SERVICE_USERS = ('placement', 'glance', 'neutron', 'nova', 'cinder', 'heat', 'climate')
 ROLES = ('service', 'heat_stack_owner', 'heat_stack_user')
+#: What a project may hold at most, registered for the service climate. A cloud for tests has room.
+LIMITS = {
+    'leases': 1000,
+    'reserved_servers': 1000,
+    'reserved_vcpus': 4000,
+    'reserved_memory_mb': 4194304,
+    'reserved_volumes': 1000,
+    'reserved_gigabytes': 100000,
+}
 #: Ordinary members, each in a project of the same name.
 MEMBERS = ('demo', 'alt')
 
@@ -76,6 +85,7 @@ class Identity:
             self._user(name, self.secrets[name], name, ['member', 'heat_stack_owner'])
         self._heat_domain()
         self._catalogue()
+        self._limits()
 
     def _project(self, name: str):
         if name not in self.projects:
@@ -109,3 +119,14 @@ class Identity:
                     self.keystone.create_endpoint(
                         service_id=service.id, interface=interface, region_id=REGION, url=url
                     )
+
+    def _limits(self) -> None:
+        """Register limits as :mod:`climate_core.cloud.limits` looks for them: by region."""
+        service = self.keystone.find_service('climate')
+        where = {'service_id': service.id, 'region_id': REGION}
+        known = {each.resource_name for each in self.keystone.registered_limits(**where)}
+        for name, most in LIMITS.items():
+            if name not in known:
+                self.keystone.create_registered_limit(
+                    resource_name=name, default_limit=most, **where
+                )

@@ -2,9 +2,11 @@
 import pathlib
 
 import pytest
-from climate_cloud import configs, secrets
+from climate_cloud import configs, identity, secrets
 from climate_cloud.settings import Settings
 from oslo_config import cfg
+
+from climate_core.lease import limits
 
 
 @pytest.fixture
@@ -47,3 +49,7 @@ def test_files_with_passwords_are_private(written: configs.Configs) -> None:
 
 def test_secrets_are_kept(tmp_path: pathlib.Path) -> None:
     assert secrets.load(tmp_path) == secrets.load(tmp_path)
+
+
+def test_every_limit_is_registered() -> None:
+    assert set(identity.LIMITS) == set(limits.NAMES)

@@ -4,6 +4,8 @@
 import pathlib
 import subprocess
 
+from climate_core.lease import limits
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # Each function of DevStack that the plugin calls writes its name and arguments.
@@ -11,7 +13,7 @@ STUBS = """\
 for name in setup_develop configure_keystone_authtoken_middleware setup_logging sudo \\
     write_uwsgi_config create_service_user get_or_create_service get_or_create_endpoint \\
     recreate_database climate-manage run_process stop_process remove_uwsgi_config iniset \\
-    iniset_rpc_backend iniadd define_plugin plugin_requires enable_service; do
+    iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack; do
     eval "function $name { echo $name \\"\\$@\\"; }"
 done
 function is_service_enabled { return 0; }
@@ -59,6 +61,14 @@ def test_post_config_writes_the_uwsgi_configuration(tmp_path: pathlib.Path) -> N
     [uwsgi] = [call for call in calls if call.startswith('write_uwsgi_config')]
     assert 'climate_core.wsgi.api:application /reservation' in uwsgi
     assert 'climate-manage --config-file /etc/climate/climate.conf db upgrade' in calls
+
+
+def test_limits_are_registered_and_turned_on(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, 'stack', 'post-config')
+    assert 'iniset /etc/climate/climate.conf limits enabled True' in calls
+    made = [call.split() for call in calls if 'registered limit create' in call]
+    assert {words[-1] for words in made} == set(limits.NAMES)
+    assert all(words[words.index('--region') + 1] == 'RegionOne' for words in made)
 
 
 def test_start_and_stop(tmp_path: pathlib.Path) -> None:
