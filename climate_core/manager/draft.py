@@ -156,8 +156,17 @@ def wanted_key(values: Mapping[str, Any]) -> holders.Key:
 
 
 def find(lease: model.Lease, what: holders.Key) -> model.Reservation | None:
-    """Return the reservation with which a lease holds a resource."""
-    return next((each for each in lease.live if key(each) == what), None)
+    """Return the reservation with which a lease holds a resource.
+
+    :raises climate_core.exceptions.ResourceReserved: it is being taken out of the lease
+    """
+    found = next((each for each in lease.live if key(each) == what), None)
+    if found is not None and found.status == states.ReservationStatus.DELETING:
+        raise exceptions.ResourceReserved(
+            f'{what[0]} {what[1]} is being taken out of this lease; it is free when that is done.',
+            field='resource_id',
+        )
+    return found
 
 
 def reserved_error(

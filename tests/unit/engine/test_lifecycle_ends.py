@@ -362,6 +362,20 @@ def test_what_is_taken_out_is_not_lost(world: World) -> None:
     assert not world.reservation(lease_id, 'a').missing_resources
 
 
+def test_what_is_being_taken_out_cannot_join_again_yet(world: World, time: Time) -> None:
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.things.answers['end', 'a'] = [AWAY]
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    with pytest.raises(exceptions.ResourceReserved, match='being taken out'):
+        world.join(lease_id, 'a')
+    time.forward(seconds=10)
+    world.run_until_idle()
+    assert world.join(lease_id, 'a') == world.reservation(lease_id, 'a').id
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
 def test_taking_out_is_tried_for_ever(world: World, time: Time) -> None:
     trouble = [exceptions.Permanent('locked'), AWAY, KeyError('x')]
     lease_id = world.create('a', 'b', end='2026-12-09 12:00')
