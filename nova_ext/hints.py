@@ -45,7 +45,7 @@ _EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}
 # so that nova-api refuses what the lease service would refuse after the claim.
 # tests/unit/nova_ext/test_limits.py holds the two against each other.
 _NAME = re.compile(r'[^\u0000-\u001f\ud800-\udfff]{1,255}')
-_EVENT_TYPE = re.compile(r'[a-z][a-z0-9_.-]{0,65}')
+_EVENT_TYPE = re.compile(r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}')
 _OWN_EVENTS = frozenset(
     (
         'start_lease',
@@ -377,8 +377,8 @@ def _event(
     if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or kind in _OWN_EVENTS:
         raise BadHint(
             f'{field}.event_type',
-            'a name of lower-case letters, digits, "_", "-" and "." is wanted, and not '
-            + ', '.join(sorted(_OWN_EVENTS)),
+            'a name of lower-case letters, digits, "_", "-" and "." is wanted, with no ".error" '
+            'or ".stop" at the end, and not ' + ', '.join(sorted(_OWN_EVENTS)),
         )
     field = f'{field}.{words.get("time", "time")}'
     time = _not_past(_date(values.get('time'), now, field), now, field, fresh)

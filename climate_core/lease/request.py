@@ -18,7 +18,8 @@ from climate_core.lease.refusals import AT_ONCE, Refusals
 MAX_BEFORE_START = 366 * 86400
 MAX_HEADS_UP = 20
 _AT_ONCE = datetime.timedelta(minutes=1)
-_EVENT_TYPE = re.compile(r'^[a-z][a-z0-9_.-]{0,65}$')
+# What ends so is told of the service's own events.
+_EVENT_TYPE = re.compile(r'^(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}$')
 _OPTIONS = ('start_policy', 'before_start', 'webhook')
 
 
@@ -239,7 +240,8 @@ def _event(
     if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or kind in model.OWN_EVENTS:
         raise exceptions.BadRequest(
             f'{kind!r} is not the type of an event that can be given: lower-case letters, digits, '
-            f'"_", "-" and ".", and not {", ".join(sorted(model.OWN_EVENTS))}.',
+            f'"_", "-" and ".", with no ".error" or ".stop" at the end, and not '
+            f'{", ".join(sorted(model.OWN_EVENTS))}.',
             field='events',
         )
     time = dates.parse(item.get('time') or item.get('event_date'), now, 'events')

@@ -25,9 +25,10 @@ _EVENT: dict[str, Any] = {
             'event_type': {
                 'type': 'string',
                 # As climate_core.lease.request has it; "$" alone would let a line end through.
-                'pattern': r'^[a-z][a-z0-9_.-]{0,65}(?!\n)$',
+                'pattern': r'^(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}(?!\n)$',
                 'not': {'enum': sorted(model.OWN_EVENTS)},
-                'description': 'Any name in lower case that the service does not use itself.',
+                'description': 'Any name in lower case that the service does not use itself; '
+                'without ".error" or ".stop" at its end.',
             },
             'time': common.DATE,
             'event_date': common.DATE,

@@ -18,14 +18,17 @@ def body(event_type: str) -> dict[str, object]:
     return {'name': 'n', 'end_date': '2099-01-01 10:00', 'events': [event]}
 
 
-@pytest.mark.parametrize('event_type', ['x', 'half_time', 'half-time', 'mail.2', 'x' * 66])
+@pytest.mark.parametrize(
+    'event_type', ['x', 'half_time', 'half-time', 'mail.2', 'error', 'x' * 66]
+)
 def test_both_take_it(event_type: str) -> None:
     validation.check(body(event_type), lease.CREATE)
     assert request.read(body(event_type), NOON, request.Defaults()).events[0][0] == event_type
 
 
 @pytest.mark.parametrize(
-    'event_type', ['', 'X', '1x', '_x', '.x', 'a b', 'ä', 'x' * 67, 'end_lease']
+    'event_type',
+    ['', 'X', '1x', '_x', '.x', 'a b', 'ä', 'x' * 67, 'end_lease', 'end_lease.error', 'x.stop'],
 )
 def test_both_refuse_it(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
