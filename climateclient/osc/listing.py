@@ -19,6 +19,8 @@ _SORT = {
     'created': 'created_at',
     'project': 'project_id',
 }
+#: The names of the service are understood, too.
+_KEYS = {**_SORT, **{name: name for name in _SORT.values()}}
 _SHORT = ('id', 'name', 'status', 'start_date', 'end_date')
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
@@ -48,7 +50,7 @@ class ListLease(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         from climateclient.osc import output
 
-        keys = arguments.sort_keys(parsed_args.sort, tuple(_SORT))
+        keys = arguments.sort_keys(parsed_args.sort, tuple(_KEYS))
         leases = options.leases(self).list(
             status=parsed_args.status,
             name=parsed_args.name,
@@ -58,7 +60,7 @@ class ListLease(command.Lister):
             until=_time(parsed_args, 'until', '--until'),
             deleted=parsed_args.deleted or None,
             project_id=options.project(self, parsed_args),
-            sort=[f'{_SORT[key]}:{"desc" if descending else "asc"}' for key, descending in keys],
+            sort=[f'{_KEYS[key]}:{"desc" if descending else "asc"}' for key, descending in keys],
             limit=parsed_args.limit,
             marker=parsed_args.marker,
             fields=None if parsed_args.long else _SHORT,

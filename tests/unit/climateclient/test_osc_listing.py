@@ -54,7 +54,7 @@ def test_list_with_all_filters(openstack, http, listed):
         *('lease', 'list', '--status', 'pending', '--status', 'ERROR', '--name', 'lease1'),
         *('--resource-type', 'virtual:instance', '--resource-id', SERVER_ID, '--deleted'),
         *('--from', '2026-11-21 05:00', '--until', '2026-12-01T00:00Z', '--all-projects'),
-        *('--sort', 'end:desc,name', '--limit', '2', '--marker', LEASE_ID),
+        *('--sort', 'end_date:desc,name', '--limit', '2', '--marker', LEASE_ID),
     )
     assert status == 0, err
     expected = {
