@@ -21,4 +21,4 @@ extensions = [
 html_theme = 'openstackdocs'
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False
-version = release = '0.1.0'
+version = release = '0.2.0'
