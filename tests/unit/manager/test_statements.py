@@ -38,6 +38,31 @@ def test_change(world: World) -> None:
     assert len(world.statements(lambda: world.update(lease_id, end_date=end))) == 8
 
 
+#: world.paint and world.remove read the lease to find the reservation.
+FIND = 3
+
+
+@pytest.mark.parametrize('things', [2, 20])
+def test_whatever_is_changed(world: World, time: Time, things: int) -> None:
+    """Three to lock and read; then the lease, what is in it, the history and the outbox."""
+    names = [f't{n}' for n in range(things)]
+    lease_id = world.create(*names, start='2026-12-01 13:00', start_policy='manual')
+    assert len(world.statements(lambda: world.paint(lease_id, 't0', colour='red'))) - FIND == 7
+    time.forward(seconds=1)
+    listed = [{'id': r.id, 'colour': 'green'} for r in world.lease(lease_id).reservations]
+    assert len(world.statements(lambda: world.update(lease_id, reservations=listed))) == 7
+    note = [{'event_type': 'note', 'time': '2026-12-01 13:30'}]
+    assert len(world.statements(lambda: world.update(lease_id, events=note))) == 7
+    assert len(world.statements(lambda: world.update(lease_id, events=[]))) == 7
+    assert len(world.statements(lambda: world.remove(lease_id, 't0'))) - FIND == 8
+    (due,) = world.due()
+    assert len(world.statements(lambda: world.step.run(due))) == 12
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert len(world.statements(lambda: world.start(lease_id))) == 7
+    assert len(world.statements(lambda: world.end(lease_id))) == 8
+
+
 def test_delete(world: World) -> None:
     lease_id = world.create('a')
     assert len(world.statements(lambda: world.delete(lease_id))) == 8
