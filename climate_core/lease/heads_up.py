@@ -31,8 +31,9 @@ def replan(
     gone: set[str] = set()
     for event in (e for e in after.events if e.event_type == model.BEFORE_START):
         distance = (before.start_date - event.time).total_seconds()
-        if distance in old - new and event.open:
-            gone.add(event.id)
+        if distance in old - new:
+            if event.open:
+                gone.add(event.id)
             continue
         if distance not in old and not (event.open and event.time > now):
             # It was told, or is told now, for others that were past: its distance means nothing.
