@@ -35,7 +35,10 @@ def check_lease(
     now = parts.clock.now()
     wanted = request.read(values, now, draft.defaults(parts.conf), refusals)
     new = draft.make(parts, context, lease_id, wanted, values, now, refusals, present)
-    held = parts.database.read(holders.find, [draft.key(r) for r in new.lease.reservations])
+    keys = [draft.key(each) for each in new.lease.reservations]
+    held = parts.database.read(holders.find, keys)
+    if create.equal_holder(context, wanted, values, keys, held) is not None:
+        return _answer(refusals, wanted.start, wanted.end)
     others = {key: lease for key, lease in held.items() if lease.id != lease_id}
     draft.check_free(context, new, others, refusals)
     waits = [_free_from(parts, context, *item, now) for item in others.items()]

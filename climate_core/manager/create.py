@@ -7,7 +7,7 @@ loses a race finds what the winner wrote, and if that is what was asked for, it 
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_db import exception as db_exc
@@ -195,13 +195,32 @@ def _equal(
         return _add_missing(parts, context, present, wanted, values)
     keys = [draft.key(each) for each in new.lease.reservations]
     found = parts.database.read(holders.find, keys)
-    chosen = {'id', 'idempotency_key'} & values.keys()
-    # An id that was chosen is part of the request.
-    if not chosen and len(found) == len(keys) and len({each.id for each in found.values()}) == 1:
-        lease = found[keys[0]]
-        if lease.project_id == context.project_id and request.same(wanted, lease):
-            return lease.id
-    return None
+    equal = equal_holder(context, wanted, values, keys, found)
+    return None if equal is None else equal.id
+
+
+def equal_holder(
+    context: 'RequestContext',
+    wanted: request.Wanted,
+    values: Mapping[str, Any],
+    keys: Sequence[holders.Key],
+    held: Mapping[holders.Key, model.Lease],
+) -> model.Lease | None:
+    """Return the lease that holds all that is wanted, if it is what is wanted.
+
+    An id that was chosen is part of the request, so there is none then.
+
+    :param keys: the resources of the request
+    :param held: who holds which of them
+    """
+    if {'id', 'idempotency_key'} & values.keys() or len(held) < len(keys):
+        return None
+    found = {each.id: each for each in held.values()}
+    if len(found) != 1:
+        return None
+    (lease,) = found.values()
+    mine = lease.project_id == context.project_id and request.same(wanted, lease)
+    return lease if mine else None
 
 
 def check_repeated(present: model.Lease, values: Mapping[str, Any]) -> None:
