@@ -52,7 +52,7 @@ def environment(user: str) -> dict[str, str]:
 
 
 class Person:
-    """Somebody with credentials on the cloud: ``sdk`` and ``leases``."""
+    """Somebody with credentials on the cloud: ``sdk``, ``client`` and its ``leases``."""
 
     def __init__(self, user: str) -> None:
         self.environment = environment(user)
@@ -77,7 +77,8 @@ class Person:
             region_name=region,
             compute_default_microversion='2.96',
         )
-        self.leases = Client(self.sdk.session, region_name=region).leases
+        self.client = Client(self.sdk.session, region_name=region)
+        self.leases = self.client.leases
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command line client as this person."""

@@ -89,7 +89,7 @@ def test_the_life_of_a_lease_is_told(booking: Booking, bus: Hearing, receiver: R
     booking.wait_lease(lease.id, 'ACTIVE')
     leases.end(lease.id)
     bus.wait_for('lease.event.end_lease', lease.id)
-    ours = lambda: {each['event_type']: each for each in receiver.got}  # noqa: E731
+    ours = lambda: {each['type']: each for each in receiver.got}  # noqa: E731
     wait_for(lambda: 'lease.event.end_lease' in ours(), 'the end at the webhook')
     assert {'lease.event.before_start_lease', 'lease.event.start_lease'} <= ours().keys()
     assert all(each['genuine'] for each in receiver.got)
@@ -191,17 +191,19 @@ def test_a_dry_run_says_no_and_why(booking: Booking) -> None:
 
 
 def test_usage_and_limits_count_what_is_held(booking: Booking) -> None:
-    leases = booking.person.leases
-    before = leases.limits()['reserved_servers'].used
+    client = booking.person.client
+
+    def held() -> int:
+        return next(each.used for each in client.limits() if each.name == 'reserved_servers')
+
+    before = held()
     server = booking.reserve(start=at(hours=1))
-    assert leases.limits()['reserved_servers'].used == before + 1
-    [usage] = leases.usage()
+    assert held() == before + 1
+    [usage] = client.usage()
     assert usage.reserved['server_hours'] > 0
-    leases.delete(booking.lease_of(server.id).id)
+    client.leases.delete(booking.lease_of(server.id).id)
     booking.wait_gone(server.id)
-    wait_for(
-        lambda: leases.limits()['reserved_servers'].used == before, 'the server is counted off'
-    )
+    wait_for(lambda: held() == before, 'the server is counted off')
 
 
 def test_the_list_is_filtered_and_paged(booking: Booking, stranger: Person) -> None:
