@@ -119,7 +119,7 @@ class Faults:
 def _is_utf8(request: webob.Request) -> bool:
     """Tell whether the path can be read: WebOb reads it first where somebody wants to know it."""
     try:
-        return bool(request.path_info or True)
+        return request.path_info is not None
     except UnicodeDecodeError:
         return False
 
