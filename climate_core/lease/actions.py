@@ -85,25 +85,29 @@ def _until(lease: model.Lease, now: datetime.datetime) -> model.Lease:
 
 
 def find(lease: model.Lease, reservation_id: str) -> model.Reservation:
-    """Return a reservation of a lease that holds its resource.
+    """Return a reservation of a lease, also one that holds nothing any more.
 
     :raises climate_core.exceptions.ReservationNotFound: there is none with this id
     """
-    found = next((r for r in lease.live if r.id == reservation_id), None)
+    found = next((r for r in lease.reservations if r.id == reservation_id), None)
     if found is None:
-        raise exceptions.ReservationNotFound(
-            f'Lease {lease.id} has no reservation {reservation_id}.'
-        )
+        raise _not_found(lease, reservation_id)
     return found
+
+
+def _not_found(lease: model.Lease, reservation_id: str) -> exceptions.ReservationNotFound:
+    return exceptions.ReservationNotFound(f'Lease {lease.id} has no reservation {reservation_id}.')
 
 
 def remove(lease: model.Lease, reservation_id: str, now: datetime.datetime) -> plan.Change:
     """Take a resource out of a lease that goes on; its end action is done.
 
-    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    :raises climate_core.exceptions.ReservationNotFound: it does not have it any more
     :raises climate_core.exceptions.InvalidState: the lease is ending
     """
     reservation = find(lease, reservation_id)
+    if not reservation.live:
+        raise _not_found(lease, reservation_id)
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: all that it holds is being freed.'
@@ -132,7 +136,7 @@ def change(
     reservation = find(lease, reservation_id)
     if reservation.params == {**reservation.params, **params}:
         return plan.Change(lease)
-    if lease.status in states.ENDING or reservation.status == _R.DELETING:
+    if lease.status in states.ENDING or reservation.status in (_R.DELETING, _R.DELETED):
         raise exceptions.InvalidState(
             f'The end of reservation {reservation_id} has begun: it cannot be changed any more.'
         )

@@ -269,6 +269,12 @@ def test_the_end_action_changes_until_the_end_begins(world: World, time: Time) -
     world.run_until_idle()
     with pytest.raises(exceptions.InvalidState):
         world.paint(lease_id, 'a', colour='green')
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATED'
+    listed = [{'id': world.reservation(lease_id, 'a').id, 'colour': 'green'}]
+    with pytest.raises(exceptions.InvalidState):
+        world.update(lease_id, reservations=listed)
 
 
 def test_what_is_not_there_cannot_be_changed(world: World) -> None:
