@@ -38,6 +38,13 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         help='leases due at once, one round for each number',
     )
     parser.add_argument(
+        '--listed',
+        type=int,
+        nargs='+',
+        metavar='N',
+        help='leases of which a page of 100 is asked for, in growing order',
+    )
+    parser.add_argument(
         '--only', choices=('climate', 'blazar'), help='measure one of the two alone'
     )
     parser.add_argument(
@@ -53,10 +60,12 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 def size(options: argparse.Namespace) -> Size:
     """Choose how much is done."""
     if options.quick:
-        due = options.leases or (1, 50)
-        return Size(creates=10, leases=200, lists=5, shows=30, due=due, idle=20)
-    due = options.leases or (1, 50, 200)
-    return Size(30, leases=1000, lists=10, shows=100, due=due, idle=60, more_hosts=(1000,))
+        due, listed = options.leases or (1, 50), options.listed or (1000,)
+        return Size(10, leases=200, lists=5, shows=30, due=due, idle=20, listed=listed)
+    due, listed = options.leases or (1, 50, 200), options.listed or (1000, 10_000, 100_000)
+    return Size(
+        30, leases=1000, lists=10, shows=100, due=due, idle=60, listed=listed, more_hosts=(1000,)
+    )
 
 
 def say(text: str) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.bench import web
+from tests.bench import climate_rows, web
 from tests.bench.cloud import PASSWORD, PROJECT_ID, Client
 from tests.bench.processes import Failed, Process, Processes, free_port, run
 from tests.bench.servers import MariaDB, RabbitMQ
@@ -54,10 +54,14 @@ class Climate:
 
     name = 'Climate'
     database = 'climate'
+    most_listed = 1_000_000
+    has_history = True
 
     def __init__(self, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ) -> None:
         self._bin, self._running = pathlib.Path(sys.prefix) / 'bin', running
         self._due: set[str] = set()
+        self._url = mariadb.create(self.database)
+        self._seeds, self._server = 0, ''
         self._seconds_per_create = 0.2
         self.cloud = Client(running, 'cloud-of-climate')
         self.headers: Mapping[str, str] = {'X-Auth-Token': self.cloud.user_token()}
@@ -68,7 +72,7 @@ class Climate:
             CONFIG.format(
                 transport=rabbitmq.url,
                 state=running.directory,
-                database=mariadb.create(self.database),
+                database=self._url,
                 cloud=self.cloud.url,
                 credentials=CREDENTIALS.format(cloud=self.cloud.url, password=PASSWORD),
             )
@@ -113,6 +117,19 @@ class Climate:
         self._create(self._servers(count), time.time() + DAYS * 86400)
         if count > 1:
             self._seconds_per_create = (time.monotonic() - began) / count
+
+    def seed(self, count: int) -> None:
+        start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=DAYS)
+        self._seeds += 1
+        self._server = climate_rows.seed(self._url, count, start, self._seeds)
+
+    def pages(self) -> Mapping[str, str]:
+        path = '/v1/leases?limit=100'
+        return {
+            'in order': path,
+            'by status': f'{path}&status=ERROR',
+            'by resource': f'{path}&resource_type=virtual:instance&resource_id={self._server}',
+        }
 
     def arrange(self, count: int) -> float:
         """Create the leases through the API, early enough."""

@@ -50,6 +50,8 @@ class MariaDB:
                 server,
                 '--no-defaults',
                 f'--datadir={data}',
+                # Not /tmp: servers of others are there, and names of temporary tables collide.
+                f'--tmpdir={data}',
                 '--bind-address=127.0.0.1',
                 f'--port={self.port}',
                 f'--socket={state / "mariadb.sock"}',

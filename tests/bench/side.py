@@ -20,6 +20,10 @@ class Side(Protocol):
     api: str
     database: str
     headers: Mapping[str, str]
+    #: With how many leases a list can still be asked for.
+    most_listed: int
+    #: Whether it remembers what happened to a lease.
+    has_history: bool
     cloud: Client
 
     @property
@@ -31,6 +35,12 @@ class Side(Protocol):
 
     def fill(self, count: int) -> None:
         """Have this many more leases, PENDING and due in far future, for list and show."""
+
+    def seed(self, count: int) -> None:
+        """Write so many more leases, like those of :meth:`fill`, into the tables."""
+
+    def pages(self) -> Mapping[str, str]:
+        """Kinds of lists that the service can give -> their paths."""
 
     def set_hosts(self, count: int) -> None:
         """Have so many hosts that can be reserved, and none of them reserved."""

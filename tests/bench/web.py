@@ -23,7 +23,8 @@ def send(
     sent = {'Accept': 'application/json', 'Content-Type': 'application/json', **(headers or {})}
     connection = http.client.HTTPConnection(parts.netloc, timeout=120)
     try:
-        connection.request(method, parts.path, data, sent)
+        path = f'{parts.path}?{parts.query}' if parts.query else parts.path
+        connection.request(method, path, data, sent)
         answer = connection.getresponse()
         raw = answer.read()
     finally:

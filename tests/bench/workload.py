@@ -3,6 +3,7 @@
 
 import dataclasses
 import datetime
+import functools
 import statistics
 import threading
 import time
@@ -51,6 +52,7 @@ class Size:
     :param lists: number of list requests
     :param shows: number of show requests
     :param due: numbers of leases due at one moment, one round each
+    :param listed: numbers of leases of which a page of 100 is asked for
     :param idle: seconds without any request
     :param more_hosts: numbers of hosts with which creates are measured again, at the end
     """
@@ -61,6 +63,7 @@ class Size:
     shows: int
     due: Sequence[int]
     idle: float
+    listed: Sequence[int] = ()
     more_hosts: Sequence[int] = ()
 
 
@@ -87,6 +90,9 @@ class Workload:
         yield f'list of {size.leases}', self._repeat(size.lists, lambda _: '/v1/leases')
         one = self._leases
         yield 'show', self._repeat(size.shows, lambda n: f'/v1/leases/{one[n % len(one)]}')
+        if self._side.has_history:
+            paths = [f'/v1/leases/{lease_id}/history' for lease_id in one]
+            yield 'history', self._repeat(size.shows, lambda n: paths[n % len(paths)])
         for count in size.due:
             self._side.set_hosts(max(HOSTS, count))
             yield f'{count} due', self._due(count)
@@ -94,6 +100,18 @@ class Workload:
         for hosts in size.more_hosts:
             self._side.set_hosts(hosts)
             yield f'create, {hosts} hosts', self._creates(MANY_HOSTS_CREATES)
+        for count in size.listed:
+            if count <= self._side.most_listed:
+                yield from self._pages(count)
+
+    def _pages(self, count: int) -> Iterator[tuple[str, Result]]:
+        self._say(f'{count} leases')
+        self._side.seed(max(count - self._count(), 0))
+        for kind, path in self._side.pages().items():
+            for _ in range(PROCESSES):
+                self._request('GET', path)
+            result = self._repeat(self._size.lists, functools.partial(_always, path))
+            yield f'page of {count}, {kind}', result
 
     def _request(self, method: str, path: str, body: Any = None) -> tuple[Any, float]:
         return web.call(method, self._side.api + path, body, self._side.headers)
@@ -169,3 +187,7 @@ class Workload:
         table = f'{self._side.database}.leases'
         ((found,),) = self._probe.rows(f"SELECT COUNT(*) FROM {table} WHERE status = 'ACTIVE'")
         return int(found)
+
+
+def _always(path: str, _: int) -> str:
+    return path

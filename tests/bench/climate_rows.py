@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases in Climate's tables, as its API leaves them, by the hundred thousand."""
+
+import dataclasses
+import datetime
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from climate_core.db import events, leases, reservations, tables
+from climate_core.lease import model, plan
+from climate_core.lease.history import Cause, entry
+from tests.bench.cloud import PROJECT_ID, USER
+
+#: One lease of so many has a status that is searched for.
+RARE = 20
+HOURS = 24
+#: So many are made here; the database multiplies them.
+BASE = 1000
+#: What is an id, or the id of something else, in each table; the first is that of the lease.
+_IDS = {
+    tables.LEASES: ('id',),
+    tables.RESERVATIONS: ('lease_id', 'id', 'resource_id'),
+    tables.EVENTS: ('lease_id', 'id'),
+    tables.HISTORY: ('lease_id',),
+}
+
+
+def seed(url: str, count: int, start: datetime.datetime, mark: int) -> str:
+    """Write leases of one server each, with their events and a line of history.
+
+    :param count: more than :data:`BASE` become a multiple of it
+    :param start: of all; they are created one second after the other
+    :param mark: another one in each call; the ids begin with it
+    :returns: the id of one of their servers
+    """
+    engine = sa.create_engine(url)
+    now = datetime.datetime.now(datetime.UTC)
+    base = [
+        _lease(f'{mark:04x}0000{str(uuid.uuid4())[8:]}', number, now, start)
+        for number in range(min(count, BASE))
+    ]
+    try:
+        with engine.begin() as connection:
+            _insert(connection, base)
+            if count > BASE:
+                _multiply(connection, f'{mark:04x}', -(-count // BASE) - 1)
+    finally:
+        engine.dispose()
+    return base[0].reservations[0].resource_id
+
+
+def _multiply(connection: sa.Connection, mark: str, copies: int) -> None:
+    """Copy what begins with the mark and zeros; each copy is older and has ids of its own."""
+    for table, ids in _IDS.items():
+        columns = [c.name for c in table.columns if table is not tables.HISTORY or c.name != 'id']
+        values = [_copied(name, mark) if name in ids else name for name in columns]
+        values = [_OLDER if name == 'created_at' else name for name in values]
+        connection.exec_driver_sql(
+            f'INSERT INTO {table.name} ({", ".join(columns)}) '
+            f'SELECT {", ".join(values)} FROM {table.name} JOIN seq_1_to_{copies} '
+            f"WHERE {ids[0]} LIKE '{mark}0000%%'"
+        )
+
+
+_OLDER = f'created_at - INTERVAL seq * {BASE} SECOND'
+
+
+def _copied(name: str, mark: str) -> str:
+    return f"CONCAT('{mark}', LPAD(HEX(seq), 4, '0'), SUBSTR({name}, 9))"
+
+
+def _insert(connection: sa.Connection, batch: list[model.Lease]) -> None:
+    rows = {
+        tables.LEASES: [leases.columns(each) for each in batch],
+        tables.RESERVATIONS: [
+            reservations.columns(r) for each in batch for r in each.reservations
+        ],
+        tables.EVENTS: [events.columns(e) for each in batch for e in each.events],
+        tables.HISTORY: [row for each in batch for row in _history(each)],
+    }
+    for table, values in rows.items():
+        connection.execute(sa.insert(table), values)
+
+
+def _history(lease: model.Lease) -> Iterator[dict[str, Any]]:
+    made = entry(None, lease, Cause('lease.create', user_id=lease.user_id), lease.created_at)
+    if made is not None:
+        yield dataclasses.asdict(made)
+
+
+def _lease(
+    lease_id: str, number: int, now: datetime.datetime, start: datetime.datetime
+) -> model.Lease:
+    created_at = now - datetime.timedelta(seconds=number)
+    end = start + datetime.timedelta(hours=HOURS)
+    before_end = end - datetime.timedelta(hours=1)
+    reservation = plan.new_reservation(
+        lease_id,
+        'virtual:instance',
+        str(uuid.uuid4()),
+        {'on_end': 'delete'},
+        created_at,
+        {'servers': 1, 'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1},
+    )
+    return model.Lease(
+        id=lease_id,
+        name=f'seeded-{number}',
+        project_id=PROJECT_ID,
+        user_id=f'{USER}-id',
+        start_date=start,
+        end_date=end,
+        before_end_date=before_end,
+        status='ERROR' if number % RARE == 0 else 'PENDING',
+        status_reason=None,
+        degraded=False,
+        trust_id=None,
+        generation=0,
+        created_at=created_at,
+        updated_at=None,
+        deleted_at=None,
+        reservations=(reservation,),
+        events=plan.first_events(lease_id, start, end, before_end, (), created_at),
+    )
