@@ -26,6 +26,8 @@ def test_its_schema_is_a_schema(world):
     schema = {'type': 'object', 'properties': dict(plugin.schema), 'required': [*plugin.required]}
     jsonschema.Draft202012Validator.check_schema(schema)
     assert set(plugin.required) <= set(plugin.schema)
+    # What a lease is about stays what it is.
+    assert set(plugin.changeable) <= set(plugin.schema) - {'resource_id'}
     json.dumps(schema)
 
 
