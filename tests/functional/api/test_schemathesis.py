@@ -30,6 +30,8 @@ DATES = [
     '2099-01-01T10:00:00+01:00',
     '2099-12-31T23:59:59.5Z',
 ]
+#: What depends on other parts of a new lease, or on what was sent before.
+TIMES = {'id', 'duration', 'events', 'before_end_date', 'before_end_notification', 'webhook'}
 SETTINGS = hypothesis.settings(
     max_examples=25,
     derandomize=True,
@@ -112,9 +114,17 @@ def test_every_call(
     def call(case: schemathesis.Case, there: bool) -> None:
         if there and mode is GenerationMode.POSITIVE:
             case.path_parameters.update({name: known[name] for name in case.path_parameters})
+            if (method, path) == ('POST', '/v1/leases'):
+                case.body = possible(case.body)
         case.call_and_validate(excluded_checks=excluded, headers=ADMIN)
 
     call()
+
+
+def possible(body: dict[str, Any]) -> dict[str, Any]:
+    """A new lease whose times fit together; most that fit the schema do not."""
+    kept = {name: value for name, value in body.items() if name not in TIMES}
+    return kept | {'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 10:00'}
 
 
 def has_input(operation: schemathesis.APIOperation) -> bool:
