@@ -122,12 +122,7 @@ class Leases:
         :raises Conflict: the resource is reserved, or another lease has this id or key
         """
         body = _new(name, end, start, details)
-        headers = {}
-        if 'id' not in body:
-            headers['Idempotency-Key'] = idempotency_key or str(uuid.uuid4())
-        elif idempotency_key:
-            raise ValueError('A lease is known by its id or by a key, not by both.')
-        answer = self._http.post('/leases', json=body, headers=headers)
+        answer = self._http.post('/leases', json=body, headers=_known_by(body, idempotency_key))
         return wire.read(answer, 'lease', Lease.from_dict)
 
     def check(
@@ -137,12 +132,14 @@ class Leases:
         start: When = 'now',
         **details: Unpack[Details],
     ) -> Check:
-        """Ask whether :meth:`create` would be granted; nothing is made.
+        """Ask whether :meth:`create` would make a lease now; nothing is made.
 
         :raises BadRequest: a value is wrong; ``field`` says which
         """
         body = _new(name, end, start, details)
-        answer = self._http.post('/leases', json=body, params={'dry_run': 'true'})
+        answer = self._http.post(
+            '/leases', json=body, headers=_known_by(body), params={'dry_run': 'true'}
+        )
         return wire.read(answer, 'dry_run', Check.from_dict)
 
     def list(
@@ -317,6 +314,15 @@ def pick(leases: Iterable[Lease], name_or_id: str) -> Lease:
 def _new(name: str, end: When | None, start: When, details: Mapping[str, Any]) -> dict[str, Any]:
     lists = {key: list(details.get(key) or ()) for key in ('reservations', 'events')}
     return _body({'name': name, 'start': start, 'end': end, **details, **lists})
+
+
+def _known_by(body: Mapping[str, Any], key: str | None = None) -> dict[str, str]:
+    """The header that a new lease is known by, if it has no id."""
+    if 'id' not in body:
+        return {'Idempotency-Key': key or str(uuid.uuid4())}
+    if key:
+        raise ValueError('A lease is known by its id or by a key, not by both.')
+    return {}
 
 
 def _body(values: Mapping[str, Any]) -> dict[str, Any]:
