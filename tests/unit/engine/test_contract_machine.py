@@ -263,7 +263,7 @@ class Contract(RuleBasedStateMachine):
 
 TestContract = Contract.TestCase
 TestContract.settings = settings(
-    max_examples=int(EXAMPLES or 100),
+    max_examples=int(EXAMPLES or 60),
     stateful_step_count=30,
     derandomize=EXAMPLES is None,
     deadline=None,
