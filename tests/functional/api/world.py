@@ -37,6 +37,7 @@ class Thing(base.ResourcePlugin):
         'size': {'type': 'integer', 'minimum': 1, 'maximum': 9},
     }
     required = ('resource_id',)
+    changeable = ('colour',)
 
     def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:
         if values['resource_id'] == NOWHERE:
