@@ -266,7 +266,7 @@ class Contract(RuleBasedStateMachine):
 
 TestContract = Contract.TestCase
 TestContract.settings = settings(
-    max_examples=int(EXAMPLES or 60),
+    max_examples=int(EXAMPLES or 150),
     stateful_step_count=30,
     derandomize=EXAMPLES is None,
     deadline=None,
