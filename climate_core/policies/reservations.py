@@ -28,7 +28,11 @@ RULES = [
         check_str=base.PROJECT_MEMBER_OR_ADMIN,
         scope_types=base.PROJECT,
         description='Change a resource in a lease, as what is done with it at the end.',
-        operations=[{'path': _RESERVATION, 'method': 'PUT'}],
+        operations=[
+            {'path': _RESERVATION, 'method': 'PUT'},
+            # With a list of reservations.
+            {'path': '/v1/leases/{lease_id}', 'method': 'PUT'},
+        ],
     ),
     policy.DocumentedRuleDefault(
         name=DELETE,

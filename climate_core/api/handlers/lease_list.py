@@ -48,7 +48,7 @@ def _project(backend: Backend, request: Request) -> str | None:
         return wanted
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET, target)
-    if wanted not in (None, context.project_id):
+    if wanted not in (None, context.project_id) or not context.project_id:
         policy.authorize(backend.enforcer, context, rules.GET_ALL, {})
     return context.project_id
 

@@ -93,6 +93,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         # Here null means something: no webhook any more.
         values['webhook'] = body['webhook']
     if 'reservations' in values:
+        policy.authorize_lease(backend.enforcer, request.context, reservation_rules.UPDATE, lease)
         values['reservations'] = reservations.changes(backend, lease, values['reservations'])
     generation = etag.expected(request, values.pop('generation', None))
     if values or generation is not None:

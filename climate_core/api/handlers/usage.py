@@ -32,13 +32,14 @@ def _project(backend: Backend, request: Request) -> str | None:
     :raises climate_core.exceptions.Forbidden: the caller may not
     """
     context = request.context
-    project_id: str | None = request.parameters.get('project_id')
-    if project_id is None:
-        if policy.allows(backend.enforcer, context, rules.GET_ALL, {}):
-            return None
-        project_id = context.project_id
+    wanted: str | None = request.parameters.get('project_id')
+    if policy.allows(backend.enforcer, context, rules.GET_ALL, {}):
+        return wanted
+    project_id = wanted or context.project_id
     target = {'project_id': project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET, target)
+    if not project_id:
+        policy.authorize(backend.enforcer, context, rules.GET_ALL, {})
     return project_id
 
 

@@ -11,7 +11,8 @@ _NAME: dict[str, Any] = {
     'type': 'string',
     'minLength': 1,
     'maxLength': 255,
-    'pattern': r'^(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*$',
+    # "$" alone would let a line end through.
+    'pattern': r'^(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*(?!\n)$',
 }
 #: Today's clients send null for "as usual".
 _BEFORE_END: dict[str, Any] = {

@@ -42,6 +42,7 @@ def test_good_leases(values: dict[str, Any]) -> None:
         ({'name': 5}, 'name', 'name: must be a string.'),
         ({'name': ' \t'}, 'name', 'can be read'),
         ({'name': 'a\0'}, 'name', 'not allowed'),
+        ({'name': 'a\n'}, 'name', 'not allowed'),
         ({'name': '\ud800'}, 'name', 'not allowed'),
         ({'name': 'x' * 256}, 'name', 'must not be longer than 255 characters.'),
         ({'start_date': None}, 'start_date', 'must be a string.'),
