@@ -279,7 +279,7 @@ def _with_outcomes(
             status=status,
             status_reason=reason,
             updated_at=now,
-            woken_at=now if status == _R.ACTIVE else reservation.woken_at,
+            woken_at=now if status == done == _R.ACTIVE else reservation.woken_at,
             freed_at=now if status == _R.DELETED else None,
         )
 

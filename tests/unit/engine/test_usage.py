@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
+from climate_core import exceptions
 from climate_core.db import outbox, tables
 from climate_core.db import usage as db
 from climate_core.engine import usage as engine
@@ -116,6 +117,22 @@ def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
     time.forward(hours=3)
     all_of_it(one)
     assert len(told(world)) == 2
+
+
+def test_a_free_that_fails_takes_nothing_from_what_was_used(world: World, time: Time) -> None:
+    one = teller(world)
+    all_of_it(one)
+    world.create('a', end='2026-12-01 12:30')
+    amounts(world, servers=1)
+    world.run_until_idle()
+    world.things.answers['end', 'a'] = [exceptions.Transient('Nova is away')] * 2
+    for _ in range(3):
+        time.forward(minutes=15)
+        world.run_until_idle()
+    time.forward(hours=1)
+    all_of_it(one)
+    (payload,) = told(world)
+    assert payload['used']['server_hours'] == payload['reserved']['server_hours'] == 0.75
 
 
 def test_periods_without_a_manager_are_told_in_order(world: World, time: Time) -> None:
