@@ -248,7 +248,13 @@ class Leases:
                 raise
 
     def add_reservation(
-        self, lease_id: str, resource_type: str, resource_id: str | None = None, **params: Any
+        self,
+        lease_id: str,
+        resource_type: str,
+        resource_id: str | None = None,
+        *,
+        generation: int | None = None,
+        **params: Any,
     ) -> Reservation:
         """Let one more resource join a lease. Repeating it gives the same reservation.
 
@@ -259,7 +265,8 @@ class Leases:
         body = {**params, 'resource_type': resource_type}
         if resource_id is not None:
             body['resource_id'] = resource_id
-        answer = self._http.post(_path(lease_id, 'reservations'), json=wire.encode(body))
+        url = _path(lease_id, 'reservations')
+        answer = self._http.post(url, json=wire.encode(body), headers=_if(generation))
         return wire.read(answer, 'reservation', Reservation.from_dict)
 
     def update_reservation(

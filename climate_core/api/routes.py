@@ -116,6 +116,7 @@ ROUTES: dict[str, dict[str, Route]] = {
             reservation_rules.CREATE,
             reservation.CREATE,
             reservation.ONE,
+            headers=etag.HEADERS,
         ),
     },
     '/v1/leases/{lease_id}/reservations/{reservation_id}': {

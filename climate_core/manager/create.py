@@ -81,19 +81,25 @@ def find_present(
 
 
 def add_reservation(
-    parts: Parts, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+    parts: Parts,
+    context: 'RequestContext',
+    lease_id: str,
+    values: Mapping[str, Any],
+    generation: int | None = None,
 ) -> str:
     """Let a resource join a lease of the same project.
 
+    :param generation: that of the lease that the user has seen; None: it does not matter
     :returns: the id of the reservation; one that holds this resource for this lease already is
         the answer as well
     :raises climate_core.exceptions.ResourceReserved: another lease holds the resource
+    :raises climate_core.exceptions.GenerationConflict: the lease has another generation
     :raises climate_core.exceptions.ClimateError: it is refused
     """
     lease = parts.database.read(leases.get, lease_id)
     if lease.project_id != context.project_id:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
-    return _join(parts, context, lease, values)
+    return _join(parts, context, lease, values, generation)
 
 
 def _with_digest(lease: model.Lease, values: Mapping[str, Any]) -> model.Lease:
@@ -262,11 +268,16 @@ def _add_missing(
 
 
 def _join(
-    parts: Parts, context: 'RequestContext', lease: model.Lease, values: Mapping[str, Any]
+    parts: Parts,
+    context: 'RequestContext',
+    lease: model.Lease,
+    values: Mapping[str, Any],
+    generation: int | None = None,
 ) -> str:
     # What is awake already could not be reserved once more, so the plugin is asked afterwards.
     if (present := draft.find(lease, draft.wanted_key(values))) is not None:
         return present.id
+    _check_seen(lease, generation)
     kind, claimed = parts.reserve(context, values)
     key = (kind, claimed.resource_id)
     if (present := draft.find(lease, key)) is not None:
@@ -279,7 +290,7 @@ def _join(
     most = admission.check(parts, after, lease)
     try:
         cause = asked(context, 'reservation.create')
-        return parts.database.write(_write_join, lease.id, lease.project_id, new, most, now, cause)
+        return parts.database.write(_write_join, lease, generation, new, most, now, cause)
     except db_exc.DBDuplicateEntry:
         holder = parts.database.read(holders.find, [key]).get(key)
         raise draft.reserved_error(context, key, holder)
@@ -287,17 +298,23 @@ def _join(
 
 def _write_join(
     session: orm.Session,
-    lease_id: str,
-    project_id: str,
+    seen: model.Lease,
+    generation: int | None,
     new: model.Reservation,
     most: limits.Amounts | None,
     now: datetime.datetime,
     cause: history.Cause,
 ) -> str:
-    held.lock(session, project_id, most)
-    lease = leases.get(session, lease_id, lock=True)
+    held.lock(session, seen.project_id, most)
+    lease = leases.get(session, seen.id, lock=True)
     if (present := draft.find(lease, draft.key(new))) is not None:
         return present.id
-    held.check(session, project_id, limits.amounts([new]), most)
+    _check_seen(lease, generation)
+    held.check(session, seen.project_id, limits.amounts([new]), most)
     store.save(session, lease, plan.join(lease, [new], now), now, cause)
     return new.id
+
+
+def _check_seen(lease: model.Lease, generation: int | None) -> None:
+    if generation not in (None, lease.generation):
+        raise exceptions.GenerationConflict

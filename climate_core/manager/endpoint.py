@@ -75,9 +75,15 @@ class Endpoint:
         self._do(context, change.end_lease, self._parts, context, lease_id, generation)
 
     def add_reservation(
-        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
     ) -> str:
-        return self._do(context, create.add_reservation, self._parts, context, lease_id, values)
+        return self._do(
+            context, create.add_reservation, self._parts, context, lease_id, values, generation
+        )
 
     def update_reservation(
         self,

@@ -6,9 +6,10 @@ user and finds what the first one wrote, and a lost hint costs nothing, since th
 wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
-``end_lease``, ``update_reservation``, ``remove_reservation``, a generation to ``delete_lease``,
-and more fields to the values of the others. Each call is sent with the lowest version that has
-what it needs, so that releases of two ages understand each other in what both can.
+``end_lease``, ``update_reservation``, ``remove_reservation``, a generation to ``delete_lease`` and
+``add_reservation``, and more fields to the values of the others. Each call is sent with the
+lowest version that has what it needs, so that releases of two ages understand each other in what
+both can.
 """
 
 from collections.abc import Mapping
@@ -138,16 +139,22 @@ class ManagerClient:
         self._call(context, VERSION, 'end_lease', lease_id=lease_id, generation=generation)
 
     def add_reservation(
-        self, context: RequestContext, lease_id: str, values: Mapping[str, Any]
+        self,
+        context: RequestContext,
+        lease_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
     ) -> str:
         """Add a resource to a lease.
 
         :param values: ``resource_type`` and what its plugin takes
-        :returns: the id of the reservation, which may have been there before
+        :returns: the id of the reservation, which may have been there before, whatever the
+            generation is then
         """
-        return str(
-            self._call(context, _FIRST, 'add_reservation', lease_id=lease_id, values=dict(values))
-        )
+        kw: dict[str, Any] = {'lease_id': lease_id, 'values': dict(values)}
+        if generation is None:
+            return str(self._call(context, _FIRST, 'add_reservation', **kw))
+        return str(self._call(context, VERSION, 'add_reservation', **kw, generation=generation))
 
     def update_reservation(
         self,

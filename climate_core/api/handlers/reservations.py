@@ -22,7 +22,8 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     policy.authorize_lease(backend.enforcer, request.context, rules.CREATE, lease)
     values = request.read(schema.CREATE)
     check(backend, values)
-    reservation_id = backend.manager.add_reservation(request.context, lease_id, values)
+    generation = etag.expected(request)
+    reservation_id = backend.manager.add_reservation(request.context, lease_id, values, generation)
     return _shown(backend, 201, lease_id, reservation_id)
 
 

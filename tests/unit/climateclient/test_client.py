@@ -251,8 +251,9 @@ def test_add_reservation(client, http):
     )
 
     reservation = client.leases.add_reservation(
-        LEASE_ID, 'virtual:instance', SERVER_ID, on_end='stop'
+        LEASE_ID, 'virtual:instance', SERVER_ID, generation=2, on_end='stop'
     )
+    assert http.last_request.headers['If-Match'] == '"2"'
 
     assert http.last_request.json() == {
         'resource_type': 'virtual:instance',
