@@ -178,6 +178,8 @@ def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
 
 
 def _prepare(engine: sa.Engine) -> None:
+    # The parameters have secrets of webhooks, and exceptions are logged.
+    engine.hide_parameters = True
     if engine.dialect.name == 'sqlite':
         sa.event.listen(engine, 'connect', _sqlite_connect)
         sa.event.listen(engine, 'before_cursor_execute', _sqlite_begin, retval=True)

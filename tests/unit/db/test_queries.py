@@ -147,6 +147,16 @@ def test_an_exception_rolls_back(any_world: World) -> None:
     assert world.lease(lease_id).name == 'lease1'
 
 
+def test_what_is_logged_of_a_failure_has_no_secrets(world: World) -> None:
+    webhook = {'url': 'https://192.0.2.1/', 'secret': 'a secret of the user'}
+    lease = world.lease(world.create('a', end=NEVER, webhook=webhook))
+    with pytest.raises(db_exc.DBDuplicateEntry) as failed, world.database.writer() as session:
+        leases.insert(session, lease)
+    assert 'INSERT INTO leases' in str(failed.value)
+    assert webhook['secret'] not in str(failed.value)
+    assert str(lease.trust_id) not in str(failed.value)
+
+
 @pytest.mark.parametrize('failure', [db_exc.DBDeadlock, db_exc.DBConnectionError, Stale])
 def test_a_transaction_is_repeated(world: World, failure: type[Exception]) -> None:
     failures = [failure(), failure()]

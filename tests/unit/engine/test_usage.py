@@ -122,7 +122,7 @@ def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
 def test_a_free_that_fails_takes_nothing_from_what_was_used(world: World, time: Time) -> None:
     one = teller(world)
     all_of_it(one)
-    world.create('a', end='2026-12-01 12:30')
+    world.create('a', end='2026-12-01 12:15')
     amounts(world, servers=1)
     world.run_until_idle()
     world.things.answers['end', 'a'] = [exceptions.Transient('Nova is away')] * 2
