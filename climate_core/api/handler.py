@@ -6,6 +6,7 @@ from typing import Any
 
 from climate_core.api import errors, microversion, query, routes
 from climate_core.api.request import PARAMETERS, Backend, Request
+from climate_core.api.route import Route
 
 
 class Application:
@@ -27,7 +28,7 @@ class Application:
         return response(environ, start_response)
 
 
-def _route(request: Request) -> tuple[routes.Route, dict[str, str]]:
+def _route(request: Request) -> tuple[Route, dict[str, str]]:
     found = routes.find(request.path_info)
     if found is None:
         raise errors.PathNotFound(f'There is nothing at {request.path_info}.')

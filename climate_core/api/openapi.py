@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from climate_core import policies
-
-# The table has the call that answers this document: only functions may look at it.
-from climate_core.api import microversion, routes
+from climate_core.api import microversion
+from climate_core.api.route import Route, Table
 from climate_core.api.schemas import common, lease, reservation
 from climate_core.plugins import base
 
@@ -41,7 +40,7 @@ _NAMES: Final = {
 }
 
 
-def errors(path: str, method: str, route: 'routes.Route') -> list[int]:
+def errors(path: str, method: str, route: Route) -> list[int]:
     """Return the HTTP statuses of errors that a call may be answered with."""
     if route.policy is None:
         return []
@@ -55,12 +54,16 @@ def errors(path: str, method: str, route: 'routes.Route') -> list[int]:
     return sorted(found)
 
 
-def document(url: str, plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict[str, Any]:
+def document(
+    routes: Table, url: str, plugins: Mapping[str, type[base.ResourcePlugin]]
+) -> dict[str, Any]:
     """Make the document.
 
+    :param routes: what can be asked
     :param url: where the API is
     :param plugins: what can be reserved, by type of resource
     """
+    links = _links(routes)
     return {
         'openapi': '3.1.0',
         'info': {
@@ -72,10 +75,10 @@ def document(url: str, plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict
         'security': [{_TOKEN: []}],
         'paths': {
             path: {
-                method.lower(): _operation(path, method, route)
+                method.lower(): _operation(path, method, route, links)
                 for method, route in methods.items()
             }
-            for path, methods in routes.ROUTES.items()
+            for path, methods in routes.items()
         },
         'components': {
             'securitySchemes': {
@@ -101,7 +104,7 @@ def _schemas(plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict[str, Any]
     }
 
 
-def _operation(path: str, method: str, route: 'routes.Route') -> dict[str, Any]:
+def _operation(path: str, method: str, route: Route, links: Mapping[str, Any]) -> dict[str, Any]:
     handler = route.handler
     noun = handler.__module__.rpartition('.')[2]
     summary, _, more = (handler.__doc__ or '').strip().partition('\n')
@@ -113,7 +116,7 @@ def _operation(path: str, method: str, route: 'routes.Route') -> dict[str, Any]:
         'description': _about(' '.join(more.split()), route.policy),
         'parameters': list(_parameters(path, route)),
         'responses': {
-            **{str(status): _answer(schema) for status, schema in answers.items()},
+            **{str(status): _answer(schema, links) for status, schema in answers.items()},
             **{
                 str(status): {'$ref': f'#/components/responses/{status}'}
                 for status in errors(path, method, route)
@@ -134,7 +137,7 @@ def _about(text: str, policy: str | None) -> str:
     return f'{text} Policy: {policy}. {rules[policy].description}'.strip()
 
 
-def _parameters(path: str, route: 'routes.Route') -> Iterator[dict[str, Any]]:
+def _parameters(path: str, route: Route) -> Iterator[dict[str, Any]]:
     for name in _VARIABLE.findall(path):
         yield _parameter('path', name, _VARIABLES) | {'required': True}
     for place, declared in (('query', route.query), ('header', route.headers)):
@@ -148,21 +151,21 @@ def _parameter(place: str, name: str, schema: Mapping[str, Any]) -> dict[str, An
     return said | {'description': schema['description']} if 'description' in schema else said
 
 
-def _answer(schema: Mapping[str, Any] | None) -> dict[str, Any]:
+def _answer(schema: Mapping[str, Any] | None, links: Mapping[str, Any]) -> dict[str, Any]:
     if schema is None:
         return {'description': 'Done.'}
     answer: dict[str, Any] = {'description': 'Success.', **_content(schema)}
-    return answer | {'links': _links()} if schema is lease.ONE else answer
+    return answer | {'links': links} if schema is lease.ONE else answer
 
 
-def _links() -> dict[str, Any]:
+def _links(routes: Table) -> dict[str, Any]:
     """What can be done with a lease that was answered."""
     return {
         f'{method} {path}': {
             'operationRef': f'#/paths/{path.replace("/", "~1")}/{method.lower()}',
             'parameters': {'lease_id': '$response.body#/lease/id'},
         }
-        for path, methods in routes.ROUTES.items()
+        for path, methods in routes.items()
         for method in methods
         if _VARIABLE.findall(path) == ['lease_id']
     }

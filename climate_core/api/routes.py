@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole API as one table. The reference in the documents is made from it too."""
 
-import dataclasses
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import webob
+from collections.abc import Mapping
 
 from climate_core.api import etag
 from climate_core.api.handlers import (
@@ -21,6 +17,7 @@ from climate_core.api.handlers import (
     root,
     usage,
 )
+from climate_core.api.route import Route, Table
 from climate_core.api.schemas import history as history_schema
 from climate_core.api.schemas import host, lease, lease_query, plugin, reservation, version
 from climate_core.api.schemas import limits as limits_schema
@@ -31,38 +28,9 @@ from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
 from climate_core.policies import usage as usage_rules
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Route:
-    """What is done for one method of one path.
-
-    :param handler: is called with the backend, the request and the variables of the path
-    :param answers: HTTP status of success
-    :param policy: name of the rule that is asked; None: open to everybody, without a token
-    :param takes: JSON Schema of the body
-    :param gives: JSON Schema of the answer
-    :param also: other answers of success: HTTP status -> JSON Schema
-    :param query: JSON Schemas of the parameters that it knows, by name; others are refused.
-        The handler finds them, checked and as the types that are named, in
-        ``request.parameters``.
-    :param headers: JSON Schemas of the request headers that mean something here, by name; they
-        are the handler's to read and check
-    """
-
-    handler: Callable[..., webob.Response]
-    answers: int
-    policy: str | None = None
-    takes: Mapping[str, Any] | None = None
-    gives: Mapping[str, Any] | None = None
-    query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    also: Mapping[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-
-
-ROUTES: dict[str, dict[str, Route]] = {
+ROUTES: Table = {
     '/': {'GET': Route(root.versions, 300, gives=version.MANY)},
     '/v1': {'GET': Route(root.version, 200, gives=version.ONE)},
-    '/v1/openapi.json': {'GET': Route(openapi.show, 200, gives={'type': 'object'})},
     '/v1/leases': {
         'GET': Route(
             lease_list.list_,
@@ -146,6 +114,12 @@ ROUTES: dict[str, dict[str, Route]] = {
         ),
     },
     '/v1/plugins': {'GET': Route(plugins.list_, 200, plugin_rules.GET, gives=plugin.MANY)},
+}
+
+
+#: It describes itself, too.
+ROUTES['/v1/openapi.json'] = {
+    'GET': Route(openapi.describe(ROUTES), 200, gives={'type': 'object'})
 }
 
 

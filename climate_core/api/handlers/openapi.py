@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be asked of this service, for programs. Nobody needs a token to read it."""
 
+from collections.abc import Callable
+
 import webob
 
 from climate_core.api import openapi
 from climate_core.api.request import Backend, Request, answer
+from climate_core.api.route import Table
 
 
-def show(backend: Backend, request: Request) -> webob.Response:
-    """The OpenAPI document of this installation."""
-    return answer(200, openapi.document(request.application_url, backend.plugins))
+def describe(routes: Table) -> Callable[[Backend, Request], webob.Response]:
+    """Make the handler that answers with what is in a table of routes."""
+
+    def show(backend: Backend, request: Request) -> webob.Response:
+        """The OpenAPI document of this installation."""
+        document = openapi.document(routes, request.application_url, backend.plugins)
+        return answer(200, document)
+
+    return show

@@ -5,6 +5,7 @@ import pytest
 
 from climate_core import policies
 from climate_core.api import routes
+from climate_core.api.route import Route
 
 ROUTES = [
     pytest.param(path, method, route, id=f'{method} {path}')
@@ -15,13 +16,13 @@ RULES = {rule.name: rule for rule in policies.list_rules()}
 
 
 @pytest.mark.parametrize(('path', 'method', 'route'), ROUTES)
-def test_policy_documents_the_route(path: str, method: str, route: routes.Route) -> None:
+def test_policy_documents_the_route(path: str, method: str, route: Route) -> None:
     if route.policy is not None:
         assert {'path': path, 'method': method} in RULES[route.policy].operations
 
 
 @pytest.mark.parametrize(('path', 'method', 'route'), ROUTES)
-def test_schemas_are_schemas(path: str, method: str, route: routes.Route) -> None:
+def test_schemas_are_schemas(path: str, method: str, route: Route) -> None:
     for schema in (route.takes, route.gives):
         if schema is not None:
             jsonschema.Draft202012Validator.check_schema(schema)

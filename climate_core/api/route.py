@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a row of the route table says."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import webob
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """What is done for one method of one path.
+
+    :param handler: is called with the backend, the request and the variables of the path
+    :param answers: HTTP status of success
+    :param policy: name of the rule that is asked; None: open to everybody, without a token
+    :param takes: JSON Schema of the body
+    :param gives: JSON Schema of the answer
+    :param also: other answers of success: HTTP status -> JSON Schema
+    :param query: JSON Schemas of the parameters that it knows, by name; others are refused.
+        The handler finds them, checked and as the types that are named, in
+        ``request.parameters``.
+    :param headers: JSON Schemas of the request headers that mean something here, by name; they
+        are the handler's to read and check
+    """
+
+    handler: Callable[..., webob.Response]
+    answers: int
+    policy: str | None = None
+    takes: Mapping[str, Any] | None = None
+    gives: Mapping[str, Any] | None = None
+    query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    also: Mapping[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+
+#: Path -> HTTP method -> what is done.
+Table = dict[str, dict[str, Route]]
