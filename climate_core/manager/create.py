@@ -262,9 +262,36 @@ def _add_missing(
     # of the first release asks before and does not say.
     if not values.get('may_join', True):
         raise exceptions.LeaseAppeared(field='id')
-    for place, item in enumerate(values.get('reservations') or ()):
-        draft.at(place, _join, parts, context, lease, item)
+    now = parts.clock.now()
+    made = draft.reserve(parts, context, lease.id, values, now, present=lease)
+    # The plugin may have found another name for what the lease has.
+    missing = {k: r for k, r in made.items() if draft.find(lease, draft.key(r)) is None}
+    if missing:
+        joining = dataclasses.replace(lease, reservations=tuple(missing.values()))
+        _join_all(parts, context, lease, draft.Draft(joining, tuple(missing)), now)
     return lease.id
+
+
+def _join_all(
+    parts: Parts,
+    context: 'RequestContext',
+    lease: model.Lease,
+    joining: draft.Draft,
+    now: datetime.datetime,
+) -> None:
+    """Let several join, all or none.
+
+    :param joining: the lease with nothing but these
+    """
+    new = joining.lease.reservations
+    try:
+        _write_all(parts, context, lease, None, new, now)
+    except db_exc.DBDuplicateEntry:
+        held_by = parts.database.read(holders.find, [draft.key(r) for r in new])
+        others = {key: holder for key, holder in held_by.items() if holder.id != lease.id}
+        draft.check_free(context, joining, others)
+        # Whoever held it has given it back by now.
+        raise exceptions.ResourceReserved(field='reservations')
 
 
 def _join(
@@ -286,33 +313,47 @@ def _join(
     new = plan.new_reservation(
         lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
     )
-    after = dataclasses.replace(lease, reservations=(*lease.reservations, new))
-    most = admission.check(parts, after, lease)
     try:
-        cause = asked(context, 'reservation.create')
-        return parts.database.write(_write_join, lease, generation, new, most, now, cause)
+        after = _write_all(parts, context, lease, generation, [new], now)
     except db_exc.DBDuplicateEntry:
         holder = parts.database.read(holders.find, [key]).get(key)
         raise draft.reserved_error(context, key, holder)
+    present = draft.find(after, key)
+    return new.id if present is None else present.id
+
+
+def _write_all(
+    parts: Parts,
+    context: 'RequestContext',
+    lease: model.Lease,
+    generation: int | None,
+    new: Sequence[model.Reservation],
+    now: datetime.datetime,
+) -> model.Lease:
+    after = dataclasses.replace(lease, reservations=(*lease.reservations, *new))
+    most = admission.check(parts, after, lease)
+    cause = asked(context, 'reservation.create')
+    return parts.database.write(_write_join, lease, generation, new, most, now, cause)
 
 
 def _write_join(
     session: orm.Session,
     seen: model.Lease,
     generation: int | None,
-    new: model.Reservation,
+    new: Sequence[model.Reservation],
     most: limits.Amounts | None,
     now: datetime.datetime,
     cause: history.Cause,
-) -> str:
+) -> model.Lease:
     held.lock(session, seen.project_id, most)
     lease = leases.get(session, seen.id, lock=True)
-    if (present := draft.find(lease, draft.key(new))) is not None:
-        return present.id
+    # What joined while we asked, and may not be asked to join twice.
+    missing = [each for each in new if draft.find(lease, draft.key(each)) is None]
+    if not missing:
+        return lease
     _check_seen(lease, generation)
-    held.check(session, seen.project_id, limits.amounts([new]), most)
-    store.save(session, lease, plan.join(lease, [new], now), now, cause)
-    return new.id
+    held.check(session, seen.project_id, limits.amounts(missing), most)
+    return store.save(session, lease, plan.join(lease, missing, now), now, cause)
 
 
 def _check_seen(lease: model.Lease, generation: int | None) -> None:

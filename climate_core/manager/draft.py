@@ -68,7 +68,7 @@ def make(
     """
     if present is None:
         request.check_time(wanted, now, parts.conf.manager.late_start_seconds, refusals)
-    reserved = _reserve(parts, context, lease_id, values, now, refusals, present)
+    reserved = reserve(parts, context, lease_id, values, now, refusals, present)
     policy = wanted.start_policy or states.StartPolicy.AUTO
     before_start = wanted.before_start or ()
     told = {*before_start, *parts.conf.manager.before_start_seconds}
@@ -106,21 +106,26 @@ def make(
     return Draft(lease, tuple(reserved))
 
 
-def _reserve(
+def reserve(
     parts: Parts,
     context: 'RequestContext',
     lease_id: str,
     values: Mapping[str, Any],
     now: datetime.datetime,
-    refusals: Refusals,
-    present: model.Lease | None,
+    refusals: Refusals = AT_ONCE,
+    present: model.Lease | None = None,
 ) -> dict[int, model.Reservation]:
+    """Ask the plugins for the reservations of a request.
+
+    :param present: a lease that has some of them already, which are left out
+    :returns: place in the request -> reservation
+    """
     made: dict[int, model.Reservation] = {}
     seen = set()
     for place, item in enumerate(values.get('reservations') or ()):
-        if present is not None and find(present, wanted_key(item)) is not None:
-            continue
         with refusals.noted():
+            if present is not None and at(place, find, present, wanted_key(item)) is not None:
+                continue
             kind, claimed = at(place, parts.reserve, context, item)
             if (kind, claimed.resource_id) in seen:
                 raise exceptions.BadRequest(

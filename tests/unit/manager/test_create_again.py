@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A create that is repeated with its id and more resources: all of them join, or none does."""
+
+from concurrent import futures
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.db import history
+from climate_core.manager import create
+from tests.unit.engine.world import TYPE, Time, World, user
+from tests.unit.manager.test_admission import judge, limit
+
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+FAR = '2099-01-01 00:00'
+
+
+def _held(world: World, lease_id: str = ID) -> list[str]:
+    return sorted(each.resource_id for each in world.lease(lease_id).live)
+
+
+def _actions(world: World) -> list[str]:
+    return [entry.action for _, entry in world.database.read(history.page, ID)]
+
+
+def test_all_join_at_once(world: World) -> None:
+    world.create('a', id=ID)
+    world.run_until_idle()
+    told = len(world.told())
+    assert world.create('a', 'b', 'c', id=ID) == ID
+    assert _held(world) == ['a', 'b', 'c']
+    assert _actions(world).count('reservation.create') == 1
+    assert world.told()[told:] == ['lease.update']
+    world.run_until_idle()
+    assert {each.status for each in world.lease(ID).reservations} == {'active'}
+
+
+def _is_unchanged(world: World, **values: Any) -> exceptions.ClimateError:
+    """Ask for more than can be had; nothing joins."""
+    before = world.lease(ID)
+    with pytest.raises(exceptions.ClimateError) as caught:
+        world.create('a', 'b', 'x', 'c', id=ID, **values)
+    assert world.lease(ID) == before
+    assert _actions(world) == ['lease.create']
+    assert world.trusts.present == {'trust1', 'trust2'}
+    return caught.value
+
+
+@pytest.mark.parametrize('held_by', ['project1', 'project2'])
+def test_none_joins_if_one_is_held(world: World, held_by: str) -> None:
+    world.create('a', id=ID)
+    world.create('x', name='other', context=user(held_by))
+    refused = _is_unchanged(world)
+    assert isinstance(refused, exceptions.ResourceReserved)
+    assert refused.field == 'reservations[2].resource_id'
+
+
+def test_none_joins_if_one_cannot_be_reserved(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create('a', id=ID)
+    world.create('y', name='other')
+    reserve = world.things.reserve
+
+    def refuse(context: Any, values: Any) -> Any:
+        if values['resource_id'] == 'x':
+            raise exceptions.BadRequest('It is awake.', field='resource_id')
+        return reserve(context, values)
+
+    monkeypatch.setattr(world.things, 'reserve', refuse)
+    assert _is_unchanged(world).field == 'reservations[2].resource_id'
+
+
+def test_limits_are_judged_for_the_sum(world: World) -> None:
+    world.create('a', id=ID)
+    world.create('y', name='other')
+    keystone = limit(world, reserved_servers=2)
+    assert isinstance(_is_unchanged(world), exceptions.LimitExceeded)
+    keystone.most['reserved_servers'] = 3
+    asked = len(keystone.asked)
+    assert world.create('a', 'b', 'x', 'c', id=ID) == ID
+    assert len(keystone.asked) == asked + 1
+
+
+def test_the_external_service_is_asked_once(world: World) -> None:
+    world.create('a', id=ID)
+    asked = judge(world)
+    world.create('a', 'b', 'c', id=ID)
+    ((before, after),) = asked.updates
+    assert [len(before.reservations), len(after.reservations)] == [1, 3]
+    world.create('a', 'b', 'c', id=ID)
+    assert len(asked.updates) == 1
+
+
+def test_a_resource_that_is_named_twice_is_refused(world: World) -> None:
+    world.create('a', id=ID)
+    with pytest.raises(exceptions.BadRequest):
+        world.create('b', 'b', id=ID)
+    assert _held(world) == ['a']
+    # What the lease has does not count.
+    assert world.create('a', 'a', id=ID) == ID
+
+
+def test_none_joins_while_one_is_being_taken_out(world: World) -> None:
+    world.create('a', 'b', id=ID)
+    world.remove(ID, 'b')
+    with pytest.raises(exceptions.ResourceReserved) as caught:
+        world.create('c', 'b', id=ID)
+    assert caught.value.field == 'reservations[1].resource_id'
+    assert _held(world) == ['a', 'b']
+
+
+def test_what_joined_meanwhile_is_skipped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.create('a', id=ID)
+    reserve = world.things.reserve
+
+    def slow(context: Any, values: Any) -> Any:
+        monkeypatch.setattr(world.things, 'reserve', reserve)
+        world.join(ID, 'c')
+        return reserve(context, values)
+
+    monkeypatch.setattr(world.things, 'reserve', slow)
+    assert world.create('a', 'b', 'c', id=ID) == ID
+    assert _held(world) == ['a', 'b', 'c']
+
+
+def test_nothing_joins_a_lease_that_is_over(world: World, time: Time) -> None:
+    world.create('a', id=ID)
+    time.forward(hours=2)
+    world.run_until_idle()
+    with pytest.raises(exceptions.ClimateError):
+        world.create('a', 'b', id=ID)
+    assert _held(world) == []
+
+
+def test_several_that_want_the_same_things(any_world: World) -> None:
+    """Two leases race for overlapping sets; each gets all of its set or nothing of it."""
+    world = any_world
+    sets = [('b', 'c', 'd'), ('d', 'c', 'b')]
+    ids = [f'{n}{ID[1:]}' for n in range(2)]
+    for n, lease_id in enumerate(ids):
+        world.create(f'a{n}', id=lease_id, end=FAR)
+
+    def ask(n: int) -> bool:
+        try:
+            world.create(f'a{n}', *sets[n], id=ids[n], end=FAR)
+        except exceptions.ResourceReserved:
+            return False
+        return True
+
+    with futures.ThreadPoolExecutor(2) as pool:
+        won = list(pool.map(ask, range(2)))
+    assert sorted(won) == [False, True]
+    for n, lease_id in enumerate(ids):
+        assert len(_held(world, lease_id)) == (4 if won[n] else 1)
+
+
+def test_the_lease_of_a_faster_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its id appears after we looked; what we want beside it is held by others."""
+    world.create('x', name='other')
+    reserve = world.things.reserve
+
+    def slow(context: Any, values: Any) -> Any:
+        monkeypatch.setattr(world.things, 'reserve', reserve)
+        world.create('a', id=ID)
+        return reserve(context, values)
+
+    monkeypatch.setattr(world.things, 'reserve', slow)
+    with pytest.raises(exceptions.ResourceReserved):
+        world.create('a', 'b', 'x', id=ID)
+    assert _held(world) == ['a']
+    assert len(world.trusts.present) == 2
+
+
+def test_cost(world: World) -> None:
+    world.create('a', id=ID)
+    many = [f't{n}' for n in range(20)]
+    # Three to find it, three to lock it, four to write; however many join.
+    assert len(world.statements(lambda: world.create('b', id=ID))) == 10
+    assert len(world.statements(lambda: world.create(*many, id=ID))) == 10
+    assert len(world.statements(lambda: world.create(*many, id=ID))) == 3
+
+
+def test_a_type_that_is_not_known(world: World) -> None:
+    world.create('a', id=ID)
+    body = {
+        'id': ID,
+        'name': 'lease1',
+        'start_date': 'now',
+        'end_date': '2026-12-01 14:00',
+        'reservations': [
+            {'resource_type': TYPE, 'resource_id': 'b'},
+            {'resource_type': 'other', 'resource_id': 'c'},
+        ],
+    }
+    with pytest.raises(exceptions.UnknownResourceType):
+        create.create_lease(world.parts, user(), body)
+    assert _held(world) == ['a']
