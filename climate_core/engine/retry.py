@@ -16,6 +16,9 @@ EXPECTED = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
 #: Seconds before the end of a lease in which a start that failed is not tried again.
 TOO_LATE = 2.0
 
+#: Characters of a reason: what another service says may have no end.
+_LONGEST = 1000
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backoff:
@@ -75,5 +78,5 @@ def bug(exc: Exception, event: model.Event, backoff: Backoff) -> steps.Outcome:
 def reason(exc: Exception) -> str:
     """Say in a sentence for the user what an exception means."""
     if isinstance(exc, EXPECTED):
-        return str(exc) or (type(exc).__doc__ or '').strip().split('\n')[0]
+        return str(exc)[:_LONGEST] or (type(exc).__doc__ or '').strip().split('\n')[0]
     return f'Internal error ({type(exc).__name__}); the log of climate-manager has the details.'

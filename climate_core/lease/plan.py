@@ -252,6 +252,18 @@ def end_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
     return end if in_progress else rearm(end, now, now)
 
 
+#: Of so many resources it is told what is wrong: MariaDB has 64 KiB for a text.
+_TOLD = 10
+
+
+def tell_reasons(reservations: Iterable[model.Reservation]) -> str:
+    """Say what is wrong with resources; of many, with the first ones, and how many more."""
+    wrong = list(reservations)
+    told = [f'{r.resource_type} {r.resource_id}: {r.status_reason}' for r in wrong[:_TOLD]]
+    more = [f'and {len(wrong) - _TOLD} more'] if len(wrong) > _TOLD else []
+    return '; '.join([*told, *more])
+
+
 def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> Change:
     """Write down that resources went away without the lease.
 
@@ -263,14 +275,13 @@ def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime)
     lost = [r for r in staying if r.id in reasons]
     if not lost:
         return Change(lease)
+    losses = {r.id: _lose(r, reasons[r.id], now) for r in lost}
     after = dataclasses.replace(
         lease,
         degraded=True,
-        reservations=tuple(
-            _lose(r, reasons[r.id], now) if r in lost else r for r in lease.reservations
-        ),
+        reservations=tuple(losses.get(r.id, r) for r in lease.reservations),
     )
-    told = '; '.join(f'{r.resource_type} {r.resource_id}: {reasons[r.id]}' for r in lost)
+    told = tell_reasons(losses.values())
     if after.live:
         return Change(dataclasses.replace(after, status_reason=told), {'lease.update': told})
     # Who counts the time from a start to its end must hear of an end that comes early, too.

@@ -9,7 +9,7 @@ world may have changed: ``settle`` is given the lease as it is then.
 import dataclasses
 import datetime
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from climate_core.lease import model, plan, states
 
@@ -173,7 +173,7 @@ def _settle_start(
         todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in waiting]
         # The last trouble is told until its resource is awake, also while that is on its way.
         troubled = [r for r in waiting if r.status_reason is not None][:1]
-        reason = _reasons(troubled) or _lasting(after)
+        reason = plan.tell_reasons(troubled) or _lasting(after)
         after = dataclasses.replace(after, status_reason=reason)
         return plan.Change(plan.with_events(after, _again(event, todo, now)))
     failed = [r for r in after.reservations if r.status == _R.ERROR]
@@ -185,7 +185,7 @@ def _settle_start(
         )
         after = plan.with_events(after, _finish(event, None, now))
         return plan.Change(after, {'lease.event.start_lease': None})
-    reason = _reasons(failed)
+    reason = plan.tell_reasons(failed)
     after = dataclasses.replace(
         after,
         status=states.check(states.LEASE, after.status, _L.ERROR),
@@ -314,7 +314,7 @@ def _finish(event: model.Event, reason: str | None, now: datetime.datetime) -> m
 def _lasting(lease: model.Lease) -> str | None:
     """Say what went wrong for good: what cannot be woken, and what was lost."""
     wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
-    return _reasons(wrong) or None
+    return plan.tell_reasons(wrong) or None
 
 
 def _freeing(lease: model.Lease, outcomes: Mapping[str, Outcome]) -> str | None:
@@ -325,7 +325,7 @@ def _freeing(lease: model.Lease, outcomes: Mapping[str, Outcome]) -> str | None:
         reason = outcome.reason or each.status_reason
         if reason is not None:
             told.append(dataclasses.replace(each, status_reason=reason))
-    return _reasons(told) or ended(lease)
+    return plan.tell_reasons(told) or ended(lease)
 
 
 def ended(lease: model.Lease) -> str | None:
@@ -340,14 +340,10 @@ def ended(lease: model.Lease) -> str | None:
         if r.id not in out and r.status_reason is not None and _failed(r)
     ]
     if wrong or any(e.event_type == model.START for e in starts):
-        return _reasons(wrong) or None
+        return plan.tell_reasons(wrong) or None
     return NOT_STARTED if starts else None
 
 
 def _failed(reservation: model.Reservation) -> bool:
     failed = reservation.status in (_R.PENDING, _R.ERROR, _R.DELETED)
     return failed or reservation.missing_resources
-
-
-def _reasons(reservations: Iterable[model.Reservation]) -> str:
-    return '; '.join(f'{r.resource_type} {r.resource_id}: {r.status_reason}' for r in reservations)

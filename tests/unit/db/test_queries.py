@@ -16,6 +16,7 @@ from climate_core.db import (
     events,
     leases,
     listing,
+    missing,
     outbox,
     reservations,
     store,
@@ -199,6 +200,26 @@ def test_any_text(any_world: World) -> None:
     name = '借用 🚀 \' " % \\ ' + 'é' * 200
     lease_id = any_world.create('a', end=NEVER, name=name)
     assert any_world.lease(lease_id).name == name
+
+
+def test_the_reasons_of_many(any_world: World) -> None:
+    names = [f'thing{n:03}' for n in range(500)]
+    lease = any_world.lease(any_world.create(*names, end=NEVER))
+    why = dict.fromkeys((r.id for r in lease.reservations), 'It was deleted behind our back. ' * 3)
+    assert missing.lose(any_world.database, lease.id, why)
+    reason = any_world.lease(lease.id).status_reason
+    assert reason is not None
+    assert f'{TYPE} thing009: It was deleted' in reason
+    assert reason.endswith('; and 490 more')
+
+
+def test_a_long_reason(any_world: World) -> None:
+    for n in range(4):
+        trouble = exceptions.Permanent('\U0001f600' * 20_000)
+        any_world.things.answers['wake', f'thing{n}'] = [trouble]
+    lease_id = any_world.create(*(f'thing{n}' for n in range(4)), end=NEVER)
+    any_world.run_until_idle()
+    assert any_world.lease(lease_id).status == 'ERROR'
 
 
 def test_the_offset_of_the_clock(any_world: World) -> None:
