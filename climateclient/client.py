@@ -33,7 +33,7 @@ class Client(adapter.Adapter):
         ``interface``, ``endpoint_override`` (a URL that ends in /v1, used instead of the
         catalogue), ``global_request_id``, ``connect_retries`` and ``status_code_retries``
         (numbers of further tries; a repeated create gives the same lease, a repeated delete
-        may find the lease gone, a repeated end the lease over)
+        may find the lease gone)
     """
 
     client_name = 'climateclient'
@@ -78,10 +78,13 @@ class Client(adapter.Adapter):
             lambda rows: [Usage.from_dict(row) for row in rows],
         )
 
-    def limits(self) -> list[Limit]:
-        """How much the project may reserve, and how much it does."""
+    def limits(self, *, project_id: str | None = None) -> list[Limit]:
+        """How much a project may reserve, and how much it does.
+
+        :param project_id: another project than the own one is for those who see all
+        """
         return wire.read(
-            self.get('/limits'),
+            self.get('/limits', params=wire.query({'project_id': project_id})),
             'limits',
             lambda rows: [Limit.from_dict(name, row) for name, row in rows.items()],
         )

@@ -221,15 +221,17 @@ class Leases:
         """Start a lease whose ``start_policy`` is manual, at or after its start.
 
         :returns: the lease as it is now; its resources wake up meanwhile
-        :raises Conflict: it starts by itself, or not yet, or has started
+        :raises Conflict: it starts by itself, or cannot be started yet or any more
         """
         return self._act(lease_id, 'start', generation)
 
     def end(self, lease_id: str, *, generation: int | None = None) -> Lease:
         """End a lease now. One that has not started is cancelled, and wakes nothing.
 
+        One that is over stays as it is.
+
         :returns: the lease as it is now; what it holds is ended meanwhile
-        :raises Conflict: it is over
+        :raises Conflict: its generation is another one
         """
         return self._act(lease_id, 'end', generation)
 

@@ -22,9 +22,7 @@ class Usage(command.Lister):
             '--start', metavar='<time>', help=f'Begin of the period: {times.TIME_FORMS}'
         )
         parser.add_argument('--end', metavar='<time>', help='End of the period')
-        parser.add_argument(
-            '--project', metavar='<project>', help='Another project (name or id; administrators)'
-        )
+        _add_project(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -34,14 +32,30 @@ class Usage(command.Lister):
             arguments.time(option, text) if text else None
             for option, text in (('--start', parsed_args.start), ('--end', parsed_args.end))
         )
-        project = parsed_args.project and options.project_id(self, parsed_args.project)
-        rows = options.clients(self).climate.usage(start, end, project_id=project)
+        rows = options.clients(self).climate.usage(
+            start, end, project_id=_project(self, parsed_args)
+        )
         return output.USAGE, [output.usage(each) for each in rows]
 
 
 class Limits(command.Lister):
     """Show how much the project may reserve, and how much it does (-1: any amount)."""
 
-    def take_action(self, _parsed_args: argparse.Namespace) -> Rows:
-        rows = options.clients(self).climate.limits()
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_project(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        rows = options.clients(self).climate.limits(project_id=_project(self, parsed_args))
         return ('Resource', 'Limit', 'Used'), [(each.name, each.limit, each.used) for each in rows]
+
+
+def _add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--project', metavar='<project>', help='Another project (name or id; administrators)'
+    )
+
+
+def _project(cmd: command.Command, parsed_args: argparse.Namespace) -> str | None:
+    return options.project_id(cmd, parsed_args.project) if parsed_args.project else None

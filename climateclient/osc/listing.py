@@ -17,6 +17,7 @@ _SORT = {
     'start': 'start_date',
     'end': 'end_date',
     'created': 'created_at',
+    'updated': 'updated_at',
     'project': 'project_id',
 }
 #: The names of the service are understood, too.

@@ -51,3 +51,10 @@ def test_limits(openstack, http):
     status, out, err = openstack('lease', 'limits', '-f', 'value')
     assert status == 0, err
     assert out.splitlines() == ['leases 10 3', 'reserved_servers -1 None']
+
+
+def test_limits_of_another_project(openstack, http):
+    http.get(f'{ENDPOINT}/limits', json={'limits': {}})
+    status, _, err = openstack('lease', 'limits', '--project', PROJECT_ID)
+    assert status == 0, err
+    assert http.last_request.qs == {'project_id': [PROJECT_ID]}
