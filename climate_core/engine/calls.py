@@ -69,8 +69,7 @@ class Caller:
             if secure:
                 raw.settimeout(_left(deadline))
                 raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=host))
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            connection = kind(host, port)
+            connection = self._connection(secure, host, port)
             # It opens none by itself when it has one.
             connection.sock = _Timed(raw, deadline)
             target = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
@@ -80,6 +79,11 @@ class Caller:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 answer.read(_BODY)
             return answer.status
+
+    def _connection(self, secure: bool, host: str, port: int) -> http.client.HTTPConnection:
+        if secure:
+            return http.client.HTTPSConnection(host, port, context=self._tls)
+        return http.client.HTTPConnection(host, port)
 
     def _resolve(self, host: str, port: int) -> Sequence[Any]:
         """Return what can be connected to; one address that is forbidden forbids them all."""
@@ -132,7 +136,7 @@ class _Timed:
         return io.BufferedReader(_Reading(self._raw, self._deadline))
 
     def close(self) -> None:
-        self._raw.close()
+        """Nothing: http.client closes it before the answer is read; who made it closes it."""
 
 
 class _Reading(io.RawIOBase):

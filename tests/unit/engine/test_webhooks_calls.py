@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One call of a webhook: where it may go, how long it may take, whom it believes."""
 
+import io
 import ipaddress
 import pathlib
+import queue
 import socket
 import threading
 from collections.abc import Iterator
@@ -145,6 +147,25 @@ def test_an_answer_without_an_end_is_not_read(receiver: Receiver) -> None:
     receiver.answers = [endless]
     assert _post(receiver.url()) == 200
     assert stop.wait(fake.PATIENCE)
+
+
+def test_an_answer_is_read_before_it_is_hung_up(receiver: Receiver) -> None:
+    ends: queue.Queue[bytes | OSError] = queue.Queue()
+    head = b'HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\nx-long: '
+    # The body does not come along with what is read for the head.
+    head = head.ljust(io.DEFAULT_BUFFER_SIZE - 4, b'x') + b'\r\n\r\n'
+
+    def talk(handler: Any) -> None:
+        handler.wfile.write(head + b'fine')
+        try:
+            ends.put(handler.rfile.read(1))
+        except OSError as exc:
+            ends.put(exc)
+
+    receiver.answers = [talk]
+    assert _post(receiver.url()) == 200
+    # What is closed before it is read to the end is reset.
+    assert ends.get(timeout=fake.PATIENCE) == b''
 
 
 def test_one_deadline_for_the_whole_call(receiver: Receiver) -> None:
