@@ -2,6 +2,7 @@
 """One line in the log for each request, under its own id and that of whom it was made for."""
 
 import time
+import urllib.parse
 from typing import Any
 
 import webob
@@ -36,9 +37,15 @@ class RequestLog:
         LOG.info(
             '%s %s: %d, %d bytes, %.3f s',
             request.method,
-            request.path,
+            _path(request.environ),
             response.status_int,
             response.content_length or 0,
             time.monotonic() - began,
         )
         return response
+
+
+def _path(environ: dict[str, Any]) -> str:
+    """The path as it came. WebOb would want it to be UTF-8, which it need not be."""
+    path: str = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')
+    return urllib.parse.quote(path.encode('latin-1'))

@@ -51,6 +51,15 @@ def test_a_public_request_has_nothing_of_the_one_before(application: Any, lines:
     assert line['context']['user'] is None
 
 
+def test_a_path_that_cannot_be_read_is_logged_as_it_came(application: Any, lines: Lines) -> None:
+    request = webob.Request.blank('/')
+    request.environ['PATH_INFO'] = '/v1/leases/\xff\n'
+    response = request.get_response(application)
+    assert (response.status_code, response.json['error_name']) == (400, 'request.invalid')
+    [line] = lines.of('climate_core.api.requestlog')
+    assert line['message'].startswith('GET /v1/leases/%FF%0A: 400, ')
+
+
 def test_no_token_is_logged(application: Any, lines: Lines) -> None:
     request = webob.Request.blank(PATH)
     request.headers['X-Auth-Token'] = 'a-secret-token'
