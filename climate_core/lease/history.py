@@ -125,9 +125,8 @@ def _differs(before: model.Lease | None, after: model.Lease) -> bool:
 
 def _changes(before: model.Lease | None, after: model.Lease) -> Iterator[tuple[str, Any]]:
     for field in _LEASE_FIELDS:
-        old, new = _shown(before, field), _shown(after, field)
-        if old != new:
-            yield field, [old, new]
+        if getattr(before, field, None) != getattr(after, field):
+            yield field, [_shown(before, field), _shown(after, field)]
     given = [_given(before), _given(after)]
     if given[0] != given[1]:
         yield 'events', given
@@ -161,5 +160,6 @@ def _shown(lease: model.Lease | None, field: str) -> Any:
     if isinstance(value, datetime.datetime):
         return dates.show(value)
     if field == 'webhook' and value is not None:
+        # The secret is told to nobody, so one that is new looks as before.
         return value.get('url')
     return list(value) if isinstance(value, tuple) else value

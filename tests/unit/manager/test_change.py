@@ -142,6 +142,14 @@ def test_a_webhook_is_taken_away(world: World) -> None:
     assert world.lease(lease_id).generation == 1
 
 
+def test_another_secret_is_remembered_and_not_told(world: World) -> None:
+    lease_id = world.create('a', webhook=HOOK)
+    world.update(lease_id, webhook=HOOK | {'secret': 'sixteen others..'})
+    told = _history(world, lease_id)
+    assert told[-1] == ('lease.update', {'webhook': [HOOK['url'], HOOK['url']]})
+    assert 'sixteen' not in str(told)
+
+
 @pytest.mark.parametrize('values', [{'start_policy': 'manual'}, {'before_start': [60]}])
 def test_the_start_is_not_changed_after_it(world: World, values: dict[str, Any]) -> None:
     lease_id = world.create('a')
