@@ -134,12 +134,13 @@ _PATTERNS = [(_pattern(path), methods) for path, methods in ROUTES.items()]
 def find(path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
     """Find a path; ``.json`` or a slash at its end change nothing.
 
-    :returns: what is done for each method, and the variables of the path; None if it is not there
+    :returns: what is done for each method, and the variables of the path, which are ids, in small
+        letters; None if it is not there
     """
     for pattern, methods in _PATTERNS:
         match = pattern.fullmatch(path)
         if match:
-            return methods, match.groupdict()
+            return methods, {name: text.lower() for name, text in match.groupdict().items()}
     return None
 
 

@@ -33,7 +33,6 @@ def update(
     """Change what the type of the resource lets change, until its end begins."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
-    reservation_id = reservation_id.lower()
     reservation = _find(lease, reservation_id)
     values = request.read(schema.CHANGE)
     _check_change(backend, reservation, values)
@@ -51,9 +50,7 @@ def delete(
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
     generation = etag.expected(request)
-    backend.manager.remove_reservation(
-        request.context, lease_id, reservation_id.lower(), generation
-    )
+    backend.manager.remove_reservation(request.context, lease_id, reservation_id, generation)
     return answer(204)
 
 
