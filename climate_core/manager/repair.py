@@ -146,9 +146,9 @@ class Repair:
 
     def _discard(self, plugin: ResourcePlugin, resource_id: str) -> None:
         """Look once more before something is deleted for good."""
-        unheld = self._database.read(missing.unheld, plugin.resource_type, [resource_id])
-        if unheld:
-            plugin.discard(resource_id)
+        if not self._database.read(missing.unheld, plugin.resource_type, [resource_id]):
+            raise exceptions.Permanent('A lease holds it by now.')
+        plugin.discard(resource_id)
 
     def _do(self, function: Callable[..., object], *args: object) -> str | None:
         """Do something if it shall be done; return what kept us from it."""

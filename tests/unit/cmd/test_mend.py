@@ -234,8 +234,9 @@ def test_a_server_that_gets_its_lease_meanwhile_is_left(
 
     monkeypatch.setattr(plugin, 'waiting_since', reserved_meanwhile)
     mended = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
-    assert len(list(mended.resources(database.read(utcnow.read), 60.0))) == 1
-    assert server in world.state.servers
+    (left,) = mended.resources(database.read(utcnow.read), 60.0)
+    assert (left.done, left.trouble) == (False, 'A lease holds it by now.')
+    assert world.effects(server) == []
 
 
 def test_what_cannot_be_mended_does_not_keep_the_rest(

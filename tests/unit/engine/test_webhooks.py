@@ -2,6 +2,7 @@
 """Webhooks: signed, at least once, again until they answer, and nobody waits for the slow."""
 
 import dataclasses
+import datetime
 import json
 import pathlib
 import runpy
@@ -21,7 +22,7 @@ from climate_core.lease.history import Cause
 from climate_core.manager import draft
 from tests.fakes import receiver as fake
 from tests.fakes.receiver import Got, Receiver
-from tests.unit.engine.world import Time, World
+from tests.unit.engine.world import NOON, Time, World
 
 PATIENCE = 60
 NEVER = '2099-01-01 00:00'
@@ -184,6 +185,7 @@ def test_it_is_given_up(
     assert len(receiver.got) == 5
     told = _history(world, lease_id)[-1]
     assert (told.action, told.result) == ('webhook.failed', 'failed')
+    assert told.time == NOON + datetime.timedelta(seconds=36)
     assert told.reason == (
         'The webhook was not told lease.create, after many attempts: '
         'It answered 302, and redirects are not followed.'
