@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack lease usage|limits``."""
+"""``openstack lease usage|limits|plugins``: what there is, and what is left of it."""
 
 import argparse
 from collections.abc import Iterable
@@ -49,6 +49,15 @@ class Limits(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         rows = options.clients(self).climate.limits(project_id=_project(self, parsed_args))
         return ('Resource', 'Limit', 'Used'), [(each.name, each.limit, each.used) for each in rows]
+
+
+class Plugins(command.Lister):
+    """Show which types of resources can be reserved."""
+
+    def take_action(self, _parsed_args: argparse.Namespace) -> Rows:
+        rows = options.clients(self).climate.plugins()
+        columns = ('Resource type', 'Title', 'Description')
+        return columns, [(each.resource_type, each.title, each.description) for each in rows]
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:

@@ -82,6 +82,7 @@ class Configs:
         return {
             **urls,
             'host': settings.host,
+            'metrics_port': settings.port('climate-metrics'),
             'data': settings.data,
             'venv': settings.venv,
             'transport_url': self.transport_url,

@@ -27,6 +27,7 @@ PORTS = {
     'cinder': 15,
     'heat': 16,
     'climate': 17,
+    'climate-metrics': 18,
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack lease usage|limits``."""
+"""``openstack lease usage|limits|plugins``."""
 
 import json
 
@@ -51,6 +51,14 @@ def test_limits(openstack, http):
     status, out, err = openstack('lease', 'limits', '-f', 'value')
     assert status == 0, err
     assert out.splitlines() == ['leases 10 3', 'reserved_servers -1 None']
+
+
+def test_plugins(openstack, http):
+    row = {'resource_type': 'virtual:instance', 'title': 'Server', 'description': 'It waits.'}
+    http.get(f'{ENDPOINT}/plugins', json={'plugins': [row]})
+    status, out, err = openstack('lease', 'plugins', '-f', 'value')
+    assert (status, err) == (0, '')
+    assert out == 'virtual:instance Server It waits.\n'
 
 
 def test_limits_of_another_project(openstack, http):

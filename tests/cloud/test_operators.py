@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators find, measure and mend, on the real cloud."""
+
+import configparser
+import json
+import pathlib
+import subprocess
+import sys
+import urllib.request
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests.cloud.conftest import STATE, Booking, at, wait_for
+
+CONF = STATE / 'etc' / 'climate' / 'climate.conf'
+
+
+def manage(*arguments: str) -> tuple[int, Any]:
+    """Run climate-manage on the cloud's configuration; its exit status and what it found."""
+    command = [sys.executable, '-m', 'climate_core.cmd.manage', '--config-file', str(CONF)]
+    done = subprocess.run(
+        [*command, *arguments, '--format', 'json'], capture_output=True, text=True, check=False
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def configured(section: str, option: str) -> str:
+    conf = configparser.ConfigParser(interpolation=None)
+    conf.read(CONF)
+    return conf[section][option]
+
+
+def test_a_server_that_lost_its_lease_is_found_and_mended(booking: Booking) -> None:
+    server = booking.reserve(start=at(hours=1))
+    lease = booking.lease_of(server.id)
+    with sa.create_engine(configured('database', 'connection')).begin() as database:
+        database.execute(sa.text('DELETE FROM leases WHERE id = :id'), {'id': lease.id})
+    status, found = manage('orphans')
+    assert status == 1
+    assert server.id in json.dumps(found)
+    manage('repair', '--safe', '0')
+    assert booking.person.sdk.compute.get_server(server.id).status == 'RESERVED'
+    status, _ = manage('repair', '--safe', '0', '--yes')
+    assert status == 0
+    booking.wait_gone(server.id)
+    assert server.id not in json.dumps(manage('orphans')[1])
+
+
+def test_metrics_count_the_start(booking: Booking) -> None:
+    url = f'http://{configured("metrics", "listen")}/metrics'
+
+    def started() -> float:
+        text = urllib.request.urlopen(url, timeout=10).read().decode()
+        lines = [line for line in text.splitlines() if line.startswith('climate_')]
+        counts = [
+            line.split()[-1]
+            for line in lines
+            if '_count{' in line and 'late' in line and '"start_lease"' in line
+        ]
+        return sum(map(float, counts))
+
+    before = started()
+    server = booking.reserve(start='now')
+    booking.wait(server.id, 'ACTIVE')
+    wait_for(lambda: started() > before, 'one more start in the metrics')
+
+
+def test_one_request_id_leads_through_the_logs(booking: Booking) -> None:
+    """Nova's log of the wake-up has the id that the history of the lease has."""
+    server = booking.reserve(start='now')
+    booking.wait(server.id, 'ACTIVE')
+    lease = booking.lease_of(server.id)
+    booking.wait_lease(lease.id, 'ACTIVE')
+    entries = {each.action: each for each in booking.person.leases.history(lease.id)}
+    request_id = entries['event.start_lease'].request_id
+    assert request_id
+    logs = pathlib.Path(STATE) / 'logs'
+    assert request_id in (logs / 'nova-api.log').read_text(errors='replace')
+    made_by = entries['lease.create'].request_id
+    actions = booking.person.sdk.compute.get(f'/servers/{server.id}/os-instance-actions')
+    assert made_by in {each['request_id'] for each in actions.json()['instanceActions']}
