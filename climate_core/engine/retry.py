@@ -48,7 +48,7 @@ def decide(
     A start is tried until the lease is about to be over, unless it can never succeed; the waits
     grow shorter again towards the end. The end frees capacity and is tried for ever; what is said
     to be permanent is tried rarely, for an operator may mend it. A trust that Keystone refuses to
-    delete is given up.
+    delete is given up, and so is an external service that does not want to hear of an end.
     """
     permanent = isinstance(exc, exceptions.Permanent)
     end = event.event_type in (model.END, model.END_RESERVATION)

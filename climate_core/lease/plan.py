@@ -252,6 +252,15 @@ def end_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
     return end if in_progress else rearm(end, now, now)
 
 
+def healed(lease: model.Lease) -> str:
+    """Return the status of a lease that had a failure when some of its resources are gone."""
+    wrong = (states.ReservationStatus.ERROR, states.ReservationStatus.PENDING)
+    failed = lease.status == states.LeaseStatus.ERROR
+    if not failed or any(r.status in wrong for r in lease.reservations):
+        return lease.status
+    return states.check(states.LEASE, lease.status, states.LeaseStatus.ACTIVE)
+
+
 #: Of so many resources it is told what is wrong: MariaDB has 64 KiB for a text.
 _TOLD = 10
 
@@ -283,7 +292,8 @@ def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime)
     )
     told = tell_reasons(losses.values())
     if after.live:
-        return Change(dataclasses.replace(after, status_reason=told), {'lease.update': told})
+        after = dataclasses.replace(after, status=healed(after), status_reason=told)
+        return Change(after, {'lease.update': told})
     # Who counts the time from a start to its end must hear of an end that comes early, too.
     notices = {'lease.update': told, 'lease.event.end_lease': told}
     if lease.status == states.LeaseStatus.DELETING:

@@ -225,9 +225,8 @@ def _settle_removal(
         todo = list(outcomes.values())
         return plan.Change(plan.with_events(after, _again(event, todo, now)))
     after = plan.with_events(after, _finish(event, None, now))
-    wrong = any(r.status in (_R.ERROR, _R.PENDING) for r in after.reservations)
-    if after.status == _L.ERROR and not wrong:
-        status = states.check(states.LEASE, after.status, _L.ACTIVE)
+    status = plan.healed(after)
+    if status != after.status:
         after = dataclasses.replace(after, status=status, status_reason=_lasting(after))
     return plan.Change(after, {'lease.update': None})
 

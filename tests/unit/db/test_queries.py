@@ -170,6 +170,15 @@ def test_a_transaction_is_repeated(world: World, failure: type[Exception]) -> No
     assert world.database.write(function) == 'done'
 
 
+def test_what_is_claimed_meanwhile_is_not_overwritten(any_world: World) -> None:
+    lease = any_world.lease(any_world.create('a', end=NEVER))
+    (due,) = any_world.due()
+    assert any_world.database.write(events.claim, due.id, due.generation, 60)
+    with pytest.raises(Stale), any_world.database.writer() as session:
+        store.save(session, lease, plan.delete(lease, NOW), NOW, Cause('lease.delete'))
+    assert any_world.lease(lease.id).status == 'PENDING'
+
+
 def test_the_outbox(any_world: World) -> None:
     world = any_world
     for n in range(3):

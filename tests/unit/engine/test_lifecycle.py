@@ -258,6 +258,17 @@ def check_not_started(world: World) -> None:
     assert world.told().count('lease.event.end_lease') == 1
 
 
+def test_what_failed_is_deleted_behind_the_back_of_its_lease(world: World) -> None:
+    world.things.answers['wake', 'b'] = [exceptions.Permanent('no such image')]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ERROR'
+    missing.lose_resource(world.database, TYPE, 'b', 'It was deleted.')
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.degraded) == ('ACTIVE', True)
+    assert lease.status_reason == f'{TYPE} b: It was deleted.'
+
+
 def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> None:
     world.create('a', start='2026-12-01 13:00')
     time.forward(hours=5)
