@@ -93,6 +93,10 @@ class External:
             errors.check(response, _NAME)
         except errors.Gone as exc:
             raise exceptions.Permanent(str(exc)) from exc
+        if response.status_code >= http.HTTPStatus.MULTIPLE_CHOICES:
+            raise exceptions.Transient(
+                f'{_NAME} answered {response.status_code}, which is no answer.'
+            )
 
     def _check(self, question: str, body: dict[str, Any]) -> None:
         url = self._url(question)

@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -190,6 +191,7 @@ def test_it_says_no(service: Service, cloud: Cloud) -> None:
     [
         (200, {'message': 'fine'}),
         (302, None),
+        (307, None),
         (400, {'message': 'what?'}),
         (403, b'<html>'),
         (403, {'error': 'no'}),
@@ -212,6 +214,14 @@ def test_it_is_away(cloud: Cloud) -> None:
         asked.check_create(LEASE)
     with pytest.raises(exceptions.Transient):
         asked.tell_end(LEASE)
+
+
+def test_it_never_answers(cloud: Cloud) -> None:
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        url = f'http://127.0.0.1:{silent.getsockname()[1]}'
+        asked = external(cloud, endpoint=url, timeout=0.1)
+        with pytest.raises(exceptions.ServiceUnavailable):
+            asked.check_create(LEASE)
 
 
 def test_keystone_is_away(service: Service, cloud: Cloud) -> None:
@@ -239,11 +249,12 @@ def test_the_end_is_heard(service: Service, cloud: Cloud, status: int) -> None:
     external(cloud, endpoint=service.url).tell_end(LEASE)
 
 
-@pytest.mark.parametrize('status', [401, 408, 409, 429, 500, 503])
+@pytest.mark.parametrize('status', [302, 307, 401, 408, 409, 429, 500, 503])
 def test_the_end_is_told_again(service: Service, cloud: Cloud, status: int) -> None:
     service.answer = status, {'message': 'later'}
     with pytest.raises(exceptions.Transient):
         external(cloud, endpoint=service.url).tell_end(LEASE)
+    assert len(service.asked) == 1
 
 
 @pytest.mark.parametrize('status', [400, 403, 404, 405])
