@@ -106,6 +106,23 @@ def test_all_or_nothing(world: World) -> None:
     assert len(_history(world, lease_id)) == 1
 
 
+@pytest.mark.parametrize('field', ['start_date', 'end_date'])
+def test_nothing_is_moved_into_the_past(world: World, time: Time, field: str) -> None:
+    begun = field == 'end_date'
+    lease_id = world.create('a', start='now' if begun else TWO, end=THREE)
+    world.run_until_idle()
+    time.forward(hours=1)
+    before = world.lease(lease_id)
+    with pytest.raises(exceptions.InvalidDate) as caught:
+        world.update(lease_id, **{field: '2026-12-01 12:30'})
+    assert caught.value.field == field
+    assert world.lease(lease_id) == before
+    if begun:
+        world.update(lease_id, end_date='now')
+        world.run_until_idle()
+        assert world.lease(lease_id).status == 'TERMINATED'
+
+
 @pytest.mark.parametrize('field', sorted(ASSIGNED))
 def test_what_is_not_the_user_s_cannot_be_assigned(world: World, field: str) -> None:
     lease_id = world.create('a')
