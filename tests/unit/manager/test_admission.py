@@ -3,7 +3,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import limits as db
 from climate_core.db import tables
-from climate_core.lease import limits, model, states
+from climate_core.lease import limits, model
 from climate_core.manager import check, create
 from climate_core.plugins.base import Claimed
 from tests.unit.engine.world import TYPE, Things, Time, World, at, user
@@ -280,149 +280,6 @@ def test_a_dry_run_finds_all_that_is_wrong(world: World) -> None:
     ]
     assert told['available_from'] is None
     assert nothing_is_left(world)
-
-
-def test_the_external_service_permits(world: World) -> None:
-    external = judge(world)
-    lease_id = world.create('a')
-    (asked,) = external.creates
-    assert asked.id == lease_id
-    assert [each.resource_id for each in asked.reservations] == ['a']
-
-
-def test_the_external_service_does_not(world: World) -> None:
-    judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
-    with pytest.raises(exceptions.LeaseNotPermitted, match='No budget'):
-        world.create('a')
-    assert nothing_is_left(world)
-
-
-def test_the_external_service_is_away(world: World) -> None:
-    judge(world).answer = exceptions.ServiceUnavailable('Try again.')
-    with pytest.raises(exceptions.ServiceUnavailable):
-        world.create('a')
-    assert nothing_is_left(world)
-
-
-def test_what_is_over_a_limit_is_not_asked_about(world: World) -> None:
-    limit(world, leases=0)
-    external = judge(world)
-    with pytest.raises(exceptions.LimitExceeded):
-        world.create('a')
-    assert not external.creates
-
-
-def test_it_is_asked_about_changes_of_the_time_and_of_the_resources(world: World) -> None:
-    lease_id = world.create('a')
-    external = judge(world)
-    world.update(lease_id, name='b')
-    assert not external.updates
-    world.update(lease_id, end_date=LATER)
-    (before, after) = external.updates.pop()
-    assert (before.end_date, after.end_date) == (at('2026-12-01 14:00'), at(LATER))
-    world.join(lease_id, 'b')
-    (before, after) = external.updates.pop()
-    assert [len(each.reservations) for each in (before, after)] == [1, 2]
-
-
-def test_a_change_that_it_does_not_permit_changes_nothing(world: World) -> None:
-    lease_id = world.create('a')
-    judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
-    with pytest.raises(exceptions.LeaseNotPermitted):
-        world.update(lease_id, end_date=LATER)
-    with pytest.raises(exceptions.LeaseNotPermitted):
-        world.join(lease_id, 'b')
-    lease = world.lease(lease_id)
-    assert (lease.end_date, len(lease.reservations)) == (at('2026-12-01 14:00'), 1)
-
-
-def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
-    lease_id = world.create('a')
-
-    class Slow(Judge):
-        def check_update(self, before: model.Lease, after: model.Lease) -> None:
-            self.on_update = False
-            world.update(lease_id, name='other')
-
-    replace(world, external=Slow())
-    with pytest.raises(exceptions.GenerationConflict):
-        world.update(lease_id, end_date=LATER)
-    assert world.lease(lease_id).end_date == at('2026-12-01 14:00')
-
-
-def tells(world: World, told: Callable[[model.Lease], None]) -> None:
-    world.step._tell_end = told
-
-
-@pytest.mark.parametrize('way', ['end', 'delete'])
-def test_the_end_is_told_when_all_is_freed(world: World, time: Time, way: str) -> None:
-    judge(world)
-    told: list[model.Lease] = []
-    tells(world, told.append)
-    lease_id = world.create('a')
-    world.run_until_idle()
-    assert not told
-    if way == 'end':
-        time.forward(hours=3)
-    else:
-        world.delete(lease_id)
-    world.run_until_idle()
-    (lease,) = told
-    assert (lease.id, lease.live) == (lease_id, ())
-    assert all(e.event_type != model.EXTERNAL_END for e in lease.shown_events)
-    if way == 'end':
-        world.delete(lease_id)
-        world.run_until_idle()
-        assert len(told) == 1
-
-
-def test_the_end_is_told_until_it_is_heard(world: World, time: Time) -> None:
-    judge(world)
-    answers: list[Exception | None] = [exceptions.Transient('away')] * 3 + [None]
-    heard: list[str] = []
-
-    def told(lease: model.Lease) -> None:
-        answer = answers.pop(0)
-        if answer:
-            raise answer
-        heard.append(lease.id)
-
-    tells(world, told)
-    lease_id = world.create('a')
-    time.forward(hours=3)
-    world.run_until_idle()
-    # The end is done all the same, and what it held is free.
-    assert world.lease(lease_id).status == states.LeaseStatus.TERMINATED
-    assert not world.lease(lease_id).live
-    for _ in range(3):
-        assert not heard
-        time.forward(minutes=5)
-        world.run_until_idle()
-    assert heard == [lease_id]
-
-
-def test_nobody_is_told_of_a_lease_about_which_nobody_was_asked(world: World, time: Time) -> None:
-    told: list[model.Lease] = []
-    tells(world, told.append)
-    world.create('a')
-    judge(world)
-    time.forward(hours=3)
-    world.run_until_idle()
-    assert not told
-
-
-def test_a_move_does_not_make_the_end_due(world: World) -> None:
-    judge(world)
-    told: list[model.Lease] = []
-    tells(world, told.append)
-    lease_id = world.create('a')
-    world.update(lease_id, end_date=LATER)
-    world.update(lease_id, end_date='2026-12-01 13:00')
-    world.run_until_idle()
-    event = world.lease(lease_id).event(model.EXTERNAL_END)
-    assert event is not None
-    assert event.next_at is None
-    assert not told
 
 
 @pytest.mark.parametrize('ways', [('create', 'create'), ('join', 'join'), ('create', 'join')])

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A resource is taken out of a lease that goes on, without a loop."""
+
+from collections.abc import Callable
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.db import missing
+from climate_core.engine import points
+from tests.unit.engine.world import TYPE, Time, World, statuses
+
+ONE = '2026-12-01 13:00'
+AWAY = exceptions.Transient('Nova is away')
+
+
+def _live(world: World, lease_id: str) -> list[str]:
+    return [r.resource_id for r in world.lease(lease_id).live]
+
+
+def test_taking_a_resource_out(world: World, time: Time) -> None:
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    assert world.reservation(lease_id, 'a').status == 'deleting'
+    assert 'end_reservation' not in {e.event_type for e in world.lease(lease_id).shown_events}
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.degraded) == ('ACTIVE', False)
+    assert world.reservation(lease_id, 'a').status == 'deleted'
+    assert world.reservation(lease_id, 'a').freed_at == time.now
+    assert world.things.state == {'a': 'gone', 'b': 'awake'}
+    with pytest.raises(exceptions.ReservationNotFound):
+        world.remove(lease_id, 'a')
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.things.count('end', 'a') == world.things.count('end', 'b') == 1
+
+
+def test_taking_everything_out_leaves_an_empty_lease(world: World, time: Time) -> None:
+    lease_id = world.create('a', start=ONE)
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.live) == ('PENDING', ())
+    world.join(lease_id, 'b')
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.things.journal == [('end', 'a'), ('wake', 'b')]
+
+
+def test_taking_out_what_the_start_waits_for(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [AWAY] * 5
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'STARTING'
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.lease(lease_id).status_reason is None
+
+
+def test_taking_out_what_failed_heals_the_lease(world: World) -> None:
+    world.things.answers['wake', 'a'] = [exceptions.Permanent('no image')]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ERROR'
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('ACTIVE', None)
+
+
+@pytest.mark.parametrize('thing', ['a', 'b'])
+@pytest.mark.parametrize('freed', [False, True])
+def test_taking_out_while_the_start_wakes(world: World, thing: str, freed: bool) -> None:
+    """Of one that is being woken, or comes next; it may be freed before the start goes on."""
+
+    def meanwhile() -> None:
+        world.remove(lease_id, thing)
+        for due in world.due() if freed else ():
+            world.new_step().run(due)
+
+    world.things.answers['wake', 'a'] = [meanwhile]
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert lease.status == 'ACTIVE'
+    assert world.reservation(lease_id, thing).status == 'deleted'
+    other = 'b' if thing == 'a' else 'a'
+    assert _live(world, lease_id) == [other]
+    assert world.things.state == {thing: 'gone', other: 'awake'}
+    assert world.things.journal[-1] != ('wake', thing)
+
+
+@pytest.mark.parametrize('how', ['due', 'end', 'delete'])
+@pytest.mark.parametrize('at_work', [False, True])
+def test_the_end_comes_while_something_is_taken_out(
+    world: World, time: Time, how: str, at_work: bool
+) -> None:
+    """It is retried, or its manager is at work just then; all is freed, once."""
+
+    def over() -> None:
+        if how == 'due':
+            time.forward(hours=3)
+        elif how == 'end':
+            world.end(lease_id)
+        else:
+            world.delete(lease_id)
+        for due in (d for d in world.due() if d.event_type == 'end_lease'):
+            world.new_step().run(due)
+
+    world.things.answers['end', 'a'] = [over] if at_work else [AWAY] * 2
+    lease_id = world.create('a', 'b', start='2026-12-01 11:58')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    if not at_work:
+        over()
+    time.forward(minutes=5)
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, statuses(lease.reservations)) == ('TERMINATED', ['deleted'] * 2)
+    assert (lease.deleted_at is not None) == (how == 'delete')
+    assert world.things.count('end', 'a') == world.things.count('end', 'b') == 1
+    assert not any(e.open for e in lease.events)
+    assert world.told().count('lease.event.end_lease') == 1
+
+
+def test_nothing_is_taken_out_of_a_lease_that_ends(world: World, time: Time) -> None:
+    world.things.answers['end', 'a'] = [AWAY]
+    lease_id = world.create('a')
+    time.forward(hours=2)
+    world.run_until_idle()
+    with pytest.raises(exceptions.InvalidState):
+        world.remove(lease_id, 'a')
+
+
+def test_what_is_taken_out_is_not_lost(world: World) -> None:
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    missing.lose_resource(world.database, TYPE, 'a', 'It was deleted.')
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.degraded, lease.status_reason) == (False, None)
+    assert not world.reservation(lease_id, 'a').missing_resources
+
+
+def test_what_is_being_taken_out_cannot_join_again_yet(world: World, time: Time) -> None:
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.things.answers['end', 'a'] = [AWAY]
+    world.remove(lease_id, 'a')
+    world.run_until_idle()
+    with pytest.raises(exceptions.ResourceReserved, match='being taken out'):
+        world.join(lease_id, 'a')
+    time.forward(seconds=10)
+    world.run_until_idle()
+    assert world.join(lease_id, 'a') == world.reservation(lease_id, 'a').id
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
+def test_taking_out_is_tried_for_ever(world: World, time: Time) -> None:
+    trouble = [exceptions.Permanent('locked'), AWAY, KeyError('x')]
+    lease_id = world.create('a', 'b', end='2026-12-09 12:00')
+    world.run_until_idle()
+    world.things.answers['end', 'a'] = trouble * 10
+    world.remove(lease_id, 'a')
+    for _ in range(30):
+        world.run_until_idle()
+        assert world.reservation(lease_id, 'a').status == 'deleting'
+        time.forward(seconds=120)
+    world.run_until_idle()
+    assert world.reservation(lease_id, 'a').status == 'deleted'
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
+@pytest.mark.parametrize(
+    'point', ['event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after']
+)
+def test_a_manager_that_dies_while_taking_out(
+    world: World,
+    time: Time,
+    install_hook: Callable[[points.Hook | None], None],
+    point: str,
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def hook(name: str, info: dict[str, object]) -> None:
+        if name == point and info['event_type'] == 'end_reservation':
+            install_hook(None)
+            raise Killed
+
+    lease_id = world.create('a', 'b')
+    world.run_until_idle()
+    world.remove(lease_id, 'a')
+    install_hook(hook)
+    with pytest.raises(Killed):
+        world.run_until_idle()
+    time.forward(minutes=1)
+    world.run_until_idle()
+    assert world.reservation(lease_id, 'a').status == 'deleted'
+    assert world.things.count('end', 'a') == 1
+    assert world.lease(lease_id).status == 'ACTIVE'
