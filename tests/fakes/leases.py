@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import conf as climate_conf
@@ -121,3 +122,15 @@ def due(lease: model.Lease) -> model.Lease:
         for e in lease.events
     )
     return dataclasses.replace(lease, end_date=end, events=events)
+
+
+def expire_claims(database: Database) -> None:
+    """Let the time of all claims pass, of events, notifications and calls of webhooks."""
+    claimed = {
+        tables.EVENTS: tables.EVENTS.c.status == 'IN_PROGRESS',
+        tables.NOTIFICATIONS: tables.NOTIFICATIONS.c.claim.is_not(None),
+        tables.DELIVERIES: tables.DELIVERIES.c.claim.is_not(None),
+    }
+    with database.writer() as session:
+        for table, which in claimed.items():
+            session.execute(sa.update(table).where(which).values(next_at=utcnow.now(session)))

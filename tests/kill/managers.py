@@ -109,6 +109,10 @@ class Manager:
         assert self._process.exitcode == -signal.SIGKILL
         self._reader.join(PATIENCE)
 
+    @property
+    def lives(self) -> bool:
+        return self._process.exitcode is None
+
     def kill(self) -> None:
         self._process.kill()
         self._process.join(PATIENCE)
@@ -144,8 +148,14 @@ class Place:
         self.reached: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._managers: list[Manager] = []
 
-    def manager(self, kill: str | None = None) -> Manager:
-        """Start a manager."""
+    def manager(self, kill: str | None = None, claims_expire: bool = True) -> Manager:
+        """Start a manager.
+
+        :param claims_expire: if nobody lives, the claims of the dead have expired when it starts;
+            otherwise it has to wait for that
+        """
+        if claims_expire and self._managers and not any(each.lives for each in self._managers):
+            leases.expire_claims(self.database)
         started = Manager(self, kill)
         self._managers.append(started)
         return started

@@ -98,13 +98,16 @@ def test_release_of_the_trust(stage, kill):
 
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)
 def test_the_whole_life_with_a_death_at_every_remote_call(stage):
-    """Several resources; one manager after the other dies after a call."""
+    """Several resources; one manager after the other dies after a call.
+
+    Each has to wait until the claims of the one before it have expired.
+    """
     servers = stage.cloud.servers(3)
     lease = leases.make(stage.database, servers, stage.cloud.trust())
     leases.write(stage.database, lease)
     for count in (1, 2, 3):
-        stage.manager(f'remote.after:start_lease:{count}').dies()
-    stage.manager()
+        stage.manager(f'remote.after:start_lease:{count}', claims_expire=False).dies()
+    stage.manager(claims_expire=False)
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
 
     check_no_error(stage.lease(lease))
