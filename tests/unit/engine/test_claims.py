@@ -2,6 +2,7 @@
 """Claims, fences and supersession, on each database and by its own clock."""
 
 import datetime
+import math
 from concurrent import futures
 
 import pytest
@@ -86,6 +87,20 @@ def test_renewing_keeps_a_claim_and_notices_its_loss(any_world: World) -> None:
     assert _claim(world, again)
     claims.renew(claim.renew_at)
     assert claim.lost
+
+
+def test_who_lost_a_claim_touches_nothing_more(world: World) -> None:
+    def lose() -> None:
+        (event,) = (e for e in world.lease(lease_id).events if e.status == 'IN_PROGRESS')
+        world.database.write(events.renew, event.id, event.generation, -1)
+        (due,) = world.due()
+        assert _claim(world, due)
+        world.claims.renew(math.inf)
+
+    world.things.answers['wake', 'a'] = [lose]
+    lease_id = world.create('a', 'b', end=NEVER)
+    world.run()
+    assert world.things.calls == [('wake', 'a')]
 
 
 def test_the_end_supersedes_the_start_at_work(any_world: World) -> None:
