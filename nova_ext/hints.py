@@ -50,6 +50,7 @@ _OWN_EVENTS = frozenset(
     (
         'start_lease',
         'ready_to_start',
+        'before_start_lease',
         'end_lease',
         'end_reservation',
         'release_trust',

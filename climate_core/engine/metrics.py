@@ -28,7 +28,7 @@ LOG = log.getLogger(__name__)
 BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
 #: Events whose first due time is remembered.
 _REMEMBERED = 10_000
-_KNOWN = model.OWN_EVENTS | {model.BEFORE_START, model.BEFORE_END}
+_KNOWN = model.OWN_EVENTS | {model.BEFORE_END}
 
 
 class Metrics(watch.Watch):

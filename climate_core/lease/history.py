@@ -139,7 +139,7 @@ def _changes(before: model.Lease | None, after: model.Lease) -> Iterator[tuple[s
 
 def _given(lease: model.Lease | None) -> list[str]:
     """The events that a user gave."""
-    own = model.OWN_EVENTS | {model.BEFORE_START, model.BEFORE_END}
+    own = model.OWN_EVENTS | {model.BEFORE_END}
     events = lease.events if lease is not None else ()
     return [f'{e.event_type} {dates.show(e.time)}' for e in events if e.event_type not in own]
 

@@ -28,8 +28,9 @@ END_RESERVATION: Final = 'end_reservation'
 #: What is done when a lease is over, so that nothing closes it before.
 AFTERWARDS: Final = frozenset({RELEASE_TRUST, EXTERNAL_END})
 
-#: Events that the service makes and a user cannot give.
-OWN_EVENTS: Final = frozenset({START, READY, END, END_RESERVATION, *AFTERWARDS})
+#: Events that the service makes and a user cannot give. BEFORE_END is none of them: clients of
+#: today may give it with a new lease.
+OWN_EVENTS: Final = frozenset({START, READY, BEFORE_START, END, END_RESERVATION, *AFTERWARDS})
 #: Events that are never shown.
 HIDDEN_EVENTS: Final = AFTERWARDS | {END_RESERVATION}
 

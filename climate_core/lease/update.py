@@ -39,7 +39,7 @@ _CHANGEABLE = frozenset(
 )
 _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 #: Of these types there are events that the service makes.
-_NOT_GIVEN = model.OWN_EVENTS | {model.BEFORE_START, model.BEFORE_END}
+_NOT_GIVEN = model.OWN_EVENTS | {model.BEFORE_END}
 _STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
 
 

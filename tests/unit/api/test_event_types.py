@@ -28,7 +28,10 @@ def test_both_take_it(event_type: str) -> None:
 
 @pytest.mark.parametrize(
     'event_type',
-    ['', 'X', '1x', '_x', '.x', 'a b', 'ä', 'x' * 67, 'end_lease', 'end_lease.error', 'x.stop'],
+    [
+        *('', 'X', '1x', '_x', '.x', 'a b', 'ä', 'x' * 67),
+        *('end_lease', 'before_start_lease', 'end_lease.error', 'x.stop'),
+    ],
 )
 def test_both_refuse_it(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
