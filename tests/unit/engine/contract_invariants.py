@@ -46,6 +46,7 @@ class Invariants:
         self.a_resource_is_held_once()
         self.hold_says_what_the_status_says()
         self.what_is_not_over_will_end()
+        self.what_ends_is_not_started()
         self.what_is_taken_out_will_be_freed()
         self.what_is_over_holds_nothing()
         self.what_is_over_gives_its_trust_back()
@@ -77,7 +78,13 @@ class Invariants:
             assert len(ends) == (0 if lease['status'] == _OVER else 1), (lease, ends)
             for end in ends:
                 asked = lease['status'] in _ENDING or end['status'] == 'IN_PROGRESS'
-                assert asked or end['next_at'] <= lease['end_date'], (lease, end)
+                assert asked or end['next_at'] == lease['end_date'], (lease, end)
+
+    def what_ends_is_not_started(self) -> None:
+        for lease in self.rows['leases']:
+            if lease['status'] in _ENDING:
+                kinds = {e['event_type'] for e in opened(self.rows, lease)}
+                assert not kinds & {model.START, _READY, model.END_RESERVATION}, (lease, kinds)
 
     def what_is_taken_out_will_be_freed(self) -> None:
         for lease in self.rows['leases']:
@@ -145,11 +152,14 @@ class Invariants:
                 for key, (before, after) in _changes(entry['changes']).items():
                     assert known[key] == (before or None), (key, known[key], entry)
                     known[key] = after or None
-            assert known['status'] == lease['status'], lease
-            assert known['name'] == lease['name'], lease
-            assert known['end_date'] == dates.show(lease['end_date']), lease
+            for field in ('status', 'status_reason', 'name', 'start_policy', 'before_start'):
+                assert known[field] == (lease[field] or None), (field, lease)
+            for field in ('start_date', 'end_date', 'before_end_date', 'deleted_at'):
+                assert known[field] == dates.show(lease[field]), (field, lease)
+            assert known['webhook'] == (lease['webhook'] or {}).get('url'), lease
             for row in of(self.rows, 'reservations', lease):
                 assert known[f'{row["id"]}.status'] == row['status'], row
+                assert known[f'{row["id"]}.params'] == row['params'], row
 
     def a_change_of_a_lease_is_a_new_generation(self, before: Rows) -> None:
         old = {lease['id']: lease for lease in before['leases']}
@@ -158,10 +168,33 @@ class Invariants:
             if was != lease:
                 assert lease['generation'] > was['generation'], (was, lease)
 
+    def what_a_user_changed_is_a_new_generation(self, before: Rows) -> None:
+        """Also if it is in the lease and not the lease itself. To be asked after a request."""
+        now = self.world.rows()
+        for was in before['leases']:
+            (lease,) = (each for each in now['leases'] if each['id'] == was['id'])
+            inside = [
+                [of(rows, table, was) for table in ('reservations', 'events')]
+                for rows in (before, now)
+            ]
+            if inside[0] != inside[1]:
+                assert lease['generation'] > was['generation'], (was, lease)
+
     def what_is_deleted_stays_deleted(self, before: Rows) -> None:
         gone = {lease['id'] for lease in before['leases'] if lease['deleted_at'] is not None}
         still = {lease['id'] for lease in self.rows['leases'] if lease['deleted_at'] is not None}
         assert gone <= still
+
+    def freed_when_it_is_time(self, effect: Effect) -> None:
+        """Never before the end of its lease, unless its user gave it back."""
+        lease = effect.now
+        over = lease['end_date'] <= effect.time and lease['status'] in _ENDING
+        given_back = any(
+            entry['action'] == 'lease.end' for entry in of(self.rows, 'lease_history', lease)
+        )
+        taken_out = effect.held['status'] in ('deleting', 'deleted')
+        deleted = lease['status'] == 'DELETING' or lease['deleted_at'] is not None
+        assert over or given_back or taken_out or deleted, effect
 
     def everything_is_freed(self) -> None:
         """Once the time of all leases is past and managers have worked."""
@@ -183,7 +216,16 @@ class Invariants:
             for kind, times in _notices(self.rows, lease).items():
                 assert told[lease['id'], kind] >= times, (lease, kind, told)
             assert told[lease['id'], 'lease.create'] == 1
+            self._webhook_is_told(lease)
             assert told[lease['id'], 'lease.delete'] == (lease['deleted_at'] is not None)
+
+    def _webhook_is_told(self, lease: Row) -> None:
+        """All that the bus is told, if the lease had the same webhook all the time."""
+        changes = [entry['changes'] for entry in of(self.rows, 'lease_history', lease)]
+        if lease['webhook'] and not any('webhook' in each for each in changes[1:]):
+            rows = {row['event_id'] for row in of(self.rows, 'webhook_deliveries', lease)}
+            sent = {p['event_id'] for _, p in self.world.sent if p['id'] == lease['id']}
+            assert rows == sent, lease
 
     @property
     def now(self) -> Any:
@@ -199,7 +241,9 @@ def woken_while_its_lease_runs(effect: Effect, disturbed: bool) -> None:
     assert lease.start_date <= effect.time, effect
     assert lease.deleted_at is None, effect
     assert lease.status in {'STARTING', 'ACTIVE', 'ERROR'}, effect
+    assert effect.reservation.status == 'pending', effect
     if not disturbed:
+        assert effect.held['status'] == 'pending', effect
         assert effect.time < lease.end_date, effect
         assert effect.now['status'] == lease.status, effect
         assert effect.now['deleted_at'] is None, effect

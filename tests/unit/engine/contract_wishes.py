@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from climate_core.db import missing
 from climate_core.lease import model
 from climate_core.manager import change, create
-from tests.unit.engine.contract_world import ContractWorld
+from tests.unit.engine.contract_world import THINGS, ContractWorld
 from tests.unit.engine.world import TYPE
 
-THINGS = [f'thing{n}' for n in range(5)]
+HOOKS = [{'url': f'https://{name}.example.org/', 'secret': 'x' * 16} for name in 'ab']
 MINUTES = st.sampled_from([1, 10, 45, 60, 90, 180, 0, -1, -60])
 
 
@@ -59,8 +59,50 @@ def move(asker: Asker) -> None:
         assert done is None or getattr(asker.lease, field).isoformat() == text
 
 
+def put(asker: Asker) -> None:
+    """Change anything that a PUT can change, beside the times."""
+    note = MINUTES.map(lambda n: {'event_type': 'note', 'time': asker.world.text(n)})
+    colours = st.sampled_from(['red', 'green'])
+    own = [r.id for r in asker.lease.reservations]
+    possible: dict[str, st.SearchStrategy[Any]] = {
+        'name': st.sampled_from(['a', 'b']),
+        'duration': st.sampled_from([60, 3600, '3h', 10800]),
+        'start_policy': st.sampled_from(['auto', 'manual']),
+        'before_start': st.lists(st.sampled_from([30, 600, 7200]), max_size=2),
+        'events': st.lists(note, max_size=2),
+        'webhook': st.none() | st.sampled_from(HOOKS),
+        'reservations': colours.map(lambda c: [{'id': each, 'colour': c} for each in own]),
+    }
+    chosen = asker.data.draw(st.sampled_from(sorted(possible)))
+    values = {chosen: asker.data.draw(possible[chosen])}
+    generation, right = asker.draw_generation()
+    done = asker.ask(change.update_lease, asker.lease_id, values, generation)
+    if done is None:
+        return
+    assert right
+    after = asker.lease
+    notes = sorted(e.time.isoformat() for e in after.events if e.event_type == 'note')
+    assert chosen != 'events' or notes == sorted(e['time'] for e in values['events'])
+    assert chosen != 'start_policy' or after.start_policy == values['start_policy']
+    for item in values['reservations'] if chosen == 'reservations' else ():
+        (found,) = (r for r in after.reservations if r.id == item['id'])
+        assert found.params['colour'] == item['colour']
+
+
+def paint(asker: Asker) -> None:
+    before = asker.lease
+    if before.reservations:
+        chosen = asker.data.draw(st.sampled_from([r.id for r in before.reservations]))
+        values = {'colour': asker.data.draw(st.sampled_from(['red', 'green']))}
+        generation, right = asker.draw_generation()
+        done = asker.ask(change.update_reservation, before.id, chosen, values, generation)
+        (after,) = (r for r in asker.lease.reservations if r.id == chosen)
+        assert done is None or (right and after.params == values)
+
+
 def join(asker: Asker) -> None:
-    values = {'resource_type': TYPE, 'resource_id': asker.data.draw(st.sampled_from(THINGS))}
+    thing = asker.data.draw(st.sampled_from([None, None, *THINGS])) or asker.world.fresh()
+    values = {'resource_type': TYPE, 'resource_id': thing}
     done = asker.ask(create.add_reservation, asker.lease_id, values)
     assert done is None or done in {r.id for r in asker.lease.live}
 
@@ -110,6 +152,8 @@ def lose(asker: Asker) -> None:
 WISHES: dict[str, Callable[[Asker], None]] = {
     'rename': rename,
     'move': move,
+    'put': put,
+    'paint': paint,
     'join': join,
     'remove': remove,
     'start': start,

@@ -3,6 +3,7 @@
 
 import dataclasses
 import datetime
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.db import tables
+from climate_core.db import events, tables
 from climate_core.engine import points
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, Wait
@@ -19,8 +20,15 @@ from tests.unit.engine.world import NOON, Things, Time, World
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]
 
+#: What several leases want; there is more of which each is wanted once.
+THINGS = [f'thing{n}' for n in range(5)]
+
 #: Answers of a thing: done; on its way; done, but the answer was lost; away; never; a bug.
 ANSWERS = ('done', 'wait', 'lost', 'transient', 'permanent', 'bug')
+
+
+#: Points at which a manager still needs its claim.
+HOLDING = ('event.claimed', 'remote.before', 'remote.after', 'finish.before')
 
 
 class Killed(BaseException):
@@ -33,6 +41,8 @@ class Effect:
 
     :param lease: the lease as the manager knew it
     :param now: as the lease was in the database at this moment
+    :param reservation: as the manager knew it
+    :param held: as the reservation was in the database at this moment
     """
 
     action: str
@@ -40,6 +50,8 @@ class Effect:
     time: datetime.datetime
     lease: model.Lease
     now: Row
+    reservation: model.Reservation
+    held: Row
 
 
 class Ledger(Things):
@@ -52,7 +64,7 @@ class Ledger(Things):
         super().__init__()
         self.mood: list[str] = []
         self.effects: list[Effect] = []
-        self.look: Callable[[str], Row] = lambda _: {}
+        self.look: Callable[[str, str], tuple[Row, Row]] = lambda *_: ({}, {})
         self.time = Time()
 
     def forget(self) -> None:
@@ -70,16 +82,19 @@ class Ledger(Things):
         return Claimed(thing, {'colour': values.get('colour', 'grey')}, {'servers': 1})
 
     def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        return self._answer('wake', 'awake', lease, reservation.resource_id)
+        return self._answer('wake', 'awake', lease, reservation)
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        return self._answer('end', 'gone', lease, reservation.resource_id)
+        return self._answer('end', 'gone', lease, reservation)
 
     def done(self, thing: str) -> list[str]:
         """What took effect on a thing, in order."""
         return [e.action for e in self.effects if e.thing == thing]
 
-    def _answer(self, action: str, state: str, lease: model.Lease, thing: str) -> Wait | None:
+    def _answer(
+        self, action: str, state: str, lease: model.Lease, reservation: model.Reservation
+    ) -> Wait | None:
+        thing = reservation.resource_id
         answer = self.mood.pop(0) if self.mood else 'done'
         if answer == 'wait':
             return Wait(5.0)
@@ -93,7 +108,8 @@ class Ledger(Things):
             raise exceptions.Permanent('It is gone.')
         if self.state[thing] not in (state, 'gone'):
             self.state[thing] = state
-            self.effects.append(Effect(action, thing, self.time(), lease, self.look(lease.id)))
+            now, held = self.look(lease.id, reservation.id)
+            self.effects.append(Effect(action, thing, self.time(), lease, now, reservation, held))
         if answer == 'lost':
             raise exceptions.Transient('The answer was lost.')
         return None
@@ -111,6 +127,10 @@ class ContractWorld(World):
         self._dead = False
         self._elsewhere = False
         self._statements_left: int | None = None
+        self._fresh = itertools.count(len(THINGS))
+        self._taken: set[str] = set()
+        self._generation: int | None = None
+        self.when_lost: Rows | None = None
         sa.event.listen(self.database.engine, 'before_cursor_execute', self._execute)
 
     def reset(self) -> None:
@@ -124,6 +144,11 @@ class ContractWorld(World):
         self.trusts.present.clear()
         self.trusts.trouble.clear()
         self.sent.clear()
+        self._fresh = itertools.count(len(THINGS))
+
+    def fresh(self) -> str:
+        """Return a thing that nobody has wanted yet."""
+        return f'thing{next(self._fresh)}'
 
     def arm(
         self,
@@ -139,25 +164,41 @@ class ContractWorld(World):
         :param disturbed_at: the point at which ``disturb`` is called, once
         """
 
-        def hook(name: str, _info: Mapping[str, Any]) -> None:
+        def hook(name: str, info: Mapping[str, Any]) -> None:
             nonlocal disturb
             if self._elsewhere:
+                self._taken.update([info['event_id']] if name == 'event.claimed' else [])
                 return
+            if name == 'event.claimed':
+                self._generation = self._event(info['event_id'])['generation']
             if name == disturbed_at and disturb is not None:
                 call, disturb = disturb, None
                 self._elsewhere = True
                 call()
+                if name in HOLDING and self._lost(info['event_id']):
+                    self.when_lost = self.rows()
                 self._elsewhere = False
             if name == killed_at:
                 self._die()
 
         self._statements_left = statements
+        self.when_lost = None
+        self._taken.clear()
         points.install(hook)
 
     def revive(self) -> None:
         """Let a new manager begin, of which nothing is planned."""
         self._dead, self._statements_left, self._elsewhere = False, None, False
         points.install(None)
+
+    def claim(self, due: events.Due) -> bool:
+        """Claim an event as a manager that does nothing with it; tell whether it got it."""
+        claim = self.claims.take(due)
+        if claim is None:
+            return False
+        self.claims.drop(claim)
+        self._taken.add(due.id)
+        return True
 
     def text(self, minutes: int) -> str:
         """Write the time so many minutes from now."""
@@ -174,11 +215,27 @@ class ContractWorld(World):
                 found = connection.execute(sa.select(table).order_by(*order)).mappings()
                 yield table.name, [dict(row) for row in found]
 
-    def _look(self, lease_id: str) -> Row:
-        table = tables.LEASES
+    def _look(self, lease_id: str, reservation_id: str) -> tuple[Row, Row]:
+        return self._row(tables.LEASES, lease_id), self._row(tables.RESERVATIONS, reservation_id)
+
+    def _event(self, event_id: str) -> Row:
+        return self._row(tables.EVENTS, event_id)
+
+    def _row(self, table: sa.Table, row_id: str) -> Row:
+        """Read a row as one who is no manager; it is empty if there is none."""
+        before, self._elsewhere = self._elsewhere, True
         with self.database.engine.connect() as connection:
-            found = connection.execute(sa.select(table).where(table.c.id == lease_id))
-            return dict(found.mappings().one())
+            found = connection.execute(sa.select(table).where(table.c.id == row_id))
+            row = dict(found.mappings().first() or {})
+        self._elsewhere = before
+        return row
+
+    def _lost(self, event_id: str) -> bool:
+        """Tell whether what the manager claimed is not its own any more."""
+        event = self._event(event_id)
+        if event_id in self._taken or event.get('status') != 'IN_PROGRESS':
+            return True
+        return bool(event['generation'] != self._generation)
 
     def _execute(self, *_: Any) -> None:
         """Let no statement of a dead manager through, also not of its clean-up."""

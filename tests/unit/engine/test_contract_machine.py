@@ -9,21 +9,24 @@ after each step; at the end everything is freed, given back and told.
 """
 
 import functools
+import itertools
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.db import events
 from climate_core.manager import create
 from tests.unit.engine.contract_invariants import Invariants, woken_while_its_lease_runs
-from tests.unit.engine.contract_wishes import MINUTES, THINGS, WISHES, Asker
-from tests.unit.engine.contract_world import ANSWERS, ContractWorld, Killed
+from tests.unit.engine.contract_wishes import HOOKS, MINUTES, WISHES, Asker
+from tests.unit.engine.contract_world import ANSWERS, HOLDING, THINGS, ContractWorld, Killed
 from tests.unit.engine.world import TYPE, user
 
 #: How many examples to try; they are always the same ones unless it is set.
@@ -32,7 +35,6 @@ EXAMPLES = os.environ.get('CLIMATE_EXAMPLES')
 ENGINE_POINTS = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after')
 
 _things = st.lists(st.sampled_from(THINGS), max_size=3)
-_some_things = st.lists(st.sampled_from(THINGS), min_size=1, max_size=3, unique=True)
 _lengths = st.sampled_from([10, 60, 90, 180, 1, 0])
 _extras = st.fixed_dictionaries(
     {},
@@ -40,6 +42,7 @@ _extras = st.fixed_dictionaries(
         'start_policy': st.sampled_from(['manual', 'auto']),
         'before_start': st.lists(st.sampled_from([0, 30, 600, 7200]), max_size=2),
         'note': MINUTES,
+        'webhook': st.sampled_from(HOOKS),
     },
 )
 _seconds = st.sampled_from([1, 5, 31, 61, 600, 3600, 10800])
@@ -47,6 +50,21 @@ _seconds = st.sampled_from([1, 5, 31, 61, 600, 3600, 10800])
 _points = st.sampled_from([None] * 8 + [*ENGINE_POINTS])
 _deaths = st.sampled_from([None] * 24 + [*range(13)])
 _moods: st.SearchStrategy[list[str]] = st.lists(st.sampled_from(ANSWERS), max_size=3)
+
+
+#: How far a lease is at first: what is asked for, and what its things answer until then; when it
+#: is late its end is due as well.
+SHAPES: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
+    'new': ({}, ()),
+    'starting': ({}, ['wait', 'transient']),
+    'active': ({}, ['done']),
+    'error': ({}, ['permanent']),
+    'waiting': ({'start_policy': 'manual'}, ['done']),
+    'ending': ({}, ['done', 'late', 'transient']),
+    'missed': ({}, ['wait', 'late']),
+}
+#: What is tried most between two steps of a manager that loses its claim.
+_ENDS = ('delete', 'end', 'remove', 'move', 'join', 'start')
 
 
 @functools.cache
@@ -59,6 +77,10 @@ class Contract(RuleBasedStateMachine):
         super().__init__()
         self.world = _world()
         self.world.reset()
+        # In the order in which they are made, so that an example is the same each time.
+        ids = (str(uuid.UUID(int=n)) for n in itertools.count(1000))
+        self.same_ids = mock.patch.object(uuidutils, 'generate_uuid', ids.__next__)
+        self.same_ids.start()
         self.time = self.world.ledger.time
         self.judge = Invariants(self.world)
         self.leases: list[str] = []
@@ -69,9 +91,21 @@ class Contract(RuleBasedStateMachine):
 
     # What users do.
 
-    @initialize(things=_some_things, length=_lengths)
-    def begin(self, things: list[str], length: int) -> None:
-        self.create(things, None, length, known_by=None, extras={}, death=None)
+    @initialize(things=st.integers(1, 3), shape=st.sampled_from(sorted(SHAPES)), extras=_extras)
+    def begin(self, things: int, shape: str, extras: Mapping[str, Any]) -> None:
+        """Have a lease that is somewhere on its way, with things that nobody else wants."""
+        given, mood = SHAPES[shape]
+        values = {key: extras[key] for key in extras if key == 'webhook'} | given
+        own = [self.world.fresh() for _ in range(things)]
+        self.create(own, None, 90, known_by=None, extras=values, death=None)
+        for answer in mood:
+            if answer == 'late':
+                self.time.forward(minutes=90)
+                continue
+            self.world.ledger.mood = [answer] * things
+            for due in self.world.due():
+                self.world.step.run(due)
+        self.world.ledger.mood = []
 
     @rule(
         things=_things,
@@ -125,16 +159,32 @@ class Contract(RuleBasedStateMachine):
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
     def wish(self, data: st.DataObject) -> None:
-        self._wish(data.draw(st.sampled_from(self.leases)), data, None)
+        self._wish(self._some_lease(data), data, None)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), kind=st.sampled_from(['join', 'remove', 'move']))
+    def change_what_goes_on(self, data: st.DataObject, kind: str) -> None:
+        self._wish(self._some_lease(data), data, None, kind)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), kind=st.sampled_from(['end', 'delete', 'start']))
+    def change_how_it_goes_on(self, data: st.DataObject, kind: str) -> None:
+        self._wish(self._some_lease(data), data, None, kind)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), death=_deaths)
     def wish_while_managers_die(self, data: st.DataObject, death: int | None) -> None:
-        lease_id = data.draw(st.sampled_from(self.leases))
-        self._wish(lease_id, data, death)
+        self._wish(self._some_lease(data), data, death)
 
-    def _wish(self, lease_id: str, data: st.DataObject, death: int | None) -> None:
-        kind = data.draw(st.sampled_from(sorted(WISHES)))
+    def _some_lease(self, data: st.DataObject) -> str:
+        """Draw a lease; mostly one that is not over."""
+        going = [row['id'] for row in self.judge.rows['leases'] if row['status'] != 'TERMINATED']
+        return data.draw(st.sampled_from(going * 3 + self.leases))
+
+    def _wish(
+        self, lease_id: str, data: st.DataObject, death: int | None, kind: str | None = None
+    ) -> None:
+        kind = kind or data.draw(st.sampled_from(sorted(WISHES)))
         WISHES[kind](Asker(self.world, lease_id, data, functools.partial(self._ask, death=death)))
 
     # What happens by itself.
@@ -185,6 +235,55 @@ class Contract(RuleBasedStateMachine):
         self.world.arm(killed_at, death, disturbed_at, lambda: self._disturb(due.lease_id, data))
         self._survive(self.world.step.run, due)
 
+    @precondition(lambda self: self.leases)
+    @rule(
+        data=st.data(),
+        mood=_moods,
+        point=st.sampled_from(HOLDING),
+        wish=st.none() | st.sampled_from(_ENDS),
+        seconds=st.sampled_from([0, 61, 61, 3600]),
+        others=st.sampled_from(['work', 'work', 'claim']),
+    )
+    def a_manager_is_late(
+        self,
+        data: st.DataObject,
+        mood: list[str],
+        point: str,
+        wish: str | None,
+        seconds: int,
+        others: str,
+    ) -> None:
+        """It stops on its way; its user or another manager is faster; then it goes on."""
+        self.time_passes_until_something_is_due()
+        choice = self.world.due()
+        if not choice:
+            return
+        due = data.draw(st.sampled_from(choice))
+
+        def meanwhile() -> None:
+            self.disturbed.add(due.lease_id)
+            if wish is not None:
+                self._wish(due.lease_id, data, None, wish)
+            self.time.forward(seconds=seconds)
+            rest, self.world.ledger.mood = self.world.ledger.mood, []
+            for row in self.world.due():
+                if others == 'work':
+                    self.world.step.run(row)
+                elif self.world.claim(row):
+                    break
+            self.world.ledger.mood = rest
+
+        self.world.ledger.mood = mood
+        self.world.arm(None, None, point, meanwhile)
+        self._survive(self.world.step.run, due)
+
+    @rule(mood=_moods)
+    def all_that_is_due_is_done(self, mood: list[str]) -> None:
+        self.time_passes_until_something_is_due()
+        self.world.ledger.mood = mood
+        for due in self.world.due():
+            self._survive(self.world.step.run, due)
+
     def _disturb(self, lease_id: str, data: st.DataObject) -> None:
         """Between two steps of a manager: a wish, or its claim expires and another goes on."""
         self.disturbed.add(lease_id)
@@ -232,6 +331,7 @@ class Contract(RuleBasedStateMachine):
             assert self.world.trusts.present == trusts
         if isinstance(answer, BaseException):
             return None
+        self.judge.what_a_user_changed_is_a_new_generation(before)
         return True if answer is None else answer
 
     def _survive(self, function: Callable[..., Any], *args: Any) -> None:
@@ -242,18 +342,29 @@ class Contract(RuleBasedStateMachine):
         finally:
             self.world.revive()
             self.world.ledger.mood = []
+        if self.world.when_lost is not None:
+            was, self.world.when_lost = self.world.when_lost, None
+            assert self.world.rows() == was, 'It wrote though its claim was lost.'
 
     @invariant()
     def check(self) -> None:
         self.judge.check_all()
         for effect in self.world.ledger.effects[self.judged :]:
-            if effect.action == 'wake':
+            if effect.action == 'end':
+                self.judge.freed_when_it_is_time(effect)
+            else:
                 woken_while_its_lease_runs(effect, effect.lease.id in self.disturbed)
         self.judged = len(self.world.ledger.effects)
         self.disturbed.clear()
 
     def teardown(self) -> None:
         """With managers that live and a cloud that works, everything comes to its end."""
+        try:
+            self._come_to_the_end()
+        finally:
+            self.same_ids.stop()
+
+    def _come_to_the_end(self) -> None:
         self.time.forward(days=1)
         for _ in range(10):
             self.world.run_until_idle()
