@@ -100,10 +100,12 @@ class LeaseMachine(RuleBasedStateMachine):
     def finish(self, results: list[str], data: st.DataObject) -> None:
         if not self.claimed:
             return
-        event_id = data.draw(st.sampled_from(sorted(self.claimed)))
+        event_id = data.draw(st.sampled_from(list(self.claimed)))
         event, work = self.claimed.pop(event_id)
         outcomes = self._outcomes(event, work, results)
-        present = next(e for e in self.lease.events if e.id == event_id)
+        present = next((e for e in self.lease.events if e.id == event_id), None)
+        if present is None:  # Its user took it back meanwhile.
+            return
         if present.generation == event.generation and present.open:
             self._become(steps.settle(self.lease, present, outcomes, self.now))
 
@@ -175,7 +177,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def resource_disappears(self, data: st.DataObject) -> None:
         if self.lease.live:
-            lost = data.draw(st.sampled_from(sorted(r.id for r in self.lease.live)))
+            lost = data.draw(st.sampled_from([r.id for r in self.lease.live]))
             self._user(lambda: plan.gone(self.lease, {lost: 'deleted'}, self.now))
 
     @invariant()
