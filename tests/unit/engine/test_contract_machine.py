@@ -95,7 +95,7 @@ class Contract(RuleBasedStateMachine):
     def begin(self, things: int, shape: str, extras: Mapping[str, Any]) -> None:
         """Have a lease that is somewhere on its way, with things that nobody else wants."""
         given, mood = SHAPES[shape]
-        values = {key: extras[key] for key in extras if key == 'webhook'} | given
+        values = {**{key: extras[key] for key in extras if key == 'webhook'}, **given}
         own = [self.world.fresh() for _ in range(things)]
         self.create(own, None, 90, known_by=None, extras=values, death=None)
         for answer in mood:
