@@ -135,10 +135,9 @@ def purgeable(session: orm.Session, before: datetime.datetime) -> int:
 def _gone(before: datetime.datetime) -> sa.ColumnElement[bool]:
     # What the trust still needs is kept.
     busy = sa.select(_EVENT.c.lease_id).where(_EVENT.c.next_at.is_not(None))
-    # A lease whose resources were lost is over before its end, one that was hard to free after it.
+    # Not by its end: one that was cancelled is over before it, one that was hard to free after it.
     over = sa.and_(
         _LEASE.c.status == states.LeaseStatus.TERMINATED,
-        _LEASE.c.end_date < before,
         sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at) < before,
     )
     return sa.and_(sa.or_(_LEASE.c.deleted_at < before, over), _LEASE.c.id.not_in(busy))

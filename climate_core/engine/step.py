@@ -86,6 +86,8 @@ class Step:
         before, after = self._database.write(self._finish, claim, outcomes)
         points.reached('finish.after', **_info(claim))
         event = next(e for e in after.events if e.id == claim.event_id)
+        if not event.open:
+            LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
         self._seen_by.settled(event, self._clock.now())
         known = {e.id: e.next_at for e in before.events}
         return any(e.open and e.next_at != known.get(e.id) for e in after.events)

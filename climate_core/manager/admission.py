@@ -14,6 +14,7 @@ import datetime
 from climate_core import exceptions
 from climate_core.db import limits as db
 from climate_core.lease import limits, model, plan
+from climate_core.lease.refusals import AT_ONCE, Refusals
 from climate_core.manager.parts import Parts
 
 
@@ -44,22 +45,17 @@ def refusals(
         the ends of other leases make room
     """
     now = parts.clock.now()
-    refused: list[exceptions.ClimateError] = []
+    refused = Refusals(collect=True)
+    check_time(parts, lease, now, refusals=refused)
     available_from = None
-    try:
-        check_time(parts, lease, now)
-    except exceptions.Forbidden as exc:
-        refused.append(exc)
     try:
         _check_limits(parts, lease, None)
     except exceptions.LimitExceeded as exc:
-        refused.append(exc)
+        refused.add(exc)
         available_from = _available_from(parts, lease, now)
-    try:
+    with refused.noted():
         _ask(parts, lease, None)
-    except exceptions.LeaseNotPermitted as exc:
-        refused.append(exc)
-    return refused, available_from
+    return refused.found, available_from
 
 
 def check_time(
@@ -67,11 +63,13 @@ def check_time(
     lease: model.Lease,
     now: datetime.datetime,
     before: model.Lease | None = None,
+    refusals: Refusals = AT_ONCE,
 ) -> None:
     """Refuse a lease that is too long or too far ahead. Pure: it may be called while writing.
 
     A change that makes it neither longer nor later is fine, whatever the operator allows by now.
 
+    :param refusals: takes what is refused
     :raises climate_core.exceptions.LeaseTooLong: too long
     :raises climate_core.exceptions.LeaseTooFarAhead: too far ahead
     """
@@ -80,9 +78,11 @@ def check_time(
         return
     length = lease.end_date - lease.start_date
     if before is None or length > before.end_date - before.start_date:
-        limits.check_length(lease.start_date, lease.end_date, section.max_lease_seconds)
+        with refusals.noted():
+            limits.check_length(lease.start_date, lease.end_date, section.max_lease_seconds)
     if before is None or lease.start_date > before.start_date:
-        limits.check_ahead(lease.start_date, now, section.max_ahead_seconds)
+        with refusals.noted():
+            limits.check_ahead(lease.start_date, now, section.max_ahead_seconds)
 
 
 def added(lease: model.Lease, before: model.Lease | None = None) -> limits.Amounts:

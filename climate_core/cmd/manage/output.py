@@ -37,8 +37,7 @@ def show(rows: Sequence[Any], columns: Sequence[str], form: str) -> None:
     table.align = 'l'
     for each in values:
         table.add_row([_cell(each[name]) for name in columns])
-    if values:
-        print(table)
+    print(table if values else 'Nothing is wrong.')
 
 
 def _cell(value: Any) -> str:

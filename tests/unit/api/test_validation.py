@@ -50,7 +50,7 @@ def test_good_leases(values: dict[str, Any]) -> None:
         ({'id': 'nope'}, 'id', 'must be a UUID with dashes.'),
         ({'status': 'ACTIVE'}, 'status', 'is not known here. Known are before_end_date, '),
         ({'events': {}}, 'events', 'must be a list.'),
-        ({'events': [{'event_type': 'X', 'time': 'now'}]}, 'events[0].event_type', 'not allowed'),
+        ({'events': [{'event_type': 'X', 'time': 'now'}]}, 'events[0].event_type', 'not what is wanted'),
         ({'events': [{'time': 'now'}]}, 'events[0].event_type', 'is missing.'),
         ({'events': [{'event_type': 'start_lease', 'time': 'now'}]}, 'events[0].event_type',
          "'start_lease' is used by the service itself."),
@@ -62,7 +62,7 @@ def test_good_leases(values: dict[str, Any]) -> None:
         ({'before_start': [1] * 21}, 'before_start', 'must not have more than 20 entries.'),
         ({'webhook': 'x'}, 'webhook', 'must be an object'),
         ({'webhook': {'url': 'x'}}, 'webhook.secret', 'is missing.'),
-        ({'webhook': {'url': 'x', 'secret': 'short'}}, 'webhook.secret', 'not allowed'),
+        ({'webhook': {'url': 'x', 'secret': 'short'}}, 'webhook.secret', 'not what is wanted'),
         ({'webhook': {'url': 'x', 'secret': 'x' * 16, 'events': []}}, 'webhook.events', 'empty'),
         ({'webhook': {'url': 'x', 'secret': 'x' * 16, 'tls': 0}}, 'webhook.tls', 'not known'),
         ({'reservations': ['x']}, 'reservations[0]', 'must be an object.'),
@@ -121,3 +121,9 @@ def test_anything_is_good_or_named(value: Any) -> None:
             validation.check(value, schema)
         except exceptions.BadRequest as error:
             assert error.message  # noqa: PT017
+
+
+def test_a_pattern_is_told_in_words() -> None:
+    schema = {'properties': {'x': {'pattern': '^a$', 'description': 'An a.'}}}
+    with pytest.raises(exceptions.BadRequest, match=r'^x: is not what is wanted here: An a\.$'):
+        validation.check({'x': 'b'}, schema)

@@ -81,7 +81,7 @@ def test_nothing_is_wrong(
     reserve()
     for words in (('lease', 'stuck'), ('orphans',), ('repair',), ('repair', '--yes')):
         assert run(*words) == 0
-        assert capsys.readouterr().out == ''
+        assert capsys.readouterr().out == 'Nothing is wrong.\n'
         assert run(*words, '--format', 'json') == 0
         assert answer(capsys) == []
 

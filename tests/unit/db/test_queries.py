@@ -75,7 +75,7 @@ def test_purge(any_world: World) -> None:
     [
         ({'status': 'TERMINATED'}, 1),
         ({'status': 'TERMINATED', 'updated_at': None}, 1),
-        ({'status': 'TERMINATED', 'end_date': NOW + DAY}, 0),
+        ({'status': 'TERMINATED', 'end_date': NOW + DAY}, 1),
         ({'status': 'TERMINATED', 'updated_at': NOW + DAY}, 0),
         ({'status': 'TERMINATED', 'updated_at': None, 'created_at': NOW + DAY}, 0),
         ({'status': 'ERROR'}, 0),

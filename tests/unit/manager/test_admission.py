@@ -270,11 +270,14 @@ def test_a_dry_run_says_when_there_is_room(world: World) -> None:
 def test_a_dry_run_finds_all_that_is_wrong(world: World) -> None:
     limit(world, leases=0)
     world.conf.set_override('max_lease_seconds', 60, group='limits')
+    world.conf.set_override('max_ahead_seconds', 60, group='limits')
     judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
-    body = {'name': 'c', 'end_date': LATER, 'reservations': []}
+    start = '2026-12-01 13:00'
+    body = {'name': 'c', 'start_date': start, 'end_date': LATER, 'reservations': []}
     told = check.check_lease(world.parts, user(), body)
     assert [each['error_name'] for each in told['refusals']] == [
         'lease.too_long',
+        'lease.too_far_ahead',
         'limits.exceeded',
         'lease.not_permitted',
     ]
