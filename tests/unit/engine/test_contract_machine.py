@@ -23,7 +23,8 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.db import events
-from climate_core.manager import create
+from climate_core.lease import model
+from climate_core.manager import change, create
 from tests.unit.engine.contract_invariants import Invariants, woken_while_its_lease_runs
 from tests.unit.engine.contract_wishes import HOOKS, MINUTES, WISHES, Asker
 from tests.unit.engine.contract_world import ANSWERS, HOLDING, THINGS, ContractWorld, Killed
@@ -61,7 +62,8 @@ SHAPES: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     'error': ({}, ['permanent']),
     'waiting': ({'start_policy': 'manual'}, ['done']),
     'ending': ({}, ['done', 'late', 'transient']),
-    'missed': ({}, ['wait', 'late']),
+    'missed': ({}, ['wait', 'late', 'end']),
+    'losing': ({}, ['wait', 'remove']),
 }
 #: What is tried most between two steps of a manager that loses its claim.
 _ENDS = ('delete', 'end', 'remove', 'move', 'join', 'start')
@@ -102,9 +104,15 @@ class Contract(RuleBasedStateMachine):
             if answer == 'late':
                 self.time.forward(minutes=90)
                 continue
-            self.world.ledger.mood = [answer] * things
+            if answer == 'remove':
+                chosen = self.world.lease(self.leases[0]).reservations[0].id
+                self._ask(change.remove_reservation, self.leases[0], chosen)
+                continue
+            kinds = [model.END] if answer == 'end' else None
+            self.world.ledger.mood = ['transient' if kinds else answer] * things
             for due in self.world.due():
-                self.world.step.run(due)
+                if kinds is None or due.event_type in kinds:
+                    self.world.step.run(due)
         self.world.ledger.mood = []
 
     @rule(
