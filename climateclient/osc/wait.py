@@ -35,7 +35,8 @@ def for_start(
     :param limit: how long to wait; for ever if None
     :param pause: sleeps so many seconds
     :returns: the lease
-    :raises CommandError: it is over, failed or gone, with the reason; or the time is up
+    :raises CommandError: it is over, failed or gone, with the reason; it waits for its user; or
+        the time is up
     """
     for lease in _looks(read, limit, pause):
         if lease is None:
@@ -45,6 +46,10 @@ def for_start(
             return lease
         if lease.status in ('ERROR', 'TERMINATED'):
             raise exceptions.CommandError(_outcome(lease))
+        if _waits_for_its_user(lease):
+            raise exceptions.CommandError(
+                f'{_outcome(lease)} Start it: openstack lease start {lease.id}'
+            )
     raise exceptions.CommandError(f'The lease was not ACTIVE after {_text(limit)}.')
 
 
@@ -165,6 +170,11 @@ def _patience(lease: Lease) -> float:
     if lease.status == 'PENDING' and lease.start_date:
         return min(max((lease.start_date - _now()).total_seconds(), SOON), LATER)
     return SOON
+
+
+def _waits_for_its_user(lease: Lease) -> bool:
+    kinds = {each.event_type: each.status for each in lease.events}
+    return kinds.get('ready_to_start') == 'DONE' and 'start_lease' not in kinds
 
 
 def _outcome(lease: Lease) -> str:

@@ -62,6 +62,14 @@ def test_a_lease_deleted_meanwhile():
         wait.for_start(read, lambda _: None, pause=lambda _: None)
 
 
+def test_a_lease_that_its_user_starts():
+    ready = {'id': 'e', 'event_type': 'ready_to_start', 'time': FAR, 'status': 'DONE'}
+    early = lease('PENDING', events=[{**ready, 'status': 'UNDONE'}])
+    read = Script(early, lease('PENDING', events=[ready]))
+    with pytest.raises(osc.CommandError, match='openstack lease start'):
+        wait.for_start(read, lambda _: None, pause=lambda _: None)
+
+
 def test_the_limit_is_kept():
     pauses = []
     limit = datetime.timedelta(seconds=25)
