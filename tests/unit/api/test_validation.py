@@ -50,7 +50,7 @@ def test_good_leases(values: dict[str, Any]) -> None:
         ({'id': 'nope'}, 'id', 'must be a UUID with dashes.'),
         ({'status': 'ACTIVE'}, 'status', 'is not known here. Known are before_end_date, '),
         ({'events': {}}, 'events', 'must be a list.'),
-        ({'events': [{'event_type': 'X', 'time': 'now'}]}, 'events[0].event_type', 'not what is wanted'),
+        ({'events': [{'event_type': 'X', 'time': 'now'}]}, 'events[0].event_type', 'not what is'),
         ({'events': [{'time': 'now'}]}, 'events[0].event_type', 'is missing.'),
         ({'events': [{'event_type': 'start_lease', 'time': 'now'}]}, 'events[0].event_type',
          "'start_lease' is used by the service itself."),
