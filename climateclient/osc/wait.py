@@ -60,13 +60,7 @@ def for_deletion(
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until a lease is gone, as :func:`for_start` waits."""
-    for lease in _looks(read, limit, pause):
-        if lease is None:
-            return
-        report(lease)
-        if lease.status == 'ERROR':
-            raise exceptions.CommandError(_outcome(lease))
-    raise exceptions.CommandError(f'The lease was not deleted after {_text(limit)}.')
+    _until(lambda _: False, 'deleted', _looks(read, limit, pause), report, limit)
 
 
 def for_end(
@@ -76,15 +70,27 @@ def for_end(
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until a lease is TERMINATED (or gone), as :func:`for_start` waits."""
-    for lease in _looks(read, limit, pause):
+    looks = _looks(read, limit, pause)
+    _until(lambda lease: lease.status == 'TERMINATED', 'TERMINATED', looks, report, limit)
+
+
+def _until(
+    over: Callable[[Lease], bool],
+    word: str,
+    looks: Iterator[Lease | None],
+    report: Report,
+    limit: datetime.timedelta | None,
+) -> None:
+    """Look until a lease is over, or gone, which always is; ``word`` says what did not happen."""
+    for lease in looks:
         if lease is None:
             return
         report(lease)
-        if lease.status == 'TERMINATED':
+        if over(lease):
             return
         if lease.status == 'ERROR':
             raise exceptions.CommandError(_outcome(lease))
-    raise exceptions.CommandError(f'The lease was not TERMINATED after {_text(limit)}.')
+    raise exceptions.CommandError(f'The lease was not {word} after {_text(limit)}.')
 
 
 @contextlib.contextmanager
