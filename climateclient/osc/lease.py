@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``openstack lease show|start|end|delete``."""
 
+import abc
 import argparse
 import datetime
 import sys
@@ -87,11 +88,13 @@ class _Several(command.Command):
                 self.log.error('%s: %s', item, error)
         return results, failed
 
+    @abc.abstractmethod
     def _begin(self, leases: Any, name: str) -> str:
-        raise NotImplementedError
+        """Ask for it; return the id of the lease."""
 
+    @abc.abstractmethod
     def _finish(self, leases: Any, lease_id: str, limit: datetime.timedelta | None) -> str:
-        raise NotImplementedError
+        """Wait until it is done; return the id of the lease."""
 
 
 class EndLease(_Several):
