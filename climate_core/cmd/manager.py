@@ -4,7 +4,6 @@
 import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 
 from oslo_service import backend
@@ -52,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(manager: service.ManagerService) -> int:
-    stop = threading.Event()
+    stop = vital.Stop()
     broken = vital.watch(stop)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

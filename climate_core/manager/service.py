@@ -30,6 +30,9 @@ from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
+#: Seconds for closing the connections to the bus.
+CLOSE_SECONDS = 5.0
+
 
 class ManagerService:
     """One manager. Any number of them work on one database.
@@ -154,10 +157,18 @@ class ManagerService:
         self._server.wait()
         if self._watch:
             self._wait_for_the_watch(until)
-        self._transport.cleanup()
+        self._close_the_bus()
         self.database.dispose()
         self._stopped.set()
         return finished
+
+    def _close_the_bus(self) -> None:
+        # oslo.messaging waits for its heartbeat, which waits for a RabbitMQ that may be away.
+        closing = threading.Thread(target=self._transport.cleanup, name='bus', daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
+        if closing.is_alive():
+            LOG.warning('The bus does not answer; its connections end with the process')
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until somebody has called :meth:`stop`; tell whether that happened in time."""

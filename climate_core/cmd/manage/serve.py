@@ -57,7 +57,7 @@ def run(conf: cfg.ConfigOpts) -> int:
 
     :returns: 0; 1 if the service broke
     """
-    stop = threading.Event()
+    stop = vital.Stop()
     broken = vital.watch(stop, {*vital.THREADS, _API})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.db import leases, outbox, tables
 from climate_core.db.engine import Database
 from climate_core.engine.worker import Worker
-from climate_core.manager import rpcapi
+from climate_core.manager import rpcapi, service
 from climate_core.manager.service import ManagerService
 from tests.fakes import receiver
 from tests.unit.engine.world import TYPE, Things, Trusts, configure, user
@@ -107,6 +107,26 @@ def test_the_life_of_a_lease(run: Callable[..., Running], things: Things) -> Non
     assert joined in {r.id for r in lease.reservations}
     manager.client.delete_lease(user(), lease_id)
     manager.told.wait_for('lease.delete')
+
+
+def test_it_stops_while_the_bus_is_away(
+    tmp_path: pathlib.Path,
+    things: Things,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = f'sqlite:///{tmp_path}/manager.sqlite'
+    tables.Base.metadata.create_all(Database(configure(url)).engine)
+    manager = Running(url, 'one', things)
+    back = threading.Event()
+    monkeypatch.setattr(service, 'CLOSE_SECONDS', 0.1)
+    monkeypatch.setattr(manager.service._transport, 'cleanup', back.wait)
+    try:
+        assert manager.service.stop()
+    finally:
+        back.set()
+    assert manager.service.wait(0)
+    assert 'The bus does not answer' in caplog.text
 
 
 def test_errors_come_back_as_they_are(run: Callable[..., Running]) -> None:

@@ -5,8 +5,11 @@ import contextlib
 import pathlib
 import queue
 import signal
+import sys
 import threading
+import types
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from oslo_config import cfg
@@ -84,7 +87,7 @@ def _broken(name: str) -> None:
 
 @pytest.mark.parametrize('name', ['loop', 'claims', 'publisher', 'reconcile'])
 def test_a_vital_thread_breaks(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    stop = threading.Event()
+    stop = vital.Stop()
     broken = vital.watch(stop)
     _broken(name)
     assert stop.is_set()
@@ -93,12 +96,34 @@ def test_a_vital_thread_breaks(name: str, caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_another_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
-    stop = threading.Event()
+    stop = vital.Stop()
     broken = vital.watch(stop)
     _broken('event_1')
     assert not stop.is_set()
     assert not broken.is_set()
     assert 'a mistake of ours' in caplog.text
+
+
+def test_a_signal_in_the_middle_of_the_wait() -> None:
+    """With an event this hangs: its lock is held when the handler wants it."""
+    stop = vital.Stop()
+
+    def tell(_frame: types.FrameType, event: str, called: Any) -> None:
+        # The moment before it blocks; of an event the moment when its lock is held.
+        if event == 'c_call' and called.__name__ in ('get', 'allocate_lock'):
+            stop.set()
+
+    def wait() -> None:
+        sys.setprofile(tell)
+        try:
+            stop.wait()
+        finally:
+            sys.setprofile(None)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
 
 
 def test_a_manager_whose_comparison_breaks_ends(service: ManagerService, things: Watched) -> None:
