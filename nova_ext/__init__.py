@@ -49,9 +49,9 @@ start, whichever way is taken.
 A lock is respected as nova does everywhere: while a server is locked, only an administrator can
 wake, delete or change it. The lease service gets 409, and tries again.
 
-The rooms::
+What all extensions share (hints, dates, the way to the lease service) is in
+``climateclient.extension``. The rooms::
 
-    hints, dates     what a user wants: pure
     activate, seams, states, conf, policies
     api/             POST /servers, the action wake_up, the way to another host
     compute/         reserve (first half), wake (second half), recovery, tracker, accelerators

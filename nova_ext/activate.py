@@ -18,8 +18,8 @@ from nova import service
 from oslo_config import cfg
 from oslo_messaging.notify import notifier
 
+from climateclient.extension.errors import Incompatible
 from nova_ext import conf, seams, states
-from nova_ext.errors import IncompatibleNova
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def enable() -> None:
 
     The manager is only named; the module is loaded by nova-compute, and checks its own seams.
 
-    :raises IncompatibleNova: a seam is not as expected; nothing was changed
+    :raises Incompatible: a seam is not as expected; nothing was changed
     """
     seams.check(seams.EVERYWHERE)
     conf.register(nova.conf.CONF)
@@ -45,7 +45,7 @@ def enable() -> None:
 def enable_api() -> None:
     """Prepare nova-api: also the routes and the tables of its answers.
 
-    :raises IncompatibleNova: a seam is not as expected; nothing was changed
+    :raises Incompatible: a seam is not as expected; nothing was changed
     """
     seams.check(seams.EVERYWHERE, seams.API)
     from nova_ext.api import routes
@@ -65,7 +65,7 @@ class NotifyDriver(notifier.Driver):
                 enable_api()
             else:
                 enable()
-        except IncompatibleNova as error:
+        except Incompatible as error:
             # stevedore logs every Exception of a driver and goes on without it.
             LOG.critical('%s', error)
             raise SystemExit(str(error)) from error

@@ -1,32 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The section ``[climate]`` of nova.conf, read by nova-api and by nova-compute."""
 
-import datetime
 from typing import Any
 
-from keystoneauth1 import loading
 from oslo_config import cfg
 
-from nova_ext import hints
+from climateclient.extension import hints, options
 
-GROUP = 'climate'
+GROUP = options.GROUP
+#: What may happen to a server at the end of its lease.
+ON_END = ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing')
 
 OPTS = [
-    cfg.StrOpt(
-        'reservation_start_date',
-        default='now',
-        help='Start of a reservation whose hints name none: "now", or a date.',
-    ),
-    cfg.IntOpt(
-        'reservation_length_days',
-        default=30,
-        min=0,
-        help='Days from the start to the end of a reservation whose hints name no end.',
-    ),
-    cfg.IntOpt('reservation_length_hours', default=0, min=0, help='Hours added to those days.'),
-    cfg.IntOpt(
-        'reservation_length_minutes', default=0, min=0, help='Minutes added to those days.'
-    ),
+    *options.OPTS,
     cfg.ListOpt(
         'stash_keys',
         default=[],
@@ -48,45 +34,16 @@ OPTS = [
 ]
 
 
-def _adapter_opts() -> list[cfg.Opt]:
-    opts = loading.get_adapter_conf_options(include_deprecated=False)
-    # Three further tries wait 0.5 + 1 + 2 seconds. With the timeout of the session below, a lease
-    # service that never answers holds a boot for about two minutes.
-    cfg.set_defaults(
-        opts,
-        service_type='reservation',
-        valid_interfaces=['internal', 'public'],
-        connect_retries=3,
-        status_code_retries=3,
-    )
-    return opts
-
-
-def _session_opts() -> list[cfg.Opt]:
-    opts = loading.get_session_conf_options()
-    cfg.set_defaults(opts, timeout=30)
-    return opts
-
-
-_ALL = [*OPTS, *_session_opts(), *_adapter_opts()]
-
-
 def register(conf: cfg.ConfigOpts) -> None:
     """Make the section known; a second time does nothing."""
-    conf.register_opts(_ALL, group=GROUP)
+    conf.register_opts(OPTS, group=GROUP)
 
 
-def defaults(conf: cfg.ConfigOpts) -> hints.Defaults:
-    """Give what the hints of a user may leave out."""
-    section = conf[GROUP]
-    length = datetime.timedelta(
-        days=section.reservation_length_days,
-        hours=section.reservation_length_hours,
-        minutes=section.reservation_length_minutes,
-    )
-    return hints.Defaults(section.reservation_start_date, length)
+def rules(conf: cfg.ConfigOpts) -> hints.Rules:
+    """Give the rules for the hints of a server."""
+    return options.rules(conf, ON_END)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """Give the options to oslo-config-generator."""
-    return [(GROUP, _ALL)]
+    return [(GROUP, OPTS)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from nova.scheduler import filters
 
-from nova_ext import hints
+from climateclient.extension import hints
 
 #: Set by the resource tracker of a nova-compute with the extension.
 STAT = 'climate_reservation'

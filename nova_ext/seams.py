@@ -6,16 +6,8 @@ so each process checks its own table before anything is changed, and fails close
 Read in nova 34.0.0; see the modules named in the tables.
 """
 
-import importlib
-import inspect
-from collections.abc import Iterable, Mapping
-
-from nova_ext.errors import IncompatibleNova
-
-#: A place: the module, and the way to the attribute in it.
-Place = tuple[str, str]
-#: What is expected there: names of parameters in their order, or None for any value.
-Seams = Mapping[Place, tuple[str, ...] | None]
+from climateclient.extension import seams
+from climateclient.extension.seams import Seams
 
 _MANAGER = 'nova.compute.manager'
 _BUILD = ('self', 'context', 'instance', 'image')
@@ -161,26 +153,6 @@ API: Seams = {
 def check(*tables: Seams) -> None:
     """Compare nova with the tables.
 
-    :raises IncompatibleNova: with every difference
+    :raises climateclient.extension.errors.Incompatible: with every difference
     """
-    found = [fault for table in tables for fault in _differences(table.items())]
-    if found:
-        raise IncompatibleNova(
-            'Climate cannot work in this nova, and does not start: ' + '; '.join(found)
-        )
-
-
-def _differences(seams: Iterable[tuple[Place, tuple[str, ...] | None]]) -> Iterable[str]:
-    for (module, path), expected in seams:
-        try:
-            value = importlib.import_module(module)
-            for name in path.split('.'):
-                value = getattr(value, name)
-        except (ImportError, AttributeError):
-            yield f'{module}.{path} is missing'
-            continue
-        if expected is None:
-            continue
-        parameters = tuple(inspect.signature(value).parameters)
-        if parameters != expected:
-            yield f'{module}.{path} takes ({", ".join(parameters)}), not ({", ".join(expected)})'
+    seams.check('nova', *tables)

@@ -10,8 +10,8 @@ from typing import Any
 
 from nova.api.openstack.compute import routes
 
+from climateclient.extension.errors import Incompatible
 from nova_ext.api import servers, wake_up
-from nova_ext.errors import IncompatibleNova
 
 _CHANGED = (('/servers', 'create'), ('/servers/{id}/action', 'action'))
 
@@ -19,12 +19,12 @@ _CHANGED = (('/servers', 'create'), ('/servers/{id}/action', 'action'))
 def install() -> None:
     """Change the table; a second time does nothing.
 
-    :raises IncompatibleNova: an entry is not where it should be
+    :raises Incompatible: an entry is not where it should be
     """
     table = {path: methods for path, methods in routes.ROUTE_LIST if isinstance(methods, dict)}
     for path, action in _CHANGED:
         if table.get(path, {}).get('POST', (None, None))[1] != action:
-            raise IncompatibleNova(f'Climate cannot find POST {path} in the routes of this nova')
+            raise Incompatible(f'Climate cannot find POST {path} in the routes of this nova')
     _, actions = routes.server_controller.args
     controller = functools.partial(
         routes._create_controller,

@@ -10,14 +10,14 @@ import sys
 # Chooses the threading model of nova: before anything else of nova is imported.
 from nova.cmd import compute
 
+from climateclient.extension.errors import Incompatible
 from nova_ext import activate
-from nova_ext.errors import IncompatibleNova
 
 
 def main() -> None:
     """Run nova-compute with the extension."""
     try:
         activate.enable()
-    except IncompatibleNova as error:
+    except Incompatible as error:
         sys.exit(f'climate-nova-compute: {error}')
     compute.main()

@@ -14,7 +14,8 @@ import nova.conf
 from nova.compute import build_results, manager
 from oslo_utils import strutils
 
-from nova_ext import conf, hints, marks, seams, stash, states
+from climateclient.extension import hints
+from nova_ext import conf, marks, seams, stash, states
 from nova_ext.compute import accelerators, recovery, reserve, tracker, wake
 
 LOG = logging.getLogger(__name__)

@@ -19,9 +19,10 @@ from nova.compute import power_state, task_states
 from nova.compute import utils as compute_utils
 from nova.objects import fields
 
-from nova_ext import conf, hints, leases, states
+from climateclient.extension import hints
+from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
+from nova_ext import conf, leases, states
 from nova_ext.compute import accelerators, wake
-from nova_ext.errors import LeaseRefused, LeaseUnavailable
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def reserve(manager: Any, build: Build) -> bool:
     given = manager._get_scheduler_hints(build.filter_properties, build.request_spec)
     now = datetime.datetime.now(datetime.UTC)
     try:
-        wanted = hints.parse(given, now, conf.defaults(nova.conf.CONF), fresh=False)
+        wanted = hints.parse(given, now, conf.rules(nova.conf.CONF), fresh=False)
     except hints.BadHint as error:
         raise _abort(instance, f'Invalid scheduler hint {error}') from error
     if wanted is None:
@@ -154,7 +155,7 @@ def _networks(manager: Any, build: Build, mapping: Any) -> None:
 
 def _enter_lease(context: Any, instance: Any, wanted: hints.Wanted) -> None:
     try:
-        leases.LeaseService(context).reserve(wanted, instance.uuid)
+        leases.service(context).reserve(wanted, instance.uuid)
     except (LeaseRefused, LeaseUnavailable) as error:
         raise _abort(instance, str(error)) from error
 

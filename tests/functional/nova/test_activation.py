@@ -14,10 +14,10 @@ from nova.api.openstack.compute import servers as nova_servers
 from nova.compute import resource_tracker
 from nova.compute.manager import ComputeManager as NovaManager
 
+from climateclient.extension.errors import Incompatible
 from nova_ext import activate, seams, states
 from nova_ext.api import servers
 from nova_ext.compute.manager import ComputeManager
-from nova_ext.errors import IncompatibleNova
 from tests.functional.nova import tables
 from tests.functional.nova.base import NovaTest
 
@@ -72,7 +72,7 @@ class TestTables(NovaTest):
             ('nova.compute.manager', 'ComputeManager.no_such_thing'): None,
             ('nova.no_such_module', 'x'): None,
         }
-        with pytest.raises(IncompatibleNova) as caught:
+        with pytest.raises(Incompatible) as caught:
             seams.check(table)
         for words in (
             '_init_instance takes (self, context, instance), not (self, instance)',

@@ -13,8 +13,8 @@ def test_defaults():
     conf.register(config)
     conf.register(config)
     config([])
-    defaults = conf.defaults(config)
-    assert (defaults.start, defaults.length) == ('now', datetime.timedelta(days=30))
+    rules = conf.rules(config)
+    assert (rules.start, rules.length) == ('now', datetime.timedelta(days=30))
     assert config.climate.service_type == 'reservation'
     assert config.climate.timeout == 30
     assert (config.climate.connect_retries, config.climate.status_code_retries) == (3, 3)
@@ -26,7 +26,7 @@ def test_length():
     config([])
     for name, value in [('days', 0), ('hours', 2), ('minutes', 5)]:
         config.set_override(f'reservation_length_{name}', value, conf.GROUP)
-    assert conf.defaults(config).length == datetime.timedelta(minutes=125)
+    assert conf.rules(config).length == datetime.timedelta(minutes=125)
 
 
 def test_every_option_is_in_the_sample_with_a_help():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from climate_core.api.schemas import lease as schema
 from climate_core.exceptions import ClimateError
 from climate_core.lease import model, request
-from nova_ext import hints
+from climateclient.extension import hints
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 
@@ -28,7 +28,7 @@ def serve(lease):
 
 def ask(params):
     """Read a hint as nova-api does, and give the body that is sent to the lease service."""
-    wanted = hints.parse({'lease_params': params}, NOW)
+    wanted = hints.parse({'lease_params': params}, NOW, hints.Rules(('delete',)))
     return {'id': wanted.lease_id, **wanted.lease, 'reservations': []}
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler hints of a reservation: what they mean, and what is wrong with them.
 
-Pure: no nova, no I/O, and time comes from the caller. The same function reads what a user wrote
-(nova-api) and what nova-api made of it (nova-scheduler, nova-compute), where every value is a
-list of strings because that is how nova's RequestSpec keeps hints.
+Pure: no I/O, and time comes from the caller. The same function reads what a user wrote (nova-api,
+cinder-api) and what these made of it (the schedulers, nova-compute, cinder-volume); in nova every
+value is then a list of strings because that is how its RequestSpec keeps hints.
 
 ====================  ==========================================================================
 ``reserved``          a boolean. False is the same as no hint
@@ -20,14 +20,12 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nova_ext import dates
+from climateclient.extension import dates
 
 RESERVED = 'reserved'
 PARAMS = 'lease_params'
 LEASE = 'lease_id'
 NAMES = frozenset((RESERVED, PARAMS, LEASE))
-
-ON_END = ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing')
 
 #: Words that stand for the same key; the first is what is sent on.
 ALIASES = {
@@ -42,8 +40,8 @@ _KEYS = {word: key for key, words in ALIASES.items() for word in words} | {
 _EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}
 
 # The limits of POST /v1/leases (climate_core/api/schemas/lease.py, climate_core/lease/request.py),
-# so that nova-api refuses what the lease service would refuse after the claim.
-# tests/unit/nova_ext/test_limits.py holds the two against each other.
+# so that a service refuses what the lease service would refuse after the claim.
+# tests/unit/climateclient/test_hint_limits.py holds the two against each other.
 _NAME = re.compile(r'[^\u0000-\u001f\ud800-\udfff]{1,255}')
 _EVENT_TYPE = re.compile(r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}')
 _OWN_EVENTS = frozenset(
@@ -83,13 +81,16 @@ class BadHint(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Defaults:
-    """What is meant by a user who does not say it.
+class Rules:
+    """What one service says about the hints.
 
-    :param start: a date as :func:`nova_ext.dates.parse` reads it
-    :param length: from the start to the end
+    :param on_end: what may happen to its resources at the end of a lease
+    :param start: the start that is meant by a user who says none, a date as
+        :func:`climateclient.extension.dates.parse` reads it
+    :param length: from the start to the end, for a user who says no end
     """
 
+    on_end: Sequence[str]
     start: str = 'now'
     length: datetime.timedelta = datetime.timedelta(days=30)
 
@@ -101,7 +102,7 @@ class Wanted:
     :param lease_id: of the new lease, or of the lease to join
     :param join: the lease exists
     :param lease: the rest of the body of POST /v1/leases; empty when joining
-    :param on_end: what happens to the server at the end; None is the service's default
+    :param on_end: what happens to the resource at the end; None is the service's default
     :param id_given: the id of the new lease is in the hints
     """
 
@@ -126,12 +127,12 @@ class Wanted:
 
 def mentioned(hints: Mapping[str, Any] | None) -> bool:
     """Whether any hint is ours: all that an ordinary request pays."""
-    return bool(hints) and not NAMES.isdisjoint(hints)
+    return hints is not None and not NAMES.isdisjoint(hints)
 
 
 def wants_reservation(hints: Mapping[str, Any] | None) -> bool:
-    """Whether these hints, which nova-api has checked, ask for a reservation."""
-    if not mentioned(hints):
+    """Whether these hints, which were checked before, ask for a reservation."""
+    if hints is None or not mentioned(hints):
         return False
     return PARAMS in hints or LEASE in hints or _boolean(_one(hints, RESERVED))
 
@@ -139,12 +140,12 @@ def wants_reservation(hints: Mapping[str, Any] | None) -> bool:
 def parse(
     hints: Mapping[str, Any] | None,
     now: datetime.datetime,
-    defaults: Defaults = Defaults(),
+    rules: Rules,
     *,
     fresh: bool = True,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Wanted | None:
-    """Read the hints of a server.
+    """Read the hints of a server or volume.
 
     :param now: the time, timezone-aware
     :param fresh: the user sends them now, so that a start in the past is a mistake; False where
@@ -153,10 +154,10 @@ def parse(
     :returns: None if no reservation is asked for
     :raises BadHint: anything is wrong or unknown
     """
-    if not mentioned(hints):
+    if hints is None or not mentioned(hints):
         return None
     try:
-        return _parse(hints, now, defaults, fresh, new_id)
+        return _parse(hints, now, rules, fresh, new_id)
     except RecursionError:
         field = PARAMS if PARAMS in hints else ', '.join(sorted(NAMES & hints.keys()))
         raise BadHint(field, 'is nested too deeply') from None
@@ -165,7 +166,7 @@ def parse(
 def _parse(
     hints: Mapping[str, Any],
     now: datetime.datetime,
-    defaults: Defaults,
+    rules: Rules,
     fresh: bool,
     new_id: Callable[[], str],
 ) -> Wanted | None:
@@ -176,14 +177,14 @@ def _parse(
             raise BadHint(given[0], 'makes no sense with reserved=False')
         return None
     params = _params(_one(hints, PARAMS)) if PARAMS in hints else _Params()
-    on_end = _choice(params.pop('on_end', None))
+    on_end = _choice(params.pop('on_end', None), rules.on_end)
     if LEASE in hints:
         for key in params:
             raise BadHint(params.field(key), f'makes no sense with {LEASE}, only on_end does')
         return Wanted(_uuid(_one(hints, LEASE), LEASE), True, {}, on_end)
     id_given = 'id' in params
     lease_id = _uuid(params.pop('id'), params.field('id')) if id_given else new_id()
-    lease = _lease(params, lease_id, now, defaults, fresh)
+    lease = _lease(params, lease_id, now, rules, fresh)
     return Wanted(lease_id, False, lease, on_end, id_given)
 
 
@@ -249,9 +250,9 @@ def _uuid(value: Any, field: str) -> str:
         raise BadHint(field, f'{value!r} is not a uuid') from None
 
 
-def _choice(value: Any) -> str | None:
-    if value is not None and value not in ON_END:
-        raise BadHint(f'{PARAMS}.on_end', f'{value!r} is none of {", ".join(ON_END)}')
+def _choice(value: Any, choices: Sequence[str]) -> str | None:
+    if value is not None and value not in choices:
+        raise BadHint(f'{PARAMS}.on_end', f'{value!r} is none of {", ".join(choices)}')
     return value
 
 
@@ -277,14 +278,14 @@ def _lease(
     params: _Params,
     lease_id: str,
     now: datetime.datetime,
-    defaults: Defaults,
+    rules: Rules,
     fresh: bool,
 ) -> dict[str, Any]:
     field = params.field('start_date')
-    start = _date(params.get('start_date', defaults.start), now, field)
+    start = _date(params.get('start_date', rules.start), now, field)
     start = _not_past(start, now, field, fresh)
-    end = _end(params, start, now, defaults)
-    lease = {
+    end = _end(params, start, now, rules)
+    lease: dict[str, Any] = {
         'name': _name(params.get('name', f'lease_{lease_id[:8]}')),
         'start_date': dates.show(start),
         'end_date': dates.show(end),
@@ -329,7 +330,7 @@ def _end(
     params: _Params,
     start: datetime.datetime,
     now: datetime.datetime,
-    defaults: Defaults,
+    rules: Rules,
 ) -> datetime.datetime:
     """Read the end, which lies after the start."""
     field = params.field('length')
@@ -341,7 +342,7 @@ def _end(
     else:
         try:
             length = dates.parse_length(params['length']) if 'length' in params else None
-            end = start + (defaults.length if length is None else length)
+            end = start + (rules.length if length is None else length)
         except (ValueError, OverflowError) as error:
             raise BadHint(field, str(error)) from None
     if end <= start:

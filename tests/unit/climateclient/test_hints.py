@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_ext import dates, hints
+from climateclient.extension import dates, hints
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 ID = '11111111-2222-3333-4444-555555555555'
 HOUR = datetime.timedelta(hours=1)
+RULES = hints.Rules(('delete', 'stop', 'shelve', 'suspend', 'create_image'), length=HOUR)
 
 
 def parse(given_hints, **kwargs):
-    return hints.parse(given_hints, NOW, hints.Defaults(length=HOUR), new_id=lambda: ID, **kwargs)
+    return hints.parse(given_hints, NOW, RULES, new_id=lambda: ID, **kwargs)
 
 
 def params(**values):
@@ -171,7 +172,7 @@ def test_what_is_written_reads_the_same(given_hints):
     assert all(isinstance(value, str) for (value,) in kept.values())
     assert hints.wants_reservation(kept)
     later = NOW + datetime.timedelta(days=100)
-    assert hints.parse(kept, later, fresh=False) == wanted
+    assert hints.parse(kept, later, RULES, fresh=False) == wanted
 
 
 json_values = st.recursive(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the extension raises besides nova's own exceptions."""
+"""What an extension raises besides the exceptions of the service that it extends."""
 
 
-class IncompatibleNova(RuntimeError):
-    """This nova does not have the seams that the extension was made for."""
+class Incompatible(RuntimeError):
+    """This service does not have the seams that the extension was made for."""
 
 
 class LeaseUnavailable(Exception):

@@ -39,7 +39,8 @@ def _plain(text: str) -> datetime.datetime | None:
     match = _PLAIN.match(text)
     if match is None:
         return None
-    return datetime.datetime(*(int(number or 0) for number in match.groups()), tzinfo=UTC)
+    year, month, day, hour, minute, second = (int(number or 0) for number in match.groups())
+    return datetime.datetime(year, month, day, hour, minute, second, tzinfo=UTC)
 
 
 def _iso(text: str) -> datetime.datetime:
@@ -55,10 +56,11 @@ def parse_length(text: object) -> datetime.timedelta:
     :raises ValueError: it is not written so, or is nothing
     """
     match = _LENGTH.match(text.strip()) if isinstance(text, str) else None
+    parts = match.groups() if match else ()
     try:
-        days, hours, minutes, seconds = (int(number or 0) for number in match.groups())
+        days, hours, minutes, seconds = (int(number or 0) for number in parts)
         length = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except (AttributeError, OverflowError, ValueError):
+    except (OverflowError, ValueError):
         length = datetime.timedelta(0)
     if length <= datetime.timedelta(0):
         raise ValueError(f'{text!r} is not a length of time; write 90m, 3h, 2d or "2d 12h"')

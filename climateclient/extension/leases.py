@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease service, seen from a service whose resources it reserves."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from keystoneauth1 import adapter as ks_adapter
+from keystoneauth1 import exceptions as ks_exceptions
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from climateclient import client, exceptions, models
+from climateclient.extension import hints, options
+from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
+
+#: Statuses of a lease that a resource can join.
+JOINABLE = ('PENDING', 'STARTING', 'ACTIVE', 'ERROR')
+#: Answers that say nothing about the request; every call here may be sent again.
+_TRY_AGAIN = (502, 503, 504)
+
+
+class LeaseService:
+    """The calls that an extension makes. All are idempotent: a lease and a resource are known by
+    ids that the extension chooses.
+
+    :param adapter: carries the user's token, and the token of the service that asks
+    :param resource_type: of what that service reserves
+    """
+
+    def __init__(self, adapter: ks_adapter.Adapter, resource_type: str) -> None:
+        self._leases = client.Client(adapter).leases
+        self._type = resource_type
+
+    def reserve(self, wanted: hints.Wanted, resource_id: str) -> None:
+        """Put a resource into its lease, which is made if it is new.
+
+        :raises LeaseRefused: the service says no
+        :raises LeaseUnavailable: it could not be asked; it may have done it nevertheless
+        """
+        on_end: dict[str, Any] = {'on_end': wanted.on_end} if wanted.on_end else {}
+        with _errors():
+            if wanted.join:
+                self._leases.add_reservation(wanted.lease_id, self._type, resource_id, **on_end)
+                return
+            lease = wanted.lease
+            self._leases.create(
+                lease['name'],
+                lease['end_date'],
+                lease['start_date'],
+                reservations=[{'resource_type': self._type, 'resource_id': resource_id, **on_end}],
+                events=lease['events'],
+                before_end=lease.get('before_end_date'),
+                before_start=lease.get('before_start'),
+                start_policy=lease.get('start_policy'),
+                id=wanted.lease_id,
+            )
+
+    def get(self, lease_id: str) -> models.Lease:
+        """Read a lease of the user's project.
+
+        :raises LeaseRefused: there is none
+        :raises LeaseUnavailable: the service could not be asked
+        """
+        with _errors():
+            return self._leases.get(lease_id)
+
+    def check(self, wanted: hints.Wanted) -> models.Lease | None:
+        """Check the lease that the hints name before anything is built.
+
+        :returns: the lease to join; None for a new one
+        :raises climateclient.extension.hints.BadHint: it cannot be joined, or the id given for a
+            new one belongs to another; the same request may be repeated
+        :raises LeaseUnavailable: the service could not be asked
+        """
+        if wanted.join:
+            return self._to_join(wanted.lease_id)
+        if wanted.id_given:
+            self._check_id(wanted)
+        return None
+
+    def _to_join(self, lease_id: str) -> models.Lease:
+        try:
+            lease = self.get(lease_id)
+        except LeaseRefused as error:
+            raise hints.BadHint(hints.LEASE, str(error)) from error
+        if lease.status not in JOINABLE:
+            raise hints.BadHint(hints.LEASE, f'the lease is {lease.status} and cannot be joined')
+        return lease
+
+    def _check_id(self, wanted: hints.Wanted) -> None:
+        try:
+            lease = self.get(wanted.lease_id)
+        except LeaseRefused:
+            # It is not there, or not the user's: making it will show.
+            return
+        # What the lease service compares (climate_core/lease/request.py, same).
+        dates = [models.time_of(wanted.lease[key]) for key in ('start_date', 'end_date')]
+        same = lease.name == wanted.lease['name'] and dates == [lease.start_date, lease.end_date]
+        if lease.status not in JOINABLE or not same:
+            raise hints.BadHint(
+                f'{hints.PARAMS}.id',
+                f'there is a lease with this id; to join it, give {hints.LEASE} instead',
+            )
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except exceptions.ApiError as error:
+        if error.http_status >= 500:
+            raise LeaseUnavailable(
+                f'The lease service answers {error.http_status}: {error.message}'
+            ) from error
+        raise LeaseRefused(error.message, error.http_status) from error
+    except ks_exceptions.ClientException as error:
+        raise LeaseUnavailable(f'The lease service does not answer: {error}') from error
+
+
+def adapter(
+    conf: cfg.ConfigOpts, session: Any, auth: Any, service_auth: Any, global_request_id: str | None
+) -> ks_adapter.Adapter:
+    """Make the way to the lease service from the section ``[climate]`` of a service.
+
+    :param session: with the certificates and the timeout of that section
+    :param auth: the user's token together with the service's own
+    :param service_auth: the service's own credentials, which look up the lease service in the
+        catalogue; None if there are none
+    :raises LeaseUnavailable: it is not known where the lease service is
+    """
+    return loading.load_adapter_from_conf_options(
+        conf,
+        options.GROUP,
+        session=session,
+        auth=auth,
+        endpoint_override=_endpoint(conf, session, service_auth),
+        global_request_id=global_request_id,
+        retriable_status_codes=_TRY_AGAIN,
+    )
+
+
+def _endpoint(conf: cfg.ConfigOpts, session: Any, auth: Any) -> str:
+    """Find the service: as configured, or in the catalogue of the service user.
+
+    The user's catalogue, as nova and cinder keep it, has only the services that these use
+    themselves (nova/context.py, cinder/context.py).
+    """
+    section = conf[options.GROUP]
+    if section.endpoint_override:
+        return str(section.endpoint_override)
+    url = None
+    if auth is not None:
+        try:
+            url = session.get_endpoint(
+                auth,
+                service_type=section.service_type,
+                service_name=section.service_name,
+                interface=section.valid_interfaces,
+                region_name=section.region_name,
+            )
+        except ks_exceptions.ClientException as error:
+            raise LeaseUnavailable(f'The lease service cannot be looked up: {error}') from error
+    if not url:
+        raise LeaseUnavailable(
+            'The lease service is not known: set [climate] endpoint_override, or register it in '
+            'Keystone and set [service_user]'
+        )
+    return str(url)
