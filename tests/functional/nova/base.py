@@ -19,7 +19,7 @@ from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional import integrated_helpers
 
 from tests.functional.nova import tables
-from tests.functional.nova.lease_service import LeaseService
+from tests.functional.lease_service import LeaseService
 
 CONF = nova.conf.CONF
 FILTER = 'nova_ext.scheduler.ReservationFilter'

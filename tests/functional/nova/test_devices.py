@@ -11,7 +11,7 @@ from nova.tests.functional.libvirt import base as libvirt_base
 from oslo_serialization import jsonutils
 
 from tests.functional.nova.base import NovaTest, Reservations
-from tests.functional.nova.lease_service import refusal
+from tests.functional.lease_service import refusal
 from tests.functional.nova.test_wake_up import Spawned
 
 CONF = nova.conf.CONF

@@ -6,7 +6,7 @@ import json
 from nova import objects
 
 from tests.functional.nova.base import NovaTest, iso
-from tests.functional.nova.lease_service import refusal
+from tests.functional.lease_service import refusal
 
 LEASE = '11111111-2222-3333-4444-555555555555'
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease service as nova sees it: the edge where these tests end.
+"""The lease service as nova and cinder see it: the edge where these tests end.
 
 A WSGI application that keeps leases as the contract of the API says, notes every request, and
 can be told to refuse or to be down. Requests reach it through a real HTTP client.
