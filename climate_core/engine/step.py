@@ -14,7 +14,7 @@ from climate_core import context, exceptions
 from climate_core.db import leases, store
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
-from climate_core.engine import points, retry, watch
+from climate_core.engine import points, ranks, retry, watch
 from climate_core.engine.claims import Claim, Claims
 from climate_core.engine.clock import Clock
 from climate_core.lease import history, model, plan, states, steps
@@ -116,9 +116,19 @@ class Step:
             return {claim.event_id: self._try(claim, work.lease, self._free_trust)}
         if claim.event_type == model.EXTERNAL_END:
             return {claim.event_id: self._try(claim, work.lease, self._tell_external)}
-        return {
-            r.id: self._try(claim, work.lease, self._on_resource, r) for r in work.reservations
-        }
+        return self._in_order(claim, work)
+
+    def _in_order(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
+        """Work on one rank after the other; what follows one that is not settled waits for it."""
+        outcomes: dict[str, steps.Outcome] = {}
+        backwards = claim.event_type != model.START
+        for rank in ranks.in_order(work.reservations, self._plugins, backwards):
+            waiting = ranks.unsettled(outcomes.values())
+            for each in rank:
+                outcomes[each.id] = waiting or self._try(
+                    claim, work.lease, self._on_resource, each
+                )
+        return outcomes
 
     def _try(
         self,

@@ -23,6 +23,8 @@ HOURS: Final[Mapping[str, tuple[str, int]]] = {
     'vcpu_hours': ('vcpus', 1),
     'memory_gib_hours': ('memory_mb', 1024),
     'disk_gb_hours': ('disk_gb', 1),
+    'volume_hours': ('volumes', 1),
+    'volume_gb_hours': ('gigabytes', 1),
 }
 
 

@@ -66,6 +66,7 @@ class InstancePlugin(base.ResourcePlugin):
     }
     required = ('resource_id',)
     changeable = ('on_end',)
+    rank = 20
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         super().__init__(conf, cloud)

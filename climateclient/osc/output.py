@@ -168,6 +168,8 @@ _HOURS = {
     'vcpu_hours': 'VCPUs',
     'memory_gib_hours': 'Memory GiB',
     'disk_gb_hours': 'Disk GB',
+    'volume_hours': 'Volumes',
+    'volume_gb_hours': 'Volume GB',
 }
 USAGE = (
     'Project',

@@ -89,8 +89,17 @@ def test_resource_hours(application: Any, database: Database) -> None:
             'vcpu_hours': 36,
             'memory_gib_hours': 18,
             'disk_gb_hours': 180,
+            'volume_hours': 0,
+            'volume_gb_hours': 0,
         },
-        'used': {'server_hours': 4, 'vcpu_hours': 16, 'memory_gib_hours': 8, 'disk_gb_hours': 80},
+        'used': {
+            'server_hours': 4,
+            'vcpu_hours': 16,
+            'memory_gib_hours': 8,
+            'disk_gb_hours': 80,
+            'volume_hours': 0,
+            'volume_gb_hours': 0,
+        },
     }
 
 

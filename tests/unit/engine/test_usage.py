@@ -78,6 +78,8 @@ def test_an_hour(world: World, time: Time) -> None:
         'vcpu_hours': 3,
         'memory_gib_hours': 1.5,
         'disk_gb_hours': 0,
+        'volume_hours': 0,
+        'volume_gb_hours': 0,
     }
     assert payload['used']['vcpu_hours'] == 2
     (resource,) = payload['resources']

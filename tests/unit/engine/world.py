@@ -126,10 +126,11 @@ class World:
             tables.Base.metadata.create_all(self.database.engine)
         self.clock = Clock(self.database)
         self.things = things or Things()
+        self.plugins: dict[str, ResourcePlugin] = {TYPE: self.things}
         self.trusts = Trusts()
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
         self.step = self.new_step()
-        self.parts = Parts(self.conf, self.database, self.clock, {TYPE: self.things}, self.trusts)
+        self.parts = Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
             self.database, lambda *item: self.sent.append(item), 600, 60
@@ -140,10 +141,14 @@ class World:
             self.database,
             self.clock,
             claims or self.claims,
-            {TYPE: self.things},
+            self.plugins,
             self.trusts.delete,
             retry.Backoff.of(self.conf),
         )
+
+    def wanted(self, thing: str) -> dict[str, str]:
+        """Return the reservation of a thing as a request has it."""
+        return {'resource_type': TYPE, 'resource_id': thing}
 
     def create(
         self,
@@ -154,12 +159,11 @@ class World:
         **values: Any,
     ) -> str:
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, **values}
-        body['reservations'] = [{'resource_type': TYPE, 'resource_id': t} for t in things]
+        body['reservations'] = [self.wanted(t) for t in things]
         return create.create_lease(self.parts, context or user(), body)
 
     def join(self, lease_id: str, thing: str, context: RequestContext | None = None) -> str:
-        values = {'resource_type': TYPE, 'resource_id': thing}
-        return create.add_reservation(self.parts, context or user(), lease_id, values)
+        return create.add_reservation(self.parts, context or user(), lease_id, self.wanted(thing))
 
     def update(self, lease_id: str, generation: int | None = None, **values: Any) -> None:
         change.update_lease(self.parts, user(), lease_id, values, generation)

@@ -11,7 +11,14 @@ from climate_core.lease import usage
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR, DAY = usage.HOUR, usage.DAY
-AMOUNTS = {'servers': 1, 'vcpus': 2, 'memory_mb': 512, 'disk_gb': 10}
+AMOUNTS = {
+    'servers': 1,
+    'vcpus': 2,
+    'memory_mb': 512,
+    'disk_gb': 10,
+    'volumes': 3,
+    'gigabytes': 30,
+}
 
 
 def at(hours: float) -> datetime.datetime:
@@ -62,6 +69,8 @@ def test_hours(reservation: usage.Use, reserved: float, used: float) -> None:
         ('vcpu_hours', 2),
         ('memory_gib_hours', 0.5),
         ('disk_gb_hours', 10),
+        ('volume_hours', 3),
+        ('volume_gb_hours', 30),
     ):
         assert total.reserved[name] == pytest.approx(reserved * each)
         assert total.used[name] == pytest.approx(used * each)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order in which the resources of one lease are woken and ended. Pure.
+
+It comes from :attr:`climate_core.plugins.base.ResourcePlugin.rank`. What failed for good keeps
+nobody waiting: a server that does not use the volume that failed can still be woken.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from climate_core.lease import model, steps
+from climate_core.plugins.base import ResourcePlugin
+
+_UNSETTLED = (steps.Result.WAIT, steps.Result.RETRY)
+
+
+def in_order(
+    reservations: Iterable[model.Reservation],
+    plugins: Mapping[str, ResourcePlugin],
+    backwards: bool,
+) -> Iterator[Sequence[model.Reservation]]:
+    """Give the reservations of one rank after the other.
+
+    :param plugins: resource type -> plugin; a type without one has the rank of most
+    :param backwards: the highest rank first
+    """
+
+    def rank(reservation: model.Reservation) -> int:
+        return plugins.get(reservation.resource_type, ResourcePlugin).rank
+
+    ordered = sorted(reservations, key=rank, reverse=backwards)
+    for _, group in itertools.groupby(ordered, rank):
+        yield tuple(group)
+
+
+def unsettled(outcomes: Iterable[steps.Outcome]) -> steps.Outcome | None:
+    """Return what those have to do that come after: nothing, as long as these are not settled.
+
+    :returns: a wait until the first of these is looked at again; None when all are settled
+    """
+    seconds = [o.seconds for o in outcomes if o.result in _UNSETTLED]
+    return steps.Outcome(steps.Result.WAIT, min(seconds)) if seconds else None

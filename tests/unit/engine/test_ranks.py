@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is used is woken before what uses it, and ended after it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.plugins.base import Wait
+from tests.unit.engine.world import NOON, TYPE, Things, Time, World, statuses
+
+BASE = 'test:base'
+
+
+class Bases(Things):
+    """What things stand on."""
+
+    resource_type = BASE
+    rank = 10
+
+
+class RankedWorld(World):
+    """Things whose name begins with ``base`` are of the lower rank; one journal for all."""
+
+    def __init__(self, url: str, time: Time) -> None:
+        super().__init__(url, time)
+        self.bases = Bases()
+        self.bases.journal = self.things.journal
+        self.plugins[BASE] = self.bases
+
+    def wanted(self, thing: str) -> dict[str, str]:
+        kind = BASE if thing.startswith('base') else TYPE
+        return {'resource_type': kind, 'resource_id': thing}
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time(NOON)
+
+
+@pytest.fixture
+def world(time: Time) -> Iterator[RankedWorld]:
+    made = RankedWorld('sqlite://', time)
+    yield made
+    made.database.dispose()
+
+
+def test_the_order_of_a_life(world: RankedWorld, time: Time) -> None:
+    lease_id = world.create('server1', 'base1', 'server2', 'base2')
+    world.run_until_idle()
+    assert world.things.journal == [
+        ('wake', 'base1'),
+        ('wake', 'base2'),
+        ('wake', 'server1'),
+        ('wake', 'server2'),
+    ]
+    world.things.journal.clear()
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.things.journal == [
+        ('end', 'server1'),
+        ('end', 'server2'),
+        ('end', 'base1'),
+        ('end', 'base2'),
+    ]
+    assert world.lease(lease_id).status == 'TERMINATED'
+
+
+@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+def test_nobody_is_woken_before_what_it_stands_on(
+    world: RankedWorld, time: Time, trouble: object
+) -> None:
+    world.bases.answers['wake', 'base2'] = [trouble]
+    lease_id = world.create('server1', 'base1', 'base2')
+    world.run_until_idle()
+    assert world.things.journal == [('wake', 'base1')]
+    assert world.things.calls == []
+    assert statuses(world.lease(lease_id).reservations) == ['pending', 'active', 'pending']
+    (start,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
+    # The server is looked at together with what it waits for: not at once, not later.
+    assert start.next_at is not None
+    assert start.next_at > time()
+    time.now = start.next_at
+    world.run_until_idle()
+    assert world.things.journal[1:] == [('wake', 'base2'), ('wake', 'server1')]
+    assert world.lease(lease_id).status == 'ACTIVE'
+
+
+def test_what_failed_for_good_keeps_nobody_asleep(world: RankedWorld) -> None:
+    world.bases.answers['wake', 'base1'] = [exceptions.Permanent('It never will.')]
+    lease_id = world.create('server1', 'base1')
+    world.run_until_idle()
+    assert world.things.journal == [('wake', 'server1')]
+    lease = world.lease(lease_id)
+    assert lease.status == 'ERROR'
+    assert lease.status_reason == f'{BASE} base1: It never will.'
+
+
+@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+def test_nobody_loses_what_it_stands_on(world: RankedWorld, time: Time, trouble: object) -> None:
+    lease_id = world.create('base1', 'server1', 'server2')
+    world.run_until_idle()
+    world.things.answers['end', 'server2'] = [trouble]
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.bases.calls == [('wake', 'base1')]
+    assert world.things.state == {'server1': 'gone', 'server2': 'awake'}
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert world.things.journal[-2:] == [('end', 'server2'), ('end', 'base1')]
+    assert world.lease(lease_id).status == 'TERMINATED'
+
+
+def test_one_that_joins_stands_on_what_is_awake(world: RankedWorld) -> None:
+    lease_id = world.create('base1')
+    world.run_until_idle()
+    world.join(lease_id, 'server1')
+    world.join(lease_id, 'base2')
+    world.run_until_idle()
+    assert world.things.journal == [
+        ('wake', 'base1'),
+        ('wake', 'base2'),
+        ('wake', 'server1'),
+    ]
+
+
+def test_one_that_is_given_back_waits_for_nobody(world: RankedWorld) -> None:
+    lease_id = world.create('base1', 'server1')
+    world.run_until_idle()
+    world.remove(lease_id, 'base1')
+    world.run_until_idle()
+    assert world.things.journal[-1] == ('end', 'base1')
+    assert world.things.state == {'server1': 'awake'}
