@@ -62,6 +62,8 @@ def env(cloud: Cloud, options: argparse.Namespace) -> int:
         'CLIMATE_CLOUD_TRANSPORT_URL': cloud.rabbitmq.url,
         'CLIMATE_CLOUD_DATABASE_URL': cloud.mariadb.url('climate'),
     }
+    if cloud.settings.ceph:
+        variables['CEPH_CONF'] = cloud.ceph.config
     for name, value in variables.items():
         print(f'export {name}={shlex.quote(str(value))}')
     print(f'export PATH={shlex.quote(str(cloud.settings.bin))}:"$PATH"')

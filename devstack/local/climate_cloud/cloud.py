@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import yaml
 
 from climate_cloud import content, identity, secrets, steps
+from climate_cloud.ceph import Ceph
 from climate_cloud.configs import Configs
 from climate_cloud.install import LOCK
 from climate_cloud.mariadb import MariaDB
@@ -22,7 +23,9 @@ from climate_cloud.settings import Settings
 #: Processes that stop gracefully only when their whole session is told.
 GROUPS = ('rabbitmq',)
 #: Stopped last, because the others need them to stop in peace.
-LAST = ('mariadb', 'rabbitmq', 'epmd')
+LAST = ('mariadb', 'rabbitmq', 'epmd', 'ceph-mon', 'ceph-osd', 'ceph-mgr')
+#: Those of them that the other last ones say farewell to.
+VERY_LAST = ('epmd', 'ceph-mon')
 #: Seconds until the schedulers must count on every service.
 SETTLE = 90
 
@@ -40,12 +43,15 @@ class Cloud:
         self.processes = Processes(settings)
         self.mariadb = MariaDB(settings, self.secrets['database'])
         self.rabbitmq = RabbitMQ(settings, self.secrets)
+        self.ceph = Ceph(settings)
         self.configs = Configs(settings, self.secrets, self.rabbitmq.url, self.mariadb.url)
         self.openstack = Services(settings, self.configs, self.rabbitmq)
 
     def services(self) -> dict[str, Service]:
         """Return every process by name."""
         base = [self.mariadb.service(), *self.rabbitmq.services()]
+        if self.settings.ceph:
+            base += self.ceph.services()
         return {service.name: service for service in base} | self.openstack.table()
 
     def connection(self, user: str):
@@ -117,11 +123,24 @@ class Cloud:
             lambda: self._once('computes', lambda: self._computes(schemas)),
         )
         plan['settled'] = (['compute hosts', 'cinder-api', 'cinder-volume'], self._settle)
+        if self.settings.ceph:
+            self._add_ceph(plan)
         return plan
+
+    def _add_ceph(self, plan: dict[str, tuple[list[str], Callable[[], None]]]) -> None:
+        def make_types() -> None:
+            content.make_volume_types(self.connection('admin'))
+
+        plan['ceph stores'] = ([], self.ceph.prepare)
+        plan['ceph pool'] = (['ceph-mon'], lambda: self._once('ceph pool', self.ceph.make_pool))
+        plan['volume types'] = (['cinder-api'], lambda: self._once('volume types', make_types))
+        plan['settled'][0].extend(['volume types', 'cinder-volume-ceph'])
 
     def _needs(self, name: str) -> list[str]:
         """Say what must be there before a service can start."""
         first = {'epmd': [], 'rabbitmq': ['epmd'], 'keystone-api': ['keystone schema', 'rabbitmq']}
+        first['ceph-mon'] = ['ceph stores']
+        first['ceph-osd'] = first['ceph-mgr'] = ['ceph pool']
         if name in first:
             return first[name]
         project = 'nova' if name.startswith('nova-') else name.partition('-')[0]
@@ -130,6 +149,8 @@ class Cloud:
             needs.append('placement-api')
         if name.startswith('nova-compute'):
             needs.append('nova-conductor')
+        if name == 'cinder-volume-ceph':
+            needs += ['ceph-osd', 'ceph-mgr']
         return needs
 
     def _starter(self, service: Service) -> Callable[[], None]:
@@ -189,8 +210,8 @@ class Cloud:
         plan = {}
         for name in names:
             needs = [other for other in names if other not in LAST] if name in LAST else []
-            if name == 'epmd':
-                needs = [other for other in names if other != 'epmd']
+            if name in VERY_LAST:
+                needs = [other for other in names if other not in VERY_LAST]
             plan[name] = (needs, self._stopper(name))
         steps.run(plan)
         self.say(f'stopped {len(names)} processes')

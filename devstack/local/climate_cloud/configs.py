@@ -52,10 +52,17 @@ class Configs:
         # One directory per host: nova looks for compute_id beside its configuration.
         return self.settings.etc / host / 'nova.conf'
 
+    @property
+    def ceph_backend(self) -> pathlib.Path:
+        """What cinder-volume reads after cinder.conf to serve the backend on Ceph."""
+        return self.settings.etc / 'cinder' / 'ceph.conf'
+
     def write(self) -> None:
         for service, (_, templates, database) in FILES.items():
             values = self._values(service, database) | {'host_name': 'ctl'}
             self._write(self.path(service), templates, values)
+        if self.settings.ceph:
+            self._write(self.ceph_backend, ['cinder-ceph.conf'], self._paths())
         for host in self.settings.compute_names:
             values = self._values('nova', 'nova') | {'host_name': host}
             self._write(self.compute_path(host), COMPUTE, values)
@@ -75,6 +82,13 @@ class Configs:
         ]
         path.write_text('\n'.join(texts))
 
+    def _paths(self) -> dict[str, object]:
+        return {
+            'data': self.settings.data,
+            'etc': self.settings.etc,
+            'venv': self.settings.venv,
+        }
+
     def _values(self, service: str, database: str) -> dict[str, object]:
         settings, secrets = self.settings, self.secrets
         credentials = self._credentials(service)
@@ -83,8 +97,7 @@ class Configs:
             **urls,
             'host': settings.host,
             'metrics_port': settings.port('climate-metrics'),
-            'data': settings.data,
-            'venv': settings.venv,
+            **self._paths(),
             'transport_url': self.transport_url,
             'database_url': self.database_url(database),
             'api_database_url': self.database_url('nova_api'),

@@ -44,6 +44,15 @@ def make(admin: Connection) -> None:
         )
 
 
+def make_volume_types(admin: Connection) -> None:
+    """Make the volume type of Ceph, and keep the volumes of no type where they are without it."""
+    cinder = admin.block_storage
+    untyped = cinder.find_type('__DEFAULT__', ignore_missing=False)
+    ceph = cinder.find_type('ceph') or cinder.create_type(name='ceph')
+    for one, backend in ((untyped, 'fake'), (ceph, 'ceph')):
+        cinder.update_type_extra_specs(one, volume_backend_name=backend)
+
+
 def make_zones(settings: Settings, admin: Connection) -> None:
     """Put each compute host into a zone of its own, so that a member can choose a host."""
     aggregates = {aggregate.name: aggregate for aggregate in admin.compute.aggregates()}
@@ -66,5 +75,7 @@ def services_down(settings: Settings, admin: Connection) -> list[str]:
     expected = [('nova-conductor', 'ctl'), ('nova-scheduler', 'ctl')]
     expected += [('nova-compute', host) for host in settings.compute_names]
     expected += [('cinder-scheduler', 'ctl'), ('cinder-volume', 'ctl@fake')]
+    if settings.ceph:
+        expected.append(('cinder-volume', 'ctl@ceph'))
     states = nova | cinder
     return [f'{name} on {host}' for name, host in expected if states.get((name, host)) != 'up']

@@ -5,6 +5,7 @@ Standard library only; run by the system's Python as ``python -m climate_cloud.i
 run costs nothing: a stamp in the environment says what is in it.
 """
 
+import glob
 import hashlib
 import os
 import pathlib
@@ -15,13 +16,25 @@ import time
 
 from climate_cloud.settings import LOCAL, ROOT, Settings, SettingsError, load
 
-#: Debian package -> a file that shows that it is there.
+#: Where Debian keeps the modules of its own Python.
+DEBIAN_PYTHON = '/usr/lib/python3/dist-packages'
+#: Debian package -> files that show that it is there, as patterns.
 APT = {
     'mariadb-server': ('/usr/sbin/mariadbd',),
     'rabbitmq-server': ('/usr/lib/rabbitmq/bin/rabbitmq-server',),
     'postgresql': ('/usr/lib/postgresql',),
     'graphviz': ('/usr/bin/dot',),
     'ca-certificates': ('/etc/ssl/certs/ca-certificates.crt',),
+}
+#: The same for CLIMATE_CLOUD_CEPH; qemu-img is what cinder writes images to volumes with.
+CEPH_APT = {
+    'ceph-mon': ('/usr/bin/ceph-mon',),
+    'ceph-osd': ('/usr/bin/ceph-osd',),
+    'ceph-mgr': ('/usr/bin/ceph-mgr',),
+    'ceph-common': ('/usr/bin/ceph', '/usr/bin/rbd'),
+    'python3-rados': (f'{DEBIAN_PYTHON}/rados.*.so',),
+    'python3-rbd': (f'{DEBIAN_PYTHON}/rbd.*.so',),
+    'qemu-utils': ('/usr/bin/qemu-img',),
 }
 LOCK = LOCAL / 'requirements.lock'
 
@@ -35,12 +48,11 @@ def run(*command: object, env: dict[str, str] | None = None) -> None:
     subprocess.run([str(word) for word in command], check=True, env={**os.environ, **(env or {})})
 
 
-def missing_packages() -> list[str]:
+def missing_packages(settings: Settings) -> list[str]:
     """Name the Debian packages that are not installed."""
+    wanted = APT | (CEPH_APT if settings.ceph else {})
     missing = [
-        name
-        for name, files in APT.items()
-        if not all(pathlib.Path(file).exists() for file in files)
+        name for name, files in wanted.items() if not all(glob.glob(file) for file in files)
     ]
     venv_works = subprocess.run(
         [sys.executable, '-c', 'import venv, ensurepip'], capture_output=True, check=False
@@ -125,6 +137,30 @@ def make_venv(settings: Settings) -> None:
     stamp.write_text(wanted)
 
 
+def link_bindings(python: pathlib.Path) -> None:
+    """Give the virtual environment librados and librbd as Debian built them; pip has neither.
+
+    :param python: the interpreter of the environment
+    :raises SettingsError: they are built for another Python
+    """
+    ask = 'import sysconfig as s; print(s.get_config_var("EXT_SUFFIX"), s.get_path("platlib"))'
+    answer = subprocess.run([python, '-c', ask], capture_output=True, text=True, check=True)
+    suffix, _, packages = answer.stdout.strip().partition(' ')
+    for module in ('rados', 'rbd'):
+        built = pathlib.Path(DEBIAN_PYTHON) / f'{module}{suffix}'
+        if not built.exists():
+            there = ', '.join(str(path) for path in built.parent.glob(f'{module}.*.so')) or 'none'
+            raise SettingsError(
+                f'CLIMATE_CLOUD_CEPH needs {built}, and there is {there}: Ceph goes only with the '
+                f"distribution's own Python. Remove {python.parents[1]} and set "
+                'CLIMATE_CLOUD_PYTHON=/usr/bin/python3, or CLIMATE_CLOUD_CEPH=0'
+            )
+        link = pathlib.Path(packages) / built.name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(built)
+
+
 def lock(settings: Settings) -> None:
     """Write requirements.lock anew from requirements.in, with today's releases."""
     options = ['--universal', '--python-version', '3.11', '--upgrade', '--no-annotate']
@@ -144,11 +180,13 @@ def main(command: str) -> int:
     try:
         settings = load()
         settings.save()
-        if missing := missing_packages():
+        if missing := missing_packages(settings):
             install_packages(missing)
         if command == 'lock':
             lock(settings)
         make_venv(settings)
+        if settings.ceph:
+            link_bindings(settings.bin / 'python')
     except SettingsError as error:
         print(f'cloud: {error}', file=sys.stderr)
         return 1

@@ -164,5 +164,5 @@ def _ended(descriptor: int | None, seconds: float) -> bool:
 
 def clean_environment() -> dict[str, str]:
     """Return our environment without what would mislead a service."""
-    misleading = ('OS_', 'PYTHON', 'RABBITMQ_', 'ERL_', 'CLIMATE_')
+    misleading = ('OS_', 'PYTHON', 'RABBITMQ_', 'ERL_', 'CEPH_', 'CLIMATE_')
     return {key: value for key, value in os.environ.items() if not key.startswith(misleading)}

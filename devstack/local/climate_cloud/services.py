@@ -2,6 +2,7 @@
 """The table of OpenStack's processes: what is started, with which files, and when it serves."""
 
 import functools
+import pathlib
 import urllib.error
 import urllib.request
 
@@ -107,7 +108,14 @@ class Services:
             self._worker('cinder-scheduler', 'cinder-scheduler', cinder, 'cinder-scheduler'),
             self._worker('cinder-volume', 'cinder-volume', cinder, 'cinder-volume.ctl@fake'),
             self._worker('heat-engine', 'heat-engine', heat, 'engine'),
+            *([self._ceph_volume(cinder)] if self.settings.ceph else []),
         ]
+
+    def _ceph_volume(self, config: pathlib.Path) -> Service:
+        # A process of its own: `up` can add the backend to a cloud that runs.
+        command = [str(self.settings.bin / 'cinder-volume'), '--config-file', str(config)]
+        command += ['--config-file', str(self.configs.ceph_backend)]
+        return Service('cinder-volume-ceph', command, self.bus.listener('cinder-volume.ctl@ceph'))
 
     def _climate(self) -> Service:
         config = self.configs.path('climate')

@@ -19,6 +19,10 @@ PORTS = {
     'rabbitmq': 1,
     'rabbitmq-dist': 2,
     'epmd': 3,
+    # The OSD has four, up to the manager's.
+    'ceph-mon': 4,
+    'ceph-osd': 5,
+    'ceph-mgr': 9,
     'keystone': 10,
     'placement': 11,
     'glance': 12,
@@ -44,6 +48,7 @@ class Settings:
     :param base_port: first of 20 ports; see :data:`PORTS`
     :param computes: number of nova-compute hosts, compute1 ... computeN
     :param stock: leave Climate out, to compare with an OpenStack as it comes
+    :param ceph: a second backend of Cinder, on a Ceph of its own
     """
 
     state: pathlib.Path
@@ -51,6 +56,7 @@ class Settings:
     base_port: int = 21000
     computes: int = 3
     stock: bool = False
+    ceph: bool = False
 
     @property
     def venv(self) -> pathlib.Path:
@@ -91,7 +97,8 @@ class Settings:
     def save(self) -> None:
         """Keep the settings beside the state, so that later commands need no variables."""
         self.state.mkdir(parents=True, exist_ok=True)
-        values = {name: getattr(self, name) for name in ('host', 'base_port', 'computes', 'stock')}
+        names = ('host', 'base_port', 'computes', 'stock', 'ceph')
+        values = {name: getattr(self, name) for name in names}
         (self.state / 'settings.json').write_text(json.dumps(values, indent=2) + '\n')
 
 
@@ -106,7 +113,8 @@ def load(environ: dict[str, str] | None = None) -> Settings:
     """Read the settings: environment over ``settings.json`` over defaults.
 
     :param environ: CLIMATE_CLOUD_DIR, CLIMATE_CLOUD_HOST, CLIMATE_CLOUD_BASE_PORT,
-        CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_STOCK; the process environment by default
+        CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH; the process
+        environment by default
     :raises SettingsError: a value is unusable, or host or ports differ from those of the
         cloud that exists in the directory (its databases hold them)
     """
@@ -122,8 +130,10 @@ def load(environ: dict[str, str] | None = None) -> Settings:
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = _number(name, env[name])
-    if env.get('CLIMATE_CLOUD_STOCK'):
-        values['stock'] = env['CLIMATE_CLOUD_STOCK'] not in ('0', 'no', 'false')
+    for key in ('stock', 'ceph'):
+        name = f'CLIMATE_CLOUD_{key.upper()}'
+        if env.get(name):
+            values[key] = env[name] not in ('0', 'no', 'false')
     settings = Settings(state=state, **values)
     if not 1 <= settings.computes <= 20:
         raise SettingsError('the number of computes must be between 1 and 20')

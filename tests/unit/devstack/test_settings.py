@@ -33,3 +33,10 @@ def test_ports_of_an_existing_cloud_are_fixed(tmp_path: pathlib.Path) -> None:
 def test_unusable_settings_are_refused(tmp_path: pathlib.Path, values: dict[str, str]) -> None:
     with pytest.raises(settings.SettingsError):
         load(tmp_path, **values)
+
+
+def test_ceph_is_an_option_that_is_kept(tmp_path: pathlib.Path) -> None:
+    assert not load(tmp_path).ceph
+    load(tmp_path, ceph='1').save()
+    assert load(tmp_path).ceph
+    assert not load(tmp_path, ceph='0').ceph
