@@ -5,8 +5,8 @@
 #     [[local|localrc]]
 #     enable_plugin climate <url of this repository>
 #
-# Nova is enabled for Climate with the same lines as in the local cloud:
-# devstack/local/templates/nova-climate.conf.
+# Nova and Cinder are enabled for Climate with the same lines as in the local cloud:
+# nova-climate.conf and cinder-climate.conf in devstack/local/templates.
 
 CLIMATE_PLUGIN_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -30,29 +30,31 @@ function climate_merge {
             value=${value//"@{${pair%%=*}}"/${pair#*=}}
         done
         case $section/$key in
-            oslo_messaging_notifications/driver | filter_scheduler/available_filters)
+            oslo_messaging_notifications/driver | filter_scheduler/available_filters | \
+                DEFAULT/osapi_volume_extension)
                 if ! iniget_multiline "$file" "$section" "$key" | grep -qw -- "$value"; then
                     iniadd "$file" "$section" "$key" "$value"
                 fi
                 ;;
-            filter_scheduler/enabled_filters)
-                climate_enable_filter "$file" "$value"
+            filter_scheduler/enabled_filters | DEFAULT/scheduler_default_filters)
+                climate_enable_filter "$file" "$section" "$key" "$value"
                 ;;
             *) iniset "$file" "$section" "$key" "$value" ;;
         esac
     done < "$template"
 }
 
-# climate_enable_filter FILE DEFAULTS - append our filter to those that are enabled already.
+# climate_enable_filter FILE SECTION KEY DEFAULTS - append our filter to those that are enabled
+# already.
 function climate_enable_filter {
-    local file=$1 defaults=$2 enabled
-    enabled=$(iniget "$file" filter_scheduler enabled_filters)
+    local file=$1 section=$2 key=$3 defaults=$4 enabled
+    enabled=$(iniget "$file" "$section" "$key")
     if [[ -z "$enabled" ]]; then
         enabled=$defaults
     elif [[ "$enabled" != *ReservationFilter* ]]; then
         enabled="$enabled,ReservationFilter"
     fi
-    iniset "$file" filter_scheduler enabled_filters "$enabled"
+    iniset "$file" "$section" "$key" "$enabled"
 }
 
 function install_climate {
@@ -100,6 +102,15 @@ function climate_nova_key {
         (umask 077 && openssl rand 32 | base64 | tr '+/' '-_' > "$file")
     fi
     cat "$file"
+}
+
+# configure_climate_cinder - DevStack gives Cinder no service token of its own; the lease service
+# wants one, and Climate is looked up with its credentials.
+function configure_climate_cinder {
+    is_service_enabled cinder || return 0
+    configure_keystone_authtoken_middleware "$CINDER_CONF" cinder service_user
+    climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/cinder-climate.conf" "$CINDER_CONF"
+    iniset "$CINDER_CONF" climate region_name "$REGION_NAME"
 }
 
 function create_climate_accounts {
@@ -162,6 +173,7 @@ function climate_phase {
             echo_summary "Configuring Climate"
             configure_climate
             configure_climate_nova
+            configure_climate_cinder
             create_climate_accounts
             register_climate_limits
             init_climate
@@ -177,13 +189,16 @@ function climate_phase {
 
 if is_service_enabled climate-api climate-manager; then
     climate_phase "$1" "${2:-}"
-elif is_service_enabled n-cpu; then
-    # A compute node: only nova-compute has to know Climate.
+elif is_service_enabled n-cpu c-vol; then
+    # Another node: nova-compute and cinder-volume have to know Climate.
     case $1/${2:-} in
         stack/install) setup_develop "$CLIMATE_DIR" ;;
         stack/post-config)
             sudo install -d -o "$STACK_USER" "$CLIMATE_DATA_DIR"
-            configure_climate_nova
+            if is_service_enabled n-cpu; then
+                configure_climate_nova
+            fi
+            configure_climate_cinder
             ;;
     esac
 fi

@@ -4,6 +4,8 @@
 import pathlib
 import subprocess
 
+import pytest
+
 from climate_core.lease import limits
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -16,22 +18,32 @@ for name in setup_develop configure_keystone_authtoken_middleware setup_logging 
     iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack; do
     eval "function $name { echo $name \\"\\$@\\"; }"
 done
-function is_service_enabled { return 0; }
+function is_service_enabled {
+    local one
+    for one; do [[ ,$ENABLED, == *,$one,* ]] && return 0; done
+    return 1
+}
 function wait_for_service { return 0; }
 function echo_summary { :; }
 function database_connection_url { echo "mysql://$1"; }
-function iniget { echo "ComputeFilter"; }
+function iniget { echo "SomeFilter"; }
 function iniget_multiline { :; }
-DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf STACK_USER=stack REGION_NAME=RegionOne
+DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf CINDER_CONF=cinder.conf
+STACK_USER=stack REGION_NAME=RegionOne
 ENABLE_DEBUG_LOG_LEVEL=True SERVICE_PROTOCOL=http SERVICE_HOST=controller
 SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret
 source devstack/settings
 """
+CONTROLLER = 'climate-api,climate-manager,key,n-cpu,cinder,c-vol'
 
 
-def phase(tmp_path: pathlib.Path, *arguments: str) -> list[str]:
-    """Run one phase of the plugin; return the calls of DevStack's functions."""
-    script = f'set -eu\n{STUBS}\nset -- {" ".join(arguments)}\nsource devstack/plugin.sh'
+def phase(tmp_path: pathlib.Path, *arguments: str, enabled: str = CONTROLLER) -> list[str]:
+    """Run one phase of the plugin; return the calls of DevStack's functions.
+
+    :param enabled: the services of this node
+    """
+    lines = [STUBS, f'ENABLED={enabled}', f'set -- {" ".join(arguments)}']
+    script = '\n'.join(['set -eu', *lines, 'source devstack/plugin.sh'])
     done = subprocess.run(
         ['bash', '-c', script, 'stack', str(tmp_path)],
         cwd=ROOT,
@@ -47,13 +59,49 @@ def test_post_config_enables_climate_in_nova(tmp_path: pathlib.Path) -> None:
     calls = phase(tmp_path, 'stack', 'post-config')
     assert 'iniadd nova.conf oslo_messaging_notifications driver climate' in calls
     assert (
-        'iniset nova.conf filter_scheduler enabled_filters ComputeFilter,ReservationFilter'
-        in calls
+        'iniset nova.conf filter_scheduler enabled_filters SomeFilter,ReservationFilter' in calls
     )
     url = 'http://controller/reservation/v1'
     assert f'iniset nova.conf climate endpoint_override {url}' in calls
     assert f'get_or_create_endpoint reservation RegionOne {url}' in calls
     assert not [call for call in calls if '@{' in call]
+
+
+def test_post_config_enables_climate_in_cinder(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, 'stack', 'post-config')
+    default = 'cinder.conf DEFAULT'
+    assert f'iniset {default} volume_manager cinder_ext.manager.VolumeManager' in calls
+    extensions = [call.split()[-1] for call in calls if f'{default} osapi_volume_ext' in call]
+    assert extensions == [
+        'cinder.api.contrib.standard_extensions',
+        'cinder_ext.api.wake_up.Reservations',
+    ]
+    filters = f'iniset {default} scheduler_default_filters SomeFilter,ReservationFilter'
+    assert filters in calls
+    assert 'iniadd cinder.conf oslo_messaging_notifications driver messagingv2' in calls
+    assert 'configure_keystone_authtoken_middleware cinder.conf cinder service_user' in calls
+    assert 'iniset cinder.conf service_user send_service_user_token true' in calls
+
+
+def test_cinder_is_left_alone_where_it_is_not(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, 'stack', 'post-config', enabled='climate-api,climate-manager,key')
+    assert not [call for call in calls if 'cinder.conf' in call]
+
+
+@pytest.mark.parametrize(
+    ('enabled', 'files'),
+    [
+        ('n-cpu', {'nova.conf'}),
+        ('c-vol,cinder', {'cinder.conf'}),
+        ('n-cpu,c-vol,cinder', {'nova.conf', 'cinder.conf'}),
+    ],
+)
+def test_other_nodes_get_what_runs_there(
+    tmp_path: pathlib.Path, enabled: str, files: set[str]
+) -> None:
+    calls = phase(tmp_path, 'stack', 'post-config', enabled=enabled)
+    assert {call.split()[1] for call in calls if call.startswith('ini')} == files
+    assert not [call for call in calls if call.startswith(('get_or_create', 'recreate'))]
 
 
 def test_post_config_writes_the_uwsgi_configuration(tmp_path: pathlib.Path) -> None:
