@@ -68,7 +68,8 @@ class LeaseService:
     def check(self, wanted: hints.Wanted) -> models.Lease | None:
         """Check the lease that the hints name before anything is built.
 
-        :returns: the lease to join; None for a new one
+        :returns: the lease that is there: to join, or the one that the same hints have made
+            before; None for a new one
         :raises climateclient.extension.hints.BadHint: it cannot be joined, or the id given for a
             new one belongs to another; the same request may be repeated
         :raises LeaseUnavailable: the service could not be asked
@@ -76,7 +77,7 @@ class LeaseService:
         if wanted.join:
             return self._to_join(wanted.lease_id)
         if wanted.id_given:
-            self._check_id(wanted)
+            return self._made_before(wanted)
         return None
 
     def _to_join(self, lease_id: str) -> models.Lease:
@@ -88,12 +89,12 @@ class LeaseService:
             raise hints.BadHint(hints.LEASE, f'the lease is {lease.status} and cannot be joined')
         return lease
 
-    def _check_id(self, wanted: hints.Wanted) -> None:
+    def _made_before(self, wanted: hints.Wanted) -> models.Lease | None:
         try:
             lease = self.get(wanted.lease_id)
         except LeaseRefused:
             # It is not there, or not the user's: making it will show.
-            return
+            return None
         # What the lease service compares (climate_core/lease/request.py, same).
         dates = [models.time_of(wanted.lease[key]) for key in ('start_date', 'end_date')]
         same = lease.name == wanted.lease['name'] and dates == [lease.start_date, lease.end_date]
@@ -102,6 +103,7 @@ class LeaseService:
                 f'{hints.PARAMS}.id',
                 f'there is a lease with this id; to join it, give {hints.LEASE} instead',
             )
+        return lease
 
 
 @contextlib.contextmanager
