@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The local cloud, as its users see it. It must be up: ``devstack/local/cloud up``."""
+"""The local cloud, as its users see it.
+
+It must be up: ``CLIMATE_CLOUD_CEPH=1 devstack/local/cloud up``.
+"""
 
 import configparser
 import datetime

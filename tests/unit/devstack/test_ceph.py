@@ -175,3 +175,19 @@ def test_bindings_of_another_python_are_refused(debian: pathlib.Path) -> None:
     (debian / 'rados.cpython-313.so').touch()
     with pytest.raises(SettingsError, match=r'rados\.cpython-311\.so, and there is .*313'):
         install.link_bindings(debian.parent / 'venv' / 'bin' / 'python')
+
+
+def test_packages_of_ceph_are_wanted_only_with_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, 'APT', {})
+    monkeypatch.setattr(
+        install,
+        'CEPH_APT',
+        {'there': (f'{tmp_path}/there.*.so',), 'missing': (f'{tmp_path}/missing.*.so',)},
+    )
+    (tmp_path / 'there.any.so').touch()
+    assert 'missing' not in install.missing_packages(Settings(state=tmp_path))
+    missing = install.missing_packages(Settings(state=tmp_path, ceph=True))
+    assert 'missing' in missing
+    assert 'there' not in missing

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ordinary volume on real storage: what the tests of reserved volumes are compared with."""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cloud import ceph
+from tests.cloud.conftest import Person, wait_for
+
+#: Bytes of the image that is written to a volume.
+SIZE = 4 * 2**20
+
+
+class Volumes:
+    """Makes volumes of the type ``ceph`` as one person, and cleans up after a test."""
+
+    def __init__(self, person: Person) -> None:
+        self.cinder = person.sdk.block_storage
+        self.made: list[str] = []
+
+    def create(self, **params: Any) -> str:
+        """Make a volume of 1 GiB and return its id when it is available."""
+        volume = self.cinder.create_volume(size=1, volume_type='ceph', **params)
+        self.made.append(volume.id)
+        wait_for(lambda: self._is_available(volume.id), f'volume {volume.id} available')
+        return volume.id
+
+    def _is_available(self, volume_id: str) -> bool:
+        status = self.cinder.get_volume(volume_id).status
+        assert status != 'error'
+        return status == 'available'
+
+    def delete(self, volume_id: str) -> None:
+        """Delete a volume and wait until Cinder does not know it."""
+        self.cinder.delete_volume(volume_id)
+        wait_for(lambda: self.cinder.find_volume(volume_id) is None, f'volume {volume_id} gone')
+        self.made.remove(volume_id)
+
+
+@pytest.fixture
+def volumes(member: Person) -> Iterator[Volumes]:
+    """Volumes of the member; what is left of them afterwards is deleted, the latest first."""
+    volumes = Volumes(member)
+    yield volumes
+    for volume_id in reversed(volumes.made[:]):
+        volumes.delete(volume_id)
+
+
+@pytest.fixture
+def image(member: Person) -> Iterator[str]:
+    """An image of the member's that is full of bytes; its id."""
+    made = member.sdk.image.create_image(
+        f'image-{uuid.uuid4().hex[:8]}',
+        data=os.urandom(SIZE),
+        container_format='bare',
+        disk_format='raw',
+    )
+    yield made.id
+    member.sdk.image.delete_image(made.id)
+
+
+def test_an_empty_volume_is_an_image_without_bytes_until_it_is_deleted(volumes: Volumes) -> None:
+    before = set(ceph.images())
+    volume_id = volumes.create()
+    assert set(ceph.images()) - before == {ceph.image_of(volume_id)}
+    assert ceph.used_bytes(ceph.image_of(volume_id)) == 0
+    volumes.delete(volume_id)
+    assert set(ceph.images()) == before
+
+
+def test_a_volume_of_an_image_has_its_bytes(volumes: Volumes, image: str) -> None:
+    volume_id = volumes.create(image_id=image)
+    assert ceph.used_bytes(ceph.image_of(volume_id)) == SIZE
+    volumes.delete(volume_id)
+    assert ceph.image_of(volume_id) not in ceph.images()
+
+
+def test_volumes_of_no_type_stay_out_of_ceph(member: Person) -> None:
+    before = ceph.images()
+    cinder = member.sdk.block_storage
+    volume = cinder.create_volume(size=1)
+    with contextlib.ExitStack() as after:
+        after.callback(cinder.delete_volume, volume.id)
+        wait_for(lambda: cinder.get_volume(volume.id).status == 'available', 'volume available')
+        assert ceph.images() == before
