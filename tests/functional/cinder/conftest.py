@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's own fixtures, run by pytest.
+
+``cinder.tests.unit`` has to be the first part of cinder that is imported, and it asks this
+variable whether cinder runs in threads or in eventlet. Eventlet would patch what pytest and our
+HTTP client have imported already.
+"""
+
+import os
+
+os.environ['OS_CINDER_DISABLE_EVENTLET_PATCHING'] = 'true'
+
+import cinder.tests.unit  # noqa: F401
