@@ -6,10 +6,14 @@ from typing import Any
 from oslo_config import cfg
 
 from climateclient.extension import hints, options
+from climateclient.extension.errors import LeaseUnavailable
 
 GROUP = options.GROUP
 #: What may happen to a volume at the end of its lease.
 ON_END = ('delete', 'backup', 'snapshot', 'detach', 'nothing')
+
+#: The line of cinder.conf that is easily forgotten: cinder-api starts without it.
+ACTIONS = 'cinder_ext.api.wake_up.Reservations'
 
 OPTS = [*options.OPTS]
 
@@ -22,6 +26,19 @@ def register(conf: cfg.ConfigOpts) -> None:
 def rules(conf: cfg.ConfigOpts) -> hints.Rules:
     """Give the rules for the hints of a volume."""
     return options.rules(conf, ON_END)
+
+
+def check_lines(conf: cfg.ConfigOpts) -> None:
+    """Check that the lease service will be able to wake up what is reserved now.
+
+    :param conf: of cinder-api
+    :raises climateclient.extension.errors.LeaseUnavailable: a line is missing in cinder.conf
+    """
+    if ACTIONS not in conf.osapi_volume_extension:
+        raise LeaseUnavailable(
+            f'Reservations are not enabled here: osapi_volume_extension = {ACTIONS} is missing in '
+            'cinder.conf'
+        )
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:

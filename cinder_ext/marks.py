@@ -122,8 +122,8 @@ def _read(context: Any, volume: Any) -> dict[str, str]:
 def _rows(context: Any, volume: Any) -> Any:
     column = models.VolumeAdminMetadata.key
     return (
-        db.model_query(context, models.VolumeAdminMetadata, read_deleted='no')
-        .filter_by(volume_id=volume.id)
+        context.session.query(models.VolumeAdminMetadata)
+        .filter_by(volume_id=volume.id, deleted=False)
         .filter(column.startswith(PREFIX, autoescape=True))
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a volume that waits for its lease.
+"""The status of a volume that waits for its lease, and the sign of its wake_up.
 
 A text of cinder's own column ``volumes.status``: any is allowed there (cinder/objects/volume.py).
 It is not called ``reserved`` because cinder calls a volume so between the first and the second
@@ -11,3 +11,5 @@ The status is for users. What decides whether there is anything on the backend i
 
 #: ``volumes.status``.
 RESERVED = 'lease-reserved'
+#: Key of filter_properties: this create_volume is the second half, not the first.
+WAKE_UP = 'climate_wake_up'

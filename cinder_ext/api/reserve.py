@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first half of a reserved creation, in cinder-api: the mark, the lease, then the scheduler.
+
+Cinder's flow (cinder/volume/flows/api/create_volume.py) calls us when the row of the volume is
+there and its quota counted, and nothing was sent to anybody. If we raise, it gives the quota
+back; the row is ours to take away.
+"""
+
+import contextlib
+import datetime
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from cinder.db import api as db
+from cinder.scheduler import rpcapi
+from cinder.volume import volume_utils
+from oslo_config import cfg
+
+from cinder_ext import conf, leases, marks
+from climateclient.extension import hints
+
+LOG = logging.getLogger(__name__)
+
+
+class Scheduler(rpcapi.SchedulerAPI):
+    """Cinder's way to the scheduler, by the lease service if hints ask for it.
+
+    :param key_manager: has the keys of encrypted volumes
+    """
+
+    def __init__(self, key_manager: Any) -> None:
+        super().__init__()
+        self._key_manager = key_manager
+
+    def create_volume(
+        self,
+        ctxt: Any,
+        volume: Any,
+        snapshot_id: str | None = None,
+        image_id: str | None = None,
+        request_spec: Any = None,
+        filter_properties: dict[str, Any] | None = None,
+        backup_id: str | None = None,
+    ) -> None:
+        """Send a volume to the scheduler, a reserved one when it is in its lease.
+
+        :raises climateclient.extension.errors.LeaseRefused: the service says no; no volume is left
+        :raises climateclient.extension.errors.LeaseUnavailable: it does not answer; no volume is
+            left. A lease that was made nevertheless holds a volume that is not there: the lease
+            service finds that out by itself
+        """
+        with contextlib.ExitStack() as stack:
+            wanted = _wanted(filter_properties)
+            if wanted is not None:
+                stack.enter_context(self._undone(ctxt, volume))
+                sources = {'image_id': image_id, 'backup_id': backup_id}
+                spec = {key: value for key, value in sources.items() if value}
+                marks.set_(ctxt, volume, marks.HELD, wanted.lease_id, spec)
+                leases.service(ctxt).reserve(wanted, volume.id)
+                LOG.info('Volume %s is in lease %s', volume.id, wanted.lease_id)
+            super().create_volume(
+                ctxt, volume, snapshot_id, image_id, request_spec, filter_properties, backup_id
+            )
+
+    @contextlib.contextmanager
+    def _undone(self, context: Any, volume: Any) -> Iterator[None]:
+        """Leave nothing of a volume that nobody was told about."""
+        try:
+            yield
+        except Exception:
+            LOG.info('Volume %s is not reserved, and taken away', volume.id)
+            self._delete_key(context, volume)
+            # Its mark goes with it.
+            volume.destroy()
+            db.worker_destroy(context.elevated(), resource_type='Volume', resource_id=volume.id)
+            raise
+
+    def _delete_key(self, context: Any, volume: Any) -> None:
+        if not volume.encryption_key_id:
+            return
+        try:
+            volume_utils.delete_encryption_key(
+                context, self._key_manager, volume.encryption_key_id
+            )
+        except Exception:
+            LOG.exception('Key %s is left over', volume.encryption_key_id)
+
+
+def _wanted(filter_properties: dict[str, Any] | None) -> hints.Wanted | None:
+    """Read the hints that were checked when the request came in."""
+    given = (filter_properties or {}).get('scheduler_hints')
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    return hints.parse(given, now, conf.rules(cfg.CONF), fresh=False)

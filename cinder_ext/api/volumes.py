@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For ``volume_api_class``: cinder's API, which knows volumes of which nothing exists yet."""
+
+import datetime
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from cinder import exception
+from cinder.volume import api
+from oslo_config import cfg
+from webob import exc
+
+from cinder_ext import conf, leases, marks, seams, sources, states
+from cinder_ext.api import reserve, start
+from climateclient.extension import hints
+from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
+
+LOG = logging.getLogger(__name__)
+
+#: Parameters of :meth:`API.create` that put the volume into a group, or make it from one.
+_GROUPED = (
+    'group',
+    'consistencygroup',
+    'cgsnapshot',
+    'source_cg',
+    'group_snapshot',
+    'source_group',
+)
+#: Words for them in the body.
+_GROUP_FIELDS = 'group_id and consistencygroup_id'
+
+
+class API(api.API):
+    """Volumes, for cinder-api; cinder-volume and cinder-backup make one too.
+
+    Other volumes pay one comparison, and one SELECT when they are deleted.
+
+    :raises climateclient.extension.errors.Incompatible: this cinder is not as expected
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        seams.check(seams.API)
+        conf.register(cfg.CONF)
+        super().__init__(*args, **kwargs)
+        self.scheduler_rpcapi = reserve.Scheduler(self.key_manager)
+
+    def create(
+        self,
+        context: Any,
+        size: Any,
+        name: str | None,
+        description: str | None,
+        *args: Any,
+        scheduler_hints: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Create a volume, or reserve one if the hints say so.
+
+        :raises webob.exc.HTTPBadRequest: a hint is wrong, or the lease is refused
+        :raises webob.exc.HTTPForbidden: a limit of leases is reached
+        :raises webob.exc.HTTPServiceUnavailable: the lease service does not answer
+        """
+        if not isinstance(scheduler_hints, Mapping) or not hints.mentioned(scheduler_hints):
+            return super().create(
+                context, size, name, description, *args, scheduler_hints=scheduler_hints, **kwargs
+            )
+        try:
+            checked = _checked(context, scheduler_hints, kwargs)
+            return super().create(
+                context, size, name, description, *args, scheduler_hints=checked, **kwargs
+            )
+        except hints.BadHint as error:
+            raise exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {error}') from error
+        except LeaseRefused as error:
+            kind = exc.HTTPForbidden if error.status == 403 else exc.HTTPBadRequest
+            raise kind(explanation=str(error)) from error
+        except LeaseUnavailable as error:
+            raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
+
+    def wake_up(self, context: Any, volume: Any) -> None:
+        """Let a reserved volume be created; who may is checked by the caller.
+
+        :raises webob.exc.HTTPConflict: it is not reserved
+        """
+        start.start(self.volume_rpcapi, context, volume)
+
+    def delete(
+        self,
+        context: Any,
+        volume: Any,
+        force: bool = False,
+        unmanage_only: bool = False,
+        cascade: bool = False,
+    ) -> None:
+        """Delete any volume, but not what a reserved one will be made from.
+
+        :raises cinder.exception.InvalidVolume: it is needed, or cinder has a reason
+        """
+        if volume.status != states.RESERVED:
+            sources.check_volume(context, volume)
+        if unmanage_only:
+            _refuse(context, volume, 'There is nothing on the backend that could be left there')
+        # What cinder deletes without force is an available volume, or one in error.
+        shown = volume.status == states.RESERVED and not force
+        if shown and not volume.conditional_update(
+            {'status': 'error'}, {'status': states.RESERVED}
+        ):
+            raise exception.InvalidVolume(reason=f'volume {volume.id} is being changed')
+        try:
+            super().delete(context, volume, force, unmanage_only, cascade)
+        except Exception:
+            if shown:
+                volume.conditional_update({'status': states.RESERVED}, {'status': 'error'})
+            raise
+
+    def delete_snapshot(
+        self, context: Any, snapshot: Any, force: bool = False, unmanage_only: bool = False
+    ) -> None:
+        """Delete a snapshot that no reserved volume needs.
+
+        :raises cinder.exception.InvalidSnapshot: one does, or cinder has a reason
+        """
+        sources.check_snapshot(context, snapshot)
+        super().delete_snapshot(context, snapshot, force, unmanage_only)
+
+    # Cinder asks the backend in these, whatever the status is.
+
+    def attach(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> Any:
+        """Attach a volume that exists."""
+        _refuse(context, volume, 'It cannot be attached before its lease starts')
+        return super().attach(context, volume, *args, **kwargs)
+
+    def detach(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> Any:
+        """Detach a volume that exists."""
+        _refuse(context, volume, 'It is not attached')
+        return super().detach(context, volume, *args, **kwargs)
+
+    def initialize_connection(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> Any:
+        """Connect a volume that exists."""
+        _refuse(context, volume, 'It cannot be connected before its lease starts')
+        return super().initialize_connection(context, volume, *args, **kwargs)
+
+    def terminate_connection(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> Any:
+        """Disconnect a volume that exists."""
+        _refuse(context, volume, 'It is not connected')
+        return super().terminate_connection(context, volume, *args, **kwargs)
+
+    def reimage(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> Any:
+        """Write an image onto a volume that exists."""
+        _refuse(context, volume, 'It cannot be written before its lease starts')
+        return super().reimage(context, volume, *args, **kwargs)
+
+
+def _refuse(context: Any, volume: Any, reason: str) -> None:
+    """Refuse a call on a volume of which nothing exists.
+
+    The status is enough to know it; only in ``error`` the mark is asked.
+
+    :raises cinder.exception.InvalidVolume: it is one
+    """
+    held = volume.status == states.RESERVED or (
+        volume.status == 'error' and marks.state(context, volume)
+    )
+    if held:
+        raise exception.InvalidVolume(reason=f'volume {volume.id} is reserved. {reason}.')
+
+
+def _checked(context: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the hints as all that follows reads them.
+
+    :param others: further parameters of the creation
+    """
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    checked = {name: value for name, value in given.items() if name not in hints.NAMES}
+    wanted = hints.parse(given, now, conf.rules(cfg.CONF))
+    if wanted is None:
+        return checked
+    if any(others.get(name) for name in _GROUPED):
+        # Cinder makes snapshots of a group, and deletes it, without looking at its volumes.
+        raise hints.BadHint(hints.RESERVED, f'makes no sense together with {_GROUP_FIELDS}')
+    conf.check_lines(cfg.CONF)
+    if wanted.join or wanted.id_given:
+        leases.service(context).check(wanted)
+    return checked | wanted.as_hints()

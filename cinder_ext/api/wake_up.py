@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For ``osapi_volume_extension``: POST /volumes/{id}/action {"os-wake_up": {}}, the second half
+of a reserved creation, and what an administrator may not write over a reservation.
+"""
+
+import logging
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import oslo_messaging
+from cinder import backup, objects, volume
+from cinder.api import extensions, validation
+from cinder.api.openstack import wsgi
+from cinder.policies import volume_actions
+from webob import exc
+
+from cinder_ext import marks, policies
+from cinder_ext.api import backups, volumes
+
+LOG = logging.getLogger(__name__)
+
+SCHEMA = {
+    'type': 'object',
+    'properties': {
+        'os-wake_up': {
+            'type': ['object', 'null'],
+            'properties': {},
+            'additionalProperties': False,
+        }
+    },
+    'required': ['os-wake_up'],
+    'additionalProperties': False,
+}
+
+_RESET = 'os-reset_status'
+#: What os-reset_status may write into the row of a reserved volume.
+_HARMLESS = {'status': 'error', 'attach_status': 'detached', 'migration_status': 'none'}
+
+
+class WakeUpController(wsgi.Controller):
+    """Actions of cinder's volumes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.volume_api = volume.API()
+
+    @wsgi.response(HTTPStatus.ACCEPTED)
+    @wsgi.action('os-wake_up')
+    @validation.schema(SCHEMA)
+    def _wake_up(self, req: Any, id: str, body: Any) -> None:  # noqa: ARG002
+        """Create a reserved volume on the backend that holds its capacity."""
+        context = req.environ['cinder.context']
+        found = self.volume_api.get(context, id)
+        policies.authorize_wake_up(context, found)
+        try:
+            self.volume_api.wake_up(context, found)
+        except oslo_messaging.MessagingException as error:
+            LOG.exception('Reserved volume %s cannot be woken', id)
+            raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
+
+    @wsgi.extends(action=_RESET)
+    def _reset_status(self, req: Any, id: str, body: Any) -> Iterator[None]:
+        """Look before cinder writes: available is what Nova attaches."""
+        context = req.environ['cinder.context']
+        found = objects.Volume.get_by_id(context, id)
+        if not _harmless(body.get(_RESET)) and marks.state(context, found):
+            context.authorize(volume_actions.RESET_STATUS, target_obj=found)
+            raise exc.HTTPBadRequest(
+                explanation=f'Volume {id} is reserved: nothing of it exists yet. Its status can '
+                'be reset to error only; then it can be woken up or deleted.'
+            )
+        yield
+
+
+class Reservations(extensions.ExtensionDescriptor):
+    """Volumes that are reserved now and created when their lease starts."""
+
+    name = 'Reservations'
+    alias = 'climate-reservations'
+    updated = '2026-11-21T00:00:00+00:00'
+
+    def __init__(self, ext_mgr: Any) -> None:
+        missing = _missing()
+        if missing:
+            # Cinder logs every Exception of an extension and goes on without it.
+            LOG.critical(missing)
+            raise SystemExit(missing)
+        super().__init__(ext_mgr)
+
+    def get_controller_extensions(self) -> list[extensions.ControllerExtension]:
+        """Add our actions to those of volumes."""
+        return [extensions.ControllerExtension(self, 'volumes', WakeUpController())]
+
+
+def _harmless(written: Any) -> bool:
+    """Whether this leaves a reserved volume one; what is no object is left to cinder's schema."""
+    if not isinstance(written, dict):
+        return True
+    return all(
+        written.get(name) is None or str(written[name]).lower() == value
+        for name, value in _HARMLESS.items()
+    )
+
+
+def _missing() -> str | None:
+    """Say which lines of cinder.conf are missing: without them hints would mean nothing."""
+    lines = [
+        f'{option} = {wanted.__module__}.API'
+        for option, made, wanted in (
+            ('volume_api_class', volume.API(), volumes.API),
+            ('backup_api_class', backup.API(), backups.API),
+        )
+        if not isinstance(made, wanted)
+    ]
+    return f'Climate needs these lines in cinder.conf: {", ".join(lines)}' if lines else None

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The places in cinder that the extension leans on, and the check that they are still there.
+
+None of them is a promise of cinder. A cinder whose seams differ must not start with us half in
+it, so each process checks its own table before anything else, and fails closed.
+Read in cinder 29.0.0; see the modules named in the tables.
+"""
+
+from climateclient.extension import seams
+from climateclient.extension.seams import Seams
+
+_API = 'cinder.volume.api'
+_MANAGER = 'cinder.volume.manager'
+_RPC = ('self', 'ctxt', 'volume')
+_ONE = ('self', 'context', 'volume')
+
+EVERYWHERE: Seams = {
+    ('cinder.db.api', 'main_context_manager'): None,
+    ('cinder.db.api', 'volume_admin_metadata_update'): (
+        'context', 'volume_id', 'metadata', 'delete', 'add', 'update',
+    ),
+    ('cinder.db.models', 'VolumeAdminMetadata'): None,
+    ('cinder.db.models', 'Volume.source_volid'): None,
+    ('cinder.db.models', 'Volume.snapshot_id'): None,
+    ('cinder.objects.volume', 'Volume.conditional_update'): None,
+}  # fmt: skip
+
+API: Seams = {
+    (_API, 'API.create'): (
+        'self', 'context', 'size', 'name', 'description', 'snapshot', 'image_id', 'volume_type',
+        'metadata', 'availability_zone', 'source_volume', 'scheduler_hints', 'source_replica',
+        'consistencygroup', 'cgsnapshot', 'source_cg', 'group', 'group_snapshot',
+        'source_group', 'backup',
+    ),
+    (_API, 'API.delete'): (*_ONE, 'force', 'unmanage_only', 'cascade'),
+    (_API, 'API.delete_snapshot'): ('self', 'context', 'snapshot', 'force', 'unmanage_only'),
+    (_API, 'API.attach'): (*_ONE, 'instance_uuid', 'host_name', 'mountpoint', 'mode'),
+    (_API, 'API.detach'): (*_ONE, 'attachment_id'),
+    (_API, 'API.initialize_connection'): (*_ONE, 'connector'),
+    (_API, 'API.terminate_connection'): (*_ONE, 'connector', 'force'),
+    (_API, 'API.reimage'): (*_ONE, 'image_id', 'reimage_reserved', 'image_snap'),
+    ('cinder.backup.api', 'API.delete'): ('self', 'context', 'backup', 'force'),
+    ('cinder.scheduler.rpcapi', 'SchedulerAPI.create_volume'): (
+        *_RPC, 'snapshot_id', 'image_id', 'request_spec', 'filter_properties', 'backup_id',
+    ),
+    ('cinder.volume.rpcapi', 'VolumeAPI.create_volume'): (
+        *_RPC, 'request_spec', 'filter_properties', 'allow_reschedule',
+    ),
+    # It hands the row, with the quota committed, to scheduler_rpcapi.create_volume.
+    ('cinder.volume.flows.api.create_volume', 'VolumeCastTask.execute'): (
+        'self', 'context', 'kwargs',
+    ),
+    # It gives the quota back if that raises.
+    ('cinder.volume.flows.api.create_volume', 'QuotaCommitTask.revert'): None,
+    ('cinder.volume.volume_utils', 'delete_encryption_key'): (
+        'context', 'key_manager', 'encryption_key_id',
+    ),
+    ('cinder.db.api', 'worker_destroy'): ('context', 'filters'),
+    ('cinder.policies.base', 'list_rules'): (),
+    ('cinder.policies.volume_actions', 'RESET_STATUS'): None,
+    ('cinder.api.openstack.wsgi', 'extends'): None,
+}  # fmt: skip
+
+VOLUME: Seams = {
+    (_MANAGER, 'VolumeManager.create_volume'): (
+        'self', 'context', 'volume', 'request_spec', 'filter_properties', 'allow_reschedule',
+    ),
+    (_MANAGER, 'VolumeManager.delete_volume'): (
+        'self', 'context', 'volume', 'unmanage_only', 'cascade',
+    ),
+}  # fmt: skip
+
+
+def check(*tables: Seams) -> None:
+    """Compare cinder with the tables.
+
+    :raises climateclient.extension.errors.Incompatible: with every difference
+    """
+    seams.check('cinder', EVERYWHERE, *tables)

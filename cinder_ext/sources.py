@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reserved volumes will be made from at their start, and must be there until then.
+
+Cinder lets a source go as soon as nobody reads it. Each question here is one SELECT. An image
+lies in glance: nobody asks cinder before it is deleted, and the wake_up then says so.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from cinder import exception
+from cinder.db import api as db
+from cinder.db import models
+from sqlalchemy import or_, select
+
+from cinder_ext import marks
+
+_MARK = models.VolumeAdminMetadata
+
+
+def check_volume(context: Any, volume: Any) -> None:
+    """Check that no reserved volume needs this volume, or a snapshot of it.
+
+    :raises cinder.exception.InvalidVolume: they are named
+    """
+    snapshots = select(models.Snapshot.id).where(models.Snapshot.volume_id == volume.id)
+    found = _reserved(
+        context,
+        or_(models.Volume.source_volid == volume.id, models.Volume.snapshot_id.in_(snapshots)),
+    )
+    if found:
+        raise exception.InvalidVolume(reason=_needed(f'Volume {volume.id}', found))
+
+
+def check_snapshot(context: Any, snapshot: Any) -> None:
+    """Check that no reserved volume needs this snapshot.
+
+    :raises cinder.exception.InvalidSnapshot: they are named
+    """
+    found = _reserved(context, models.Volume.snapshot_id == snapshot.id)
+    if found:
+        raise exception.InvalidSnapshot(reason=_needed(f'Snapshot {snapshot.id}', found))
+
+
+def check_backup(context: Any, backup: Any) -> None:
+    """Check that no reserved volume needs this backup.
+
+    :raises cinder.exception.InvalidBackup: they are named
+    """
+    # The row of a volume does not keep its backup. The mark does, in the first piece of its JSON:
+    # keys are sorted there.
+    spec = select(_MARK.volume_id).where(
+        _MARK.key == f'{marks.SPEC}0000',
+        _MARK.value.contains(backup.id, autoescape=True),
+        _MARK.deleted.is_(False),
+    )
+    found = _reserved(context, models.Volume.id.in_(spec))
+    if found:
+        raise exception.InvalidBackup(reason=_needed(f'Backup {backup.id}', found))
+
+
+def _reserved(context: Any, condition: Any) -> list[str]:
+    """Give the ids of the volumes with a mark, of all projects, that fulfil a condition."""
+    elevated = context.elevated()
+    with db.main_context_manager.reader.using(elevated):
+        rows = elevated.session.execute(
+            select(models.Volume.id)
+            .join(_MARK, _MARK.volume_id == models.Volume.id)
+            .where(_MARK.key == marks.STATE, _MARK.deleted.is_(False))
+            .where(models.Volume.deleted.is_(False), condition)
+            .order_by(models.Volume.id)
+        )
+        return list(rows.scalars())
+
+
+def _needed(what: str, volumes: Iterable[str]) -> str:
+    return (
+        f'{what} is what reserved volumes will be made from, and has to stay until their leases '
+        f'have started: {", ".join(volumes)}'
+    )
