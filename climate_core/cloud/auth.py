@@ -2,6 +2,7 @@
 """Who we are when we call: the service, the owner of a lease, the user of a request."""
 
 import collections
+import copy
 import threading
 import time
 from collections.abc import Callable
@@ -32,8 +33,8 @@ _SCOPE = (
 class ForwardedToken(plugin.BaseAuthPlugin):
     """The token that a user sent us, with the catalogue of the service.
 
-    It saves asking Keystone for the user's own catalogue. The identity endpoints are the same,
-    and Nova and Glance have no project id in theirs.
+    It saves asking Keystone for the user's own catalogue. The endpoints are the same, but for the
+    project id that Cinder may have in its own: the service's is replaced by the user's.
     """
 
     def __init__(
@@ -54,12 +55,27 @@ class ForwardedToken(plugin.BaseAuthPlugin):
         return self._project_id
 
     def get_endpoint(self, session: ks_session.Session, **kwargs: Any) -> str | None:
-        return self._catalogue.get_endpoint(session, **kwargs)
+        return self._own(session, self._catalogue.get_endpoint(session, **kwargs))
 
     def get_endpoint_data(
         self, session: ks_session.Session, **kwargs: Any
     ) -> discover.EndpointData | None:
-        return self._catalogue.get_endpoint_data(session, **kwargs)
+        found = self._catalogue.get_endpoint_data(session, **kwargs)
+        if found is None:
+            return None
+        # It is kept in the cache of discovered endpoints, which is everybody's.
+        own = copy.copy(found)
+        own.catalog_url = self._own(session, found.catalog_url)
+        own.service_url = self._own(session, found.service_url)
+        return own
+
+    def _own(self, session: ks_session.Session, url: str | None) -> str | None:
+        """Write the user's project for the service's at the end of a URL."""
+        project_id = self._catalogue.get_project_id(session)
+        bare = url.rstrip('/') if url else ''
+        if not project_id or not self._project_id or not bare.endswith(f'/{project_id}'):
+            return url
+        return bare.removesuffix(project_id) + self._project_id
 
     def get_api_major_version(self, session: ks_session.Session, **kwargs: Any) -> Any:
         return self._catalogue.get_api_major_version(session, **kwargs)

@@ -148,6 +148,7 @@ class Cloud:
         settings = {
             'interface': options.valid_interfaces,
             'compute_endpoint_override': options.compute_endpoint_override,
+            'block_storage_endpoint_override': options.block_storage_endpoint_override,
         }
         return connection.Connection(
             session=session,

@@ -57,6 +57,20 @@ def delete(conn: 'connection.Connection', server_id: str) -> None:
     errors.check(response, _NOVA)
 
 
+def detach(conn: 'connection.Connection', server_id: str, volume_id: str) -> None:
+    """Ask for a volume to be detached; Nova answers before it is done.
+
+    :raises climate_core.cloud.errors.Gone: the server is gone, or does not have the volume
+    :raises climate_core.cloud.errors.Busy: the state of the server does not allow it now
+    :raises climate_core.exceptions.Permanent: it is the root disk of the server, or the state of
+        the volume does not allow it
+    """
+    path = f'/servers/{server_id}/os-volume_attachments/{volume_id}'
+    with errors.translated(_NOVA):
+        response = conn.compute.delete(path, microversion=_MICROVERSION)
+    errors.check(response, _NOVA)
+
+
 def check_all_visible(conn: 'connection.Connection') -> None:
     """Do nothing if these rights see the servers of every project.
 

@@ -22,6 +22,12 @@ _OWN = [
         help='URL of the compute API, for example http://controller/compute/v2.1. '
         'Unset: the one in the catalogue.',
     ),
+    cfg.URIOpt(
+        'block_storage_endpoint_override',
+        schemes=['http', 'https'],
+        help='URL of the block storage API without a project, for example '
+        'http://controller/volume/v3. Unset: the one in the catalogue.',
+    ),
     cfg.ListOpt(
         'trust_roles',
         default=[],

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
-from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import base, server_end
+from climate_core.plugins import base, lost, rights, server_end
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.patience import Patience
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
-LOG = log.getLogger(__name__)
-
 _RESERVED = 'RESERVED'
 _GONE = frozenset({'DELETED', 'SOFT_DELETED'})
 #: UNKNOWN is a server in a cell that does not answer.
@@ -36,8 +33,6 @@ _DELETING = frozenset({'deleting', 'soft-deleting'})
 #: Hints that ask for a reservation, see nova_ext.
 _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
-#: Up to so many reservations are looked up one by one, more by listing.
-_FEW = 10
 
 
 class InstancePlugin(base.ResourcePlugin):
@@ -93,7 +88,7 @@ class InstancePlugin(base.ResourcePlugin):
         )
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        owner = self.cloud.owner(_trust(lease))
+        owner = rights.owner(self.cloud, lease)
         try:
             server = servers.get(owner, reservation.resource_id)
             return self._wake_up(owner, server, reservation)
@@ -143,7 +138,7 @@ class InstancePlugin(base.ResourcePlugin):
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         self._waking.done(reservation.id)
         ending = server_end.Ending(
-            conn=self._at_end(lease),
+            conn=rights.at_end(self.cloud, lease),
             service=self.cloud.service(),
             reservation=reservation,
             patience=self._ending,
@@ -159,29 +154,16 @@ class InstancePlugin(base.ResourcePlugin):
             self._ending.done(reservation.id)
         return wait
 
-    def _at_end(self, lease: 'Lease') -> 'connection.Connection':
-        """Return the owner's connection; the service's own if the owner left us none."""
-        try:
-            return self.cloud.owner(_trust(lease))
-        except exceptions.Permanent as exc:
-            LOG.warning('Ending lease %s with the rights of the service: %s', lease.id, exc)
-            return self.cloud.service()
-
     def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        if not reservations:
+            return {}
         conn = self.cloud.service()
-        unseen = list(reservations)
-        if unseen:
-            # Without the right to see every project each server would look gone.
-            servers.check_all_visible(conn)
-        if len(unseen) > _FEW:
-            seen = set(servers.every_id(conn))
-            unseen = [each for each in unseen if each.resource_id not in seen]
-        found = {}
-        for reservation in unseen:
-            # A listing by pages can miss a server that is created meanwhile: look it up.
-            if not _exists(conn, reservation.resource_id):
-                found[reservation.id] = 'The server was deleted outside of the lease.'
-        return found
+        # Without the right to see every project each server would look gone.
+        servers.check_all_visible(conn)
+        found = lost.find(
+            reservations, lambda: servers.every_id(conn), lambda each: _exists(conn, each)
+        )
+        return {each.id: 'The server was deleted outside of the lease.' for each in found}
 
     def waiting(self) -> Iterable[str]:
         return servers.every_id(self.cloud.service(), status=_RESERVED)
@@ -211,12 +193,6 @@ def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
         'memory_mb': flavor['ram'],
         'disk_gb': root + flavor['ephemeral'],
     }
-
-
-def _trust(lease: 'Lease') -> str:
-    if not lease.trust_id:
-        raise exceptions.Permanent('The lease has no trust of its owner.')
-    return lease.trust_id
 
 
 def _exists(conn: 'connection.Connection', server_id: str) -> bool:

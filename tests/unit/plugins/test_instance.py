@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import instance
+from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 from tests.conformance.world import reserved
 from tests.fakes import nova
@@ -148,7 +148,7 @@ def test_a_lease_without_a_trust(world):
 
 
 def test_many_missing_are_looked_up_in_a_list(world, monkeypatch):
-    monkeypatch.setattr(instance, '_FEW', 1)
+    monkeypatch.setattr(lost, '_FEW', 1)
     cases = [reserved(world) for _ in range(4)]
     world.destroy(cases[2].resource_id)
     world.state.servers[cases[3].resource_id]['status'] = 'SOFT_DELETED'
