@@ -72,7 +72,7 @@ class SetLease(command.ShowOne):
         }
         changes = {key: value for key, value in changes.items() if value is not None}
         added = options.reservations(parsed_args, [each for each in given if 'id' not in each])
-        added += options.servers(self, parsed_args)
+        added += options.named(self, parsed_args)
         if not changes and not added and not removed:
             raise exceptions.CommandError('Nothing to change: give what to set.')
         if changes:
@@ -169,21 +169,24 @@ def _changed(
 ) -> list[dict[str, Any]]:
     """What becomes different in reservations that the lease has.
 
-    --on-end alone is for all servers of the lease; beside --server or --reservation for those.
+    --on-end alone is for all that the lease has; beside new resources it is for those.
     """
-    changed = [
-        {**each, 'id': reservation.pick(lease, each['id']).id} for each in given if 'id' in each
-    ]
-    if not parsed_args.on_end or parsed_args.server or given:
-        return changed
-    servers = [
-        each
-        for each in lease.reservations
-        if each.resource_type == arguments.SERVER_TYPE and each.status in reservation.LIVE
-    ]
-    if not servers:
-        raise exceptions.CommandError('--on-end is for servers, and the lease has none.')
-    return [{'id': each.id, 'on_end': parsed_args.on_end} for each in servers]
+    changed = [_with_type(lease, each) for each in given if 'id' in each]
+    new = [each for each in given if 'id' not in each] + options.kinds(parsed_args)
+    if parsed_args.on_end and not changed and not new:
+        live = [each for each in lease.reservations if each.status in reservation.LIVE]
+        changed = [{'id': each.id, 'resource_type': each.resource_type} for each in live]
+    options.check_on_end(parsed_args, [*changed, *new])
+    changed = [options.on_end(parsed_args, each) | each for each in changed]
+    for each in changed:
+        del each['resource_type']
+    return [each for each in changed if len(each) > 1]
+
+
+def _with_type(lease: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """What is given for a reservation of the lease, with its id and its type."""
+    found = reservation.pick(lease, given['id'])
+    return given | {'id': found.id, 'resource_type': found.resource_type}
 
 
 def _events(lease: Any, given: list[dict[str, Any]], alone: bool) -> list[dict[str, Any]] | None:

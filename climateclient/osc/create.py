@@ -91,7 +91,7 @@ class CreateLease(command.ShowOne):
         wanted['before_end'] = options.before_end(parsed_args, end)
         wanted['events'] = [arguments.event(text) for text in parsed_args.event]
         reservations = options.reservations(parsed_args)
-        wanted['reservations'] = reservations + options.servers(self, parsed_args)
+        wanted['reservations'] = reservations + options.named(self, parsed_args)
         return wanted
 
 

@@ -4,6 +4,7 @@
 import argparse
 import datetime
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_lib import exceptions
@@ -12,6 +13,8 @@ from osc_lib.command import command
 from climateclient.osc import arguments
 
 _PROJECT_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+
+_NOUNS = tuple(arguments.NOUNS.items())
 
 
 def clients(cmd: command.Command) -> Any:
@@ -36,6 +39,14 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         'several)',
     )
     parser.add_argument(
+        '--volume',
+        metavar='<volume>',
+        action='append',
+        default=[],
+        help='Reserve a volume that waits in the status lease-reserved: its name or id (repeat '
+        'for several)',
+    )
+    parser.add_argument(
         '--reservation',
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
         action='append',
@@ -43,12 +54,25 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         help='Reserve a resource of any type; a JSON object is taken too (repeat for several)'
         + change,
     )
+    add_on_end(
+        parser,
+        'What happens to the servers and volumes given here when the lease ends (default: as the '
+        'service is configured)'
+        + ('; if none is given, to those that the lease has' if or_id else ''),
+    )
+
+
+def add_on_end(parser: argparse.ArgumentParser, text: str) -> None:
+    """Option for what happens at the end; :func:`on_end` says what it means for a resource."""
+    words = [f'{noun}: {", ".join(arguments.ON_END[kind])}' for kind, noun in _NOUNS]
     parser.add_argument(
         '--on-end',
-        choices=arguments.ON_END,
-        help='What happens to the servers given here when the lease ends (default: as the '
-        'service is configured)'
-        + ('; if none is given, to all servers of the lease' if or_id else ''),
+        metavar='<action>',
+        choices=list(dict.fromkeys(word for kind, _ in _NOUNS for word in arguments.ON_END[kind])),
+        action='append',
+        default=[],
+        help=f'{text}. {"; ".join(words)}. A resource takes the last one that it knows (repeat to '
+        'say it for each type)',
     )
 
 
@@ -195,34 +219,56 @@ def project_id(cmd: command.Command, name_or_id: str) -> str:
 def reservations(
     parsed_args: argparse.Namespace, given: list[dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
-    """The reservations to make of --reservation; --on-end is for the servers among them.
+    """The reservations to make of --reservation, with the --on-end that their types know.
 
     :param given: they have been read already
+    :raises CommandError: no resource of the command takes an --on-end
     """
     if given is None:
         given = [arguments.reservation(text) for text in parsed_args.reservation]
-        on_servers = any(each['resource_type'] == arguments.SERVER_TYPE for each in given)
-        if parsed_args.on_end and not on_servers and not parsed_args.server:
-            raise exceptions.CommandError(
-                '--on-end is for servers: give --server or --reservation.'
-            )
-    for each in given:
-        if parsed_args.on_end and each['resource_type'] == arguments.SERVER_TYPE:
-            each.setdefault('on_end', parsed_args.on_end)
-    return given
+        check_on_end(parsed_args, [*given, *kinds(parsed_args)])
+    return [on_end(parsed_args, each) | each for each in given]
 
 
-def servers(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The reservations of the servers given by --server; asks Nova for their ids."""
-    if not parsed_args.server:
-        return []
-    compute = clients(cmd).compute
-    more = {'on_end': parsed_args.on_end} if parsed_args.on_end else {}
+def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """The reservations of what --server and --volume name; asks Nova and Cinder for their ids."""
+    types = kinds(parsed_args)
+    names = [*parsed_args.server, *parsed_args.volume]
     return [
-        {
-            'resource_type': arguments.SERVER_TYPE,
-            'resource_id': compute.find_server(name, ignore_missing=False).id,
-            **more,
-        }
-        for name in parsed_args.server
+        kind | {'resource_id': _find(cmd, kind, name)} | on_end(parsed_args, kind)
+        for kind, name in zip(types, names, strict=True)
     ]
+
+
+def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """The types of what --server and --volume name, in this order."""
+    servers = [{'resource_type': arguments.SERVER_TYPE} for _ in parsed_args.server]
+    return servers + [{'resource_type': arguments.VOLUME_TYPE} for _ in parsed_args.volume]
+
+
+def _find(cmd: command.Command, kind: dict[str, Any], name: str) -> str:
+    if kind['resource_type'] == arguments.SERVER_TYPE:
+        return str(clients(cmd).compute.find_server(name, ignore_missing=False).id)
+    return str(clients(cmd).sdk_connection.volume.find_volume(name, ignore_missing=False).id)
+
+
+def on_end(parsed_args: argparse.Namespace, reservation: Mapping[str, Any]) -> dict[str, str]:
+    """What --on-end says about a reservation, by its type; nothing if it says nothing."""
+    known = arguments.ON_END.get(reservation['resource_type'], ())
+    words = [word for word in parsed_args.on_end if word in known]
+    return {'on_end': words[-1]} if words else {}
+
+
+def check_on_end(
+    parsed_args: argparse.Namespace, reservations: Sequence[Mapping[str, Any]]
+) -> None:
+    """Refuse an --on-end that none of the reservations takes.
+
+    :raises CommandError: it says what would take it
+    """
+    types = {each['resource_type'] for each in reservations}
+    for word in parsed_args.on_end:
+        takers = [(kind, noun) for kind, noun in _NOUNS if word in arguments.ON_END[kind]]
+        if not types & {kind for kind, _ in takers}:
+            nouns = ' or '.join(noun for _, noun in takers)
+            raise exceptions.CommandError(f'--on-end {word}: there is no {nouns} to take it.')

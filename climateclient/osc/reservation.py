@@ -30,9 +30,11 @@ class AddReservation(command.ShowOne):
         leases = options.leases(self)
         added = options.reservations(parsed_args)
         lease = leases.find(parsed_args.lease)
-        added += options.servers(self, parsed_args)
+        added += options.named(self, parsed_args)
         if not added:
-            raise exceptions.CommandError('Nothing to add: give --server or --reservation.')
+            raise exceptions.CommandError(
+                'Nothing to add: give --server, --volume or --reservation.'
+            )
         for each in added:
             leases.add_reservation(lease.id, **each)
         return output.show(leases.get(lease.id))
@@ -45,11 +47,7 @@ class SetReservation(command.ShowOne):
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
         _add_reservation(parser)
-        parser.add_argument(
-            '--on-end',
-            choices=arguments.ON_END,
-            help='What happens to the server when the lease ends',
-        )
+        options.add_on_end(parser, 'What happens to the resource when the lease ends')
         parser.add_argument(
             '--property',
             metavar='<key>=<value>[,...]',
@@ -65,13 +63,14 @@ class SetReservation(command.ShowOne):
         params: dict[str, Any] = {}
         for text in parsed_args.property:
             params |= arguments.mapping('--property', text)
-        if parsed_args.on_end:
-            params['on_end'] = parsed_args.on_end
-        if not params:
+        if not params and not parsed_args.on_end:
             raise exceptions.CommandError('Nothing to change: give --on-end or --property.')
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
         found = pick(lease, parsed_args.reservation)
+        kind = {'resource_type': found.resource_type}
+        options.check_on_end(parsed_args, [kind])
+        params |= options.on_end(parsed_args, kind)
         return output.reservation(leases.update_reservation(lease.id, found.id, **params))
 
 

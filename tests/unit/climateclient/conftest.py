@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lease service, a Keystone and a Nova at the HTTP edge: everything above is the real thing."""
+"""A lease service, Keystone, Nova and Cinder at the HTTP edge: all above is the real thing."""
 
 import time
 
@@ -45,5 +45,6 @@ def openstack(http, berlin, capsys, monkeypatch):
         f'{samples.KEYSTONE}/auth/tokens', json=token, headers={'X-Subject-Token': 'a-token'}
     )
     http.get(samples.NOVA, json={'version': samples.NOVA_VERSION})
+    http.get(f'{samples.CINDER}/', json={'versions': [samples.CINDER_VERSION]})
 
     return shell.prepared(samples.ENVIRONMENT, capsys, monkeypatch)

@@ -7,6 +7,7 @@ ENDPOINT = 'http://climate.example.org:1234/v1'
 LEASE_ID = '0cc12f7a-0000-4000-8000-000000000001'
 OTHER_ID = '0cc12f7a-0000-4000-8000-000000000002'
 SERVER_ID = '629581d6-0000-4000-8000-000000000003'
+VOLUME_ID = '3c5d8a70-0000-4000-8000-000000000005'
 RESERVATION_ID = '7110bc37-0000-4000-8000-000000000004'
 
 
@@ -67,7 +68,13 @@ def error(status: int, message: str, name: str, **more: Any) -> dict[str, Any]:
 
 KEYSTONE = 'http://keystone.example.org/v3'
 NOVA = 'http://nova.example.org/v2.1'
-CATALOGUE = {'reservation': ENDPOINT, 'compute': NOVA, 'identity': KEYSTONE}
+CINDER = 'http://cinder.example.org/v3'
+CATALOGUE = {
+    'reservation': ENDPOINT,
+    'compute': NOVA,
+    'block-storage': CINDER,
+    'identity': KEYSTONE,
+}
 ENVIRONMENT = {
     'OS_AUTH_URL': KEYSTONE,
     'OS_USERNAME': 'user1',
@@ -82,4 +89,11 @@ NOVA_VERSION = {
     'version': '2.96',
     'min_version': '2.1',
     'links': [{'rel': 'self', 'href': NOVA}],
+}
+CINDER_VERSION = {
+    'id': 'v3.0',
+    'status': 'CURRENT',
+    'version': '3.71',
+    'min_version': '3.0',
+    'links': [{'rel': 'self', 'href': CINDER}],
 }

@@ -7,12 +7,14 @@ import pytest
 
 from tests.unit.climateclient import samples
 from tests.unit.climateclient.samples import (
+    CINDER,
     ENDPOINT,
     LEASE_ID,
     NOVA,
     OTHER_ID,
     RESERVATION_ID,
     SERVER_ID,
+    VOLUME_ID,
 )
 
 LEASES = f'{ENDPOINT}/leases'
@@ -162,10 +164,46 @@ def test_what_is_wrong_changes_nothing(openstack, http, lease, monkeypatch, comm
 
 
 def test_on_end_for_a_lease_without_servers(openstack, http):
-    http.get(LEASE, json={'lease': samples.lease(reservations=[])})
+    volume = samples.reservation(resource_type='virtual:volume')
+    http.get(LEASE, json={'lease': samples.lease(reservations=[volume])})
     status, _, err = openstack('lease', 'set', LEASE_ID, '--on-end', 'stop')
     assert status == 1
-    assert 'the lease has none' in err
+    assert '--on-end stop: there is no server to take it.' in err
+
+
+def test_on_end_for_what_takes_it(openstack, http, lease):
+    volume = samples.reservation(
+        id=OTHER_ID, resource_type='virtual:volume', resource_id=VOLUME_ID
+    )
+    reservations = [samples.reservation(), volume]
+    http.get(LEASE, json={'lease': samples.lease(reservations=reservations)})
+    status, _, err = openstack('lease', 'set', LEASE_ID, '--on-end', 'snapshot')
+    assert status == 0, err
+    assert sent(http, 'PUT') == [{'reservations': [{'id': OTHER_ID, 'on_end': 'snapshot'}]}]
+
+
+def test_on_end_for_a_reservation_that_is_given(openstack, http, lease):
+    given = f'id={SERVER_ID},amount=2'
+    status, _, err = openstack(
+        *('lease', 'set', LEASE_ID, '--reservation', given, '--on-end', 'stop')
+    )
+    assert status == 0, err
+    change = {'id': RESERVATION_ID, 'amount': 2, 'on_end': 'stop'}
+    assert sent(http, 'PUT') == [{'reservations': [change]}]
+
+
+def test_set_adds_a_volume(openstack, http, lease):
+    http.get(f'{CINDER}/volumes/{VOLUME_ID}', json={'volume': {'id': VOLUME_ID, 'name': 'v1'}})
+    answer = {'reservation': samples.reservation()}
+    http.post(f'{LEASE}/reservations', status_code=201, json=answer)
+    status, _, err = openstack(
+        *('lease', 'set', LEASE_ID, '--volume', VOLUME_ID, '--on-end', 'detach')
+    )
+    assert status == 0, err
+    assert sent(http, 'PUT') == []
+    assert sent(http, 'POST') == [
+        {'resource_type': 'virtual:volume', 'resource_id': VOLUME_ID, 'on_end': 'detach'}
+    ]
 
 
 def test_the_secret_of_a_webhook_is_read_from_a_file(openstack, http, lease, tmp_path):
@@ -292,6 +330,15 @@ def test_reservation_set(openstack, http, lease, which):
     shown = json.loads(out)
     assert (shown['id'], shown['on_end']) == (RESERVATION_ID, 'shelve')
     assert shown['created_at'] == '2026-11-21T02:59:32+00:00'
+
+
+def test_reservation_set_of_what_takes_no_such_end(openstack, http, lease):
+    status, _, err = openstack(
+        *('lease', 'reservation', 'set', LEASE_ID, SERVER_ID, '--on-end', 'backup')
+    )
+    assert status == 1
+    assert '--on-end backup: there is no volume to take it.' in err
+    assert sent(http, 'PUT') == []
 
 
 def test_reservation_remove(openstack, http, lease):

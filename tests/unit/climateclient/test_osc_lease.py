@@ -6,7 +6,15 @@ import json
 import pytest
 
 from tests.unit.climateclient import samples
-from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, NOVA, OTHER_ID, SERVER_ID
+from tests.unit.climateclient.samples import (
+    CINDER,
+    ENDPOINT,
+    LEASE_ID,
+    NOVA,
+    OTHER_ID,
+    SERVER_ID,
+    VOLUME_ID,
+)
 
 LEASES = f'{ENDPOINT}/leases'
 LEASE = f'{LEASES}/{LEASE_ID}'
@@ -79,6 +87,40 @@ def test_create_with_servers_by_name_and_by_id(openstack, http, created):
     ]
 
 
+def test_create_with_a_server_and_volumes(openstack, http, created):
+    http.get(f'{NOVA}/servers/{SERVER_ID}', json={'server': {'id': SERVER_ID, 'name': 'vm1'}})
+    http.get(f'{CINDER}/volumes/{VOLUME_ID}', json={'volume': {'id': VOLUME_ID, 'name': 'v1'}})
+    http.get(f'{CINDER}/volumes/v2', status_code=404, json={})
+    found = {'volumes': [{'id': OTHER_ID, 'name': 'v2'}]}
+    http.get(f'{CINDER}/volumes/detail?name=v2', json=found)
+
+    status, _, err = openstack(
+        *('lease', 'create', 'lease1', '--for', '3h', '--on-end', 'stop'),
+        *('--server', SERVER_ID, '--volume', VOLUME_ID, '--volume', 'v2'),
+        *('--on-end', 'snapshot'),
+    )
+
+    assert status == 0, err
+    (body,) = sent(http, 'POST')
+    assert body['reservations'] == [
+        {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, 'on_end': 'stop'},
+        {'resource_type': 'virtual:volume', 'resource_id': VOLUME_ID, 'on_end': 'snapshot'},
+        {'resource_type': 'virtual:volume', 'resource_id': OTHER_ID, 'on_end': 'snapshot'},
+    ]
+
+
+def test_the_last_on_end_that_a_resource_knows_is_its_own(openstack, http, created):
+    status, _, err = openstack(
+        *('lease', 'create', 'lease1', '--for', '3h'),
+        *('--reservation', f'resource_type=virtual:instance,resource_id={SERVER_ID}'),
+        *('--reservation', f'resource_type=virtual:volume,resource_id={VOLUME_ID}'),
+        *('--on-end', 'delete', '--on-end', 'stop'),
+    )
+    assert status == 0, err
+    (body,) = sent(http, 'POST')
+    assert [each['on_end'] for each in body['reservations']] == ['stop', 'delete']
+
+
 def test_create_for_a_server_that_is_not_there(openstack, http, created):
     http.get(f'{NOVA}/servers/vm1', status_code=404, json={})
     http.get(f'{NOVA}/servers/detail?name=vm1', json={'servers': []})
@@ -129,7 +171,15 @@ def test_create_with_reservations_and_events(openstack, http, created):
         (['--for', '3h', '--reservation', '{"a":'], '--reservation: '),
         (['--for', '3h', '--event', 'type=remind'], 'time is missing'),
         (['--for', '3h', '--event', 'type=a,time=now,x=y'], 'unknown key x'),
-        (['--for', '3h', '--on-end', 'stop'], '--on-end is for servers'),
+        (['--for', '3h', '--on-end', 'stop'], '--on-end stop: there is no server to take it'),
+        (
+            ['--for', '3h', '--server', SERVER_ID, '--on-end', 'backup'],
+            '--on-end backup: there is no volume to take it',
+        ),
+        (
+            ['--for', '3h', '--reservation', 'resource_type=x', '--on-end', 'delete'],
+            'there is no server or volume to take it',
+        ),
         (['--for', '3h', '--before-end', '1y'], '--before-end: '),
         (['--for', '3h', '--wait', '--timeout', '5'], '--timeout: '),
         ([], 'one of the arguments --end/--end-date --for is required'),
