@@ -53,9 +53,10 @@ What all extensions share (hints, dates, the way to the lease service) is in
 ``climateclient.extension``. The rooms::
 
     activate, seams, states, conf, policies
-    api/             POST /servers, the action wake_up, the way to another host
+    api/             POST /servers, the action wake_up, the way to another host, volumes that wait
     compute/         reserve (first half), wake (second half), recovery, tracker, accelerators
     leases           the lease service, seen from here
+    volumes          the attachments of a reserved server
     stash, marks     what is kept with the server between the halves
     scheduler        the filter
 """  # noqa: E501

@@ -136,6 +136,23 @@ API: Seams = {
     ),
     ('nova.api.openstack.compute.routes', 'server_controller.args'): None,
     ('nova.api.openstack.compute.servers', 'ServersController.create'): ('self', 'req', 'body'),
+    ('nova.api.openstack.compute.servers', 'ServersController.delete'): ('self', 'req', 'id'),
+    ('nova.api.openstack.compute.deferred_delete', 'DeferredDeleteController._force_delete'): (
+        'self', 'req', 'id', 'body',
+    ),
+    ('nova.compute.api', 'API.__init__'): ('self', 'image_api', 'network_api', 'volume_api'),
+    ('nova.compute.api', 'API._local_cleanup_bdm_volumes'): (
+        'self', 'bdms', 'instance', 'context',
+    ),
+    ('nova.compute.utils', 'check_attach_and_reserve_volume'): (
+        'context', 'volume_api', 'volume', 'instance', 'bdm', 'supports_multiattach',
+        'validate_az',
+    ),
+    ('nova.volume.cinder', 'API.attachment_create'): None,
+    ('nova.volume.cinder', 'API.detach'): None,
+    ('nova.objects', 'BlockDeviceMappingList.get_by_volume'): None,
+    ('nova.objects', 'BuildRequestList.get_all'): None,
+    ('nova.context', 'scatter_gather_skip_cell0'): ('context', 'fn', 'args', 'kwargs'),
     ('nova.compute.api', 'check_instance_lock'): ('function',),
     ('nova.compute.api', 'check_instance_state'): ('vm_state', 'task_state', 'must_have_launched'),
     ('nova.compute.rpcapi', 'ComputeAPI.build_and_run_instance'): (

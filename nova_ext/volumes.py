@@ -1,9 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the volumes of a reserved server reserved in cinder."""
+"""The volumes of a reserved server, as cinder has them.
+
+An ordinary volume is attached to the server, without a host, from the request on: cinder calls
+it ``reserved``, and nobody else can take it. A volume that is itself reserved in a lease has
+nothing on its backend before the start of that lease, and cinder refuses to attach it
+(:mod:`nova_ext.api.volumes`); its attachment is made when the server is woken.
+"""
 
 from typing import Any
 
-from nova import exception
+from nova import exception, objects
+
+#: What cinder calls a volume that waits for its lease (cinder_ext.states).
+RESERVED = 'lease-reserved'
+#: A volume of a lease that is not there yet: it waits, or it is just being made.
+COMING = (RESERVED, 'creating', 'downloading')
+#: What the lease service calls volumes.
+RESOURCE_TYPE = 'virtual:volume'
 
 
 def hold(context: Any, volume_api: Any, instance: Any, bdms: Any) -> None:
@@ -13,16 +26,32 @@ def hold(context: Any, volume_api: Any, instance: Any, bdms: Any) -> None:
     and the next start would have nothing to connect.
 
     :param bdms: the server's BlockDeviceMappingList; new attachments are saved in it
+    :raises nova.exception.InvalidVolume: a volume is not there yet, or another server has it
     :raises: what nova.volume.cinder raises
     """
     for bdm in bdms:
         if not bdm.is_volume or not bdm.volume_id:
             continue
-        if bdm.attachment_id and _exists(context, volume_api, bdm.attachment_id):
+        if not bdm.attachment_id:
+            _check_available(context, volume_api, bdm.volume_id)
+        elif _exists(context, volume_api, bdm.attachment_id):
             continue
         attachment = volume_api.attachment_create(context, bdm.volume_id, instance.uuid)
         bdm.attachment_id = attachment['id']
         bdm.save()
+
+
+def _check_available(context: Any, volume_api: Any, volume_id: str) -> None:
+    """Cinder itself would attach a volume whose image is still being copied
+    (cinder/volume/api.py, _attachment_reserve), which is no disk to start from.
+    """
+    volume = volume_api.get(context, volume_id)
+    if volume['status'] == 'available' or (volume['multiattach'] and volume['status'] == 'in-use'):
+        return
+    raise exception.InvalidVolume(
+        reason=f'volume {volume_id} of this server has the status {volume["status"]}; the server '
+        'can start when it is available'
+    )
 
 
 def _exists(context: Any, volume_api: Any, attachment_id: str) -> bool:
@@ -31,3 +60,19 @@ def _exists(context: Any, volume_api: Any, attachment_id: str) -> bool:
     except exception.VolumeAttachmentNotFound:
         return False
     return True
+
+
+def connected(instance: Any, bdms: Any) -> Any:
+    """Leave out the volumes that a server which has never run was never attached to.
+
+    Nova takes a volume without an attachment for one of before its release 17, and would tell
+    cinder to detach it: from whatever server has it now.
+
+    :param bdms: the server's block device mappings
+    :returns: the same, or a BlockDeviceMappingList with fewer
+    """
+    if instance.launched_at or all(bdm.attachment_id or not bdm.is_volume for bdm in bdms):
+        return bdms
+    return objects.BlockDeviceMappingList(
+        objects=[bdm for bdm in bdms if bdm.attachment_id or not bdm.is_volume]
+    )

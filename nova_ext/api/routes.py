@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts our controllers into nova's table of routes.
 
-Two entries change: POST /servers (the hints are checked) and POST /servers/{id}/action (one more
-action). Both keep everything that nova's own entries have, by the same factory.
+Three entries change: POST /servers (the hints are checked), DELETE /servers/{id} (reserved volumes
+are left alone) and POST /servers/{id}/action (the same for forceDelete, and one more action). All
+keep everything that nova's own entries have, by the same factory.
 """
 
 import functools
 from typing import Any
 
-from nova.api.openstack.compute import routes
+from nova.api.openstack.compute import deferred_delete, routes
 
 from climateclient.extension.errors import Incompatible
 from nova_ext.api import servers, wake_up
 
-_CHANGED = (('/servers', 'create'), ('/servers/{id}/action', 'action'))
+_CHANGED = (
+    ('/servers', 'POST', 'create'),
+    ('/servers/{id}', 'DELETE', 'delete'),
+    ('/servers/{id}/action', 'POST', 'action'),
+)
 
 
 def install() -> None:
@@ -22,17 +27,20 @@ def install() -> None:
     :raises Incompatible: an entry is not where it should be
     """
     table = {path: methods for path, methods in routes.ROUTE_LIST if isinstance(methods, dict)}
-    for path, action in _CHANGED:
-        if table.get(path, {}).get('POST', (None, None))[1] != action:
-            raise Incompatible(f'Climate cannot find POST {path} in the routes of this nova')
+    for path, method, action in _CHANGED:
+        if table.get(path, {}).get(method, (None, None))[1] != action:
+            raise Incompatible(f'Climate cannot find {method} {path} in the routes of this nova')
     _, actions = routes.server_controller.args
+    if deferred_delete.DeferredDeleteController not in actions:
+        raise Incompatible('Climate cannot find forceDelete in the routes of this nova')
+    others = [each for each in actions if each is not deferred_delete.DeferredDeleteController]
     controller = functools.partial(
         routes._create_controller,
         servers.ServersController,
-        [*actions, wake_up.WakeUpController],
+        [*others, servers.DeferredDeleteController, wake_up.WakeUpController],
     )
-    for path, action in _CHANGED:
-        table[path]['POST'] = [controller, action]
+    for path, method, action in _CHANGED:
+        table[path][method] = [controller, action]
 
 
 def app_factory(global_config: Any, **local_config: Any) -> routes.APIRouterV21:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """POST /servers: the hints of a reservation are understood or refused here, before anything is
 built. Stock nova answers 500 to a hint that is an object or null; it gets strings from us.
+
+Those who create or delete servers see cinder through :mod:`nova_ext.api.volumes`.
 """
 
 import datetime
@@ -8,12 +10,14 @@ from typing import Any
 
 import nova.conf
 from nova.api.openstack import wsgi
-from nova.api.openstack.compute import servers
+from nova.api.openstack.compute import deferred_delete, servers
 from webob import exc
 
+from climateclient import models
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseUnavailable
 from nova_ext import conf, leases
+from nova_ext.api import volumes
 
 #: Where hints are in the body; nova looks at the first that is there.
 PLACES = ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')
@@ -22,15 +26,35 @@ PLACES = ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')
 class ServersController(servers.ServersController):
     """Nova's controller, with the hints checked before it sees the request."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        _see_reserved_volumes(self.compute_api)
+
     @wsgi.response(202)
     @wsgi.expected_errors((400, 403, 409, 503))
     def create(self, req: Any, body: Any) -> Any:
         """Create a server; 400 names what is wrong with a hint, 503 means no lease service."""
         place = _place(body)
+        wanted, lease = None, None
         if place and hints.mentioned(body[place]):
-            checked = _checked(req.environ['nova.context'], body[place])
-            body = {**body, place: checked}
-        return super().create(req, body=body)
+            given = body[place]
+            wanted, lease = _checked(req.environ['nova.context'], given)
+            others = {name: value for name, value in given.items() if name not in hints.NAMES}
+            body = {**body, place: others | (wanted.as_hints() if wanted else {})}
+        with volumes.of(wanted, lease):
+            return super().create(req, body=body)
+
+
+class DeferredDeleteController(deferred_delete.DeferredDeleteController):
+    """Nova's controller of ``forceDelete``, which leaves reserved volumes alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _see_reserved_volumes(self.compute_api)
+
+
+def _see_reserved_volumes(compute_api: Any) -> None:
+    compute_api.volume_api = volumes.VolumeAPI(compute_api.volume_api)
 
 
 def _place(body: Any) -> str | None:
@@ -41,17 +65,18 @@ def _place(body: Any) -> str | None:
     return place if place and isinstance(body[place], dict) else None
 
 
-def _checked(context: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _checked(
+    context: Any, given: dict[str, Any]
+) -> tuple[hints.Wanted | None, models.Lease | None]:
+    """Read the hints, and the lease that they name."""
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    others = {name: value for name, value in given.items() if name not in hints.NAMES}
+    lease = None
     try:
         wanted = hints.parse(given, now, conf.rules(nova.conf.CONF))
-        if wanted is None:
-            return others
-        if wanted.join or wanted.id_given:
-            leases.service(context).check(wanted)
+        if wanted and (wanted.join or wanted.id_given):
+            lease = leases.service(context).check(wanted)
     except hints.BadHint as error:
         raise exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {error}') from error
     except LeaseUnavailable as error:
         raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
-    return others | wanted.as_hints()
+    return wanted, lease

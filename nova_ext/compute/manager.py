@@ -15,7 +15,7 @@ from nova.compute import build_results, manager
 from oslo_utils import strutils
 
 from climateclient.extension import hints
-from nova_ext import conf, marks, seams, stash, states
+from nova_ext import conf, marks, seams, stash, states, volumes
 from nova_ext.compute import accelerators, recovery, reserve, tracker, wake
 
 LOG = logging.getLogger(__name__)
@@ -180,6 +180,12 @@ class ComputeManager(manager.ComputeManager):
             if held is not None:
                 resources['accel_info'] = held
             yield resources
+
+    def _shutdown_instance(
+        self, context: Any, instance: Any, bdms: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        bdms = volumes.connected(instance, bdms)
+        super()._shutdown_instance(context, instance, bdms, *args, **kwargs)
 
     def _update_instance_after_spawn(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         super()._update_instance_after_spawn(instance, *args, **kwargs)

@@ -29,10 +29,10 @@ class Extension(fixtures.Fixture):
         activate.enable_api()
 
     def _rows(self):
-        posts = [
-            (methods, list(methods['POST']))
-            for path, methods in routes.ROUTE_LIST
-            if isinstance(methods, dict) and 'POST' in methods
+        table = [
+            (methods, dict(methods))
+            for _, methods in routes.ROUTE_LIST
+            if isinstance(methods, dict)
         ]
         enums = [
             (values, list(values))
@@ -40,7 +40,7 @@ class Extension(fixtures.Fixture):
             for values in states._enums(vars(module).values())
         ]
         return {
-            'posts': posts,
+            'routes': table,
             'enums': enums,
             'managers': dict(service.SERVICE_MANAGERS),
             'states': fields.InstanceState.ALL,
@@ -50,8 +50,8 @@ class Extension(fixtures.Fixture):
 
     def disable(self):
         """Put the tables back; a second time does nothing."""
-        for methods, entry in self._before['posts']:
-            methods['POST'] = entry
+        for methods, before in self._before['routes']:
+            methods.update(before)
         for values, before in self._before['enums']:
             values[:] = before
         service.SERVICE_MANAGERS.clear()
