@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers with volumes that are reserved in their lease: whose are taken, whose are refused."""
+
+import json
+
+import fixtures
+from nova import objects
+
+from tests.functional.lease_service import refusal
+from tests.functional.nova.reserved_volumes import (
+    DATA,
+    HELD,
+    LEASE,
+    ORDINARY,
+    OTHER,
+    ROOT,
+    VolumesTest,
+    disk,
+)
+
+
+class TestAccepted(VolumesTest):
+    def check(self, server, *volumes):
+        self.assert_waits(server)
+        assert self.volumes.made('attachment_create') == []
+        self.assert_wakes(server, *volumes)
+        self.delete(server)
+        assert self.attached(server) == []
+        assert self.volumes.made('detach') == self.volumes.made('terminate_connection') == []
+
+    def test_boot_from_it(self):
+        server = self.join(disk(ROOT, 0))
+        reservation = self.lease_service.lease['reservations'][-1]
+        assert reservation['resource_id'] == server['id']
+        self.check(server, ROOT)
+
+    def test_a_second_disk(self):
+        self.check(self.join(disk(DATA)), DATA)
+
+    def test_both(self):
+        self.check(self.join(disk(ROOT, 0), disk(DATA)), ROOT, DATA)
+
+    def test_with_an_ordinary_volume(self):
+        server = self.join(disk(ORDINARY, 0), disk(DATA))
+        self.assert_status(server, 'RESERVED')
+        assert self.attached(server) == [ORDINARY]
+        self.awake(DATA)
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+        assert self.disks() == sorted([ORDINARY, DATA])
+
+    def test_the_older_mapping(self):
+        self.api.microversion = self.admin_api.microversion = '2.1'
+        mapping = [{'device_name': '/dev/vda', 'volume_id': ROOT}]
+        server = self.boot(
+            {'lease_id': LEASE}, imageRef='', networks=None, block_device_mapping=mapping
+        )
+        self.check(server, ROOT)
+
+    def test_a_tag(self):
+        self.compute.manager.driver.capabilities['supports_device_tagging'] = True
+        self.check(self.join(disk(DATA, tag='data')), DATA)
+
+    def test_the_hints_that_made_the_lease(self):
+        lease = self.lease_service.leases[LEASE]
+        again = {'id': LEASE, 'name': 'l', 'start': lease['start_date'], 'end': lease['end_date']}
+        self.check(self.join(disk(ROOT, 0), hints={'lease_params': json.dumps(again)}), ROOT)
+
+    def test_while_the_volume_wakes(self):
+        """The lease is starting: cinder would attach a volume whose image is still copied."""
+        for status in ('creating', 'downloading'):
+            with self.subTest(status=status):
+                self.volumes.statuses[DATA] = status
+                server = self.join(disk(DATA))
+                self.assert_waits(server)
+                self.delete(server)
+
+    def test_a_volume_of_the_lease_that_is_awake(self):
+        self.awake(ROOT)
+        server = self.join(disk(ROOT, 0))
+        self.assert_status(server, 'RESERVED')
+        assert self.attached(server) == [ROOT]
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+
+    def test_it_is_listed_as_a_disk_of_the_server(self):
+        server = self.join(disk(ROOT, 0))
+        (found,) = self.show(server)['os-extended-volumes:volumes_attached']
+        assert found['id'] == ROOT
+        assert self.api.get_server_volumes(server['id']) == []
+        self.api.microversion = '2.88'
+        (found,) = self.api.get_server_volumes(server['id'])
+        assert found['volumeId'] == ROOT
+
+
+class TestRefused(VolumesTest):
+    def check(self, volume, *words, **kwargs):
+        """Check that the answer is 400 with these words, and that there is nothing."""
+        for number, given in enumerate([disk(volume, 0), disk(volume)]):
+            with self.subTest(disk=number):
+                message = self.join(given, status=400, **kwargs)
+                for word in (volume, HELD, 'hint lease_id=..., the lease of the volume', *words):
+                    assert word in message, message
+        assert self.api.get_servers() == []
+        assert len(objects.BuildRequestList.get_all(self.ctxt)) == 0
+        (lease,) = self.lease_service.leases.values()
+        assert all(each['resource_type'] == 'virtual:volume' for each in lease['reservations'])
+
+    def test_of_another_lease(self):
+        self.check(OTHER, f'not in lease {LEASE}')
+
+    def test_no_longer_of_the_lease(self):
+        for status in ('deleting', 'deleted'):
+            with self.subTest(status=status):
+                self.make_lease(LEASE, ROOT, status=status)
+                self.check(ROOT, f'not in lease {LEASE}')
+
+    def test_a_server_of_the_same_id(self):
+        """Only reservations of volumes count."""
+        (first, _) = self.lease_service.lease['reservations']
+        first['resource_type'] = 'virtual:instance'
+        message = self.join(disk(ROOT, 0), status=400)
+        assert f'not in lease {LEASE}' in message
+
+    def test_without_a_reservation(self):
+        self.check(ROOT, 'Create the server with', hints={})
+        self.check(ROOT, 'Create the server with', hints={'reserved': 'False'})
+
+    def test_a_new_lease(self):
+        for hints in ({'reserved': 'True'}, {'lease_params': json.dumps({'name': 'l'})}):
+            self.check(ROOT, 'makes a new lease', 'instead', hints=hints)
+
+    def test_what_cinder_says_of_other_volumes_is_answered(self):
+        self.volumes.statuses[ORDINARY] = 'backing-up'
+        for hints in ({}, {'lease_id': LEASE}):
+            message = self.join(disk(ORDINARY), hints=hints, status=400)
+            assert 'the current status is backing-up' in message
+            assert 'lease_id' not in message
+
+    def test_no_lease_service(self):
+        self.lease_service.answer = refusal(500, 'broken')
+        message = self.join(disk(ROOT, 0), status=503)
+        assert 'lease service' in message
+        assert self.api.get_servers() == []
+
+    def test_the_volume_is_away(self):
+        self.volumes.gone.add(ROOT)
+        assert ROOT in self.join(disk(ROOT, 0), status=400)
+
+    def test_a_running_server(self):
+        server = self.boot()
+        answer = self.api.api_post(
+            f'/servers/{server["id"]}/os-volume_attachments',
+            {'volumeAttachment': {'volumeId': DATA}},
+            check_response_status=[400],
+        )
+        assert HELD in answer.body['badRequest']['message']
+
+
+class TestTwoServers(VolumesTest):
+    """Without an attachment cinder does not know that a volume is taken."""
+
+    NUMBER_OF_CELLS = 2
+    CELLS = ('cell1', 'cell2')
+
+    def _setup_compute_service(self):
+        for number, cell in enumerate(self.CELLS, 1):
+            self._start_compute(f'host{number}', cell_name=cell)
+        return self.computes['host1']
+
+    def test_the_second_is_refused(self):
+        """In whatever cell the first is."""
+        for host in self.computes:
+            with self.subTest(host=host):
+                others = [each for each in self.computes if each != host]
+                for each in others:
+                    self.lose(each)
+                server = self.join(disk(ROOT, 0))
+                assert self.assert_status(server, 'RESERVED')['OS-EXT-SRV-ATTR:host'] == host
+                message = self.join(disk(ROOT, 0), status=400)
+                assert server['id'] in message
+                assert ROOT in message
+                self.delete(server)
+                for each in others:
+                    self.lose(each, False)
+        self.assert_waits(self.join(disk(ROOT, 0)))
+
+    def test_while_the_first_is_in_no_cell_yet(self):
+        with fixtures.MonkeyPatch(
+            'nova.conductor.api.ComputeTaskAPI.schedule_and_build_instances', lambda *a, **k: None
+        ):
+            server = self.join(disk(ROOT, 0))
+        assert server['id'] in self.join(disk(ROOT), status=400)
+
+    def test_one_that_found_no_host_takes_nothing(self):
+        for host in self.computes:
+            self.lose(host)
+        self.assert_status(self.join(disk(ROOT, 0)), 'ERROR')
+        self.lose('host1', False)
+        self.assert_waits(self.join(disk(ROOT, 0)))
+
+    def test_a_volume_for_many(self):
+        many = self.cinder.MULTIATTACH_VOL
+        self.volumes.statuses[many] = HELD
+        self.make_lease(LEASE, many)
+        self.compute.manager.driver.capabilities['supports_multiattach'] = True
+        self.lose('host2')
+        servers = [self.join(disk(many)) for _ in range(2)]
+        self.awake(many)
+        for server in servers:
+            self.wake_up(server)
+            self.assert_status(server, 'ACTIVE')
+            assert self.attached(server) == [many]
+
+    def test_both_at_the_same_moment(self):
+        """The second to start says why it cannot."""
+        first = self.join(disk(ROOT, 0))
+        with fixtures.MonkeyPatch('nova_ext.api.volumes._waiting', lambda *args: iter(())):
+            second = self.join(disk(ROOT, 0))
+        self.awake(ROOT)
+        self.wake_up(first)
+        answer = self.wake_up(second, status=409)
+        message = answer.body['conflictingRequest']['message']
+        assert ROOT in message
+        assert 'in-use' in message
+        self.assert_waits(second)

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers with volumes that are reserved in their lease: the start, the end, and what it costs."""
+
+import fixtures
+from nova import exception, objects, rpc
+from nova.tests import fixtures as nova_fixtures
+
+from tests.functional.lease_service import refusal
+from tests.functional.nova import test_cost
+from tests.functional.nova.reserved_volumes import (
+    DATA,
+    HELD,
+    ON_THE_HOST,
+    ORDINARY,
+    ROOT,
+    VolumesTest,
+    disk,
+)
+from tests.functional.nova.test_wake_up import Spawned
+
+
+class TestWake(VolumesTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.join(disk(ROOT, 0), disk(DATA))
+
+    def refuse(self, *words):
+        answer = self.wake_up(self.server, status=409)
+        message = answer.body['conflictingRequest']['message']
+        for word in words:
+            assert word in message, message
+        self.assert_status(self.server, 'RESERVED')
+        assert self.spawned.calls == []
+
+    def test_before_the_volume_is_there(self):
+        for status in (HELD, 'creating', 'downloading', 'error'):
+            with self.subTest(status=status):
+                self.volumes.statuses[ROOT] = status
+                self.refuse(ROOT, status)
+                self.assert_waits(self.server)
+        self.assert_wakes(self.server, ROOT, DATA)
+
+    def test_before_the_second_volume_is_there(self):
+        self.awake(ROOT)
+        for _ in range(2):
+            self.refuse(DATA, HELD)
+            assert self.attached(self.server) == [ROOT]
+        self.awake(DATA)
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+        assert self.disks() == [ROOT, DATA]
+        assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
+
+    def test_another_server_was_faster(self):
+        self.awake(ROOT, DATA)
+        self.volumes.statuses[DATA] = 'in-use'
+        self.refuse(DATA, 'in-use')
+
+    def test_the_volume_is_gone(self):
+        self.awake(ROOT)
+        self.volumes.gone.add(DATA)
+        self.refuse(DATA, 'could not be found')
+
+    def test_twice(self):
+        self.assert_wakes(self.server, ROOT, DATA)
+        self.wake_up(self.server, status=409)
+        assert self.attached(self.server) == [ROOT, DATA]
+        assert len(self.spawned.calls) == 1
+
+    def test_a_failed_start_and_another(self):
+        self.awake(ROOT, DATA)
+        self.spawned.fail_with = RuntimeError('the array is on fire')
+        self.wake_up(self.server)
+        found = self.assert_status(self.server, 'RESERVED')
+        assert 'on fire' in found['fault']['message']
+        assert self.attached(self.server) == [ROOT, DATA]
+        self.spawned.fail_with = None
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+        assert self.disks() == [ROOT, DATA]
+
+    def test_after_a_restart(self):
+        self.restart()
+        self.spawned = Spawned(self.computes['host1'].manager.driver)
+        self.assert_waits(self.server)
+        self.assert_wakes(self.server, ROOT, DATA)
+
+
+class TestDelete(VolumesTest):
+    COMPUTES = ('host1', 'host2')
+
+    def remove(self, server):
+        """Delete it; give what was asked of cinder."""
+        del self.volumes.calls[:]
+        self.delete(server)
+        return [call for call in self.volumes.calls if call[0] != 'get']
+
+    def test_before_the_start(self):
+        server = self.join(disk(ROOT, 0), disk(DATA))
+        assert self.remove(server) == []
+        assert self.allocations(server) == {}
+        self.assert_waits(self.join(disk(ROOT, 0)))
+
+    def test_with_its_volume(self):
+        server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
+        assert self.remove(server) == [('delete', ROOT)]
+
+    def test_with_an_ordinary_volume(self):
+        server = self.join(disk(ROOT, 0), disk(ORDINARY))
+        assert self.remove(server) == []
+        assert self.attached(server) == []
+
+    def test_another_server_has_the_volume_meanwhile(self):
+        """Nova would tell cinder to detach it, without saying from whom."""
+        for host in (None, 'host1'):
+            with self.subTest(lost=host):
+                server = self.join(disk(DATA))
+                self.awake(DATA)
+                self.cinder.create_vol_attachment(DATA, 'another-server')
+                if host:
+                    self.lose(self.show(server)['OS-EXT-SRV-ATTR:host'])
+                assert self.remove(server) == []
+                self.cinder.delete_vol_attachment(DATA)
+                self.volumes.statuses[DATA] = HELD
+
+    def test_while_its_host_is_gone(self):
+        server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
+        self.lose(self.show(server)['OS-EXT-SRV-ATTR:host'])
+        assert self.remove(server) == [('delete', ROOT)]
+
+    def test_by_force_while_its_host_is_gone(self):
+        server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
+        self.lose(self.show(server)['OS-EXT-SRV-ATTR:host'])
+        del self.volumes.calls[:]
+        # Nova sends it, and has forgotten it in this list of its own tests.
+        allowed = rpc.LegacyValidatingNotifier.allowed_legacy_notification_event_types
+        new = [*allowed, *(f'compute.instance.force_delete.{end}' for end in ('start', 'end'))]
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.rpc.LegacyValidatingNotifier.allowed_legacy_notification_event_types', new
+            )
+        )
+        self.api.post_server_action(server['id'], {'forceDelete': None})
+        self._wait_until_deleted(server)
+        assert [call for call in self.volumes.calls if call[0] != 'get'] == [('delete', ROOT)]
+
+    def test_one_that_found_no_host(self):
+        for host in self.computes:
+            self.lose(host)
+        server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
+        self.assert_status(server, 'ERROR')
+        assert self.remove(server) == [('delete', ROOT)]
+
+    def test_one_that_the_lease_service_refused(self):
+        def full(request):
+            self.lease_service.answer = refusal(403, 'Too many')
+
+        self.lease_service.on_post = full
+        server = self.join(disk(ROOT, 0))
+        self.assert_status(server, 'ERROR')
+        assert self.remove(server) == []
+
+    def test_an_attachment_that_nova_does_not_know_but_cinder_does(self):
+        """A server of a release before attachments had ids; its host is gone."""
+        server = self.boot(block_device_mapping_v2=[ON_THE_HOST, disk(ORDINARY)])
+        instance = self.instance(server)
+        bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(self.ctxt, instance.uuid)
+        (bdm,) = [each for each in bdms if each.is_volume]
+        bdm.attachment_id = None
+        bdm.save()
+        self.lose(instance.host)
+        assert self.remove(server) == [('detach', ORDINARY)]
+
+
+class TestElsewhere(VolumesTest):
+    COMPUTES = ('host1', 'host2')
+
+    def setUp(self):
+        super().setUp()
+        self.drivers = {host: Spawned(each.manager.driver) for host, each in self.computes.items()}
+
+    def test_the_host_is_gone_at_the_start(self):
+        server = self.join(disk(ROOT, 0))
+        lost = self.show(server)['OS-EXT-SRV-ATTR:host']
+        self.lose(lost)
+        answer = self.wake_up(server, status=409)
+        assert HELD in answer.body['conflictingRequest']['message']
+        (other,) = set(self.computes) - {lost}
+        self.spawned = self.drivers[other]
+        self.assert_wakes(server, ROOT)
+        self.lose(lost, False)
+        self.restart(lost)
+        assert self.attached(server) == [ROOT]
+
+
+class TestReschedule(VolumesTest):
+    COMPUTES = ('host1', 'host2')
+    # The second build waits for the lock of the first.
+    IN_ONE_THREAD = False
+
+    def test_the_first_host_cannot_take_it(self):
+        """Nova tries the next, and looks after attachments on the way."""
+        refused, spawned = [], {}
+        for host, service in self.computes.items():
+            tracker = service.manager.rt
+            spawned[host] = Spawned(service.manager.driver)
+            real = tracker._set_instance_host_and_node
+
+            def once(*args, host=host, real=real):
+                if not refused:
+                    refused.append(host)
+                    raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
+                return real(*args)
+
+            tracker._set_instance_host_and_node = once
+        server = self.join(disk(ROOT, 0))
+        self._wait_for_state_change(server, 'RESERVED')
+        assert self.attached(server) == []
+        taken = self.show(server)['OS-EXT-SRV-ATTR:host']
+        assert [taken] != refused
+        self.awake(ROOT)
+        self.wake_up(server)
+        self._wait_for_state_change(server, 'ACTIVE')
+        self.spawned = spawned[taken]
+        assert self.disks() == self.attached(server) == [ROOT]
+
+
+class TestCost(VolumesTest):
+    def _setup_services(self):
+        # What services do by their clocks, on a busy machine in the middle of a boot.
+        self.flags(report_interval=0, service_down_time=3600, periodic_enable=False)
+        super()._setup_services()
+
+    def ordinary(self):
+        """Boot and delete a server with a volume twice: caches are filled by the first.
+
+        :returns: the SQL statements of the boot, and what was asked of cinder until the end
+        """
+        for _ in range(2):
+            del self.volumes.calls[:]
+            with test_cost.TestCost.counted(self) as (sql, _):
+                server = self.boot(block_device_mapping_v2=[ON_THE_HOST, disk(ORDINARY)])
+            self.assert_status(server, 'ACTIVE')
+            self.delete(server)
+        return len(sql), list(self.volumes.calls)
+
+    def test_an_ordinary_volume_costs_what_it_costs_in_stock_nova(self):
+        ours = self.ordinary()
+        self.extension.disable()
+        self.compute = self.restart_compute_service(self.compute)
+        api = self.useFixture(nova_fixtures.OSAPIFixture(api_version='v2.1', stub_keystone=False))
+        self.api, self.admin_api = api.api, api.admin_api
+        self.api.microversion = self.admin_api.microversion = self.microversion
+        filters = self.scheduler.manager.host_manager.enabled_filters
+        filters[:] = [each for each in filters if type(each).__name__ != 'ReservationFilter']
+        assert ours == self.ordinary()
+        assert ('attachment_create', ORDINARY) in ours[1]
+        assert self.lease_service.requests == []
