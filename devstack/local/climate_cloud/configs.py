@@ -20,7 +20,7 @@ FILES = {
         ['nova-common.conf', 'nova-control.conf', 'nova-climate.conf'],
         'nova',
     ),
-    'cinder': ('cinder/cinder.conf', ['cinder.conf'], 'cinder'),
+    'cinder': ('cinder/cinder.conf', ['cinder.conf', 'cinder-climate.conf'], 'cinder'),
     'heat': ('heat/heat.conf', ['heat.conf'], 'heat'),
     'climate': ('climate/climate.conf', ['climate.conf'], 'climate'),
 }
@@ -76,7 +76,7 @@ class Configs:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         if self.settings.stock:
-            templates = [name for name in templates if name != 'nova-climate.conf']
+            templates = [name for name in templates if not name.endswith('-climate.conf')]
         texts = [
             _Template((TEMPLATES / name).read_text()).substitute(values) for name in templates
         ]

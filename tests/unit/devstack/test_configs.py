@@ -9,9 +9,8 @@ from oslo_config import cfg
 from climate_core.lease import limits
 
 
-@pytest.fixture
-def written(tmp_path: pathlib.Path) -> configs.Configs:
-    settings = Settings(state=tmp_path, computes=2)
+def write(settings: Settings) -> configs.Configs:
+    """Write the configuration of a cloud."""
     paste = settings.venv / 'etc' / 'nova' / 'api-paste.ini'
     paste.parent.mkdir(parents=True)
     paste.touch()
@@ -20,6 +19,11 @@ def written(tmp_path: pathlib.Path) -> configs.Configs:
     )
     made.write()
     return made
+
+
+@pytest.fixture
+def written(tmp_path: pathlib.Path) -> configs.Configs:
+    return write(Settings(state=tmp_path, computes=2))
 
 
 def read(path: pathlib.Path) -> dict[str, dict[str, list[str]]]:
@@ -40,6 +44,25 @@ def test_nova_is_enabled_for_climate_everywhere(written: configs.Configs) -> Non
     for path in (written.path('nova'), written.compute_path('compute1')):
         drivers = read(path)['oslo_messaging_notifications']['driver']
         assert drivers == ['messagingv2', 'climate']
+
+
+def test_cinder_is_enabled_for_climate_and_keeps_its_own_actions(
+    written: configs.Configs,
+) -> None:
+    cinder = read(written.path('cinder'))
+    assert cinder['DEFAULT']['osapi_volume_extension'] == [
+        'cinder.api.contrib.standard_extensions',
+        'cinder_ext.api.wake_up.Reservations',
+    ]
+    assert 'ReservationFilter' in cinder['DEFAULT']['scheduler_default_filters'][0]
+    assert cinder['oslo_messaging_notifications']['driver'] == ['messagingv2']
+    assert cinder['service_user']['username'] == ['cinder']
+
+
+def test_a_stock_cloud_has_nothing_of_climate(tmp_path: pathlib.Path) -> None:
+    made = write(Settings(state=tmp_path, stock=True))
+    for service in ('nova', 'cinder'):
+        assert '_ext' not in made.path(service).read_text()
 
 
 def test_files_with_passwords_are_private(written: configs.Configs) -> None:
