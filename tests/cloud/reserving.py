@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserved volumes of one person on the local cloud."""
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from tests.cloud.conftest import Person, at, wait_for
+
+RESERVED = 'lease-reserved'
+
+
+def lease_of(person: Person, resource_id: str) -> Any:
+    """The lease that reserves a resource; fails if there is none."""
+    (lease,) = person.leases.list(resource_id=resource_id)
+    return lease
+
+
+def wait_lease(person: Person, lease_id: str, *statuses: str) -> Any:
+    """Wait until a lease has one of these states."""
+
+    def look() -> Any:
+        lease = person.leases.get(lease_id)
+        return lease if lease.status in statuses else None
+
+    return wait_for(look, f'lease {lease_id} in {statuses}')
+
+
+class Reserving:
+    """Makes reserved volumes, and cleans up after a test.
+
+    :param volume_type: of every volume; None is the array that keeps no bytes
+    """
+
+    def __init__(self, person: Person, volume_type: str | None = None) -> None:
+        self.person = person
+        self.cinder = person.sdk.block_storage
+        self.volume_type = volume_type
+        self.names: list[str] = []
+        self.leases: set[str] = set()
+
+    def name(self) -> str:
+        """A name for a volume that is cleaned up."""
+        self.names.append(f'test-{uuid.uuid4().hex[:8]}')
+        return self.names[-1]
+
+    def post(self, hints: dict[str, Any], **volume: Any) -> Any:
+        """POST /volumes with hints, just as a client sends it; return the response."""
+        body = {
+            'volume': {'name': self.name(), 'size': 1, 'volume_type': self.volume_type, **volume},
+            'OS-SCH-HNT:scheduler_hints': hints,
+        }
+        return self.cinder.post('/volumes', json=body)
+
+    def reserve(self, hints: dict[str, Any] | None = None, **params: Any) -> Any:
+        """Reserve a volume in a lease of its own, and wait until the backend holds it.
+
+        :param hints: other hints than those of a new lease
+        :param params: of the lease; ``volume`` is what the body says of the volume
+        """
+        volume = params.pop('volume', {})
+        params = {'name': f'lease-{uuid.uuid4().hex[:8]}', 'end': at(hours=3), **params}
+        hints = hints or {'reserved': 'True', 'lease_params': json.dumps(params)}
+        response = self.post(hints, **volume)
+        assert response.status_code == 202, response.text
+        found = self.wait(response.json()['volume']['id'], RESERVED, 'available')
+        self.leases.add(self.lease_of(found.id).id)
+        return found
+
+    def get(self, volume_id: str) -> Any:
+        return self.cinder.get_volume(volume_id)
+
+    def wait(self, volume_id: str, *statuses: str) -> Any:
+        """Wait until a volume has one of these statuses; an error nobody waits for fails."""
+
+        def look() -> Any:
+            volume = self.get(volume_id)
+            if volume.status == 'error' and 'error' not in statuses:
+                messages = self.cinder.get('/messages', params={'resource_uuid': volume_id})
+                raise AssertionError(f'volume {volume_id} is in error: {messages.text}')
+            return volume if volume.status in statuses else None
+
+        return wait_for(look, f'volume {volume_id} in {statuses}')
+
+    def wait_gone(self, volume_id: str) -> None:
+        """Wait until Cinder does not know a volume any more."""
+        wait_for(lambda: self.cinder.find_volume(volume_id) is None, f'volume {volume_id} gone')
+
+    def lease_of(self, volume_id: str) -> Any:
+        return lease_of(self.person, volume_id)
+
+    def wait_lease(self, lease_id: str, *statuses: str) -> Any:
+        return wait_lease(self.person, lease_id, *statuses)
+
+    def act(self, volume_id: str, **action: Any) -> Any:
+        """POST an action on a volume; return the response."""
+        return self.cinder.post(f'/volumes/{volume_id}/action', json=action)
+
+    def quota(self) -> tuple[int, int]:
+        """What Cinder counts for the project: volumes, GiB."""
+        usage = self.cinder.get_quota_set(self.person.sdk.current_project_id, usage=True).usage
+        return usage['volumes'], usage['gigabytes']
+
+    def held(self) -> tuple[int | None, int | None]:
+        """What Climate counts for the project: reserved volumes, GiB."""
+        used = {each.name: each.used for each in self.person.client.limits()}
+        return used['reserved_volumes'], used['reserved_gigabytes']
+
+    def exists(self, name: str) -> bool:
+        """Whether Cinder knows a volume of this name."""
+        return name in {volume.name for volume in self.cinder.volumes(details=False)}
+
+    def clean(self, *first: Callable[[], None]) -> None:
+        """Delete what the test reserved, with its leases.
+
+        :param first: what else must go before
+        """
+        for lease_id in self.leases:
+            self.person.leases.delete(lease_id, ignore_missing=True)
+        for step in first:
+            step()
+        for volume in [v for v in self.cinder.volumes() if v.name in self.names]:
+            for snapshot in self.cinder.snapshots(volume_id=volume.id):
+                self._delete_snapshot(snapshot.id)
+            self._delete(volume.id)
+
+    def _delete_snapshot(self, snapshot_id: str) -> None:
+        self.cinder.delete_snapshot(snapshot_id)
+        wait_for(lambda: self.cinder.find_snapshot(snapshot_id) is None, 'snapshot gone')
+
+    def _delete(self, volume_id: str) -> None:
+        def look() -> bool:
+            volume = self.cinder.find_volume(volume_id)
+            if volume is None:
+                return True
+            if volume.status in ('available', 'error', RESERVED):
+                self.cinder.delete_volume(volume_id)
+            return False
+
+        wait_for(look, f'volume {volume_id} gone')

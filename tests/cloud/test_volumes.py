@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the hint to a volume with its bytes and its end, on the real cloud."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cloud import ceph
+from tests.cloud.conftest import Booking, Person, at, wait_for
+from tests.cloud.reserving import RESERVED, Reserving
+
+REGION = 'RegionOne'
+
+
+@pytest.fixture
+def volumes(member: Person, booking: Booking) -> Iterator[Reserving]:
+    """Volumes of the member; servers of the same test go before what is left of them."""
+    volumes = Reserving(member)
+    yield volumes
+    volumes.clean(booking.clean)
+
+
+@pytest.fixture
+def real(member: Person) -> Iterator[Reserving]:
+    """Volumes on storage that keeps bytes."""
+    real = Reserving(member, 'ceph')
+    yield real
+    real.clean()
+
+
+def test_the_command_reserves_and_nothing_is_made_before_the_start(real: Reserving) -> None:
+    quota, held = real.quota(), real.held()
+    params = {'name': 'of-the-command', 'start': at(seconds=30), 'end': at(hours=1)}
+    done = real.person.cli(
+        *('openstack', 'volume', 'create', '--size', '1', '--type', 'ceph', '-f', 'json'),
+        *('--hint', 'reserved=True', '--hint', f'lease_params={json.dumps(params)}', real.name()),
+    )
+    assert done.returncode == 0, done.stderr
+    volume_id = json.loads(done.stdout)['id']
+    real.wait(volume_id, RESERVED)
+    lease = real.lease_of(volume_id)
+    real.leases.add(lease.id)
+    assert (lease.name, lease.status) == ('of-the-command', 'PENDING')
+    assert [(r.resource_type, r.status) for r in lease.reservations] == [
+        ('virtual:volume', 'pending')
+    ]
+    assert real.quota() == (quota[0] + 1, quota[1] + 1)
+    assert real.held() == (held[0] + 1, held[1] + 1)
+    assert ceph.image_of(volume_id) not in ceph.images()
+
+    real.wait(volume_id, 'available')
+    assert ceph.image_of(volume_id) in ceph.images()
+    lease = real.wait_lease(lease.id, 'ACTIVE')
+    assert real.quota() == (quota[0] + 1, quota[1] + 1)
+
+    real.person.leases.end(lease.id)
+    real.wait_lease(lease.id, 'TERMINATED')
+    real.wait_gone(volume_id)
+    assert ceph.image_of(volume_id) not in ceph.images()
+    assert (real.quota(), real.held()) == (quota, held)
+
+
+def test_a_volume_of_an_image_gets_its_bytes_at_the_start(real: Reserving) -> None:
+    image = real.person.sdk.image.find_image('cirros', ignore_missing=False)
+    volume = real.reserve(start=at(hours=1), volume={'imageRef': image.id})
+    assert volume.is_bootable
+    assert volume.volume_image_metadata['image_id'] == image.id
+    assert ceph.image_of(volume.id) not in ceph.images()
+    lease = real.lease_of(volume.id)
+    real.person.leases.update(lease.id, start='now')
+    awake = real.wait(volume.id, 'available')
+    assert awake.is_bootable
+    assert ceph.image_of(volume.id) in ceph.images()
+    assert ceph.used_bytes(ceph.image_of(volume.id)) > 0
+
+
+def test_the_operator_sees_what_waits(volumes: Reserving, admin: Person) -> None:
+    """What the guide says to look at before the extension is removed."""
+    volume = volumes.reserve(start=at(hours=1))
+    command = ['volume', 'list', '--all-projects', '--status', RESERVED, '-f', 'value', '-c', 'ID']
+    done = admin.cli('openstack', *command)
+    assert done.returncode == 0, done.stderr
+    assert volume.id in done.stdout.split()
+
+
+def test_the_administrator_wakes_a_volume(volumes: Reserving, admin: Person) -> None:
+    volume = volumes.reserve(start=at(hours=1))
+    done = admin.cli('openstack', 'volume', 'wake', 'up', volume.id)
+    assert done.returncode == 0, done.stderr
+    volumes.wait(volume.id, 'available')
+
+
+def boot(booking: Booking, lease_id: str, *devices: dict[str, Any], **server: Any) -> str:
+    """Boot a reserved server with volumes in a lease; return its id when it is RESERVED."""
+    for device in devices:
+        device |= {'source_type': 'volume', 'destination_type': 'volume'}
+    response = booking.post(
+        {'reserved': 'True', 'lease_id': lease_id},
+        block_device_mapping_v2=list(devices),
+        **server,
+    )
+    assert response.status_code == 202, response.text
+    server_id = response.json()['server']['id']
+    booking.wait(server_id, 'RESERVED')
+    return server_id
+
+
+def attached(volumes: Reserving, volume_id: str) -> set[str]:
+    """The servers that a volume is attached to."""
+    return {each['server_id'] for each in volumes.get(volume_id).attachments}
+
+
+def test_a_server_and_the_volumes_it_boots_from_and_uses(
+    volumes: Reserving, booking: Booking
+) -> None:
+    """The volumes are there before the server, and it is gone before them: all at first try."""
+    image = booking.image.id
+    disk = volumes.reserve(start=at(hours=1), volume={'imageRef': image})
+    lease = volumes.lease_of(disk.id)
+    join = {'reserved': 'True', 'lease_id': lease.id}
+    data = volumes.reserve(hints=join)
+    server_id = boot(
+        booking,
+        lease.id,
+        {'boot_index': 0, 'uuid': disk.id},
+        {'boot_index': -1, 'uuid': data.id},
+        imageRef='',
+    )
+    assert {volumes.get(one.id).status for one in (disk, data)} == {RESERVED}
+
+    volumes.person.leases.update(lease.id, start='now')
+    booking.wait(server_id, 'ACTIVE')
+    for one in (disk, data):
+        volumes.wait(one.id, 'in-use')
+        assert attached(volumes, one.id) == {server_id}
+    volumes.wait_lease(lease.id, 'ACTIVE')
+
+    volumes.person.leases.end(lease.id)
+    volumes.wait_lease(lease.id, 'TERMINATED')
+    booking.wait_gone(server_id)
+    volumes.wait_gone(disk.id)
+    volumes.wait_gone(data.id)
+    history = list(volumes.person.leases.history(lease.id))
+    assert [each for each in history if each.result in ('retry', 'failed')] == []
+
+
+def test_a_server_is_refused_a_volume_of_another_lease(
+    volumes: Reserving, booking: Booking
+) -> None:
+    volume = volumes.reserve(start=at(hours=1))
+    device = {
+        'boot_index': -1,
+        'uuid': volume.id,
+        'source_type': 'volume',
+        'destination_type': 'volume',
+    }
+    other = volumes.lease_of(volumes.reserve(start=at(hours=1)).id)
+    for hints in ({}, {'reserved': 'True', 'lease_id': other.id}):
+        root = {
+            'boot_index': 0,
+            'uuid': booking.image.id,
+            'source_type': 'image',
+            'destination_type': 'local',
+        }
+        response = booking.post(hints, block_device_mapping_v2=[root, device])
+        assert response.status_code == 400, response.text
+        assert volume.id in response.text
+    assert volumes.get(volume.id).status == RESERVED
+
+
+def test_a_server_that_runs_attaches_nothing_that_is_not_there(
+    volumes: Reserving, booking: Booking
+) -> None:
+    server = booking.reserve(start='now')
+    booking.wait(server.id, 'ACTIVE')
+    volume = volumes.reserve(start=at(hours=1))
+    response = volumes.person.sdk.compute.post(
+        f'/servers/{server.id}/os-volume_attachments',
+        json={'volumeAttachment': {'volumeId': volume.id}},
+    )
+    assert response.status_code in (400, 409), response.text
+    assert volumes.get(volume.id).status == RESERVED
+    assert attached(volumes, volume.id) == set()
+
+
+def test_the_owner_cannot_wake_it_early(volumes: Reserving) -> None:
+    volume = volumes.reserve(start=at(hours=1))
+    response = volumes.act(volume.id, **{'os-wake_up': {}})
+    assert response.status_code == 403, response.text
+    assert volumes.get(volume.id).status == RESERVED
+
+
+def test_what_needs_bytes_is_refused(volumes: Reserving) -> None:
+    volume = volumes.reserve(start=at(hours=1))
+    target = f'/volumes/{volume.id}/action'
+    for path, body in (
+        (target, {'os-extend': {'new_size': 2}}),
+        (target, {'os-initialize_connection': {'connector': {'host': 'x'}}}),
+        (target, {'os-volume_upload_image': {'image_name': 'x', 'disk_format': 'raw'}}),
+        ('/snapshots', {'snapshot': {'volume_id': volume.id, 'force': True}}),
+        ('/volume-transfers', {'transfer': {'volume_id': volume.id, 'name': 'x'}}),
+        ('/volumes', {'volume': {'name': 'x', 'source_volid': volume.id}}),
+    ):
+        response = volumes.cinder.post(path, json=body)
+        assert 400 <= response.status_code < 500, (body, response.text)
+    assert volumes.get(volume.id).status == RESERVED
+
+
+def test_a_source_stays_as_long_as_a_reservation_needs_it(real: Reserving) -> None:
+    source = real.cinder.create_volume(size=1, volume_type='ceph', name=real.name())
+    real.wait(source.id, 'available')
+    volume = real.reserve(start=at(hours=1), volume={'source_volid': source.id})
+    response = real.cinder.delete(f'/volumes/{source.id}')
+    assert response.status_code == 400, response.text
+    assert volume.id in response.text
+    real.person.leases.update(real.lease_of(volume.id).id, start='now')
+    real.wait(volume.id, 'available')
+    assert ceph.image_of(volume.id) in ceph.images()
+
+
+@pytest.mark.parametrize(
+    ('hints', 'field'),
+    [
+        ({'reserved': 'perhaps'}, 'reserved'),
+        ({'reserved': 'True', 'lease_params': '{"end": '}, 'lease_params'),
+        ({'reserved': 'True', 'lease_params': '{"end": "2001-01-01 00:00"}'}, 'end'),
+        ({'reserved': 'True', 'lease_params': '{"on_end": "shelve"}'}, 'on_end'),
+        ({'reserved': 'True', 'lease_id': '0cc12f7a-6d1c-4c0c-8f62-3a7d0f1d7e55'}, 'lease_id'),
+    ],
+)
+def test_wrong_hint_is_refused_and_leaves_nothing(
+    volumes: Reserving, hints: dict, field: str
+) -> None:
+    before = volumes.quota(), volumes.held()
+    response = volumes.post(hints)
+    assert response.status_code == 400, response.text
+    assert field in response.text
+    assert not volumes.exists(volumes.names[-1])
+    assert (volumes.quota(), volumes.held()) == before
+
+
+@pytest.fixture
+def full(stranger: Person, admin: Person) -> Iterator[Reserving]:
+    """A project that may reserve no volume more than it does."""
+    volumes = Reserving(stranger)
+    identity = admin.sdk.identity
+    limit = identity.create_limit(
+        service_id=identity.find_service('climate').id,
+        region_id=REGION,
+        project_id=stranger.sdk.current_project_id,
+        resource_name='reserved_volumes',
+        resource_limit=volumes.held()[0],
+    )
+    yield volumes
+    identity.delete_limit(limit)
+    volumes.clean()
+
+
+def test_over_the_limit_leaves_nothing(full: Reserving) -> None:
+    before = full.quota(), full.held()
+    leases = {lease.id for lease in full.person.leases.list()}
+    response = full.post({'reserved': 'True', 'lease_params': '{"start": "now"}'})
+    assert response.status_code == 403, response.text
+    assert 'reserved_volumes' in response.text
+    assert not full.exists(full.names[-1])
+    assert (full.quota(), full.held()) == before
+    assert {lease.id for lease in full.person.leases.list()} == leases
+
+
+def test_deleting_a_reserved_volume_is_noticed_by_its_lease(volumes: Reserving) -> None:
+    """Cinder tells it on the bus: no comparison comes so soon."""
+    quota = volumes.quota()
+    volume = volumes.reserve(start=at(hours=1))
+    lease = volumes.lease_of(volume.id)
+    volumes.cinder.delete_volume(volume.id)
+    volumes.wait_gone(volume.id)
+    lease = volumes.wait_lease(lease.id, 'TERMINATED')
+    assert 'delete' in (lease.status_reason or '')
+    assert volumes.quota() == quota
+
+
+def test_deleting_the_lease_deletes_the_waiting_volume(volumes: Reserving) -> None:
+    quota = volumes.quota()
+    volume = volumes.reserve(start=at(hours=1))
+    volumes.person.leases.delete(volumes.lease_of(volume.id).id)
+    volumes.wait_gone(volume.id)
+    assert volumes.quota() == quota
+
+
+def test_joining_a_running_lease_makes_it_at_once(volumes: Reserving) -> None:
+    first = volumes.reserve(start='now')
+    lease = volumes.wait_lease(volumes.lease_of(first.id).id, 'ACTIVE')
+    second = volumes.reserve(hints={'reserved': 'True', 'lease_id': lease.id})
+    volumes.wait(second.id, 'available')
+    lease = volumes.wait_lease(lease.id, 'ACTIVE')
+    assert {each.resource_id for each in lease.reservations} == {first.id, second.id}
+
+
+def test_the_end_leaves_a_snapshot(real: Reserving) -> None:
+    volume = real.reserve(start='now', on_end='snapshot')
+    lease = real.lease_of(volume.id)
+    real.wait_lease(lease.id, 'ACTIVE')
+    real.person.leases.end(lease.id)
+    real.wait_lease(lease.id, 'TERMINATED')
+    (snapshot,) = real.cinder.snapshots(volume_id=volume.id)
+    assert (snapshot.status, real.get(volume.id).status) == ('available', 'available')
+
+
+def test_the_end_takes_a_volume_from_a_server_that_stays(
+    volumes: Reserving, booking: Booking
+) -> None:
+    server = booking.reserve(start='now')
+    booking.wait(server.id, 'ACTIVE')
+    volume = volumes.reserve(start='now', on_end='detach')
+    lease = volumes.lease_of(volume.id)
+    volumes.wait_lease(lease.id, 'ACTIVE')
+    compute = volumes.person.sdk.compute
+    compute.create_volume_attachment(server.id, volume_id=volume.id)
+    volumes.wait(volume.id, 'in-use')
+    volumes.person.leases.end(lease.id)
+    volumes.wait_lease(lease.id, 'TERMINATED')
+    assert volumes.get(volume.id).status == 'available'
+    assert attached(volumes, volume.id) == set()
+    assert compute.get_server(server.id).status == 'ACTIVE'
+
+
+def test_the_end_leaves_it_alone(volumes: Reserving) -> None:
+    volume = volumes.reserve(start='now', on_end='nothing')
+    lease = volumes.lease_of(volume.id)
+    volumes.wait_lease(lease.id, 'ACTIVE')
+    volumes.person.leases.end(lease.id)
+    volumes.wait_lease(lease.id, 'TERMINATED')
+    assert volumes.get(volume.id).status == 'available'
+
+
+def test_the_hours_of_a_volume_are_counted(volumes: Reserving) -> None:
+    def hours() -> float:
+        used = volumes.person.client.usage(at(hours=-1), at(seconds=1))
+        return sum(each.used.get('volume_gb_hours') or 0 for each in used)
+
+    before = hours()
+    volume = volumes.reserve(start='now')
+    volumes.wait_lease(volumes.lease_of(volume.id).id, 'ACTIVE')
+    wait_for(lambda: hours() > before, 'more hours than before')
+
+
+def test_the_end_can_be_chosen_later(volumes: Reserving) -> None:
+    volume = volumes.reserve(start=at(hours=1))
+    lease = volumes.lease_of(volume.id)
+    assert [each.params['on_end'] for each in lease.reservations] == ['delete']
+    done = volumes.person.cli('openstack', 'lease', 'set', lease.id, '--on-end', 'detach')
+    assert done.returncode == 0, done.stderr
+    lease = volumes.person.leases.get(lease.id)
+    assert [each.params['on_end'] for each in lease.reservations] == ['detach']
