@@ -68,6 +68,25 @@ VOLUME: Seams = {
     (_MANAGER, 'VolumeManager.delete_volume'): (
         'self', 'context', 'volume', 'unmanage_only', 'cascade',
     ),
+    # The last call of each report to the schedulers.
+    (_MANAGER, 'VolumeManager.update_service_capabilities'): ('self', 'capabilities'),
+    (_MANAGER, 'VolumeManager.publish_service_capabilities'): ('self', 'context'),
+    (_MANAGER, 'VolumeManager.driver_delete_volume'): ('self', 'volume'),
+    (_MANAGER, 'VolumeManager._set_resource_host'): ('self', 'resource'),
+    (_MANAGER, 'VolumeManager._update_allocated_capacity'): ('self', 'vol', 'decrement', 'host'),
+    (_MANAGER, 'VolumeManager._check_is_our_resource'): ('self', 'resource'),
+    (_MANAGER, 'VolumeManager._notify_about_volume_usage'): None,
+    ('cinder.coordination', 'synchronized'): ('lock_names', 'blocking', 'coordinator'),
+    ('cinder.objects.volume', 'Volume.set_workers'): None,
+    ('cinder.db.models', 'Volume.launched_at'): None,
+    ('cinder.message.message_field', 'Detail.ALL'): None,
+    ('cinder.message.message_field', 'Action.CREATE_VOLUME_FROM_BACKEND'): None,
+    ('cinder.utils', 'clean_volume_file_locks'): ('volume_id', 'driver'),
+    ('cinder.volume.flows.common', 'error_out'): ('resource', 'reason', 'status'),
+    (
+        'cinder.volume.flows.manager.create_volume',
+        'CreateVolumeFromSpecTask._handle_bootable_volume_glance_meta',
+    ): ('self', 'context', 'volume', 'kwargs'),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from cinder.api.openstack import wsgi
 from cinder.policies import volume_actions
 from webob import exc
 
-from cinder_ext import marks, policies
+from cinder_ext import marks, policies, reasons
 from cinder_ext.api import backups, volumes
 
 LOG = logging.getLogger(__name__)
@@ -86,6 +86,7 @@ class Reservations(extensions.ExtensionDescriptor):
             # Cinder logs every Exception of an extension and goes on without it.
             LOG.critical(missing)
             raise SystemExit(missing)
+        reasons.install()
         super().__init__(ext_mgr)
 
     def get_controller_extensions(self) -> list[extensions.ControllerExtension]:

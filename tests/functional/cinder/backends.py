@@ -26,6 +26,8 @@ class Array(fixtures.Fixture):
     :ivar fail: method -> exception to raise instead, until it is taken out. What the method
         makes is made nevertheless if the method is in :attr:`half_made`
     :ivar half_made: methods that leave something behind when they fail
+    :ivar clones_images: the array makes volumes from images by itself, as RBD does
+    :ivar restores_backups: and from backups; without it cinder-backup does it
     :ivar pools: host of a service -> pool -> what it reports; a host that is not here has one
         pool ``pool`` with 100 GiB. Reports are constant: an array knows nothing of reservations
     """
@@ -35,6 +37,8 @@ class Array(fixtures.Fixture):
         self.volumes = {}
         self.fail = {}
         self.half_made = set()
+        self.clones_images = True
+        self.restores_backups = True
         self.pools = {}
         Driver.array = self
         self.addCleanup(setattr, Driver, 'array', None)
@@ -73,9 +77,18 @@ class Driver(fake_driver.FakeLoggingVolumeDriver):
         self.array.make('create_cloned_volume', volume, self.host)
 
     def clone_image(self, context, volume, image_location, image_meta, image_service):
-        """Cloning of the image inside the array: what RBD does."""
+        """Make a volume from an image inside the array."""
+        if not self.array.clones_images:
+            return None, False
         self.array.make('clone_image', volume, self.host)
         return {}, True
+
+    def create_volume_from_backup(self, volume, backup):
+        """Make a volume from a backup inside the array."""
+        if not self.array.restores_backups:
+            raise NotImplementedError
+        self.array.make('create_volume_from_backup', volume, self.host)
+        return {}
 
     def delete_volume(self, volume):
         """Gone is gone: no error if it never was."""

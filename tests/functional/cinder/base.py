@@ -29,7 +29,8 @@ from cinder.api import common
 from cinder.common import config
 from cinder.db import api as db
 from cinder.scheduler import filter_scheduler  # noqa: F401  its options are set below
-from cinder.tests.unit import test
+from cinder.tests.unit import fake_constants, test
+from cinder.tests.unit.image import fake as fake_image
 from cinder.volume import configuration, volume_types
 from cinder.wsgi import common as wsgi
 from paste import deploy
@@ -47,6 +48,7 @@ ALICES = '0' * 31 + 'a'
 BOBS = '0' * 31 + 'b'
 ADMINS = '0' * 31 + 'd'
 STOCK_MANAGER = 'cinder.volume.manager.VolumeManager'
+IMAGE = fake_constants.IMAGE_ID
 #: The volume type of whoever names none.
 TYPE = 'tests'
 
@@ -118,6 +120,7 @@ class Cinder:
     :ivar volumes: host -> service of cinder-volume
     :ivar scheduler: service
     :ivar bus: :class:`tests.functional.cinder.rpc.Bus`; ``bus.lost.add('create_volume')``
+    :ivar images: what glance has, id -> image; :data:`IMAGE` is one of 12 MB
     :ivar ctxt: an admin context
     """
 
@@ -133,6 +136,9 @@ class Cinder:
         self.array = self.useFixture(Array())
         self.lease_service = self.useFixture(LeaseService())
         self.bus = self.useFixture(rpc.Bus())
+        fake_image.FakeImageService_reset()
+        fake_image.mock_image_service(self)
+        self.images = fake_image.FakeImageService().images
         self._configure()
         self._make_type()
         self.volumes = {}

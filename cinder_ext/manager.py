@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For ``volume_manager``: cinder-volume, which holds reserved volumes and creates them later.
+
+=========  =======================================================================================
+hold       a creation that the hints make a reservation: no call of the driver
+wake       the same creation again, with :data:`cinder_ext.states.WAKE_UP`: cinder's own
+delete     of what was never created: no call of the driver
+report     the capacity that is held
+=========  =======================================================================================
+
+The mark says what may be on the backend, and is written before the driver is asked. Whoever dies
+in between leaves ``waking``: the next attempt first removes what the last one may have made.
+"""
+
+import logging
+from typing import Any
+
+from cinder import context as cinder_context
+from cinder import coordination, exception, objects, quota, utils
+from cinder.volume import manager, volume_utils
+from cinder.volume.flows import common
+
+from cinder_ext import bootable, capacity, marks, reasons, seams, states
+from climateclient.extension import hints
+
+LOG = logging.getLogger(__name__)
+
+#: The lock that cinder takes to delete a volume: one at a time, deleting included.
+_ONE_AT_A_TIME = coordination.synchronized('{volume.id}-delete_volume')
+
+
+class VolumeManager(manager.VolumeManager):
+    """Cinder's manager; other volumes take its ways.
+
+    :raises climateclient.extension.errors.Incompatible: this cinder is not as expected
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        seams.check(seams.VOLUME)
+        reasons.install()
+        super().__init__(*args, **kwargs)
+
+    def create_volume(
+        self,
+        context: Any,
+        volume: Any,
+        request_spec: Any = None,
+        filter_properties: dict[str, Any] | None = None,
+        allow_reschedule: bool = True,
+    ) -> Any:
+        """Create a volume, hold one, or wake one that is held. RPC method of cinder."""
+        properties = filter_properties or {}
+        if properties.get(states.WAKE_UP):
+            return self._wake(context, volume, request_spec)
+        if hints.wants_reservation(properties.get('scheduler_hints')):
+            return self._hold(context, volume)
+        return super().create_volume(
+            context, volume, request_spec, filter_properties, allow_reschedule
+        )
+
+    def delete_volume(
+        self, context: Any, volume: Any, unmanage_only: bool = False, cascade: bool = False
+    ) -> bool | None:
+        """Delete a volume, or what is in the database of one that is held. RPC method of cinder.
+
+        A volume that was ever completed costs nothing more than without us.
+        """
+        held = volume.launched_at is None and marks.state(context, volume) == marks.HELD
+        if held and self._release(context, volume):
+            utils.clean_volume_file_locks(volume.id, self.driver)
+            return None
+        return super().delete_volume(context, volume, unmanage_only, cascade)
+
+    def update_service_capabilities(self, capabilities: Any) -> None:
+        """Take what is held out of the report that goes to the schedulers."""
+        context = cinder_context.get_admin_context()
+        volumes = capacity.reserved(context, self.host, self.cluster)
+        for volume in volumes:
+            if volume.made:
+                # cinder-backup completes a volume for itself, or cinder-volume died just then.
+                LOG.info('Reserved volume %s is complete', volume.id)
+                marks.clear(context, volume)
+        super().update_service_capabilities(capacity.report(capabilities, volumes))
+
+    @_ONE_AT_A_TIME
+    @objects.Volume.set_workers
+    def _hold(self, context: Any, volume: Any) -> Any:
+        volume.refresh()
+        if volume.status != 'creating':
+            LOG.warning('Volume %s is %s: it is not reserved now', volume.id, volume.status)
+            return volume.id
+        self._set_resource_host(volume)
+        self._update_allocated_capacity(volume)
+        mark = marks.get(context, volume)
+        if mark is None:
+            LOG.error('Volume %s wants a reservation, but no lease knows it', volume.id)
+            reasons.tell(self.message_api, context, volume, None, reasons.NO_RESERVATION)
+            common.error_out(volume)
+            return volume.id
+        try:
+            bootable.show(self, context, volume, mark.spec.get('image_id'))
+        except Exception:
+            # What the wake_up needs, it reads again. Until then Nova does not boot from it.
+            LOG.exception('It is not known whether reserved volume %s will boot', volume.id)
+        volume.conditional_update({'status': states.RESERVED}, {'status': 'creating'})
+        LOG.info('Volume %s is reserved on %s', volume.id, volume.host)
+        return volume.id
+
+    @_ONE_AT_A_TIME
+    @objects.Volume.set_workers
+    def _wake(self, context: Any, volume: Any, request_spec: Any) -> Any:
+        volume.refresh()
+        mark = marks.get(context, volume)
+        if volume.status != 'creating' or mark is None:
+            LOG.warning('Volume %s is %s: an old wake_up is ignored', volume.id, volume.status)
+            return volume.id
+        shown = bootable.take(context, volume)
+        state = mark.state
+        try:
+            volume_utils.require_driver_initialized(self.driver)
+            if state == marks.WAKING:
+                self._remove_remains(context, volume)
+            marks.begin(context, volume)
+            state = marks.WAKING
+            # Cinder counts it in a moment; it has been counted since it was reserved.
+            self._update_allocated_capacity(volume, decrement=True)
+            super().create_volume(context, volume, request_spec, {}, allow_reschedule=False)
+        except Exception as error:
+            LOG.exception('Reserved volume %s cannot be created', volume.id)
+            self._go_back(context, volume, state, shown, error)
+        else:
+            self._finish(context, volume, shown)
+        return volume.id
+
+    def _finish(self, context: Any, volume: Any, shown: bootable.Shown) -> None:
+        """Make it an ordinary volume, unless cinder-backup is still at work on it."""
+        bootable.put_back(context, volume, shown)
+        if volume.launched_at is not None:
+            marks.clear(context, volume)
+
+    def _go_back(
+        self, context: Any, volume: Any, state: str, shown: bootable.Shown, error: Exception
+    ) -> None:
+        """Hold the volume again, or leave it in error if its remains cannot be removed."""
+        volume.refresh()
+        if volume.launched_at is not None:
+            self._finish(context, volume, shown)
+            return
+        reasons.tell(self.message_api, context, volume, error)
+        bootable.put_back(context, volume, shown)
+        if state == marks.WAKING:
+            try:
+                self._remove_remains(context, volume)
+            except Exception:
+                LOG.exception('What is left of volume %s cannot be removed', volume.id)
+                reasons.tell(self.message_api, context, volume, None, reasons.LEFT_OVER)
+                common.error_out(volume)
+                return
+            marks.hold_again(context, volume)
+        volume.conditional_update({'status': states.RESERVED}, {'status': volume.status})
+
+    def _remove_remains(self, context: Any, volume: Any) -> None:
+        """Remove what an attempt to create the volume may have left, as cinder deletes one."""
+        volume_utils.require_driver_initialized(self.driver)
+        self.driver.remove_export(context.elevated(), volume)
+        self.driver_delete_volume(volume)
+
+    @_ONE_AT_A_TIME
+    @objects.Volume.set_workers
+    def _release(self, context: Any, volume: Any) -> bool:
+        """Delete a volume of which nothing exists.
+
+        As :meth:`cinder.volume.manager.VolumeManager.delete_volume` without its driver.
+
+        :returns: False if its creation has begun meanwhile
+        """
+        context = context.elevated()
+        try:
+            volume.refresh()
+        except exception.VolumeNotFound:
+            return True
+        if marks.state(context, volume) != marks.HELD:
+            return False
+        self._check_is_our_resource(volume)
+        self._notify_about_volume_usage(context, volume, 'delete.start')
+        reservations = self._quota_to_give_back(context, volume)
+        volume.destroy()
+        self._notify_about_volume_usage(context, volume, 'delete.end')
+        if reservations:
+            quota.QUOTAS.commit(context, reservations, project_id=volume.project_id)
+        self._update_allocated_capacity(volume, decrement=True)
+        self.publish_service_capabilities(context)
+        LOG.info('Reserved volume %s is deleted', volume.id)
+        return True
+
+    def _quota_to_give_back(self, context: Any, volume: Any) -> Any:
+        amounts = {'volumes': -1, 'gigabytes': -volume.size}
+        quota.QUOTAS.add_volume_type_opts(context, amounts, volume.volume_type_id)
+        try:
+            return quota.QUOTAS.reserve(context, project_id=volume.project_id, **amounts)
+        except Exception:
+            # Cinder deletes the volume nevertheless.
+            LOG.exception('The quota of volume %s is not given back', volume.id)
+            return None

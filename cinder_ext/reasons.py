@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a reserved volume could not be created, for its owner: ``GET /v3/{project}/messages``.
+
+Cinder's messages are numbers that stand for fixed sentences, so that nothing of a backend gets
+out; its tables of sentences get a few more rows. Cinder-volume writes the numbers, cinder-api the
+sentences, so both call :func:`install`.
+"""
+
+from typing import Any
+
+from cinder import context as cinder_context
+from cinder import exception
+from cinder.db import api as db
+from cinder.message import message_field
+
+DETAIL = message_field.Detail
+
+NO_SOURCE = (
+    'climate1',
+    'The image, snapshot, volume or backup that the reserved volume is made from is gone or '
+    'cannot be read.',
+)
+NO_RESERVATION = (
+    'climate2',
+    'A reservation is asked for, but the volume is in no lease: the API of the volume service '
+    'has no reservations.',
+)
+LEFT_OVER = (
+    'climate3',
+    'What is left of an attempt to create the reserved volume cannot be removed.',
+)
+
+#: No other exceptions of cinder say that a source is the reason.
+_SOURCES = (
+    exception.ImageNotFound,
+    exception.ImageCopyFailure,
+    exception.ImageUnacceptable,
+    exception.GlanceConnectionFailed,
+    exception.SnapshotNotFound,
+    exception.VolumeNotFound,
+    exception.BackupNotFound,
+)
+
+
+def install() -> None:
+    """Add our sentences to cinder's; a second time does nothing."""
+    if NO_SOURCE not in DETAIL.ALL:
+        DETAIL.ALL = (*DETAIL.ALL, NO_SOURCE, NO_RESERVATION, LEFT_OVER)
+
+
+def tell(
+    message_api: Any,
+    context: Any,
+    volume: Any,
+    error: Exception | None,
+    detail: tuple[str, str] | None = None,
+) -> None:
+    """Leave a message to the owner, unless cinder has left one in this request.
+
+    :param message_api: cinder.message.api.API
+    :param error: why the volume was not created
+    :param detail: one of our sentences, whatever was said before
+    """
+    if detail is None:
+        if _told(context, volume):
+            return
+        detail = NO_SOURCE if isinstance(error, _SOURCES) else DETAIL.DRIVER_FAILED_CREATE
+    message_api.create(
+        _of_the_owner(context, volume),
+        message_field.Action.CREATE_VOLUME_FROM_BACKEND,
+        resource_uuid=volume.id,
+        exception=error,
+        detail=detail,
+    )
+
+
+def _told(context: Any, volume: Any) -> bool:
+    filters = {'resource_uuid': volume.id, 'request_id': context.request_id}
+    return bool(db.message_get_all(_of_the_owner(context, volume), filters=filters))
+
+
+def _of_the_owner(context: Any, volume: Any) -> Any:
+    """An administrator may have woken the volume, and the message is the owner's."""
+    values = context.to_dict() | {'project_id': volume.project_id}
+    return cinder_context.RequestContext.from_dict(values)
