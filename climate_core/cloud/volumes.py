@@ -9,11 +9,18 @@ Every function takes the connection whose rights it uses and raises the exceptio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ksa
+from oslo_log import log
+
+from climate_core import exceptions
 from climate_core.cloud import errors
 
 if TYPE_CHECKING:
     import requests
-    from openstack import connection, proxy
+    from openstack import connection
+
+LOG = log.getLogger(__name__)
 
 _CINDER = 'Cinder'
 _TYPE = 'block-storage'
@@ -78,13 +85,25 @@ def delete_attachment(conn: 'connection.Connection', attachment_id: str) -> None
     errors.check(send(conn, 'DELETE', f'/attachments/{attachment_id}'), _CINDER)
 
 
-def reason(conn: 'connection.Connection', volume_id: str) -> str:
-    """Say what Cinder told its user about a volume at last; only its project reads that."""
-    query = {'resource_uuid': volume_id, 'limit': 1}
-    found = errors.read(send(conn, 'GET', '/messages', query=query), _CINDER, 'messages')
-    if not found:
-        return 'Cinder does not say why'
-    return str(found[0].get('user_message') or 'Cinder does not say why')
+def cancel_transfers(conn: 'connection.Connection', volume_id: str, every_project: bool) -> None:
+    """Take back the offers of a volume to other projects."""
+    path = '/os-volume-transfer'
+    response = send(conn, 'GET', path, query=_everywhere(every_project))
+    for transfer in errors.read(response, _CINDER, 'transfers'):
+        if transfer['volume_id'] == volume_id:
+            errors.check(send(conn, 'DELETE', f'{path}/{transfer["id"]}'), _CINDER)
+
+
+def reason(conn: 'connection.Connection', resource_id: str) -> str:
+    """Say what Cinder told its user about a volume or a copy at last."""
+    query = {'resource_uuid': resource_id, 'limit': 1}
+    try:
+        found = errors.read(send(conn, 'GET', '/messages', query=query), _CINDER, 'messages')
+    except (errors.Gone, exceptions.Permanent) as exc:
+        LOG.info('Cinder does not show its messages: %s', exc)
+        found = []
+    told = found[0].get('user_message') if found else None
+    return str(told or 'Cinder does not say why')
 
 
 def has_snapshots(conn: 'connection.Connection', volume_id: str, every_project: bool) -> bool:
@@ -108,7 +127,10 @@ def check_all_visible(conn: 'connection.Connection') -> None:
 def offered(conn: 'connection.Connection') -> bool:
     """Tell whether the cloud has a Cinder at all."""
     with errors.translated(_CINDER):
-        return _client(conn).get_endpoint() is not None
+        try:
+            return _client(conn).get_endpoint() is not None
+        except ksa.EndpointNotFound:
+            return False
 
 
 def every_id(conn: 'connection.Connection', **query: Any) -> Iterator[str]:
@@ -169,6 +191,14 @@ def send(
         )
 
 
-def _client(conn: 'connection.Connection') -> 'proxy.Proxy':
-    # Not ``conn.block_storage``: where there is no Cinder, that would remember it for ever.
-    return conn.config.get_session_client(_TYPE)
+def _client(conn: 'connection.Connection') -> adapter.Adapter:
+    """Make what sends requests: ``conn.block_storage`` would never notice a Cinder that comes."""
+    config = conn.config
+    return adapter.Adapter(
+        session=conn.session,
+        service_type=_TYPE,
+        version='3',
+        interface=config.get_interface(_TYPE),
+        region_name=config.get_region_name(_TYPE),
+        endpoint_override=config.get_endpoint(_TYPE),
+    )

@@ -22,6 +22,13 @@ def _fake_servers(tmp_path_factory: Any) -> Iterator[World]:
         yield FakeServers(server)
 
 
+def _fake_volumes(tmp_path_factory: Any) -> Iterator[World]:
+    from tests.conformance.fake_volumes import FakeVolumes
+
+    with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
+        yield FakeVolumes(server)
+
+
 def _real_servers(tmp_path_factory: Any) -> Iterator[World]:
     from tests.conformance.real_servers import RealServers
 
@@ -32,7 +39,7 @@ def _real_servers(tmp_path_factory: Any) -> Iterator[World]:
 WORLDS: dict[str, Callable[[Any], Iterator[World]]] = (
     {'real-servers': _real_servers}
     if os.environ.get('CLIMATE_TEST_CLOUD')
-    else {'fake-servers': _fake_servers}
+    else {'fake-servers': _fake_servers, 'fake-volumes': _fake_volumes}
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keystone, Nova and Glance as far as Climate uses them, in one HTTP server on loopback.
+"""Keystone, Nova, Glance and Cinder as far as Climate uses them, in one HTTP server on loopback.
 
 As a process::
 
@@ -21,7 +21,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fakes import keystone, limits, nova
+from tests.fakes import cinder, keystone, limits, nova
 from tests.fakes.state import Record, Refusal, State
 
 _IMAGE = 'climate_reservation_id'
@@ -159,6 +159,14 @@ def _delete_server(request: Handler, server_id: str) -> Any:
     return 204, {}, None
 
 
+def _attachments(request: Handler, server_id: str) -> Any:
+    return nova.attachments(request.server.state, request.caller(), server_id)
+
+
+def _detach(request: Handler, server_id: str, volume_id: str) -> None:
+    nova.detach(request.server.state, request.caller(), server_id, volume_id)
+
+
 def _images(request: Handler) -> Any:
     caller = request.caller()
     wanted = request.query.get(_IMAGE)
@@ -195,6 +203,16 @@ def _order_servers(request: Handler) -> Any:
     return [nova.add(state, **fields) for fields in request.body]
 
 
+def _order_volumes(request: Handler) -> Any:
+    state = request.server.state
+    return [cinder.add(state, **fields) for fields in request.body]
+
+
+def _order_attachments(request: Handler) -> Any:
+    state = request.server.state
+    return [cinder.attach(state, **fields) for fields in request.body]
+
+
 def _order_trust(request: Handler) -> Any:
     trust = request.body
     request.server.state.put('trusts', trust, {'what': 'trust create', 'id': trust['id']})
@@ -220,11 +238,16 @@ ROUTES = (
     ('GET', r'/compute/v2\.1/servers/([^/]+)', _server),
     ('POST', r'/compute/v2\.1/servers/([^/]+)/action', _action),
     ('DELETE', r'/compute/v2\.1/servers/([^/]+)', _delete_server),
+    ('GET', r'/compute/v2\.1/servers/([^/]+)/os-volume_attachments', _attachments),
+    ('DELETE', r'/compute/v2\.1/servers/([^/]+)/os-volume_attachments/([^/]+)', _detach),
+    *cinder.ROUTES,
     ('GET', '/image', _image_versions),
     ('GET', '/image/v2/images', _images),
     ('DELETE', '/image/v2/images/([^/]+)', _delete_image),
     ('POST', '/fake/faults', _order_fault),
     ('POST', '/fake/servers', _order_servers),
+    ('POST', '/fake/volumes', _order_volumes),
+    ('POST', '/fake/attachments', _order_attachments),
     ('POST', '/fake/trusts', _order_trust),
     ('GET', '/fake/journal', lambda r: r.server.state.journal()),
     ('GET', '/fake/requests', lambda r: r.server.state.requests),

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from tests.fakes import cinder
 from tests.fakes.state import Record, Refusal, State
 
 #: action -> (statuses it is allowed in, task state meanwhile, statuses that follow)
@@ -105,6 +106,7 @@ def look(state: State, caller: Record, server_id: str, microversion: str) -> Rec
 def _step(state: State, server: Record) -> None:
     status, task = server['next'][0], None
     if status == 'GONE':
+        cinder.leave(state, server['id'])
         state.drop('servers', server['id'], {'what': 'server gone', 'id': server['id']})
         return
     if status == 'BUILD':
@@ -218,3 +220,30 @@ def delete(state: State, caller: Record, server_id: str) -> None:
 def _delete(state: State, server: Record, entry: Record) -> None:
     server.update(task_state='deleting', next=['GONE'])
     state.put('servers', server, entry)
+
+
+def attachments(state: State, caller: Record, server_id: str) -> Record:
+    """GET /servers/{id}/os-volume_attachments."""
+    find(state, caller, server_id)
+    found = [each for each in state.attachments.values() if each['instance'] == server_id]
+    return {
+        'volumeAttachments': [
+            {'volumeId': each['volume_id'], 'attachment_id': each['id']} for each in found
+        ]
+    }
+
+
+def detach(state: State, caller: Record, server_id: str, volume_id: str) -> None:
+    """DELETE /servers/{id}/os-volume_attachments/{volume}."""
+    server = find(state, caller, server_id)
+    for attachment in state.attachments.values():
+        if (attachment['instance'], attachment['volume_id']) == (server_id, volume_id):
+            break
+    else:
+        raise Refusal(404, f'Instance {server_id} is not attached to volume {volume_id}')
+    if attachment['root']:
+        raise Refusal(400, 'Cannot detach a root device volume')
+    _check_lock(server, caller)
+    if server['task_state']:
+        raise Refusal(409, f'Cannot detach while it is in task_state {server["task_state"]}')
+    cinder.begin_detaching(state, attachment, caller)

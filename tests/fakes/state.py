@@ -12,7 +12,16 @@ from typing import Any
 
 Record = dict[str, Any]
 
-TABLES = ('servers', 'trusts', 'images')
+TABLES = (
+    'servers',
+    'trusts',
+    'images',
+    'volumes',
+    'attachments',
+    'backups',
+    'snapshots',
+    'transfers',
+)
 
 
 class Refusal(Exception):
@@ -35,6 +44,11 @@ class State:
         self.servers: dict[str, Record] = {}
         self.trusts: dict[str, Record] = {}
         self.images: dict[str, Record] = {}
+        self.volumes: dict[str, Record] = {}
+        self.attachments: dict[str, Record] = {}
+        self.backups: dict[str, Record] = {}
+        self.snapshots: dict[str, Record] = {}
+        self.transfers: dict[str, Record] = {}
         self.tokens: dict[str, Record] = {}
         self.faults: list[Record] = []
         #: Every request since the start: (method, path, status).
@@ -42,6 +56,8 @@ class State:
         #: The X-OpenStack-Request-ID of each of them, in the same order.
         self.request_ids: list[str | None] = []
         self.users: dict[str, Record] = {}
+        #: Whether this cloud has no block storage.
+        self.no_cinder = False
         #: See :class:`tests.fakes.limits.Limits`.
         self.limits: Any = None
         self._journal = journal

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a reserved volume: look at it, take the one step that brings it nearer to its end.
+
+What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
+the table is on its way to another one, so it is looked at again. Statuses: VolumeStatus of
+cinder/objects/fields.py, and ``lease-reserved`` of cinder_ext.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import copies, errors, servers, volumes
+from climate_core.cloud.copies import Kind
+from climate_core.plugins.base import Wait
+from climate_core.plugins.patience import Patience
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.lease.model import Reservation
+
+LOG = log.getLogger(__name__)
+
+RESERVED = 'lease-reserved'
+#: Statuses of a volume whose creation goes on.
+CREATING = frozenset({'creating', 'downloading'})
+#: Looks after which Nova means it when it says that it does not know an attachment.
+_SURE = 6
+#: Looks after which something that should take seconds hangs: about ten minutes.
+_LONG = 30
+#: Looks after which a creation that nobody waits for is broken off: about an hour.
+_NEVER = 120
+#: The end actions with their explanation.
+CHOICES = [
+    ('delete', 'Delete it.'),
+    ('backup', 'Make a backup of it, then delete it.'),
+    ('snapshot', 'Detach it, make a snapshot of it, keep both.'),
+    ('detach', 'Detach it and keep it.'),
+    ('nothing', 'Leave it as it is.'),
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ending:
+    """One look at the end of one reservation.
+
+    :param conn: the rights to end it with: the owner's, or the service's if there are none
+    :param service: the rights of the service
+    :param prefix: what the name of a copy begins with
+    """
+
+    conn: 'connection.Connection'
+    service: 'connection.Connection'
+    reservation: 'Reservation'
+    patience: Patience
+    prefix: str
+
+    @property
+    def as_service(self) -> bool:
+        """Whether the owner's rights are no more."""
+        return self.conn is self.service
+
+    @property
+    def volume_id(self) -> str:
+        return self.reservation.resource_id
+
+    @property
+    def has_run(self) -> bool:
+        return self.reservation.status == 'active'
+
+    @property
+    def looks(self) -> int:
+        return self.patience.looks(self.reservation.id)
+
+    def wait(self) -> Wait:
+        return self.patience.wait(self.reservation.id)
+
+    def again(self, what: str, failed: Callable[[], str]) -> Wait | None:
+        """Give a rest before the next try if something that was asked for did not come about.
+
+        :param failed: says what went wrong
+        :raises climate_core.exceptions.Transient: it went wrong just now
+        """
+        key = self.reservation.id
+        if self.patience.was_asked(key, what):
+            self.patience.failed(key)
+            raise exceptions.Transient(failed())
+        return self.patience.rest(key)
+
+    def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
+        """Ask for something, see :meth:`again`."""
+        rest = self.again(what, failed)
+        if rest:
+            return rest
+        ask()
+        return self.patience.asked(self.reservation.id, what)
+
+
+Volume = Mapping[str, Any]
+Step = Callable[[Ending, Volume], Wait | None]
+
+
+def _done(ending: Ending, volume: Volume) -> None:  # noqa: ARG001
+    return None
+
+
+def _wait(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+    return ending.wait()
+
+
+def _hurry(ending: Ending, volume: Volume) -> Wait:
+    """Wait for what should take seconds, and tell when it hangs."""
+    wait = ending.wait()
+    if ending.looks > _LONG:
+        raise exceptions.Transient(
+            f'The volume has been {volume["status"]} for long. If it stays so, an administrator '
+            'must repair it.'
+        )
+    return wait
+
+
+def _creating(ending: Ending, volume: Volume) -> Wait:
+    """Wait for a creation; break one off that does not end and whose volume was never there."""
+    if ending.has_run or ending.looks < _NEVER:
+        return ending.wait()
+    LOG.warning('Volume %s is %s for ever: deleting it', ending.volume_id, volume['status'])
+    volumes.act(ending.service, ending.volume_id, 'os-force_delete')
+    return ending.patience.asked(ending.reservation.id, 'delete')
+
+
+def _delete(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+    return ending.once('delete', lambda: _not_deleted(ending), lambda: _ask_to_delete(ending))
+
+
+def _ask_to_delete(ending: Ending) -> None:
+    try:
+        volumes.delete(ending.conn, ending.volume_id)
+    except exceptions.Permanent as exc:
+        if not volumes.has_snapshots(ending.conn, ending.volume_id, ending.as_service):
+            raise
+        raise exceptions.Transient(
+            'The volume has snapshots, which are not ours to delete. It goes when they are gone.'
+        ) from exc
+
+
+def _delete_again(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+    """Bring a volume to where its owner can delete it.
+
+    Deleting it by force would be shorter, but the service may not delete the owner's secrets.
+    """
+    rest = ending.again('delete', lambda: _not_deleted(ending))
+    if rest:
+        return rest
+    volumes.act(ending.service, ending.volume_id, 'os-reset_status', {'status': 'error'})
+    return ending.wait()
+
+
+def _not_deleted(ending: Ending) -> str:
+    reason = volumes.reason(ending.conn, ending.volume_id)
+    return f'Cinder could not delete the volume: {reason}'
+
+
+def _broken(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+    raise exceptions.Transient(
+        f'The volume is in {volume["status"]}, so its data cannot be kept. Repair it or delete it.'
+    )
+
+
+def _maintenance(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+    raise exceptions.Transient(
+        'An administrator keeps the volume in maintenance. It ends after that.'
+    )
+
+
+def _cancel_transfer(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+    """Take back an offer that nobody has accepted; Cinder deletes no volume that is offered."""
+    volumes.cancel_transfers(ending.conn, ending.volume_id, ending.as_service)
+    return ending.wait()
+
+
+def _detach(ending: Ending, volume: Volume) -> Wait:
+    """Take the volume from one server; Cinder takes a shared one from one after the other."""
+    found = volumes.attachments(ending.conn, ending.volume_id, ending.as_service)
+    if not found:
+        return _unreserve(ending, volume)
+    first = min(found, key=lambda attachment: str(attachment['id']))
+    return ending.once(
+        f'detach {first["id"]}',
+        lambda: f'Nova could not detach the volume from the server {first.get("instance")}.',
+        lambda: _ask_to_detach(ending, first),
+    )
+
+
+def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
+    """Ask Nova; what Nova does not know is Cinder's to forget, as Cinder itself has it.
+
+    Nova forgets a volume a moment after Cinder does, so it must be known to none for a while.
+
+    :raises climate_core.cloud.errors.Gone: Nova does not know it
+    """
+    if attachment.get('instance'):
+        try:
+            servers.detach(ending.conn, attachment['instance'], ending.volume_id)
+        except errors.Gone:
+            if ending.looks < _SURE:
+                raise
+        else:
+            return
+    volumes.delete_attachment(ending.conn, attachment['id'])
+
+
+def _unreserve(ending: Ending, volume: Volume) -> Wait:
+    """Take back a reservation of the old kind, which has no attachment."""
+    if volume['status'] != 'reserved' or ending.looks < _SURE:
+        return _hurry(ending, volume)
+    volumes.act(ending.conn, ending.volume_id, 'os-unreserve')
+    return ending.wait()
+
+
+def _copied(kind: Kind, then: Step) -> Step:
+    """Make a copy once, and go on when it is complete."""
+
+    def step(ending: Ending, volume: Volume) -> Wait | None:
+        if kind is Kind.SNAPSHOT and ending.as_service:
+            LOG.warning('Volume %s is kept without a snapshot', ending.volume_id)
+            return None
+        found = _find(ending, kind)
+        if found and found.status in copies.COMPLETE:
+            return then(ending, volume)
+        if found:
+            return _incomplete(ending, kind, found)
+        name = ending.prefix + (volume.get('name') or ending.volume_id)
+        return ending.once(
+            kind,
+            lambda: f'The {kind} of the volume is gone before it was complete.',
+            lambda: copies.create(
+                ending.conn, kind, ending.volume_id, name, ending.reservation.id
+            ),
+        )
+
+    return step
+
+
+def _find(ending: Ending, kind: Kind) -> copies.Copy | None:
+    return copies.find(
+        ending.conn, kind, ending.volume_id, ending.reservation.id, ending.as_service
+    )
+
+
+def _incomplete(ending: Ending, kind: Kind, copy: copies.Copy) -> Wait:
+    if copy.status == 'error':
+        reason = copy.reason or volumes.reason(ending.conn, copy.id)
+        copies.delete(ending.conn, kind, copy.id)
+        ending.patience.failed(ending.reservation.id)
+        raise exceptions.Transient(f'Cinder could not make the {kind} of the volume: {reason}')
+    if copy.status == 'error_deleting':
+        raise exceptions.Transient(
+            f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '
+            'must do it.'
+        )
+    return ending.wait()
+
+
+def _if_copied(kind: Kind, then: Step) -> Step:
+    """Go on with a broken volume only if its data was kept before."""
+
+    def step(ending: Ending, volume: Volume) -> Wait | None:
+        found = _find(ending, kind)
+        if found and found.status in copies.COMPLETE:
+            return then(ending, volume)
+        return _broken(ending, volume)
+
+    return step
+
+
+#: Statuses that lead to another one, whatever the end action is. A server has a volume that is
+#: ``reserved`` while it is shelved, or about to attach it.
+_COMMON: Mapping[str, Step] = {
+    'creating': _creating,
+    'downloading': _creating,
+    'deleting': _hurry,
+    'attaching': _hurry,
+    'detaching': _hurry,
+    'in-use': _detach,
+    'reserved': _detach,
+    'maintenance': _maintenance,
+    'awaiting-transfer': _cancel_transfer,
+}
+#: Broken volumes that Cinder deletes as they are, and those it does not
+#: (cinder/volume/api.py API.delete).
+_DELETABLE = ('error', 'error_restoring', 'error_extending', 'error_managing')
+_UNDELETABLE = ('error_deleting', 'error_backing-up', 'error_attaching', 'error_detaching')
+
+#: End action -> status of the volume -> what is done.
+STEPS: Mapping[str, Mapping[str, Step]] = {
+    'delete': {
+        **_COMMON,
+        'available': _delete,
+        **dict.fromkeys(_DELETABLE, _delete),
+        **dict.fromkeys(_UNDELETABLE, _delete_again),
+    },
+    'backup': {
+        **_COMMON,
+        'available': _copied(Kind.BACKUP, _delete),
+        **dict.fromkeys(_DELETABLE, _if_copied(Kind.BACKUP, _delete)),
+        **dict.fromkeys(_UNDELETABLE, _if_copied(Kind.BACKUP, _delete_again)),
+    },
+    'snapshot': {
+        **_COMMON,
+        'available': _copied(Kind.SNAPSHOT, _done),
+        **dict.fromkeys((*_DELETABLE, *_UNDELETABLE), _if_copied(Kind.SNAPSHOT, _done)),
+    },
+    'detach': {
+        **_COMMON,
+        **dict.fromkeys(
+            ('available', 'maintenance', 'awaiting-transfer', *_DELETABLE, *_UNDELETABLE), _done
+        ),
+    },
+}
+
+
+def end(ending: Ending, volume: Volume) -> Wait | None:
+    """Take the next step.
+
+    :param volume: as Cinder shows it now
+    :returns: None when it is done
+    :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Cinder or
+        Nova
+    """
+    step = _step(volume, ending.reservation.params.get('on_end', 'delete'), ending.has_run)
+    try:
+        return step(ending, volume)
+    except errors.Gone:
+        # Something beside the volume is gone: the next look shows what that means.
+        return ending.wait()
+
+
+def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
+    """Choose what is done. A volume that was never there is deleted whatever its end action is.
+
+    Cinder does not tell whether it has been there. That we noted its start is believed, and that a
+    server has it.
+    """
+    status, attached = volume['status'], bool(volume.get('attachments'))
+    if status == RESERVED or (status == 'error' and not has_run and not attached):
+        return _delete
+    if on_end == 'nothing':
+        return _creating if status in CREATING else _done
+    if status.startswith('error') and attached:
+        return _detach
+    return STEPS[on_end].get(status, _wait)
