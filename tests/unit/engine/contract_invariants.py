@@ -250,6 +250,11 @@ def woken_while_its_lease_runs(effect: Effect, disturbed: bool) -> None:
         assert effect.now['start_date'] <= effect.time < effect.now['end_date'], effect
 
 
+def in_the_order_of_the_ranks(effect: Effect) -> None:
+    """What is used is woken before what uses it and ended after it; one given back is alone."""
+    assert effect.held['status'] == 'deleting' or not effect.unsettled, effect
+
+
 def _changes(changes: Row) -> dict[str, list[Any]]:
     flat = {key: value for key, value in changes.items() if key != 'reservations'}
     for reservation_id, fields in changes.get('reservations', {}).items():

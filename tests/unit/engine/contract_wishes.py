@@ -11,7 +11,6 @@ from climate_core.db import missing
 from climate_core.lease import model
 from climate_core.manager import change, create
 from tests.unit.engine.contract_world import THINGS, ContractWorld
-from tests.unit.engine.world import TYPE
 
 HOOKS = [{'url': f'https://{name}.example.org/', 'secret': 'x' * 16} for name in 'ab']
 MINUTES = st.sampled_from([1, 10, 45, 60, 90, 180, 0, -1, -60])
@@ -102,7 +101,7 @@ def paint(asker: Asker) -> None:
 
 def join(asker: Asker) -> None:
     thing = asker.data.draw(st.sampled_from([None, None, *THINGS])) or asker.world.fresh()
-    values = {'resource_type': TYPE, 'resource_id': thing}
+    values = asker.world.wanted(thing)
     done = asker.ask(create.add_reservation, asker.lease_id, values)
     assert done is None or done in {r.id for r in asker.lease.live}
 
@@ -141,12 +140,12 @@ def delete(asker: Asker) -> None:
 
 def lose(asker: Asker) -> None:
     """A resource goes away without the lease; somebody hears of it, or nobody does."""
-    held = [r.resource_id for r in asker.lease.live]
+    held = [(r.resource_type, r.resource_id) for r in asker.lease.live]
     if held:
-        thing = asker.data.draw(st.sampled_from(held))
+        kind, thing = asker.data.draw(st.sampled_from(held))
         asker.world.ledger.state[thing] = 'gone'
         if asker.data.draw(st.booleans()):
-            missing.lose_resource(asker.world.database, TYPE, thing, 'It was deleted.')
+            missing.lose_resource(asker.world.database, kind, thing, 'It was deleted.')
 
 
 WISHES: dict[str, Callable[[Asker], None]] = {

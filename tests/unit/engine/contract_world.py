@@ -12,13 +12,16 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import events, tables
-from climate_core.engine import points
+from climate_core.engine import points, retry
 from climate_core.lease import model
-from climate_core.plugins.base import Claimed, Wait
-from tests.unit.engine.world import NOON, Things, Time, World
+from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from tests.unit.engine.world import NOON, TYPE, Things, Time, World
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]
+
+BASE = 'test:base'
+RANKS = {BASE: Things.rank - 10, TYPE: Things.rank}
 
 #: What several leases want; there is more of which each is wanted once.
 THINGS = [f'thing{n}' for n in range(5)]
@@ -43,6 +46,7 @@ class Effect:
     :param now: as the lease was in the database at this moment
     :param reservation: as the manager knew it
     :param held: as the reservation was in the database at this moment
+    :param unsettled: what of a rank before its own was not done yet, by the ids of reservations
     """
 
     action: str
@@ -52,6 +56,7 @@ class Effect:
     now: Row
     reservation: model.Reservation
     held: Row
+    unsettled: frozenset[str]
 
 
 class Ledger(Things):
@@ -64,6 +69,7 @@ class Ledger(Things):
         super().__init__()
         self.mood: list[str] = []
         self.effects: list[Effect] = []
+        self.hopeless: set[str] = set()
         self.look: Callable[[str, str], tuple[Row, Row]] = lambda *_: ({}, {})
         self.time = Time()
 
@@ -71,6 +77,7 @@ class Ledger(Things):
         self.state.clear()
         self.mood.clear()
         self.effects.clear()
+        self.hopeless.clear()
 
     def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
         thing = values['resource_id']
@@ -100,6 +107,10 @@ class Ledger(Things):
             return Wait(5.0)
         if answer == 'transient':
             raise exceptions.Transient('It is away.')
+        late = (lease.end_date - self.time()).total_seconds() < retry.TOO_LATE
+        if late or answer in ('permanent', 'bug') or self.state[thing] == 'gone':
+            # If this is a wake-up, it is the last one; or it works.
+            self.hopeless.add(reservation.id)
         if answer == 'permanent':
             raise exceptions.Permanent('It never will.')
         if answer == 'bug':
@@ -109,10 +120,46 @@ class Ledger(Things):
         if self.state[thing] not in (state, 'gone'):
             self.state[thing] = state
             now, held = self.look(lease.id, reservation.id)
-            self.effects.append(Effect(action, thing, self.time(), lease, now, reservation, held))
+            unsettled = self._unsettled(lease, reservation, state)
+            effect = Effect(action, thing, self.time(), lease, now, reservation, held, unsettled)
+            self.effects.append(effect)
         if answer == 'lost':
             raise exceptions.Transient('The answer was lost.')
         return None
+
+    def _unsettled(
+        self, lease: model.Lease, reservation: model.Reservation, state: str
+    ) -> frozenset[str]:
+        def before(other: model.Reservation) -> bool:
+            ranks = RANKS[other.resource_type], RANKS[reservation.resource_type]
+            if state == 'awake':
+                asleep = self.state[other.resource_id] == 'asleep'
+                waits = other.status == 'pending' and other.id not in self.hopeless
+                return ranks[0] < ranks[1] and asleep and waits
+            return ranks[0] > ranks[1] and other.live and self.state[other.resource_id] != 'gone'
+
+        return frozenset(each.id for each in lease.reservations if before(each))
+
+
+class Bases(ResourcePlugin):
+    """The even ones among the things of a ledger: what others stand on."""
+
+    resource_type = BASE
+    title, description, schema = Things.title, Things.description, Things.schema
+    changeable = Things.changeable
+    rank = Things.rank - 10
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        return self._ledger.reserve(context, values)
+
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._ledger.wake_up(lease, reservation)
+
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._ledger.end(lease, reservation)
 
 
 class ContractWorld(World):
@@ -123,6 +170,7 @@ class ContractWorld(World):
     def __init__(self) -> None:
         self.ledger = Ledger()
         super().__init__('sqlite://', self.ledger.time, things=self.ledger)
+        self.plugins[BASE] = Bases(self.ledger)
         self.ledger.look = self._look
         self._dead = False
         self._elsewhere = False
@@ -145,6 +193,11 @@ class ContractWorld(World):
         self.trusts.trouble.clear()
         self.sent.clear()
         self._fresh = itertools.count(len(THINGS))
+
+    def wanted(self, thing: str) -> dict[str, str]:
+        """Return the reservation of a thing; those with an even number are bases."""
+        kind = BASE if int(thing.removeprefix('thing')) % 2 == 0 else TYPE
+        return {'resource_type': kind, 'resource_id': thing}
 
     def fresh(self) -> str:
         """Return a thing that nobody has wanted yet."""

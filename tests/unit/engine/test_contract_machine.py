@@ -25,10 +25,14 @@ from climate_core import exceptions
 from climate_core.db import events
 from climate_core.lease import model
 from climate_core.manager import change, create
-from tests.unit.engine.contract_invariants import Invariants, woken_while_its_lease_runs
+from tests.unit.engine.contract_invariants import (
+    Invariants,
+    in_the_order_of_the_ranks,
+    woken_while_its_lease_runs,
+)
 from tests.unit.engine.contract_wishes import HOOKS, MINUTES, WISHES, Asker
 from tests.unit.engine.contract_world import ANSWERS, HOLDING, THINGS, ContractWorld, Killed
-from tests.unit.engine.world import TYPE, user
+from tests.unit.engine.world import user
 
 #: How many examples to try; they are always the same ones unless it is set.
 EXAMPLES = os.environ.get('CLIMATE_EXAMPLES')
@@ -136,7 +140,7 @@ class Contract(RuleBasedStateMachine):
             'name': f'lease{len(self.made)}',
             'start_date': 'now' if start is None else self.world.text(start),
             'end_date': self.world.text((start or 0) + length),
-            'reservations': [{'resource_type': TYPE, 'resource_id': t} for t in things],
+            'reservations': [self.world.wanted(t) for t in things],
             **extras,
         }
         if known_by:
@@ -362,6 +366,7 @@ class Contract(RuleBasedStateMachine):
                 self.judge.freed_when_it_is_time(effect)
             else:
                 woken_while_its_lease_runs(effect, effect.lease.id in self.disturbed)
+            in_the_order_of_the_ranks(effect)
         self.judged = len(self.world.ledger.effects)
         self.disturbed.clear()
 

@@ -32,8 +32,7 @@ def _loop(world: World, finished: Callable[[], None]) -> tuple[Loop, Claims]:
 def test_two_managers(kind: str, new_database: Callable[[str], str]) -> None:
     url = new_database(kind)
     world = World(url)
-    other = World(url)
-    other.things = world.things
+    other = World(url, things=world.things)
     ids = [world.create(f'thing{n}', end='2099-01-01 00:00') for n in range(LEASES)]
     idle = threading.Event()
 
