@@ -70,7 +70,8 @@ class Ending:
 
     @property
     def has_run(self) -> bool:
-        return self.reservation.status == 'active'
+        """Whether we ever saw the volume there; one that is taken out is active no more."""
+        return self.reservation.status == 'active' or self.reservation.woken_at is not None
 
     @property
     def looks(self) -> int:
