@@ -26,6 +26,7 @@ import oslo_messaging.opts  # noqa: E402
 
 from climate_core.conf import (  # noqa: E402
     api,
+    cinder_notifications,
     cloud,
     engine,
     limits,
@@ -48,6 +49,7 @@ MODULES: tuple[ModuleType, ...] = (
     cloud,
     reconcile,
     nova_notifications,
+    cinder_notifications,
     metrics,
     upgrade_levels,
     webhooks,

@@ -16,9 +16,10 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.ListOpt(
         'plugins',
-        default=['virtual:instance'],
+        default=['virtual:instance', 'virtual:volume'],
         help='Names of the plugins to load, from the entry points climate.resource.plugins. A '
-        'plugin that cannot be loaded keeps the manager from starting.',
+        'plugin that cannot be loaded keeps the manager from starting. virtual:volume does no '
+        'harm where there is no Cinder.',
     ),
     cfg.IntOpt(
         'minutes_before_end_lease',

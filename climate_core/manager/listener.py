@@ -1,49 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hear from Nova what happens to servers outside of their lease.
+"""Hear from Nova and Cinder what happens to servers and volumes outside of their lease.
 
 Nothing depends on it: a notification that is lost is made up for by the next comparison, see
-:mod:`climate_core.manager.reconcile`. Facts: event types of unversioned notifications begin with
-``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` in ``nova_object.data``
-(nova/compute/utils.py ``notify_about_instance_usage``, ``notify_about_instance_action``).
+:mod:`climate_core.manager.reconcile`. Facts: Nova's event types of unversioned notifications begin
+with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` in
+``nova_object.data`` (nova/compute/utils.py ``notify_about_instance_usage``,
+``notify_about_instance_action``). Cinder's have ``volume_id`` (cinder/volume/volume_utils.py
+``notify_about_volume_usage``).
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import abc
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar
 
 import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_core.conf import cinder_notifications, nova_notifications
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 
 LOG = log.getLogger(__name__)
 
-_TYPE = 'virtual:instance'
-_PREFIX = 'compute.'
 #: What keeps us from noting; the next comparison makes up for it.
 _TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
 _Note = Callable[[Database, str, str, str], bool]
 
-#: Event type without prefix -> what is noted, and why. A soft-deleted server can be restored and
-#: holds its host meanwhile, so it is not lost before Nova deletes it.
-NOTED: Mapping[str, tuple[_Note, str]] = {
-    'instance.delete.end': (
-        missing.lose_resource,
-        'The server was deleted outside of the lease.',
-    ),
-    'instance.evacuate': (
-        missing.change_resource,
-        'The server was evacuated from its host.',
-    ),
-}
-_TYPES = '|'.join(kind.replace('.', r'\.') for kind in NOTED)
 
+class Endpoint(abc.ABC):
+    """Notes what happens to one type of resource.
 
-class Endpoint:
-    """Notes deletions and evacuations of reserved servers."""
+    :param nudge: called when something was written that the engine should look at
+    """
 
-    filter_rule = messaging.NotificationFilter(event_type=rf'^(compute\.)?({_TYPES})$')
+    resource_type: ClassVar[str]
+    #: The section with the options.
+    group: ClassVar[str]
+    #: What event types may begin with.
+    prefix: ClassVar[str] = ''
+    #: Event type without prefix -> what is noted, and why.
+    noted: ClassVar[Mapping[str, tuple[_Note, str]]]
+    filter_rule: ClassVar[messaging.NotificationFilter]
 
     def __init__(self, database: Database, nudge: Callable[[], None]) -> None:
         self._database = database
@@ -57,39 +56,99 @@ class Endpoint:
         payload: Mapping[str, Any],
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
-        note, reason = NOTED[event_type.removeprefix(_PREFIX)]
-        server_id = _server_id(payload)
+        note, reason = self.noted[event_type.removeprefix(self.prefix)]
+        resource_id = self.resource_id(payload)
         try:
-            noted = server_id and note(self._database, _TYPE, server_id, reason)
+            noted = resource_id and note(self._database, self.resource_type, resource_id, reason)
         except _TROUBLE as exc:
-            LOG.warning('%s of %s was not noted: %s', event_type, server_id, exc)
+            LOG.warning('%s of %s was not noted: %s', event_type, resource_id, exc)
             return
         if noted:
             self._nudge()
-            LOG.warning('%s told by %s: server %s', reason, publisher_id, server_id)
+            LOG.warning('%s told by %s: %s', reason, publisher_id, resource_id)
+
+    @staticmethod
+    @abc.abstractmethod
+    def resource_id(payload: Mapping[str, Any]) -> str | None:
+        """Return the id of the resource that a notification is about."""
 
 
-def _server_id(payload: Mapping[str, Any]) -> str | None:
-    data = payload.get('nova_object.data', payload)
-    found = data.get('uuid') or data.get('instance_id')
-    return str(found) if found else None
+def _filter(prefix: str, noted: Mapping[str, Any]) -> messaging.NotificationFilter:
+    types = '|'.join(re.escape(kind) for kind in noted)
+    return messaging.NotificationFilter(event_type=rf'^({re.escape(prefix)})?({types})$')
+
+
+class Servers(Endpoint):
+    """Notes deletions and evacuations of reserved servers.
+
+    A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
+    Nova deletes it.
+    """
+
+    resource_type = 'virtual:instance'
+    group = nova_notifications.GROUP
+    prefix = 'compute.'
+    noted = {
+        'instance.delete.end': (
+            missing.lose_resource,
+            'The server was deleted outside of the lease.',
+        ),
+        'instance.evacuate': (
+            missing.change_resource,
+            'The server was evacuated from its host.',
+        ),
+    }
+    filter_rule = _filter(prefix, noted)
+
+    @staticmethod
+    def resource_id(payload: Mapping[str, Any]) -> str | None:
+        data = payload.get('nova_object.data', payload)
+        found = data.get('uuid') or data.get('instance_id')
+        return str(found) if found else None
+
+
+class Volumes(Endpoint):
+    """Notes deletions of reserved volumes."""
+
+    resource_type = 'virtual:volume'
+    group = cinder_notifications.GROUP
+    noted = {
+        'volume.delete.end': (
+            missing.lose_resource,
+            'The volume was deleted outside of the lease.',
+        ),
+    }
+    filter_rule = _filter('', noted)
+
+    @staticmethod
+    def resource_id(payload: Mapping[str, Any]) -> str | None:
+        found = payload.get('volume_id')
+        return str(found) if found else None
 
 
 def make(
-    conf: cfg.ConfigOpts, database: Database, nudge: Callable[[], None] = lambda: None
-) -> Any:
-    """Make the listener of ``[nova_notifications]``; it hears nothing before its ``start``.
+    conf: cfg.ConfigOpts,
+    database: Database,
+    resource_types: Collection[str],
+    nudge: Callable[[], None] = lambda: None,
+) -> list[Any]:
+    """Make the listeners for these types; they hear nothing before their ``start``.
 
     :param nudge: called when something was written that the engine should look at
-    :returns: an oslo.messaging notification listener, or None if it is turned off
+    :returns: oslo.messaging notification listeners; none for what is turned off
     """
-    options = conf.nova_notifications
-    if not options.enabled:
-        return None
+    return [
+        _one(conf, conf[kind.group], kind(database, nudge))
+        for kind in (Servers, Volumes)
+        if kind.resource_type in resource_types and conf[kind.group].enabled
+    ]
+
+
+def _one(conf: cfg.ConfigOpts, options: Any, endpoint: Endpoint) -> Any:
     transport = messaging.get_notification_transport(conf, url=options.transport_url)
     targets = [
         messaging.Target(topic=topic, exchange=options.exchange) for topic in options.topics
     ]
     return messaging.get_notification_listener(
-        transport, targets, [Endpoint(database, nudge)], executor='threading', pool=options.pool
+        transport, targets, [endpoint], executor='threading', pool=options.pool
     )

@@ -43,7 +43,7 @@ class ManagerService:
     :param plugins: resource type -> plugin; default: those of ``[manager] plugins``
     :param trusts: default: the cloud's
     :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
-    :param watch: whether to compare with the cloud and to listen to Nova
+    :param watch: whether to compare with the cloud and to listen to Nova and Cinder
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
     :raises climate_core.manager.telemetry.BadAddress: ``[metrics] listen`` makes no sense
     :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
@@ -108,7 +108,9 @@ class ManagerService:
         self._hint = context.RequestContext(overwrite=False)
         self._server = self._make_server()
         self._watch = watch
-        self._listener = listener.make(conf, self.database, self.loop.nudge) if watch else None
+        self._listeners = (
+            listener.make(conf, self.database, self.plugins, self.loop.nudge) if watch else []
+        )
         self._reconciler = reconcile.Reconciler(
             conf, self.database, self.plugins, self.cloud, self.loop.nudge
         )
@@ -128,8 +130,8 @@ class ManagerService:
         self._server.start()
         if self._watch:
             self._reconciler.start()
-            if self._listener is not None:
-                self._listener.start()
+            for each in self._listeners:
+                each.start()
         LOG.info('The manager on %s is running', self.conf.manager.host)
 
     def stop(self) -> bool:
@@ -143,8 +145,8 @@ class ManagerService:
         self._server.stop()
         if self._watch:
             self._reconciler.stop()
-            if self._listener is not None:
-                self._listener.stop()
+            for each in self._listeners:
+                each.stop()
         finished = self.loop.stop(self.conf.engine.grace_seconds)
         self._usage.stop(min(5.0, self.conf.engine.grace_seconds))
         self.publisher.nudge()
@@ -175,8 +177,8 @@ class ManagerService:
         return self._stopped.wait(timeout)
 
     def _wait_for_the_watch(self, until: float) -> None:
-        if self._listener is not None:
-            self._listener.wait()
+        for each in self._listeners:
+            each.wait()
         if not self._reconciler.wait(max(0.0, until - time.monotonic())):
             LOG.warning('The comparison with the cloud is given up; the next one does all of it')
 

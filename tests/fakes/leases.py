@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import pathlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -71,10 +71,14 @@ def make(
     trust_id: str | None = None,
     on_end: str = 'delete',
     lasting: datetime.timedelta = datetime.timedelta(hours=1),
+    volume_ids: Sequence[str] = (),
+    volume_end: str = 'delete',
     **fields: Any,
 ) -> model.Lease:
     """Build a lease of alice that starts now.
 
+    :param resource_ids: of servers
+    :param on_end: of the servers
     :param fields: of the lease, instead of those it would have
     """
     now = database.read(utcnow.read)
@@ -96,8 +100,12 @@ def make(
         updated_at=None,
         deleted_at=None,
         reservations=tuple(
-            plan.new_reservation(lease_id, 'virtual:instance', each, {'on_end': on_end}, now)
-            for each in resource_ids
+            plan.new_reservation(lease_id, kind, each, {'on_end': end}, now)
+            for kind, ids, end in (
+                ('virtual:instance', resource_ids, on_end),
+                ('virtual:volume', volume_ids, volume_end),
+            )
+            for each in ids
         ),
         events=plan.first_events(lease_id, now, now + lasting, None, (), now),
     )

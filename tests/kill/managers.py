@@ -215,6 +215,8 @@ idle_seconds = 600
 host = 127.0.0.1
 [nova_notifications]
 enabled = false
+[cinder_notifications]
+enabled = false
 [webhooks]
 timeout_seconds = 1
 allowed_networks = 127.0.0.0/8

@@ -25,7 +25,12 @@ def nudged():
 
 @pytest.fixture
 def endpoint(database, nudged):
-    return listener.Endpoint(database, lambda: nudged.append(1))
+    return listener.Servers(database, lambda: nudged.append(1))
+
+
+@pytest.fixture
+def volumes(database, nudged):
+    return listener.Volumes(database, lambda: nudged.append(1))
 
 
 def versioned(server_id):
@@ -34,6 +39,10 @@ def versioned(server_id):
 
 def unversioned(server_id):
     return {'instance_id': server_id, 'state': 'deleted'}
+
+
+BOTH = ['virtual:instance', 'virtual:volume']
+DELETED = ('instance.delete.end', versioned('server-1'))
 
 
 @pytest.mark.parametrize(
@@ -104,19 +113,84 @@ def test_what_no_lease_holds(database, endpoint, payload):
     ],
 )
 def test_what_is_heard(event_type, heard):
-    matches = listener.Endpoint.filter_rule.match({}, 'host', event_type, {}, {})
+    matches = listener.Servers.filter_rule.match({}, 'host', event_type, {}, {})
     assert bool(matches) is heard
 
 
-def test_it_can_be_turned_off(database):
+def test_a_deletion_of_a_volume(database, volumes, nudged):
+    lease = leases.make(database, [], volume_ids=['volume-1'])
+    leases.write(database, lease)
+    payload = {'volume_id': 'volume-1', 'status': 'deleting', 'tenant_id': 'demo-id'}
+    volumes.info({}, 'volume.host@lvm', 'volume.delete.end', payload, {})
+    after = leases.read(database, lease.id)
+    assert after.status == 'TERMINATED'
+    assert after.reservations[0].missing_resources
+    assert 'volume was deleted outside' in after.status_reason
+    assert nudged
+
+
+@pytest.mark.parametrize('payload', [{'volume_id': 'server-1'}, {'volume_id': 'another'}, {}])
+def test_a_deletion_of_another_volume(database, volumes, nudged, payload):
+    lease = leases.write(database, leases.make(database, ['server-1']))
+    volumes.info({}, 'volume.host@lvm', 'volume.delete.end', payload, {})
+    assert leases.read(database, lease.id) == lease
+    assert not nudged
+
+
+@pytest.mark.parametrize(
+    ('event_type', 'heard'),
+    [
+        ('volume.delete.end', True),
+        ('volume.delete.start', False),
+        ('volume.create.end', False),
+        ('volume.delete.end.x', False),
+        ('x.volume.delete.end', False),
+        ('volumeXdelete.end', False),
+        ('snapshot.delete.end', False),
+        ('instance.delete.end', False),
+    ],
+)
+def test_what_is_heard_of_cinder(event_type, heard):
+    matches = listener.Volumes.filter_rule.match({}, 'host', event_type, {}, {})
+    assert bool(matches) is heard
+
+
+@pytest.mark.parametrize(
+    ('types', 'off', 'count'),
+    [
+        (BOTH, [], 2),
+        (BOTH, ['nova_notifications'], 1),
+        (BOTH, ['cinder_notifications'], 1),
+        (BOTH, ['nova_notifications', 'cinder_notifications'], 0),
+        (['virtual:instance'], [], 1),
+        (['virtual:instance'], ['nova_notifications'], 0),
+        (['virtual:thing'], [], 0),
+    ],
+)
+def test_what_is_listened_to(database, types, off, count):
     conf = climate_conf.load([], config_files=[])
-    conf.set_override('enabled', False, group='nova_notifications')
-    assert listener.make(conf, database) is None
+    conf.set_override('transport_url', 'fake:/')
+    for group in off:
+        conf.set_override('enabled', False, group=group)
+    assert len(listener.make(conf, database, types)) == count
 
 
-@pytest.mark.parametrize('topic', ['notifications', 'versioned_notifications'])
-def test_over_the_bus(database, monkeypatch, topic):
-    """Nova's exchange and topics, with the in-process bus of oslo.messaging."""
+@pytest.mark.parametrize(
+    ('kind', 'exchange', 'topic', 'event_type', 'payload'),
+    [
+        (listener.Servers, 'nova', 'notifications', *DELETED),
+        (listener.Servers, 'nova', 'versioned_notifications', *DELETED),
+        (
+            listener.Volumes,
+            'openstack',
+            'notifications',
+            'volume.delete.end',
+            {'volume_id': 'volume-1'},
+        ),
+    ],
+)
+def test_over_the_bus(database, monkeypatch, kind, exchange, topic, event_type, payload):
+    """The exchanges and topics of Nova and Cinder, with oslo.messaging's in-process bus."""
     noted = threading.Event()
     heard = []
 
@@ -124,19 +198,17 @@ def test_over_the_bus(database, monkeypatch, topic):
         heard.append((event_type, payload))
         noted.set()
 
-    monkeypatch.setattr(listener.Endpoint, 'info', info)
+    monkeypatch.setattr(kind, 'info', info)
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
-    server = listener.make(conf, database)
+    (server,) = listener.make(conf, database, [kind.resource_type])
     server.start()
-    conf.set_override('control_exchange', 'nova')
+    conf.set_override('control_exchange', exchange)
     transport = messaging.get_notification_transport(conf)
-    notifier = messaging.Notifier(
-        transport, 'nova-compute:host', driver='messaging', topics=[topic]
-    )
+    notifier = messaging.Notifier(transport, 'host', driver='messaging', topics=[topic])
     notifier.info({}, 'instance.update', {})
-    notifier.info({}, 'instance.delete.end', versioned('server-1'))
+    notifier.info({}, event_type, payload)
     assert noted.wait(20)
     server.stop()
     server.wait()
-    assert heard == [('instance.delete.end', versioned('server-1'))]
+    assert heard == [(event_type, payload)]

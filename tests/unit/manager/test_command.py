@@ -26,6 +26,8 @@ connection = {url}
 plugins = {plugins}
 [nova_notifications]
 enabled = false
+[cinder_notifications]
+enabled = false
 """
 
 Start = Callable[..., contextlib.AbstractContextManager['subprocess.Popen[str]']]
