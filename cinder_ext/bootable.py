@@ -57,10 +57,12 @@ def show(manager: Any, context: Any, volume: Any, image_id: str | None) -> None:
 
 def take(context: Any, volume: Any) -> Shown:
     """Take the properties away, for a creation adds its own to them."""
-    shown = Shown(volume.bootable, _properties(context, volume))
-    if shown.properties:
+    found = _properties(context, volume)
+    if found:
         db.volume_glance_metadata_delete_by_volume(context.elevated(), volume.id)
-    return shown
+    # An attempt that died may have left its own.
+    shown = {name: value for name, value in found.items() if name not in _OF_THE_CREATION}
+    return Shown(volume.bootable, shown)
 
 
 def put_back(context: Any, volume: Any, shown: Shown) -> None:

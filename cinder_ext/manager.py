@@ -114,6 +114,11 @@ class VolumeManager(manager.VolumeManager):
         if volume.status != 'creating' or mark is None:
             LOG.warning('Volume %s is %s: an old wake_up is ignored', volume.id, volume.status)
             return volume.id
+        if volume.launched_at is not None:
+            # It is complete, and its mark was left over: nothing of it may be removed.
+            marks.clear(context, volume)
+            volume.conditional_update({'status': 'available'}, {'status': 'creating'})
+            return volume.id
         shown = bootable.take(context, volume)
         state = mark.state
         try:

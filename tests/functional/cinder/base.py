@@ -252,7 +252,8 @@ class Cinder:
 
     def allocated(self, pool='pool', host=HOST):
         """GiB that cinder-volume itself counts as allocated in a pool."""
-        return self.volumes[host].manager.stats['pools'][pool]['allocated_capacity_gb']
+        pools = self.volumes[host].manager.stats['pools']
+        return pools.get(pool, {}).get('allocated_capacity_gb', 0)
 
     # What users do. Every call gives the body of the answer, and fails if the status differs.
 

@@ -1,26 +1,371 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes are held without the backend, and made when their lease starts."""
 
-from cinder_ext import marks
-from tests.functional.cinder.base import POOL, CinderTest
+import fixtures
+from cinder import objects
+from cinder.scheduler import rpcapi as scheduler_rpcapi
+from cinder.volume import rpcapi as volume_rpcapi
+from oslo_utils import timeutils
+
+from cinder_ext import marks, reasons
+from tests.functional.cinder.base import (
+    ADMIN,
+    ALICE,
+    ALICES,
+    IMAGE,
+    POOL,
+    STOCK_MANAGER,
+    CinderTest,
+)
 
 
-class TestEmpty(CinderTest):
-    def test_reserve_and_wake_up(self):
-        volume = self.reserve(size=3)
+class WakeUpTest(CinderTest):
+    def mark(self, volume):
+        return marks.get(self.ctxt, self.row(volume))
+
+    def assert_held(self, volume):
         found = self.assert_status(volume, 'lease-reserved')
         assert found['os-vol-host-attr:host'] == POOL
-        assert self.array.calls == []
+        assert self.mark(volume).state == marks.HELD
+        assert volume['id'] not in self.array.volumes
         assert self.workers() == []
-        assert self.quota_usage() == (1, 3)
-        assert self.allocated() == 3
+
+    def assert_made(self, volume, *calls):
+        self.assert_status(volume, 'available')
+        assert [name for name, _ in self.array.calls] == list(calls)
+        assert volume['id'] in self.array.volumes
+        assert self.mark(volume) is None
+        assert self.workers() == []
+
+    def said(self, volume):
+        """The sentences of the messages about a volume, newest first."""
+        return [each['user_message'].partition(':')[2] for each in self.messages(volume)]
+
+
+class TestSources(WakeUpTest):
+    """From every kind of source; quota and cinder's own count stay the same over the wake_up."""
+
+    def wake(self, volume, *calls):
+        self.array.calls.clear()
+        self.assert_held(volume)
+        usage, allocated = self.quota_usage(), self.allocated()
+        self.wake_up(volume)
+        self.assert_made(volume, *calls)
+        assert (self.quota_usage(), self.allocated()) == (usage, allocated)
+
+    def test_empty(self):
+        volume = self.reserve(size=3)
+        assert self.array.calls == []
+        assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
+        self.wake(volume, 'create_volume')
+
+    def test_image(self):
+        self.wake(self.reserve(imageRef=IMAGE), 'clone_image')
+
+    def test_volume(self):
+        source = self.volume_create(size=2)
+        volume = self.reserve(size=2, source_volid=source['id'])
+        self.wake(volume, 'create_cloned_volume')
+        assert self.allocated() == 4
+
+    def test_snapshot(self):
+        snapshot = self.snapshot(self.volume_create(size=2))
+        self.wake(self.reserve(size=2, snapshot_id=snapshot['id']), 'create_volume_from_snapshot')
+
+    def test_backup(self):
+        volume = self.reserve(backup_id=make_backup(self).id)
+        self.wake(volume, 'create_volume_from_backup')
+
+    def test_many_at_once(self):
+        volumes = [self.reserve(size=size) for size in (1, 2, 3)]
+        assert (self.quota_usage(), self.allocated()) == ((3, 6), 6)
+        for volume in volumes:
+            self.array.calls.clear()
+            self.wake_up(volume)
+            self.assert_made(volume, 'create_volume')
+        assert (self.quota_usage(), self.allocated()) == ((3, 6), 6)
+
+
+def make_backup(test):
+    """A backup of alice: cinder-backup does not run here."""
+    backup = objects.Backup(
+        test.ctxt,
+        user_id='alice',
+        project_id=ALICES,
+        volume_id=test.volume_create()['id'],
+        size=1,
+        status='available',
+        host='backup1',
+        service='fake',
+    )
+    backup.create()
+    return backup
+
+
+class TestCinderBackup(WakeUpTest):
+    """A backend that leaves the restoring to cinder-backup: the volume is creating until then."""
+
+    def setUp(self):
+        super().setUp()
+        self.array.restores_backups = False
+        self.backup = make_backup(self)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'cinder.backup.api.API.get_available_backup_service_host',
+                lambda *args: 'backup1',
+            )
+        )
+        self.volume = self.reserve(backup_id=self.backup.id)
+        self.array.calls.clear()
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'creating')
+        assert self.bus.casts[-1] == ('restore_backup', 'cinder-backup', 'backup1')
+
+    def test_the_restore_ends_well(self):
+        self.write(self.volume, status='available', launched_at=timeutils.utcnow())
+        self.report()
+        assert self.mark(self.volume) is None
+        assert self.pool().free_capacity_gb == 100
+
+    def test_the_restore_fails(self):
+        assert self.mark(self.volume).state == marks.WAKING
+        self.report()
+        assert self.pool().free_capacity_gb == 99
+        self.write(self.volume, status='error')
+        self.array.restores_backups = True
+        self.array.calls.clear()
+        self.wake_up(self.volume)
+        self.assert_made(
+            self.volume, 'remove_export', 'delete_volume', 'create_volume_from_backup'
+        )
+
+
+class TestFailure(WakeUpTest):
+    """What goes wrong at the wake_up leaves a reservation that can be woken again."""
+
+    def fails(self, volume, method, error=None):
+        self.array.fail[method] = error or RuntimeError('no disk')
+        self.array.half_made.add(method)
+        self.wake_up(volume)
+        self.array.fail.clear()
+        self.array.half_made.clear()
+
+    def assert_wakes(self, volume):
+        self.assert_held(volume)
+        self.array.calls.clear()
         self.wake_up(volume)
         self.assert_status(volume, 'available')
-        assert self.array.calls == [('create_volume', volume['id'])]
-        assert self.workers() == []
-        assert self.quota_usage() == (1, 3)
+        assert self.array.volumes[volume['id']]
+        assert self.mark(volume) is None
+
+    def test_the_driver_fails(self):
+        volume = self.reserve(size=3)
+        usage = self.quota_usage()
+        self.fails(volume, 'create_volume')
+        self.assert_held(volume)
+        assert self.array.calls == [
+            ('create_volume', volume['id']),
+            ('remove_export', volume['id']),
+            ('delete_volume', volume['id']),
+        ]
+        assert self.said(volume) == ['Driver failed to create the volume.']
+        assert (self.quota_usage(), self.allocated()) == (usage, 3)
+        self.report()
+        assert self.pool().free_capacity_gb == 97
+        self.assert_wakes(volume)
+        assert (self.quota_usage(), self.allocated()) == (usage, 3)
+
+    def test_again_and_again(self):
+        volume = self.reserve()
+        for number in (1, 2, 3):
+            self.fails(volume, 'create_volume')
+            self.assert_held(volume)
+            assert len(self.said(volume)) == number
+            assert self.allocated() == 1
+        self.assert_wakes(volume)
+
+    def test_the_driver_fails_to_clone(self):
+        source = self.volume_create()
+        volume = self.reserve(source_volid=source['id'])
+        self.fails(volume, 'create_cloned_volume')
+        assert self.said(volume) == ['Driver failed to create the volume.']
+        self.assert_wakes(volume)
+        assert source['id'] in self.array.volumes
+
+    def test_the_image_is_gone(self):
+        volume = self.reserve(imageRef=IMAGE)
+        image = self.images.pop(IMAGE)
+        self.wake_up(volume)
+        self.assert_held(volume)
+        assert self.said(volume) == [reasons.NO_SOURCE[1]]
+        self.images[IMAGE] = image
+        self.assert_wakes(volume)
+
+    def test_the_source_is_gone(self):
+        """It cannot be deleted by users; somebody wrote into the database."""
+        source = self.volume_create()
+        volume = self.reserve(source_volid=source['id'])
+        self.row(source).destroy()
+        self.wake_up(volume)
+        self.assert_held(volume)
+        assert self.said(volume) == [reasons.NO_SOURCE[1]]
+
+    def test_the_backend_is_away(self):
+        volume = self.reserve()
+        manager = self.volumes['host1@fake'].manager
+        manager.driver._initialized = False
+        self.wake_up(volume)
+        self.assert_held(volume)
+        assert self.array.calls == []
+        assert self.said(volume) == ['Driver is not initialized at present.']
+        manager.driver._initialized = True
+        self.assert_wakes(volume)
+
+    def test_what_is_left_cannot_be_removed(self):
+        volume = self.reserve(size=3)
+        self.array.fail['delete_volume'] = RuntimeError('busy')
+        self.fails(volume, 'create_volume')
+        self.assert_status(volume, 'error')
+        assert self.mark(volume).state == marks.WAKING
+        assert self.said(volume)[0] == reasons.LEFT_OVER[1]
+        self.report()
+        assert self.pool().free_capacity_gb == 97
+        self.array.calls.clear()
+        self.wake_up(volume)
+        self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
         assert self.allocated() == 3
-        assert marks.get(self.ctxt, self.row(volume)) is None
+
+    def test_it_still_cannot_be_removed(self):
+        volume = self.reserve()
+        self.array.fail['delete_volume'] = RuntimeError('busy')
+        self.fails(volume, 'create_volume')
+        self.array.calls.clear()
+        self.array.fail['delete_volume'] = RuntimeError('busy')
+        self.wake_up(volume)
+        self.assert_status(volume, 'error')
+        assert self.array.called('create_volume') == []
+        assert self.mark(volume).state == marks.WAKING
+        assert self.allocated() == 1
+
+    def test_deleted_with_something_left(self):
+        volume = self.reserve()
+        self.array.fail['delete_volume'] = RuntimeError('busy')
+        self.fails(volume, 'create_volume')
+        assert volume['id'] in self.array.volumes
         self.delete(volume)
         self.assert_gone(volume)
         assert self.array.volumes == {}
+        assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
+
+    def test_woken_by_an_administrator_the_owner_is_told(self):
+        volume = self.reserve()
+        self.array.fail['create_cloned_volume'] = RuntimeError('no disk')
+        self.write(volume, source_volid=self.volume_create()['id'])
+        self.wake_up(volume, user=ADMIN)
+        assert self.said(volume) == ['Driver failed to create the volume.']
+        assert self.messages(volume, user=ALICE)
+
+    def test_cinder_says_it_better(self):
+        """The driver failed for a reason that cinder has told."""
+        volume = self.reserve()
+        self.fails(volume, 'create_volume', NotImplementedError())
+        assert len(self.said(volume)) == 1
+
+    def test_an_error_after_the_volume_is_complete(self):
+        volume = self.reserve()
+        broken = RuntimeError('no shared targets')
+        manager = self.volumes['host1@fake'].manager
+
+        def fail():
+            raise broken
+
+        manager._driver_shares_targets = fail
+        self.wake_up(volume)
+        self.assert_made(volume, 'create_volume')
+
+
+class TestMessages(WakeUpTest):
+    """Messages of the bus that come late, twice, or from a cinder-api without the extension."""
+
+    def test_a_second_message_is_ignored(self):
+        volume = self.reserve()
+        self.bus.kept.add('create_volume')
+        self.wake_up(volume)
+        (letter,) = self.bus._queue
+        self.bus._queue.append(letter)
+        self.bus.deliver()
+        self.assert_made(volume, 'create_volume')
+
+    def test_an_old_message_after_a_failure(self):
+        volume = self.reserve()
+        self.bus.kept.add('create_volume')
+        self.wake_up(volume)
+        letter = self.bus._queue[0]
+        self.array.fail['create_volume'] = RuntimeError('no disk')
+        self.bus.deliver()
+        self.assert_held(volume)
+        self.array.fail.clear()
+        self.array.calls.clear()
+        self.bus._queue.append(letter)
+        self.bus.deliver()
+        self.assert_held(volume)
+        assert self.array.calls == []
+
+    def test_the_first_message_after_the_volume_is_deleted(self):
+        self.bus.kept.add(('cinder-volume', 'create_volume'))
+        volume = self.reserve()
+        self.assert_status(volume, 'creating')
+        self.action(volume, 'os-force_delete', user=ADMIN)
+        self.bus.deliver()
+        self.assert_gone(volume)
+        assert self.array.calls == []
+        assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
+
+    def test_an_api_without_the_extension(self):
+        """It hands on hints that it does not know, and tells no lease."""
+        volume = self.reserve()
+        row = self.row(volume)
+        marks.clear(self.ctxt, row)
+        self.write(volume, status='creating')
+        spec = objects.RequestSpec(volume_id=row.id, volume_properties=None)
+        volume_rpcapi.VolumeAPI().create_volume(
+            self.ctxt,
+            self.row(volume),
+            request_spec=spec,
+            filter_properties={'scheduler_hints': {'reserved': 'True'}},
+        )
+        self.assert_status(volume, 'error')
+        assert self.said(volume) == [reasons.NO_RESERVATION[1]]
+        assert self.array.calls == []
+
+    def test_the_scheduler_gets_no_second_message(self):
+        volume = self.reserve()
+        self.bus.casts.clear()
+        self.wake_up(volume)
+        topics = {topic for method, topic, _ in self.bus.casts if method == 'create_volume'}
+        assert topics == {'cinder-volume.host1@fake'}
+        assert scheduler_rpcapi.SchedulerAPI.TOPIC not in topics
+
+
+class TestOrdinary(WakeUpTest):
+    """Volumes without hints, in a cinder with the extension."""
+
+    def test_create_and_delete(self):
+        volume = self.volume_create(size=3)
+        self.assert_made(volume, 'create_volume')
+        assert self.lease_service.requests == []
+        assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
+        self.delete(volume)
+        self.assert_gone(volume)
+        assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
+        assert self.array.volumes == {}
+
+    def test_a_failure_is_an_error(self):
+        self.array.fail['create_volume'] = RuntimeError('no disk')
+        volume = self.volume_create()
+        self.assert_status(volume, 'error')
+        assert marks.get(self.ctxt, self.row(volume)) is None
+
+    def test_the_manager_is_ours(self):
+        assert type(self.volumes['host1@fake'].manager).__module__ == 'cinder_ext.manager'
+        assert STOCK_MANAGER.startswith('cinder.')

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cinder-volume stops and starts, or dies in the middle; the table of workers is the real one."""
+
+import contextlib
+
+import fixtures
+
+from cinder_ext import marks
+from tests.functional.cinder.base import HOST, IMAGE
+from tests.functional.cinder.rpc import Killed
+from tests.functional.cinder.test_wake_up import WakeUpTest
+
+
+class TestRestart(WakeUpTest):
+    def dies(self, method, half_made=True):
+        self.array.fail[method] = Killed()
+        if half_made:
+            self.array.half_made.add(method)
+
+    def restart(self, host=HOST):
+        self.array.fail.clear()
+        self.array.half_made.clear()
+        super().restart(host)
+        self.array.calls.clear()
+
+    def test_while_reserved(self):
+        volume = self.reserve(size=3)
+        self.restart()
+        self.assert_held(volume)
+        assert self.array.calls == []
+        assert (self.allocated(), self.pool().free_capacity_gb) == (3, 97)
+        self.wake_up(volume)
+        self.assert_made(volume, 'create_volume')
+        assert self.allocated() == 3
+
+    def test_while_it_is_away(self):
+        """The message waits for it."""
+        volume = self.reserve(size=3)
+        self.bus.kept.add(('cinder-volume', 'create_volume'))
+        self.wake_up(volume)
+        self.restart()
+        self.assert_status(volume, 'creating')
+        self.bus.deliver()
+        self.assert_made(volume, 'create_volume')
+        assert self.allocated() == 3
+
+    def test_killed_while_the_driver_creates(self):
+        volume = self.reserve(size=3)
+        self.dies('create_volume')
+        self.wake_up(volume)
+        self.assert_status(volume, 'creating')
+        assert volume['id'] in self.array.volumes
+        assert len(self.workers()) == 1
+        self.restart()
+        self.assert_status(volume, 'error')
+        assert self.mark(volume).state == marks.WAKING
+        assert self.pool().free_capacity_gb == 97
+        self.wake_up(volume)
+        self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
+        assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
+
+    def test_killed_before_the_driver_is_asked(self):
+        volume = self.reserve(size=3)
+        with fixtures.MonkeyPatch('cinder_ext.marks.begin', die):
+            self.wake_up(volume)
+        self.restart()
+        self.assert_status(volume, 'error')
+        assert self.mark(volume).state == marks.HELD
+        self.wake_up(volume)
+        self.assert_made(volume, 'create_volume')
+        assert self.allocated() == 3
+
+    def test_killed_while_what_is_left_is_removed(self):
+        volume = self.reserve(size=3)
+        self.dies('create_volume')
+        self.wake_up(volume)
+        self.restart()
+        self.dies('delete_volume', half_made=False)
+        self.wake_up(volume)
+        self.assert_status(volume, 'creating')
+        self.restart()
+        self.assert_status(volume, 'error')
+        self.wake_up(volume)
+        self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
+        assert self.allocated() == 3
+
+    def test_killed_after_the_volume_is_complete(self):
+        volume = self.reserve(size=3)
+        with fixtures.MonkeyPatch('cinder_ext.marks.clear', die):
+            self.wake_up(volume)
+        self.assert_status(volume, 'available')
+        assert self.mark(volume).state == marks.WAKING
+        self.restart()
+        assert self.mark(volume) is None
+        assert self.pool().free_capacity_gb == 100
+        assert volume['id'] in self.array.volumes
+        self.wake_up(volume, status=409)
+
+    def test_a_complete_volume_is_never_removed_by_a_wake_up(self):
+        """Its mark was not taken away yet, and an administrator puts it into error."""
+        volume = self.reserve()
+        with fixtures.MonkeyPatch('cinder_ext.marks.clear', die):
+            self.wake_up(volume)
+        self.write(volume, status='error')
+        self.array.calls.clear()
+        self.wake_up(volume)
+        assert self.array.calls == []
+        assert volume['id'] in self.array.volumes
+        self.assert_status(volume, 'available')
+        assert self.mark(volume) is None
+
+    def test_killed_while_it_goes_back(self):
+        volume = self.reserve()
+        self.array.fail['create_volume'] = RuntimeError('no disk')
+        with fixtures.MonkeyPatch('cinder_ext.marks.hold_again', die):
+            self.wake_up(volume)
+        self.restart()
+        self.assert_status(volume, 'error')
+        self.wake_up(volume)
+        self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
+
+    def test_killed_during_the_download_of_an_image(self):
+        self.array.clones_images = False
+        volume = self.reserve(imageRef=IMAGE)
+        with downloading(die):
+            self.wake_up(volume)
+        self.assert_status(volume, 'downloading')
+        self.restart()
+        self.assert_status(volume, 'error')
+        with downloading(lambda *args: None):
+            self.wake_up(volume)
+        self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
+        assert self.show(volume)['volume_image_metadata']['image_id'] == IMAGE
+
+    def test_killed_during_the_reservation(self):
+        with fixtures.MonkeyPatch('cinder_ext.bootable.show', die):
+            volume = self.reserve(size=3)
+        self.assert_status(volume, 'creating')
+        self.restart()
+        self.assert_status(volume, 'error')
+        assert self.mark(volume).state == marks.HELD
+        self.wake_up(volume)
+        self.assert_made(volume, 'create_volume')
+        assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
+
+    def test_killed_while_it_deletes(self):
+        volume = self.reserve(size=3)
+        with fixtures.MonkeyPatch('cinder.quota.QUOTAS.commit', die):
+            self.delete(volume)
+        self.restart()
+        self.assert_gone(volume)
+        assert self.array.calls == []
+        assert self.allocated() == 0
+
+    def test_deleted_while_it_is_away(self):
+        volume = self.reserve(size=3)
+        self.bus.kept.add(('cinder-volume', 'delete_volume'))
+        self.delete(volume)
+        self.restart()
+        self.bus.deliver()
+        self.assert_gone(volume)
+        assert self.array.calls == []
+        assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
+
+
+def die(*args, **kwargs):
+    raise Killed
+
+
+@contextlib.contextmanager
+def downloading(copy):
+    """Cinder gets an image from glance without qemu-img."""
+    module = 'cinder.volume.flows.manager.create_volume'
+    with contextlib.ExitStack() as stack:
+        for name, value in [
+            (f'{module}.image_utils.check_available_space', lambda *args: None),
+            (f'{module}.image_utils.TemporaryImages.fetch', lambda *args: fetched()),
+            (f'{module}.image_utils.qemu_img_info', lambda *args: _Info),
+            (f'{module}.volume_utils.copy_image_to_volume', copy),
+        ]:
+            stack.enter_context(fixtures.MonkeyPatch(name, value))
+        yield
+
+
+@contextlib.contextmanager
+def fetched():
+    yield 'image'
+
+
+class _Info:
+    virtual_size = 1

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which backends a reservation may land on."""
+
+from cinder import objects
+
+from tests.functional.cinder.base import HOST, STOCK_MANAGER, CinderTest
+
+OLD = 'host2@old'
+
+
+class TestMixedCloud(CinderTest):
+    """host2 runs a cinder-volume without the extension, which would create a reservation."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_volume(OLD, manager=STOCK_MANAGER)
+        # The old one has more room: cinder would take it first.
+        self.array.pools = {OLD: {'pool': {'total_capacity_gb': 500, 'free_capacity_gb': 500}}}
+        self.report()
+
+    def test_a_reservation_goes_where_it_can_be_held(self):
+        volume = self.assert_status(self.reserve(), 'lease-reserved')
+        assert volume['os-vol-host-attr:host'] == 'host1@fake#pool'
+        assert self.array.calls == []
+
+    def test_an_ordinary_volume_goes_where_it_went(self):
+        volume = self.assert_status(self.volume_create(), 'available')
+        assert volume['os-vol-host-attr:host'] == f'{OLD}#pool'
+
+    def test_a_hint_that_wants_none_is_an_ordinary_volume(self):
+        volume = self.volume_create({'reserved': 'False'})
+        assert self.assert_status(volume, 'available')['os-vol-host-attr:host'] == f'{OLD}#pool'
+
+    def test_nowhere_to_go(self):
+        service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
+        service.disabled = True
+        service.save()
+        volume = self.assert_status(self.reserve(), 'error')
+        assert self.array.calls == []
+        assert 'weighted backend' in self.messages(volume)[0]['user_message']
+        self.delete(volume)
+        self.assert_gone(volume)
+        assert self.quota_usage() == (0, 0)
+        assert self.array.calls == []
+
+    def test_the_reservation_does_not_fit_where_it_could_be_held(self):
+        self.assert_status(self.reserve(size=200), 'error')
+        assert self.array.calls == []
+
+
+class TestWithoutTheFilter(CinderTest):
+    """Shows that the tests above can fail."""
+
+    def _extend(self):
+        super()._extend()
+        self.flags(scheduler_default_filters=['AvailabilityZoneFilter', 'CapacityFilter'])
+
+    def test_the_old_backend_is_taken(self):
+        self.start_volume(OLD, manager=STOCK_MANAGER)
+        self.array.pools = {OLD: {'pool': {'total_capacity_gb': 500, 'free_capacity_gb': 500}}}
+        self.report()
+        volume = self.reserve()
+        assert self.array.calls == [('create_volume', volume['id'])]
