@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from cinder import exception
 from cinder.db import api as db
 from cinder.scheduler import rpcapi
 from cinder.volume import volume_utils
@@ -19,8 +20,16 @@ from oslo_config import cfg
 
 from cinder_ext import conf, leases, marks
 from climateclient.extension import hints
+from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
 
 LOG = logging.getLogger(__name__)
+
+
+class NotReserved(exception.InvalidInput):
+    """The lease service said no, or nothing; the cause says which.
+
+    Cinder's flow logs what is a fault of the user without a page of the way to it.
+    """
 
 
 class Scheduler(rpcapi.SchedulerAPI):
@@ -45,10 +54,9 @@ class Scheduler(rpcapi.SchedulerAPI):
     ) -> None:
         """Send a volume to the scheduler, a reserved one when it is in its lease.
 
-        :raises climateclient.extension.errors.LeaseRefused: the service says no; no volume is left
-        :raises climateclient.extension.errors.LeaseUnavailable: it does not answer; no volume is
-            left. A lease that was made nevertheless holds a volume that is not there: the lease
-            service finds that out by itself
+        :raises NotReserved: the lease service says no, or does not answer; no volume is left. A
+            lease that was made nevertheless holds a volume that is not there: the lease service
+            finds that out by itself
         """
         with contextlib.ExitStack() as stack:
             wanted = _wanted(filter_properties)
@@ -57,7 +65,7 @@ class Scheduler(rpcapi.SchedulerAPI):
                 sources = {'image_id': image_id, 'backup_id': backup_id}
                 spec = {key: value for key, value in sources.items() if value}
                 marks.set_(ctxt, volume, marks.HELD, wanted.lease_id, spec)
-                leases.service(ctxt).reserve(wanted, volume.id)
+                _enter(ctxt, wanted, volume)
                 LOG.info('Volume %s is in lease %s', volume.id, wanted.lease_id)
             super().create_volume(
                 ctxt, volume, snapshot_id, image_id, request_spec, filter_properties, backup_id
@@ -85,6 +93,13 @@ class Scheduler(rpcapi.SchedulerAPI):
             )
         except Exception:
             LOG.exception('Key %s is left over', volume.encryption_key_id)
+
+
+def _enter(context: Any, wanted: hints.Wanted, volume: Any) -> None:
+    try:
+        leases.service(context).reserve(wanted, volume.id)
+    except (LeaseRefused, LeaseUnavailable) as error:
+        raise NotReserved(reason=str(error)) from error
 
 
 def _wanted(filter_properties: dict[str, Any] | None) -> hints.Wanted | None:

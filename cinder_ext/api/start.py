@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 _PROPERTIES = (
     'size', 'user_id', 'project_id', 'attach_status', 'encryption_key_id', 'display_description',
     'display_name', 'multiattach', 'availability_zone', 'snapshot_id', 'source_volid',
-    'volume_type_id', 'replication_status',
+    'volume_type_id',
 )  # fmt: skip
 
 
@@ -73,18 +73,17 @@ def _request_spec(context: Any, volume: Any, mark: marks.Mark) -> Any:
     elevated = context.elevated()
     type_id = volume.volume_type_id
     properties = {name: getattr(volume, name) for name in _PROPERTIES}
+    nowhere = dict.fromkeys(('consistencygroup_id', 'cgsnapshot_id', 'group_id'))
     return objects.RequestSpec(
         volume_id=volume.id,
         volume=volume,
         volume_type=objects.VolumeType.get_by_id(elevated, type_id) if type_id else None,
         volume_properties=objects.VolumeProperties(
-            status='creating', metadata=dict(volume.metadata), **properties
+            status='creating', metadata=dict(volume.metadata), **properties, **nowhere
         ),
         snapshot_id=volume.snapshot_id,
         source_volid=volume.source_volid,
         image_id=mark.spec.get('image_id'),
         backup_id=mark.spec.get('backup_id'),
-        consistencygroup_id=None,
-        cgsnapshot_id=None,
-        group_id=None,
+        **nowhere,
     )

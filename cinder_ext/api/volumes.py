@@ -72,11 +72,10 @@ class API(api.API):
             )
         except hints.BadHint as error:
             raise exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {error}') from error
-        except LeaseRefused as error:
-            kind = exc.HTTPForbidden if error.status == 403 else exc.HTTPBadRequest
-            raise kind(explanation=str(error)) from error
+        except reserve.NotReserved as error:
+            raise _answer(error.__cause__) from error
         except LeaseUnavailable as error:
-            raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
+            raise _answer(error) from error
 
     def wake_up(self, context: Any, volume: Any) -> None:
         """Let a reserved volume be created; who may is checked by the caller.
@@ -150,6 +149,14 @@ class API(api.API):
         """Write an image onto a volume that exists."""
         _refuse(context, volume, 'It cannot be written before its lease starts')
         return super().reimage(context, volume, *args, **kwargs)
+
+
+def _answer(error: BaseException | None) -> exc.HTTPException:
+    """Answer in the words of the lease service."""
+    if not isinstance(error, LeaseRefused):
+        return exc.HTTPServiceUnavailable(explanation=str(error))
+    kind = exc.HTTPForbidden if error.status == 403 else exc.HTTPBadRequest
+    return kind(explanation=str(error))
 
 
 def _refuse(context: Any, volume: Any, reason: str) -> None:

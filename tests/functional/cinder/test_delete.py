@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reserved volume is deleted: nothing was there, and nothing is left."""
+
+import fixtures
+from castellan.common import exception as key_exception
+from cinder import objects
+from cinder.db import api as db
+from cinder.volume import volume_types
+
+from cinder_ext import marks
+from tests.functional.cinder.base import ADMIN, ALICES, BOB, CLIMATE, HOST, CinderTest
+from tests.functional.lease_service import refusal
+
+
+class TestDelete(CinderTest):
+    def setUp(self):
+        super().setUp()
+        self.volume = self.reserve(size=3)
+
+    def assert_nothing_is_left(self, but=0):
+        """But rows of the table of workers, which cinder leaves there."""
+        self.assert_gone(self.volume)
+        assert self.quota_usage() == (0, 0)
+        assert self.allocated() == 0
+        assert len(self.workers()) == but
+        assert self.array.calls == []
+        assert marks.get(self.ctxt, objects.Volume(id=self.volume['id'])) is None
+
+    def test_by_its_owner(self):
+        self.delete(self.volume)
+        self.assert_nothing_is_left()
+
+    def test_not_by_others(self):
+        self.delete(self.volume, user=BOB, status=404)
+        self.assert_status(self.volume, 'lease-reserved')
+
+    def test_by_the_lease_service(self):
+        self.delete(self.volume, user=CLIMATE)
+        self.assert_nothing_is_left()
+
+    def test_with_what_hangs_on_it(self):
+        self.delete(self.volume, query='?cascade=True')
+        self.assert_nothing_is_left()
+
+    def test_by_force(self):
+        self.action(self.volume, 'os-force_delete', user=ADMIN)
+        self.assert_nothing_is_left()
+
+    def test_after_its_status_was_reset(self):
+        path = f'/volumes/{self.volume["id"]}/action'
+        self.post(path, {'os-reset_status': {'status': 'error'}}, ADMIN)
+        self.delete(self.volume)
+        self.assert_nothing_is_left()
+
+    def test_before_a_backend_was_chosen(self):
+        """cinder-scheduler is away: cinder deletes what has no host by itself."""
+        self.delete(self.volume)
+        self.bus.lost.add('create_volume')
+        self.volume = self.reserve(size=3)
+        self.assert_status(self.volume, 'creating')
+        self.delete(self.volume)
+        self.assert_nothing_is_left(but=1)
+
+    def test_that_no_backend_took(self):
+        self.delete(self.volume)
+        self.volume = self.reserve(size=200)
+        self.assert_status(self.volume, 'error')
+        self.delete(self.volume)
+        self.assert_nothing_is_left()
+
+    def test_a_creation_that_failed_and_is_held_again(self):
+        self.array.fail['create_volume'] = RuntimeError('the array is full')
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'lease-reserved')
+        self.array.calls.clear()
+        self.delete(self.volume)
+        self.assert_nothing_is_left()
+
+    def test_half_a_creation_is_for_the_driver(self):
+        self.array.half_made.add('create_volume')
+        self.array.fail['create_volume'] = RuntimeError('no answer')
+        self.array.fail['delete_volume'] = RuntimeError('no answer')
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'error')
+        self.array.fail.clear()
+        self.delete(self.volume)
+        self.assert_gone(self.volume)
+        assert self.array.volumes == {}
+        assert self.quota_usage() == (0, 0)
+
+    def test_cinder_refuses_and_it_is_reserved_as_before(self):
+        service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
+        service.frozen = True
+        service.save()
+        answer = self.delete(self.volume, status=400)
+        assert 'frozen' in answer.json['badRequest']['message']
+        self.assert_status(self.volume, 'lease-reserved')
+        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+        assert self.quota_usage() == (1, 3)
+
+    def test_two_at_once(self):
+        """The second does not find what the first has taken."""
+        real = objects.Volume.conditional_update
+        seen = []
+
+        def late(volume, values, expected, *args, **kwargs):
+            if values == {'status': 'error'} and not seen:
+                seen.append(True)
+                self.delete(self.volume)
+            return real(volume, values, expected, *args, **kwargs)
+
+        with fixtures.MonkeyPatch('cinder.objects.Volume.conditional_update', late):
+            self.delete(self.volume, status=400)
+        self.assert_nothing_is_left()
+
+    def test_unmanage_leaves_nothing_behind(self):
+        for status in ('lease-reserved', 'error'):
+            self.write(self.volume, status=status)
+            answer = self.action(self.volume, 'os-unmanage', user=ADMIN, status=400)
+            assert 'is reserved' in answer['badRequest']['message']
+            self.assert_status(self.volume, status)
+
+
+class TestEncrypted(CinderTest):
+    """The key is made with the row, and goes with it."""
+
+    def _configure(self):
+        super()._configure()
+        self.keys = _Keys()
+        self.useFixture(fixtures.MonkeyPatch('castellan.key_manager.API', lambda conf: self.keys))
+
+    def setUp(self):
+        super().setUp()
+        kind = volume_types.create(self.ctxt, 'secret')
+        encryption = {'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256}
+        db.volume_type_encryption_create(
+            self.ctxt, kind.id, {**encryption, 'control_location': 'front-end'}
+        )
+
+    def test_deleted_with_its_key(self):
+        volume = self.reserve(volume_type='secret')
+        assert self.keys.ids == {self.row(volume).encryption_key_id}
+        self.delete(volume)
+        self.assert_gone(volume)
+        assert self.keys.ids == set()
+        assert self.array.calls == []
+
+    def test_woken_with_its_key(self):
+        volume = self.reserve(volume_type='secret')
+        key = self.row(volume).encryption_key_id
+        self.wake_up(volume)
+        self.assert_status(volume, 'available')
+        assert self.row(volume).encryption_key_id == key
+        assert self.keys.ids == {key}
+        found = self.get(f'/volumes/{volume["id"]}/encryption')
+        assert found['encryption_key_id'] == key
+
+    def test_a_refused_lease_leaves_no_key(self):
+        self.lease_service.answer = refusal(409, 'no')
+        self.reserve(volume_type='secret', status=400)
+        assert self.keys.made == 1
+        assert self.keys.ids == set()
+        quota = self.get(f'/os-quota-sets/{ALICES}?usage=True')['quota_set']
+        assert quota['volumes_secret']['in_use'] == 0
+
+    def test_a_key_that_cannot_be_deleted_does_not_hide_the_reason(self):
+        self.lease_service.answer = refusal(409, 'The lease is full')
+        self.keys.broken = True
+        answer = self.reserve(volume_type='secret', status=400)
+        assert answer['badRequest']['message'] == 'The lease is full'
+        assert self.get('/volumes')['volumes'] == []
+        assert self.quota_usage() == (0, 0)
+
+    def test_a_key_that_cannot_be_deleted_stops_cinder(self):
+        """As for any volume: it is error_deleting until the keys are back."""
+        volume = self.reserve(volume_type='secret')
+        self.keys.broken = True
+        self.delete(volume, status=400)
+        self.assert_status(volume, 'error_deleting')
+        assert self.keys.ids == {self.row(volume).encryption_key_id}
+
+
+class _Keys:
+    """A key manager, as castellan's interface has it."""
+
+    def __init__(self):
+        self.ids, self.made, self.broken = set(), 0, False
+
+    def create_key(self, context, algorithm, length, **kwargs):
+        self.made += 1
+        key = f'{self.made:08d}-0000-0000-0000-000000000000'
+        self.ids.add(key)
+        return key
+
+    def delete(self, context, managed_object_id, **kwargs):
+        if self.broken:
+            raise key_exception.KeyManagerError(reason='away')
+        if managed_object_id not in self.ids:
+            raise key_exception.ManagedObjectNotFoundError(uuid=managed_object_id)
+        self.ids.remove(managed_object_id)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wake_up that fails in cinder-api, and a cinder.conf that is not complete."""
+
+from unittest import mock
+
+import fixtures
+import oslo_messaging
+import pytest
+from cinder import volume as cinder_volume
+from cinder.api import extensions
+from cinder.volume import api
+
+from cinder_ext import marks, seams
+from cinder_ext.api import volumes
+from climateclient.extension.errors import Incompatible
+from tests.functional.cinder.base import CinderTest
+
+CREATE = 'cinder.volume.rpcapi.VolumeAPI.create_volume'
+
+
+class TestWakeUp(CinderTest):
+    def setUp(self):
+        super().setUp()
+        self.volume = self.reserve()
+
+    def fail(self, error, status, before=lambda: None):
+        """Wake up without a message bus; gives the answer."""
+
+        def raise_it(*args, **kwargs):
+            before()
+            raise error
+
+        with fixtures.MonkeyPatch(CREATE, raise_it):
+            return self.wake_up(self.volume, status=status)
+
+    def test_no_message_bus(self):
+        error = oslo_messaging.MessageDeliveryFailure('RabbitMQ is away')
+        answer = self.fail(error, 503)
+        assert 'RabbitMQ is away' in answer['serviceUnavailable']['message']
+        self.assert_status(self.volume, 'lease-reserved')
+        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+
+    def test_in_error_it_stays_in_error(self):
+        self.write(self.volume, status='error')
+        self.fail(oslo_messaging.MessagingTimeout('late'), 503)
+        self.assert_status(self.volume, 'error')
+
+    def test_a_message_that_arrived_nevertheless(self):
+        """What cinder-volume has done by then is not undone."""
+        error = oslo_messaging.MessageDeliveryFailure('no confirmation')
+        self.fail(error, 503, lambda: self.write(self.volume, status='available'))
+        self.assert_status(self.volume, 'available')
+
+    def test_anything_else(self):
+        self.fail(OSError('disk full'), 500)
+        self.assert_status(self.volume, 'lease-reserved')
+
+    def test_deleted_meanwhile(self):
+        real = marks.get
+        late = fixtures.MonkeyPatch('cinder_ext.marks.get', lambda *args: delete(*args))
+
+        def delete(context, volume):
+            late.cleanUp()
+            found = real(context, volume)
+            self.delete(self.volume)
+            return found
+
+        with late:
+            self.wake_up(self.volume, status=409)
+        self.assert_gone(self.volume)
+
+    def test_a_message_is_lost(self):
+        """An administrator can tell; the lease service waits."""
+        self.bus.lost.add('create_volume')
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'creating')
+        self.wake_up(self.volume, status=409)
+        self.write(self.volume, status='error')
+        self.bus.lost.clear()
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+        assert len(self.array.called('create_volume')) == 1
+
+
+class TestSettings(CinderTest):
+    def test_hints_that_would_mean_nothing(self):
+        """Our action is loaded, and cinder's own API would create the volume at once."""
+        for option, line in [
+            ('volume_api_class', 'cinder_ext.api.volumes.API'),
+            ('backup_api_class', 'cinder_ext.api.backups.API'),
+        ]:
+            stock = {'volume_api_class': 'cinder.volume.api.API'}
+            stock['backup_api_class'] = 'cinder.backup.api.API'
+            with self.subTest(option=option):
+                self.flags(**{option: stock[option]})
+                with pytest.raises(SystemExit, match=f'{option} = {line}'):
+                    extensions.ExtensionManager()
+                self.flags(**{option: line})
+
+    def test_another_cinder(self):
+        """Every process says what is different, and does not start."""
+        other = mock.patch.object(api.API, 'detach', new=_two_only)
+        other.start()
+        self.addCleanup(other.stop)
+        with pytest.raises(Incompatible, match=r'cinder\.volume\.api\.API\.detach takes'):
+            cinder_volume.API()
+        with pytest.raises(Incompatible):
+            self._load_app()
+
+    def test_this_cinder(self):
+        seams.check(seams.API, seams.VOLUME)
+        assert isinstance(cinder_volume.API(), volumes.API)
+
+
+def _two_only(self, volume):
+    """Not what cinder 29 takes."""

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may wake a reserved volume up, and when."""
+
+import pathlib
+
+import fixtures
+
+from cinder_ext import marks, policies
+from tests.functional.cinder.base import (
+    ADMIN,
+    ALICE,
+    ALICES,
+    BOB,
+    BOBS,
+    CLIMATE,
+    CinderTest,
+    User,
+)
+
+
+class PolicyTest(CinderTest):
+    def setUp(self):
+        super().setUp()
+        policies._enforcer.cache_clear()
+        self.addCleanup(policies._enforcer.cache_clear)
+        self.volume = self.reserve()
+
+    def refused(self, user, status, kind):
+        answer = self.wake_up(self.volume, user=user, status=status)
+        assert self.array.calls == []
+        self.assert_status(self.volume, 'lease-reserved')
+        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+        return answer[kind]['message']
+
+
+class TestWho(PolicyTest):
+    def test_the_owner_alone_cannot_start_early(self):
+        assert policies.WAKE_UP in self.refused(ALICE, 403, 'forbidden')
+
+    def test_the_service_with_the_trust_of_the_owner_can(self):
+        self.wake_up(self.volume, user=CLIMATE)
+        self.assert_status(self.volume, 'available')
+
+    def test_an_administrator_can(self):
+        self.wake_up(self.volume, user=ADMIN)
+        self.assert_status(self.volume, 'available')
+        assert marks.get(self.ctxt, self.row(self.volume)) is None
+
+    def test_others_do_not_even_see_it(self):
+        self.refused(BOB, 404, 'itemNotFound')
+        self.refused(User('bob', BOBS, 'member', service=True), 404, 'itemNotFound')
+
+    def test_a_reader_with_a_service_token(self):
+        """The rule asks for the project and the service: the trust has a role already."""
+        self.refused(User('alice', ALICES, 'reader'), 403, 'forbidden')
+
+    def test_there_is_no_such_volume(self):
+        self.wake_up({'id': '11111111-2222-3333-4444-555555555555'}, status=404)
+
+    def test_the_rule_of_the_operator(self):
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'policy.yaml')
+        path.write_text(f'"{policies.WAKE_UP}": "user_id:%(user_id)s"\n')
+        self.flags(policy_file=str(path), group='oslo_policy')
+        policies._enforcer.cache_clear()
+        self.refused(ADMIN, 403, 'forbidden')
+        self.wake_up(self.volume, user=ALICE)
+        self.assert_status(self.volume, 'available')
+
+
+class TestWhen(PolicyTest):
+    def conflict(self, *words):
+        message = self.wake_up(self.volume, status=409)['conflictingRequest']['message']
+        for word in words:
+            assert word in message, message
+
+    def test_a_second_time(self):
+        self.wake_up(self.volume)
+        self.conflict(self.volume['id'], 'available')
+        assert len(self.array.called('create_volume')) == 1
+
+    def test_while_the_first_is_under_way(self):
+        self.bus.kept.add('create_volume')
+        self.wake_up(self.volume)
+        self.conflict('creating')
+        self.bus.deliver()
+        self.assert_status(self.volume, 'available')
+        assert len(self.array.called('create_volume')) == 1
+
+    def test_another_request_is_faster(self):
+        """Between the read and the write of the row."""
+        real = marks.get
+
+        def faster(context, volume):
+            self.write(volume, status='creating')
+            return real(context, volume)
+
+        with fixtures.MonkeyPatch('cinder_ext.marks.get', faster):
+            self.conflict('faster')
+        assert self.array.calls == []
+
+    def test_an_ordinary_volume(self):
+        self.volume = self.volume_create()
+        self.conflict('only a reserved volume')
+        self.write(self.volume, status='error')
+        self.conflict('not reserved')
+
+    def test_while_it_is_deleted(self):
+        self.bus.kept.add('delete_volume')
+        self.delete(self.volume)
+        self.conflict('deleting')
+        self.bus.deliver()
+        self.assert_gone(self.volume)
+
+    def test_that_no_backend_took(self):
+        """Nobody holds it: there is nothing that could be promised, only deleted."""
+        self.volume = self.reserve(size=200)
+        self.assert_status(self.volume, 'error')
+        self.conflict('no backend')
+        self.delete(self.volume)
+        self.assert_gone(self.volume)
+        assert self.quota_usage() == (1, 1)
+
+    def test_the_body_is_validated(self):
+        path = f'/volumes/{self.volume["id"]}/action'
+        for body in ({'now': True}, 'yes', []):
+            self.post(path, {'os-wake_up': body}, CLIMATE, 400)
+        self.post(path, {'os-wake_up': {}, 'more': {}}, CLIMATE, 400)
+        self.post(path, {'os-wake_up': None}, CLIMATE, 202)
+
+    def test_on_the_oldest_microversion(self):
+        path = f'/volumes/{self.volume["id"]}/action'
+        self.post(path, {'os-wake_up': {}}, CLIMATE, 202, version='3.0')
+        self.assert_status(self.volume, 'available')
+
+    def test_the_extension_is_listed(self):
+        (found,) = [
+            each
+            for each in self.get('/extensions')['extensions']
+            if each['alias'] == 'climate-reservations'
+        ]
+        assert found['name'] == 'Reservations'

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be done with a volume that does not exist yet: refused, and nothing is touched."""
+
+from cinder_ext import marks
+from tests.functional.cinder.base import ADMIN, CLIMATE, IMAGE, POOL, CinderTest
+
+SERVER = '11111111-2222-3333-4444-555555555555'
+CONNECTOR = {'connector': {'host': 'h', 'initiator': 'iqn.x', 'ip': '192.0.2.1'}}
+
+#: Every action on volumes of cinder 29 that needs the volume, with a body for it.
+ACTIONS = {
+    'os-attach': {'instance_uuid': SERVER, 'mountpoint': '/dev/vdb', 'mode': 'rw'},
+    'os-detach': {},
+    'os-force_detach': CONNECTOR,
+    'os-reserve': None,
+    'os-begin_detaching': None,
+    'os-initialize_connection': CONNECTOR,
+    'os-terminate_connection': CONNECTOR,
+    'os-volume_upload_image': {'image_name': 'image', 'force': True},
+    'os-extend': {'new_size': 5},
+    'os-extend_volume_completion': {},
+    'os-update_readonly_flag': {'readonly': True},
+    'os-retype': {'new_type': 'tests', 'migration_policy': 'on-demand'},
+    'os-migrate_volume': {'host': 'other@fake#pool', 'force_host_copy': True},
+    'os-reimage': {'image_id': IMAGE, 'reimage_reserved': True},
+    'os-unmanage': None,
+}
+#: Calls beside it that need the volume.
+OTHERS = {
+    '/snapshots': lambda volume_id: {'snapshot': {'volume_id': volume_id, 'force': True}},
+    '/attachments': lambda volume_id: {
+        'attachment': {'volume_uuid': volume_id, 'instance_uuid': SERVER}
+    },
+    '/backups': lambda volume_id: {'backup': {'volume_id': volume_id, 'force': True}},
+    '/os-volume-transfer': lambda volume_id: {'transfer': {'volume_id': volume_id}},
+    '/volume-transfers': lambda volume_id: {'transfer': {'volume_id': volume_id}},
+    '/volumes': lambda volume_id: {'volume': {'source_volid': volume_id}},
+    '/manageable_snapshots': lambda volume_id: {
+        'snapshot': {'volume_id': volume_id, 'ref': {'source-name': 's'}}
+    },
+}
+
+
+class TestHeld(CinderTest):
+    def setUp(self):
+        super().setUp()
+        self.volume = self.reserve(size=2)
+        self.array.calls.clear()
+
+    def assert_untouched(self, status='lease-reserved'):
+        self.assert_status(self.volume, status)
+        assert self.array.calls == []
+        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+
+    def refused(self, action, body, user=ADMIN):
+        """POST an action that cannot be; gives the message."""
+        path = f'/volumes/{self.volume["id"]}/action'
+        answer = self.request('POST', path, {action: body}, user=user)
+        assert answer.status_int in (400, 409), (action, answer)
+        return next(iter(answer.json.values()))['message']
+
+    def test_every_action_that_needs_the_volume(self):
+        for action, body in ACTIONS.items():
+            with self.subTest(action=action):
+                message = self.refused(action, body)
+                assert 'There is no such action' not in message
+                assert 'Invalid input for field' not in message
+                self.assert_untouched()
+
+    def test_nor_for_nova(self):
+        for action in ('os-attach', 'os-initialize_connection', 'os-terminate_connection'):
+            message = self.refused(action, ACTIONS[action], user=CLIMATE)
+            assert 'is reserved' in message
+        self.assert_untouched()
+
+    def test_every_other_call_that_needs_the_volume(self):
+        for path, body in OTHERS.items():
+            with self.subTest(path=path):
+                answer = self.request('POST', path, body(self.volume['id']), user=ADMIN)
+                assert answer.status_int in (400, 409), (path, answer)
+                self.assert_untouched()
+        assert self.quota_usage() == (1, 2)
+
+    def test_a_snapshot_of_its_owner(self):
+        answer = self.snapshot(self.volume, status=400)
+        assert 'lease-reserved' in answer['badRequest']['message']
+        assert self.get('/snapshots')['snapshots'] == []
+
+    def test_actions_that_touch_nothing(self):
+        """Cinder answers them for any volume, and they change nothing here."""
+        for action in ('os-unreserve', 'os-roll_detaching'):
+            self.post(f'/volumes/{self.volume["id"]}/action', {action: None}, ADMIN, 202)
+        self.assert_untouched()
+
+    def test_in_error_too(self):
+        """The status of an administrator does not make it a volume."""
+        self.post(
+            f'/volumes/{self.volume["id"]}/action', {'os-reset_status': {'status': 'error'}}, ADMIN
+        )
+        for action in ('os-attach', 'os-initialize_connection', 'os-reimage', 'os-unmanage'):
+            assert 'is reserved' in self.refused(action, ACTIONS[action])
+        self.assert_untouched('error')
+
+    def test_an_ordinary_volume_in_error_is_not_asked_why(self):
+        other = self.volume_create()
+        self.write(other, status='error')
+        # As in cinder: a driver may try.
+        self.action(other, 'os-initialize_connection', user=ADMIN, status=200, **CONNECTOR)
+        assert ('initialize_connection', other['id']) in self.array.calls
+
+
+class TestResetStatus(CinderTest):
+    def setUp(self):
+        super().setUp()
+        self.volume = self.reserve()
+
+    def reset(self, values, user=ADMIN, status=202):
+        return self.post(
+            f'/volumes/{self.volume["id"]}/action', {'os-reset_status': values}, user, status
+        )
+
+    def test_to_error_and_woken(self):
+        self.reset({'status': 'error'})
+        self.assert_status(self.volume, 'error')
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+        assert self.volume['id'] in self.array.volumes
+
+    def test_to_anything_else(self):
+        for values in (
+            {'status': 'available'},
+            {'status': 'AVAILABLE'},
+            {'status': 'in-use'},
+            {'status': 'creating'},
+            {'status': 'reserved'},
+            {'attach_status': 'attached'},
+            {'status': 'error', 'attach_status': 'attached'},
+            {'migration_status': 'migrating'},
+        ):
+            with self.subTest(**values):
+                answer = self.reset(values, status=400)
+                assert 'is reserved' in answer['badRequest']['message']
+        found = self.assert_status(self.volume, 'lease-reserved')
+        assert found['migration_status'] is None
+
+    def test_who_may_not_is_told_so_first(self):
+        self.reset({'status': 'available'}, user=CLIMATE, status=403)
+
+    def test_cinder_still_validates(self):
+        self.reset({'status': 'no-such-status'}, status=400)
+        self.reset('available', status=400)
+        self.reset({'status': 5}, status=400)
+        self.post(f'/volumes/{POOL}/action', {'os-reset_status': {'status': 'error'}}, ADMIN, 404)
+
+    def test_an_ordinary_volume(self):
+        self.wake_up(self.volume)
+        for status in ('error', 'available'):
+            self.reset({'status': status})
+            self.assert_status(self.volume, status)

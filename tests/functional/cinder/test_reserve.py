@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reserved creation, from the hints to lease-reserved, and what is left of a refused one."""
+
+import fixtures
+import oslo_messaging
+from cinder import objects
+from cinder.scheduler import rpcapi
+from cinder.volume import volume_types
+
+from cinder_ext import marks
+from tests.functional.cinder.base import ADMIN, ALICE, ALICES, BOB, IMAGE, POOL, TYPE, CinderTest
+from tests.functional.lease_service import refusal
+
+CAST = 'cinder.scheduler.rpcapi.SchedulerAPI.create_volume'
+
+
+class TestReserve(CinderTest):
+    def test_create_to_wake_up_to_delete(self):
+        volume = self.reserve(size=3)
+        self.assert_status(volume, 'lease-reserved')
+        assert self.array.calls == []
+        assert self.quota_usage() == (1, 3)
+        assert self.row(volume).host == POOL
+        assert self.workers() == []
+
+        self.wake_up(volume)
+        self.assert_status(volume, 'available')
+        assert list(self.array.volumes) == [volume['id']]
+        assert self.quota_usage() == (1, 3)
+        assert marks.get(self.ctxt, self.row(volume)) is None
+        assert self.workers() == []
+
+        self.delete(volume)
+        self.assert_gone(volume)
+        assert self.array.volumes == {}
+        assert self.quota_usage() == (0, 0)
+
+    def test_the_lease_is_made_with_the_token_of_the_user(self):
+        volume = self.reserve()
+        (request,) = self.lease_service.requests
+        assert request.headers['X-Auth-Token'] == 'token-of-alice'
+        lease = self.lease_service.lease
+        assert lease['name'] == 'lease1'
+        assert lease['reservations'] == [
+            {'resource_type': 'virtual:volume', 'resource_id': volume['id']}
+        ]
+        assert marks.lease(self.ctxt, self.row(volume)) == lease['id']
+
+    def test_requests_are_followed_from_service_to_service(self):
+        answer = self.request(
+            'POST',
+            '/volumes',
+            {
+                'volume': {'size': 1},
+                'OS-SCH-HNT:scheduler_hints': {'reserved': 'True'},
+            },
+            status=202,
+        )
+        (request,) = self.lease_service.requests
+        sent = request.headers['X-Openstack-Request-Id']
+        assert sent == answer.headers['x-openstack-request-id']
+
+    def test_the_lease_service_may_ask_cinder_while_cinder_asks_it(self):
+        seen = []
+
+        def ask(request):
+            for each in request.json['reservations']:
+                found = self.show({'id': each['resource_id']}, user=ALICE)
+                mark = marks.state(self.ctxt, self.row(found))
+                seen.append((found['status'], found['os-vol-tenant-attr:tenant_id'], mark))
+
+        self.lease_service.on_post = ask
+        self.assert_status(self.reserve(), 'lease-reserved')
+        assert seen == [('creating', ALICES, 'held')]
+
+    def test_nothing_is_sent_before_the_lease_is_there(self):
+        seen = []
+        self.lease_service.on_post = lambda request: seen.append(creations(self.bus))
+        self.assert_status(self.reserve(), 'lease-reserved')
+        assert seen == [[]]
+        assert len(creations(self.bus)) == 2
+
+    def test_listed_by_its_status(self):
+        volume, other = self.reserve(), self.volume_create()
+        found = self.get('/volumes?status=lease-reserved')['volumes']
+        assert [each['id'] for each in found] == [volume['id']]
+        found = self.get('/volumes?status=available')['volumes']
+        assert [each['id'] for each in found] == [other['id']]
+        assert self.get('/volumes?status=lease-reserved', user=BOB)['volumes'] == []
+
+    def test_no_user_sees_the_mark(self):
+        volume = self.reserve()
+        for user in (ALICE, ALICE):
+            assert 'climate_' not in str(self.show(volume, user=user))
+        assert self.show(volume, user=ALICE)['metadata'] == {}
+
+    def test_names_and_metadata_can_be_changed(self):
+        volume = self.reserve()
+        path = f'/volumes/{volume["id"]}'
+        self.request('PUT', path, {'volume': {'name': 'new'}}, status=200)
+        self.request('PUT', f'{path}/metadata', {'metadata': {'a': 'b'}}, status=200)
+        self.assert_status(volume, 'lease-reserved')
+        self.wake_up(volume)
+        found = self.assert_status(volume, 'available')
+        assert (found['name'], found['metadata']) == ('new', {'a': 'b'})
+        assert marks.get(self.ctxt, self.row(volume)) is None
+
+    def test_what_the_creation_needs_is_kept(self):
+        self.bus.kept.add('create_volume')
+        volume = self.volume_create({'reserved': 'True'}, imageRef=IMAGE)
+        mark = marks.get(self.ctxt, self.row(volume))
+        assert (mark.state, mark.spec) == ('held', {'image_id': IMAGE})
+
+    def test_the_message_of_the_wake_up_is_that_of_the_creation(self):
+        """Cinder's flow reads the request; both requests differ in what only the first knows."""
+        seen = []
+        real = objects.Volume.refresh
+        kind = volume_types.create(self.ctxt, 'gold', {'multiattach': '<is> True'})
+        manager = self.volumes['host1@fake'].manager
+        create = manager.create_volume
+
+        def note(context, volume, request_spec=None, filter_properties=None, **kwargs):
+            real(volume)
+            seen.append((request_spec, filter_properties, kwargs))
+            return create(context, volume, request_spec, filter_properties, **kwargs)
+
+        self.useFixture(fixtures.MonkeyPatch(f'{_path(manager)}.create_volume', _method(note)))
+        volume = self.reserve(volume_type=kind.id, metadata={'a': 'b'})
+        self.wake_up(volume)
+        self.assert_status(volume, 'available')
+        (first, _, _), (second, properties, options) = seen
+        assert properties == {'climate_wake_up': True}
+        assert options == {'allow_reschedule': False}
+        for name in ('volume_id', 'snapshot_id', 'source_volid', 'image_id', 'backup_id'):
+            assert first[name] == second[name], name
+        before = first.volume_properties.obj_to_primitive()['versioned_object.data']
+        after = second.volume_properties.obj_to_primitive()['versioned_object.data']
+        del before['reservations'], before['qos_specs']
+        assert before == after
+        assert second.volume_type.id == kind.id
+        assert second.volume_type.extra_specs == {'multiattach': '<is> True'}
+
+
+def creations(bus):
+    """The messages that would make a volume."""
+    return [cast for cast in bus.casts if cast[0] == 'create_volume']
+
+
+def _path(manager):
+    return f'{type(manager).__module__}.{type(manager).__name__}'
+
+
+def _method(function):
+    return lambda self, *args, **kwargs: function(*args, **kwargs)
+
+
+class TestRefusedLease(CinderTest):
+    def refused(self, status, kind, **body):
+        """Reserve in vain; gives the message of the answer."""
+        ids = []
+        real = self.lease_service.on_post
+
+        def note(request):
+            real(request)
+            ids.append(request.json['reservations'][0]['resource_id'])
+
+        self.lease_service.on_post = note
+        answer = self.reserve(status=status, **body)
+        self.assert_nothing_is_left(ids)
+        return answer[kind]['message']
+
+    def assert_nothing_is_left(self, ids):
+        assert self.get('/volumes')['volumes'] == []
+        assert self.quota_usage() == (0, 0)
+        quota = self.get(f'/os-quota-sets/{ALICES}?usage=True')['quota_set']
+        used = {name: value['in_use'] + value['reserved'] for name, value in each(quota)}
+        assert not any(used.values()), used
+        assert self.workers() == []
+        assert creations(self.bus) == []
+        assert self.array.calls == []
+        for volume_id in ids:
+            assert marks.get(self.ctxt, objects.Volume(id=volume_id)) is None
+            assert self.row({'id': volume_id}, read_deleted='yes').status == 'deleted'
+
+    def test_the_reason_of_the_service_is_shown(self):
+        self.lease_service.answer = refusal(409, 'The lease is over before it begins')
+        message = self.refused(400, 'badRequest')
+        assert message == 'The lease is over before it begins'
+        assert len(self.lease_service.requests) == 1
+
+    def test_a_limit(self):
+        self.lease_service.answer = refusal(403, 'Your project has no leases left')
+        assert self.refused(403, 'forbidden') == 'Your project has no leases left'
+
+    def test_a_service_that_is_down(self):
+        self.lease_service.answer = refusal(503, 'maintenance')
+        message = self.refused(503, 'serviceUnavailable')
+        assert 'lease service' in message
+        assert '503' in message
+        assert len(self.lease_service.requests) == 4
+
+    def test_a_service_that_is_broken(self):
+        self.lease_service.answer = refusal(500, 'broken')
+        assert '500' in self.refused(503, 'serviceUnavailable')
+
+    def test_a_service_that_is_nowhere(self):
+        self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
+        assert 'lease service' in self.refused(503, 'serviceUnavailable')
+
+    def test_a_service_that_never_answers(self):
+        """The lease may be there, then. It loses its volume as if that had been deleted."""
+        self.useFixture(
+            fixtures.MonkeyPatch('keystoneauth1.session.Session._send_request', _time_out)
+        )
+        assert 'lease service' in self.refused(503, 'serviceUnavailable')
+
+    def test_a_service_that_nobody_knows(self):
+        self.flags(endpoint_override=None, group='climate')
+        assert 'not known' in self.refused(503, 'serviceUnavailable')
+
+    def test_a_lost_answer_is_asked_for_again(self):
+        def lose_the_first(request):
+            lost = len(self.lease_service.requests) == 1
+            self.lease_service.answer = refusal(504, 'late') if lost else None
+
+        self.lease_service.on_post = lose_the_first
+        self.assert_status(self.reserve(), 'lease-reserved')
+        assert len(self.lease_service.requests) == 2
+        assert len(self.lease_service.lease['reservations']) == 1
+
+    def test_the_quota_of_the_type_is_given_back(self):
+        self.lease_service.answer = refusal(409, 'no')
+        self.refused(400, 'badRequest', volume_type=TYPE, size=7)
+
+    def test_from_a_source(self):
+        """The source is as free as it was."""
+        self.lease_service.answer = refusal(409, 'no')
+        source = self.volume_create()
+        self.reserve(status=400, source_volid=source['id'])
+        self.assert_status(source, 'available')
+        self.delete(source)
+        self.assert_gone(source)
+
+    def test_no_message_bus(self):
+        """The lease is there, and its volume is not: the lease service finds that out."""
+        error = oslo_messaging.MessageDeliveryFailure('RabbitMQ is away')
+        real = rpcapi.SchedulerAPI.create_volume
+        self.useFixture(fixtures.MonkeyPatch(CAST, lambda *args: _lose(real, error, *args)))
+        self.reserve(status=500)
+        volume_id = self.lease_service.lease['reservations'][0]['resource_id']
+        self.assert_nothing_is_left([volume_id])
+
+    def test_too_many_volumes_make_no_lease(self):
+        limits = {'quota_set': {'volumes': 0}}
+        self.request('PUT', f'/os-quota-sets/{ALICES}', limits, user=ADMIN, status=200)
+        self.request(
+            'POST',
+            '/volumes',
+            {'volume': {'size': 1}, 'OS-SCH-HNT:scheduler_hints': {'reserved': 'True'}},
+            status=413,
+        )
+        assert self.lease_service.requests == []
+
+
+def each(quota):
+    return [(name, value) for name, value in quota.items() if isinstance(value, dict)]
+
+
+def _time_out(session, url, *args, **kwargs):
+    from keystoneauth1 import exceptions
+
+    raise exceptions.ConnectTimeout(f'Request to {url} timed out')
+
+
+def _lose(real, error, scheduler, context, volume, *args):
+    """The row of the workers table is written, and the message is not sent."""
+    volume.create_worker()
+    raise error

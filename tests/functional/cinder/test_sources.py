@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reserved volume will be made from stays until its lease has started."""
+
+import uuid
+
+import fixtures
+import pytest
+from cinder import exception, objects
+
+from cinder_ext import marks, sources
+from tests.functional.cinder.base import ADMIN, ALICE, ALICES, CinderTest
+
+
+class SourceTest(CinderTest):
+    def refused(self, path, volume, *others, user=ALICE):
+        """DELETE in vain; the answer names who needs it."""
+        answer = self.request('DELETE', path, user=user, status=400)
+        message = answer.json['badRequest']['message']
+        for each in (volume, *others):
+            assert each['id'] in message, message
+        return message
+
+
+class TestVolume(SourceTest):
+    def setUp(self):
+        super().setUp()
+        self.source = self.volume_create()
+        self.path = f'/volumes/{self.source["id"]}'
+        self.volume = self.reserve(source_volid=self.source['id'])
+
+    def test_stays_until_the_lease_starts(self):
+        self.assert_status(self.volume, 'lease-reserved')
+        self.refused(self.path, self.volume)
+        self.assert_status(self.source, 'available')
+
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+        assert self.array.called('create_cloned_volume') == [
+            ('create_cloned_volume', self.volume['id'])
+        ]
+        self.delete(self.source)
+        self.assert_gone(self.source)
+
+    def test_every_way_to_delete_it(self):
+        self.refused(f'{self.path}?cascade=True', self.volume)
+        self.refused(f'{self.path}?force=True', self.volume, user=ADMIN)
+        for action in ('os-force_delete', 'os-unmanage'):
+            answer = self.action(self.source, action, user=ADMIN, status=400)
+            assert self.volume['id'] in answer['badRequest']['message']
+        self.assert_status(self.source, 'available')
+
+    def test_every_volume_is_named(self):
+        other = self.reserve(source_volid=self.source['id'])
+        self.refused(self.path, self.volume, other)
+        self.delete(self.volume)
+        message = self.refused(self.path, other)
+        assert self.volume['id'] not in message
+
+    def test_free_when_the_reserved_volume_is_deleted(self):
+        self.delete(self.volume)
+        self.delete(self.source)
+        self.assert_gone(self.source)
+
+    def test_whatever_the_status_says(self):
+        """A creation that broke off will be tried again."""
+        self.write(self.volume, status='error')
+        self.refused(self.path, self.volume)
+        marks.begin(self.ctxt, self.row(self.volume))
+        self.refused(self.path, self.volume)
+
+    def test_an_ordinary_clone_does_not_hold_it(self):
+        self.delete(self.volume)
+        clone = self.volume_create(source_volid=self.source['id'])
+        self.assert_status(clone, 'available')
+        self.delete(self.source)
+        self.assert_gone(self.source)
+
+    def test_of_another_project_too(self):
+        """An administrator may make a volume from a volume of somebody else."""
+        self.delete(self.volume)
+        theirs = self.reserve(user=ADMIN, source_volid=self.source['id'])
+        self.refused(self.path, theirs)
+
+
+class TestSnapshot(SourceTest):
+    def setUp(self):
+        super().setUp()
+        self.source = self.volume_create()
+        self.taken = self.snapshot(self.source)
+        self.path = f'/snapshots/{self.taken["id"]}'
+        self.volume = self.reserve(snapshot_id=self.taken['id'])
+
+    def test_stays_until_the_lease_starts(self):
+        self.refused(self.path, self.volume)
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+        self.request('DELETE', self.path, status=202)
+        self.get(self.path, status=404)
+
+    def test_every_way_to_delete_it(self):
+        self.refused(f'/volumes/{self.source["id"]}?cascade=True', self.volume)
+        for action in ('os-force_delete', 'os-unmanage'):
+            answer = self.post(f'{self.path}/action', {action: {}}, ADMIN, 400)
+            assert self.volume['id'] in answer['badRequest']['message']
+        assert self.get(self.path)['snapshot']['status'] == 'available'
+        self.assert_status(self.source, 'available')
+
+    def test_others_of_the_same_volume_do_not(self):
+        other = self.snapshot(self.source)
+        self.request('DELETE', f'/snapshots/{other["id"]}', status=202)
+        self.get(f'/snapshots/{other["id"]}', status=404)
+
+
+class TestBackup(SourceTest):
+    def setUp(self):
+        super().setUp()
+        self.backup = self.make()
+        self.path = f'/backups/{self.backup.id}'
+        self.volume = self.reserve(backup_id=self.backup.id)
+        self.deleted = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'cinder.backup.rpcapi.BackupAPI.delete_backup',
+                lambda api, context, backup: self.deleted.append(backup.id),
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'cinder.backup.api.API._get_available_backup_service_host',
+                lambda api, host, zone: host,
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'cinder.backup.api.API._check_support_to_force_delete',
+                lambda api, context, host: True,
+            )
+        )
+
+    def make(self):
+        """A backup in the database; cinder-backup does not run here."""
+        backup = objects.Backup(
+            context=self.ctxt,
+            user_id='alice',
+            project_id=ALICES,
+            volume_id=str(uuid.uuid4()),
+            status='available',
+            size=1,
+            host='backup-host',
+            service='cinder.backup.drivers.nfs.NFSBackupDriver',
+        )
+        backup.create()
+        return backup
+
+    def test_stays_until_the_lease_starts(self):
+        assert marks.spec(self.ctxt, self.row(self.volume)) == {'backup_id': self.backup.id}
+        self.refused(self.path, self.volume)
+        answer = self.post(f'{self.path}/action', {'os-force_delete': {}}, ADMIN, 400)
+        assert self.volume['id'] in answer['badRequest']['message']
+        assert self.deleted == []
+        marks.clear(self.ctxt, self.row(self.volume))
+        self.request('DELETE', self.path, status=202)
+        assert self.deleted == [self.backup.id]
+
+    def test_free_when_the_reserved_volume_is_deleted(self):
+        self.delete(self.volume)
+        self.request('DELETE', self.path, status=202)
+        assert self.deleted == [self.backup.id]
+
+    def test_others_do_not(self):
+        other = self.make()
+        self.request('DELETE', f'/backups/{other.id}', status=202)
+        assert self.deleted == [other.id]
+
+    def test_found_beside_a_long_spec(self):
+        """The id lies in the first piece of the mark, whatever else there will be one day."""
+        row = self.row(self.volume)
+        marks.set_(
+            self.ctxt, row, 'held', 'lease', {'backup_id': self.backup.id, 'image_id': 'x' * 600}
+        )
+        assert marks.spec(self.ctxt, row)['image_id'] == 'x' * 600
+        with pytest.raises(exception.InvalidBackup, match=self.volume['id']):
+            sources.check_backup(self.ctxt, self.backup)
