@@ -24,6 +24,8 @@ from tests.cloud.hearing import Hearing, hearing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLOUD = ROOT / 'devstack' / 'local' / 'cloud'
+#: Size of the image that is full of bytes.
+IMAGE_BYTES = 4 * 2**20
 STATE = pathlib.Path(os.environ.get('CLIMATE_CLOUD_DIR', ROOT / '.cloud'))
 
 
@@ -110,6 +112,19 @@ def stranger() -> Person:
 def admin() -> Person:
     """The cloud's administrator."""
     return Person('admin')
+
+
+@pytest.fixture
+def image(member: Person) -> Iterator[str]:
+    """An image of the member's that is full of bytes; its id."""
+    made = member.sdk.image.create_image(
+        f'image-{uuid.uuid4().hex[:8]}',
+        data=os.urandom(IMAGE_BYTES),
+        container_format='bare',
+        disk_format='raw',
+    )
+    yield made.id
+    member.sdk.image.delete_image(made.id)
 
 
 @pytest.fixture

@@ -130,12 +130,8 @@ class Reserving:
         wait_for(lambda: self.cinder.find_snapshot(snapshot_id) is None, 'snapshot gone')
 
     def _delete(self, volume_id: str) -> None:
-        def look() -> bool:
-            volume = self.cinder.find_volume(volume_id)
-            if volume is None:
-                return True
-            if volume.status in ('available', 'error', RESERVED):
-                self.cinder.delete_volume(volume_id)
-            return False
-
-        wait_for(look, f'volume {volume_id} gone')
+        # Refused as long as the end of its lease is at work on it.
+        wait_for(
+            lambda: self.cinder.delete(f'/volumes/{volume_id}').status_code == 404,
+            f'volume {volume_id} gone',
+        )

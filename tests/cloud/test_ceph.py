@@ -2,18 +2,13 @@
 """An ordinary volume on real storage: what the tests of reserved volumes are compared with."""
 
 import contextlib
-import os
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cloud import ceph
-from tests.cloud.conftest import Person, wait_for
-
-#: Bytes of the image that is written to a volume.
-SIZE = 4 * 2**20
+from tests.cloud.conftest import IMAGE_BYTES, Person, wait_for
 
 
 class Volumes:
@@ -51,19 +46,6 @@ def volumes(member: Person) -> Iterator[Volumes]:
         volumes.delete(volume_id)
 
 
-@pytest.fixture
-def image(member: Person) -> Iterator[str]:
-    """An image of the member's that is full of bytes; its id."""
-    made = member.sdk.image.create_image(
-        f'image-{uuid.uuid4().hex[:8]}',
-        data=os.urandom(SIZE),
-        container_format='bare',
-        disk_format='raw',
-    )
-    yield made.id
-    member.sdk.image.delete_image(made.id)
-
-
 def test_an_empty_volume_is_an_image_without_bytes_until_it_is_deleted(volumes: Volumes) -> None:
     before = set(ceph.images())
     volume_id = volumes.create()
@@ -75,7 +57,7 @@ def test_an_empty_volume_is_an_image_without_bytes_until_it_is_deleted(volumes: 
 
 def test_a_volume_of_an_image_has_its_bytes(volumes: Volumes, image: str) -> None:
     volume_id = volumes.create(image_id=image)
-    assert ceph.used_bytes(ceph.image_of(volume_id)) == SIZE
+    assert ceph.used_bytes(ceph.image_of(volume_id)) == IMAGE_BYTES
     volumes.delete(volume_id)
     assert ceph.image_of(volume_id) not in ceph.images()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cloud import ceph
-from tests.cloud.conftest import Booking, Person, at, wait_for
+from tests.cloud.conftest import IMAGE_BYTES, Booking, Person, at, wait_for
 from tests.cloud.reserving import RESERVED, Reserving
 
 REGION = 'RegionOne'
@@ -62,18 +62,17 @@ def test_the_command_reserves_and_nothing_is_made_before_the_start(real: Reservi
     assert (real.quota(), real.held()) == (quota, held)
 
 
-def test_a_volume_of_an_image_gets_its_bytes_at_the_start(real: Reserving) -> None:
-    image = real.person.sdk.image.find_image('cirros', ignore_missing=False)
-    volume = real.reserve(start=at(hours=1), volume={'imageRef': image.id})
+def test_a_volume_of_an_image_gets_its_bytes_at_the_start(real: Reserving, image: str) -> None:
+    volume = real.reserve(start=at(hours=1), volume={'imageRef': image})
     assert volume.is_bootable
-    assert volume.volume_image_metadata['image_id'] == image.id
+    assert volume.volume_image_metadata['image_id'] == image
     assert ceph.image_of(volume.id) not in ceph.images()
     lease = real.lease_of(volume.id)
     real.person.leases.update(lease.id, start='now')
     awake = real.wait(volume.id, 'available')
     assert awake.is_bootable
     assert ceph.image_of(volume.id) in ceph.images()
-    assert ceph.used_bytes(ceph.image_of(volume.id)) > 0
+    assert ceph.used_bytes(ceph.image_of(volume.id)) == IMAGE_BYTES
 
 
 def test_the_operator_sees_what_waits(volumes: Reserving, admin: Person) -> None:
@@ -116,8 +115,9 @@ def test_a_server_and_the_volumes_it_boots_from_and_uses(
     volumes: Reserving, booking: Booking
 ) -> None:
     """The volumes are there before the server, and it is gone before them: all at first try."""
-    image = booking.image.id
-    disk = volumes.reserve(start=at(hours=1), volume={'imageRef': image})
+    disk = volumes.reserve(
+        start=at(hours=1), volume={'imageRef': booking.image.id, 'volume_type': 'ceph'}
+    )
     lease = volumes.lease_of(disk.id)
     join = {'reserved': 'True', 'lease_id': lease.id}
     data = volumes.reserve(hints=join)
