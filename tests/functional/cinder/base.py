@@ -16,12 +16,14 @@ A test case::
             self.assert_status(volume, 'available')
 """
 
+import contextlib
 import datetime
 import json
 import pathlib
 import sys
 
 import fixtures
+import sqlalchemy
 import webob
 from cinder import context as cinder_context
 from cinder import objects, policy
@@ -35,6 +37,7 @@ from cinder.volume import configuration, volume_types
 from cinder.wsgi import common as wsgi
 from paste import deploy
 
+from cinder_ext import conf
 from tests.functional.cinder import rpc
 from tests.functional.cinder.backends import Array
 from tests.functional.lease_service import LeaseService
@@ -101,7 +104,48 @@ class Trusting(wsgi.Middleware):
         return cls
 
 
-class Cinder:
+def extend(test, url):
+    """Write into the configuration what an operator writes into cinder.conf.
+
+    :param test: of cinder
+    :param url: of the lease service
+    """
+    conf.register(CONF)
+    test.flags(
+        volume_api_class='cinder_ext.api.volumes.API',
+        backup_api_class='cinder_ext.api.backups.API',
+        volume_manager='cinder_ext.manager.VolumeManager',
+        osapi_volume_extension=[
+            'cinder.api.contrib.standard_extensions',
+            'cinder_ext.api.wake_up.Reservations',
+        ],
+        scheduler_default_filters=[
+            'AvailabilityZoneFilter',
+            'CapacityFilter',
+            'CapabilitiesFilter',
+            'ReservationFilter',
+        ],
+    )
+    test.flags(
+        endpoint_override=url,
+        connect_retry_delay=0.001,
+        status_code_retry_delay=0.001,
+        group=conf.GROUP,
+    )
+
+
+class ByPytest:
+    """Mixed into a test case of cinder: pytest can run more than one test of its class."""
+
+    def _common_cleanup(self):
+        # It deletes every attribute; pytest puts the test method there, and takes it away itself.
+        method = self.__dict__.get(self._testMethodName)
+        super()._common_cleanup()
+        if method:
+            setattr(self, self._testMethodName, method)
+
+
+class Cinder(ByPytest):
     """Mixed into a test case of cinder: starts the services, and knows what users do.
 
     Class attributes that a test may change:
@@ -167,31 +211,7 @@ class Cinder:
             self._extend()
 
     def _extend(self):
-        """What an operator writes into cinder.conf."""
-        from cinder_ext import conf
-
-        conf.register(CONF)
-        self.flags(
-            volume_api_class='cinder_ext.api.volumes.API',
-            backup_api_class='cinder_ext.api.backups.API',
-            volume_manager='cinder_ext.manager.VolumeManager',
-            osapi_volume_extension=[
-                'cinder.api.contrib.standard_extensions',
-                'cinder_ext.api.wake_up.Reservations',
-            ],
-            scheduler_default_filters=[
-                'AvailabilityZoneFilter',
-                'CapacityFilter',
-                'CapabilitiesFilter',
-                'ReservationFilter',
-            ],
-        )
-        self.flags(
-            endpoint_override=self.lease_service.url,
-            connect_retry_delay=0.001,
-            status_code_retry_delay=0.001,
-            group=conf.GROUP,
-        )
+        extend(self, self.lease_service.url)
 
     def _make_type(self):
         volume_types.create(self.ctxt, TYPE)
@@ -204,13 +224,6 @@ class Cinder:
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'api-paste.ini')
         path.write_text(stock.replace(line, f'{__name__}:Trusting.factory'))
         return deploy.loadapp(f'config:{path}', name='osapi_volume')
-
-    def _common_cleanup(self):
-        # It deletes every attribute; pytest puts the test method there, and takes it away itself.
-        method = self.__dict__.get(self._testMethodName)
-        super()._common_cleanup()
-        if method:
-            setattr(self, self._testMethodName, method)
 
     # Services.
 
@@ -348,6 +361,21 @@ class Cinder:
         row = self.row(volume)
         row.update(values)
         row.save()
+
+    @contextlib.contextmanager
+    def statements(self):
+        """Note what the database is asked in this block; gives the list of SQL."""
+        seen = []
+
+        def note(connection, cursor, statement, *args):
+            seen.append(statement)
+
+        engine = db.get_engine()
+        sqlalchemy.event.listen(engine, 'before_cursor_execute', note)
+        try:
+            yield seen
+        finally:
+            sqlalchemy.event.remove(engine, 'before_cursor_execute', note)
 
     def workers(self):
         """Rows of the workers table: work that is not finished."""

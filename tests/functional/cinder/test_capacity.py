@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reserved volumes hold. The array reports the same free capacity for ever."""
+
+import copy
+
+from cinder import objects
+from cinder.scheduler import manager as scheduler_manager
+
+from cinder_ext import capacity
+from tests.functional.cinder.base import HOST, CinderTest, StockTest
+from tests.functional.cinder.rpc import Killed
+
+SMALL = {'total_capacity_gb': 10, 'free_capacity_gb': 10}
+
+
+class CapacityTest(CinderTest):
+    POOLS = {'pool': SMALL}
+
+    def setUp(self):
+        super().setUp()
+        for host in self.HOSTS:
+            self.array.pools[host] = self.POOLS
+        self.report()
+
+    def free(self, pool='pool', host=HOST):
+        """What the scheduler knows after the next report."""
+        self.report()
+        return self.pool(pool, host).free_capacity_gb
+
+
+class TestOnePool(CapacityTest):
+    def test_held_until_it_is_deleted(self):
+        volume = self.reserve(size=2)
+        assert self.free() == 8
+        assert self.pool().provisioned_capacity_gb == 2
+        self.assert_status(self.volume_create(size=9), 'error')
+        self.assert_status(self.reserve(size=9), 'error')
+        assert self.array.calls == []
+        self.delete(volume)
+        assert self.free() == 10
+        self.assert_status(self.reserve(size=9), 'lease-reserved')
+
+    def test_report_after_report(self):
+        """The driver keeps what it reports, and is not given it back with our change in it."""
+        self.reserve(size=2)
+        assert [self.free() for _ in range(3)] == [8, 8, 8]
+        kept = self.volumes[HOST].manager.driver._stats['pools'][0]
+        assert kept['free_capacity_gb'] == 10
+        assert capacity.CAPABILITY not in kept
+
+    def test_between_two_reports(self):
+        """The scheduler counts what it has sent by itself, and once."""
+        self.reserve(size=6)
+        assert self.pool().free_capacity_gb == 4
+        self.assert_status(self.volume_create(size=5), 'error')
+        assert self.free() == 4
+
+    def test_a_scheduler_that_starts(self):
+        self.reserve(size=6)
+        fresh = scheduler_manager.SchedulerManager()
+        states = fresh.driver.host_manager.service_states
+        assert states == {}
+        self.scheduler.manager = fresh
+        for server in self.bus.servers:
+            if server.target.topic == 'cinder-scheduler':
+                server._dispatcher.endpoints[:] = [fresh]
+        fresh._startup_delay = False
+        assert self.free() == 4
+
+    def test_woken_is_the_backends_own(self):
+        volume = self.reserve(size=2)
+        self.wake_up(volume)
+        assert self.free() == 10
+        self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 8}}
+        assert self.free() == 8
+
+    def test_counted_while_it_is_made(self):
+        volume = self.reserve(size=2)
+        seen = []
+        make = self.array.make
+
+        def look(*args):
+            seen.append(self.free())
+            make(*args)
+
+        self.array.make = look
+        self.wake_up(volume)
+        assert seen == [8]
+        assert self.free() == 10
+
+    def test_counted_in_error(self):
+        volume = self.reserve(size=2)
+        self.write(volume, status='error')
+        assert self.free() == 8
+
+    def test_the_sum_of_many(self):
+        for _ in range(3):
+            self.reserve(size=2)
+        assert self.free() == 4
+        self.assert_status(self.reserve(size=4), 'lease-reserved')
+        self.assert_status(self.reserve(size=1), 'error')
+
+    def test_extending_another_volume(self):
+        volume = self.volume_create(size=1)
+        self.reserve(size=8)
+        assert self.free() == 2
+        self.action(volume, 'os-extend', new_size=9)
+        assert self.show(volume)['size'] == 1
+
+    def test_never_less_than_nothing(self):
+        self.reserve(size=8)
+        self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 3}}
+        assert self.free() == 0
+
+    def test_without_a_backend_nothing_is_held(self):
+        """The scheduler found no place."""
+        self.assert_status(self.reserve(size=50), 'error')
+        assert self.free() == 10
+
+    def test_one_statement_for_a_report(self):
+        for _ in range(3):
+            self.reserve()
+        with self.statements() as seen:
+            capacity.reserved(self.ctxt, HOST)
+        assert len([text for text in seen if 'FROM volumes' in text]) == 1
+
+
+class TestTwoPools(CapacityTest):
+    POOLS = {'fast': SMALL, 'slow': {'total_capacity_gb': 20, 'free_capacity_gb': 20}}
+
+    def test_each_holds_its_own(self):
+        first = self.reserve(size=15)
+        assert first['os-vol-host-attr:host'] == f'{HOST}#slow'
+        assert (self.free('fast'), self.free('slow')) == (10, 5)
+        second = self.reserve(size=7)
+        assert second['os-vol-host-attr:host'] == f'{HOST}#fast'
+        assert (self.free('fast'), self.free('slow')) == (3, 5)
+        assert (self.allocated('fast'), self.allocated('slow')) == (7, 15)
+        self.delete(first)
+        assert (self.free('fast'), self.free('slow')) == (3, 20)
+
+    def test_both_announce_the_extension(self):
+        for pool in self.POOLS:
+            assert self.pool(pool).capabilities[capacity.CAPABILITY] is True
+
+
+class TestUnknown(CapacityTest):
+    """A driver that does not know what is free."""
+
+    POOLS = {
+        'all': {'total_capacity_gb': 'infinite', 'free_capacity_gb': 'infinite'},
+    }
+
+    def test_infinite(self):
+        volume = self.reserve(size=500)
+        assert self.free('all') == 'infinite'
+        self.assert_status(volume, 'lease-reserved')
+        assert self.pool('all').provisioned_capacity_gb == 500
+
+    def test_unknown(self):
+        self.array.pools[HOST] = {
+            'all': {'total_capacity_gb': 'unknown', 'free_capacity_gb': 'unknown'}
+        }
+        self.report()
+        self.reserve(size=500)
+        assert self.free('all') == 'unknown'
+
+
+class TestTwoBackends(CapacityTest):
+    HOSTS = (HOST, 'host10@fake', 'host1@fake2')
+
+    def test_names_that_begin_alike(self):
+        volume = self.reserve(size=4)
+        host = volume['os-vol-host-attr:host'].partition('#')[0]
+        free = {name: self.free(host=name) for name in self.HOSTS}
+        assert free == {name: 6 if name == host else 10 for name in self.HOSTS}
+
+
+class TestCluster(CapacityTest):
+    """Active-active: two services of one backend. Each report stands for the whole."""
+
+    HOSTS = ('host1@fake', 'host2@fake')
+    CLUSTER = 'cluster1@fake'
+
+    def test_held_once_whoever_reports(self):
+        self.reserve(size=4)
+        for host in self.HOSTS:
+            self.report(host)
+            assert self.pool().free_capacity_gb == 6
+
+    def test_woken_by_the_other(self):
+        volume = self.reserve(size=4)
+        assert self.array.calls == []
+        first = self.row(volume).host.partition('#')[0]
+        (other,) = set(self.HOSTS) - {first}
+        self.stop_volume(first)
+        self.wake_up(volume)
+        assert self.array.volumes == {volume['id']: other}
+        found = self.assert_status(volume, 'available')
+        assert found['os-vol-host-attr:host'] == f'{other}#pool'
+        assert self.workers() == []
+        self.report(other)
+        assert self.pool().free_capacity_gb == 10
+
+    def test_deleted_by_the_other(self):
+        volume = self.reserve(size=4)
+        self.stop_volume(self.row(volume).host.partition('#')[0])
+        self.delete(volume)
+        self.assert_gone(volume)
+        assert self.array.calls == []
+        self.report()
+        assert self.pool().free_capacity_gb == 10
+
+    def test_one_is_killed_and_another_cleans_up(self):
+        """The table of workers is cleaned for a dead service by any of its cluster."""
+        volume = self.reserve(size=4)
+        self.array.fail['create_volume'] = Killed()
+        self.wake_up(volume)
+        self.array.fail.clear()
+        dead = self.row(volume).host.partition('#')[0]
+        (other,) = set(self.HOSTS) - {dead}
+        service = objects.Service.get_by_args(self.ctxt, dead, 'cinder-volume')
+        self.stop_volume(dead)
+        self.volumes[other].manager.do_cleanup(
+            self.ctxt, objects.CleanupRequest(service_id=service.id)
+        )
+        self.assert_status(volume, 'error')
+        self.wake_up(volume)
+        self.assert_status(volume, 'available')
+        assert self.array.volumes == {volume['id']: other}
+
+
+class TestReport:
+    """The arithmetic alone."""
+
+    def test_a_driver_without_pools(self):
+        given = {'free_capacity_gb': 10.5, 'provisioned_capacity_gb': 3}
+        before = copy.deepcopy(given)
+        held = [
+            capacity.Reserved('1', 'h@b#_pool0', 2, False),
+            capacity.Reserved('2', 'h@b', 1, False),
+        ]
+        assert capacity.report(given, held) == {
+            'free_capacity_gb': 7.5,
+            'provisioned_capacity_gb': 6,
+            capacity.CAPABILITY: True,
+        }
+        assert given == before
+
+    def test_what_is_made_is_not_held(self):
+        made = [capacity.Reserved('1', 'h@b#p', 2, True)]
+        given = {'pools': [{'pool_name': 'p', 'free_capacity_gb': 10}]}
+        assert capacity.report(given, made)['pools'][0]['free_capacity_gb'] == 10
+
+    def test_what_a_driver_does_not_say_is_not_made_up(self):
+        given = {'pools': [{'pool_name': 'p', 'free_capacity_gb': 10}]}
+        assert capacity.report(given, [])['pools'] == [
+            {'pool_name': 'p', 'free_capacity_gb': 10, capacity.CAPABILITY: True}
+        ]
+
+
+class TestWithoutTheExtension(StockTest):
+    def test_nothing_is_announced(self):
+        assert capacity.CAPABILITY not in self.pool().capabilities
