@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.fake_servers import FakeServers
+from tests.conformance.fake_volumes import FakeVolumes
 from tests.fakes import cloud_server
 
 
@@ -21,3 +22,9 @@ def fake(tmp_path: Any) -> Iterator[cloud_server.Server]:
 def world(fake: cloud_server.Server) -> FakeServers:
     """Users, servers and a connected plugin in the fake cloud."""
     return FakeServers(fake)
+
+
+@pytest.fixture
+def volumes(fake: cloud_server.Server) -> FakeVolumes:
+    """Users, volumes and a connected plugin in the fake cloud."""
+    return FakeVolumes(fake)

@@ -4,8 +4,9 @@ from oslo_context import fixture
 
 from climate_core import context, exceptions
 from climate_core.cloud import Cloud, errors, servers
+from climate_core.cloud import volumes as cloud_volumes
 from tests.conformance.world import reserved
-from tests.fakes import nova
+from tests.fakes import cinder, nova
 
 
 def test_nothing_is_sent_before_the_first_call(world):
@@ -115,3 +116,34 @@ def test_the_calls_for_a_user_have_the_id_that_nova_gave(world, no_context):
 def test_what_nobody_asked_for_has_no_id(world, no_context):
     list(servers.every_id(world.cloud.service()))
     assert world.state.request_ids[-1] is None
+
+
+def test_the_block_storage_endpoint_can_be_given(fake, volumes):
+    """It has no project, as Cinder's later releases take it; this fake one wants one."""
+    volume = cinder.add(volumes.state)
+    fake.state.no_cinder = True
+    override = f'{fake.url}/volume/v3/demo-id'
+    volumes.conf.set_override('block_storage_endpoint_override', override, group='cloud')
+    conn = Cloud(volumes.conf).user(volumes.user())
+    assert cloud_volumes.get(conn, volume['id'])['id'] == volume['id']
+
+
+def test_the_project_in_an_endpoint_is_the_users(volumes):
+    """The catalogue is the service's; asking for the user's would be one call more."""
+    volume = cinder.add(volumes.state)
+    service = volumes.cloud.service()
+    with volumes.counted() as sent:
+        for conn in (volumes.cloud.user(volumes.user()), service):
+            assert cloud_volumes.get(conn, volume['id'])['id'] == volume['id']
+    asked = [line for line in sent if '/volume/' in line]
+    assert ['demo-id' in line for line in asked] == [True, False]
+    assert ['service-id' in line for line in asked] == [False, True]
+
+
+def test_a_wake_up_of_a_volume_costs_one_token_and_two_calls_and_its_looks(volumes):
+    reserved(volumes).wake()
+    case = reserved(volumes)
+    with volumes.counted() as sent:
+        case.wake()
+    assert [line.split(' ')[0] for line in sent] == ['POST', 'GET', 'POST', 'GET', 'GET']
+    assert sum('/auth/tokens' in line for line in sent) == 1

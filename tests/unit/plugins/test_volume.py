@@ -11,7 +11,7 @@ from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 from climate_core.plugins.instance import InstancePlugin
 from climate_core.plugins.volume import VolumePlugin
-from tests.conformance.world import reservation_of, reserved
+from tests.conformance.world import reserved
 from tests.fakes import cinder
 
 WAY = {'method': 'POST', 'path': '/volumes/.*/action', 'count': 1}
@@ -292,14 +292,3 @@ def test_a_cloud_without_cinder(volumes, fake):
     volume = cinder.add(volumes.state)
     later = VolumePlugin(volumes.conf, Cloud(volumes.conf))
     assert list(later.waiting()) == [volume['id']]
-
-
-def test_an_endpoint_that_the_catalogue_does_not_have(volumes, fake):
-    """It has no project in it, as cinder 3.67 and later take it."""
-    volume = cinder.add(volumes.state)
-    override = f'{fake.url}/volume/v3/demo-id'
-    volumes.conf.set_override('block_storage_endpoint_override', override, group='cloud')
-    fake.state.no_cinder = True
-    plugin = VolumePlugin(volumes.conf, Cloud(volumes.conf))
-    claimed = plugin.reserve(volumes.user(), {'resource_id': volume['id']})
-    assert reservation_of(claimed, plugin.resource_type).resource_id == volume['id']

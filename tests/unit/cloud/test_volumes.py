@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from climate_core import exceptions
+from climate_core.cloud import copies, errors
+from climate_core.cloud import volumes as cloud_volumes
+from tests.fakes import cinder, nova
+
+BACKUP = copies.Kind.BACKUP
+
+
+@pytest.fixture
+def conn(volumes):
+    return volumes.cloud.service()
+
+
+def test_every_id_goes_through_the_pages(volumes, conn, monkeypatch):
+    monkeypatch.setattr(cloud_volumes, '_PAGE', 2)
+    made = {cinder.add(volumes.state, project_id=f'{n}-id')['id'] for n in range(5)}
+    with volumes.counted() as sent:
+        assert set(cloud_volumes.every_id(conn)) == made
+    assert sum('/volumes?' in line for line in sent) == 3
+
+
+def test_the_last_page_may_be_full(volumes, conn, monkeypatch):
+    monkeypatch.setattr(cloud_volumes, '_PAGE', 2)
+    made = {cinder.add(volumes.state)['id'] for _ in range(4)}
+    assert set(cloud_volumes.every_id(conn)) == made
+
+
+def test_every_id_can_be_filtered(volumes, conn):
+    cinder.add(volumes.state, status='available')
+    held = cinder.add(volumes.state)
+    assert list(cloud_volumes.every_id(conn, status='lease-reserved')) == [held['id']]
+
+
+def test_delete_what_is_gone(conn):
+    with pytest.raises(errors.Gone):
+        cloud_volumes.delete(conn, 'nothing')
+
+
+def test_who_sees_everything(volumes, conn):
+    cloud_volumes.check_all_visible(conn)
+    with pytest.raises(errors.Refused):
+        cloud_volumes.check_all_visible(volumes.cloud.user(volumes.user()))
+
+
+def test_the_attachments_of_a_volume(volumes, conn):
+    mine, other = cinder.add(volumes.state), cinder.add(volumes.state)
+    server = nova.add(volumes.state)
+    for volume in (mine, other):
+        cinder.attach(volumes.state, volume['id'], server['id'])
+    (found,) = cloud_volumes.attachments(conn, mine['id'], every_project=True)
+    assert (found['volume_id'], found['instance']) == (mine['id'], server['id'])
+    assert cloud_volumes.attachments(conn, mine['id'], every_project=False) == []
+
+
+@pytest.mark.parametrize(
+    ('status', 'reason'), [(200, 'No space.'), (403, 'not say why'), (404, 'not say why')]
+)
+def test_the_reason(volumes, conn, status, reason):
+    volume = cinder.add(volumes.state, message='No space.')
+    if status != 200:
+        fault = {'method': 'GET', 'path': '/messages', 'status': status, 'count': 1}
+        volumes.state.faults.append(fault)
+    assert reason in cloud_volumes.reason(conn, volume['id'])
+
+
+def test_the_reason_while_cinder_is_away(volumes, conn):
+    fault = {'method': 'GET', 'path': '/messages', 'status': 503, 'count': 1}
+    volumes.state.faults.append(fault)
+    with pytest.raises(exceptions.Transient):
+        cloud_volumes.reason(conn, 'x')
+
+
+@pytest.mark.parametrize(
+    ('statuses', 'expected'),
+    [
+        ([], None),
+        (['creating'], 'creating'),
+        (['error', 'available'], 'available'),
+        (['error', 'restoring'], 'restoring'),
+        (['deleting', 'error'], 'deleting'),
+    ],
+)
+def test_the_copy_of_a_reservation(volumes, conn, statuses, expected):
+    volume = cinder.add(volumes.state)
+    for number, status in enumerate(statuses):
+        backup = {
+            'id': f'backup-{number}',
+            'status': status,
+            'volume_id': volume['id'],
+            'project_id': 'demo-id',
+            'metadata': {copies.KEY: 'reservation-1'},
+        }
+        volumes.state.put('backups', backup, {'what': 'backup create', 'id': backup['id']})
+    found = copies.find(conn, BACKUP, volume['id'], 'reservation-1', every_project=True)
+    assert (found and found.status) == expected
+    assert copies.find(conn, BACKUP, volume['id'], 'reservation-2', every_project=True) is None
+    assert copies.find(conn, BACKUP, 'another', 'reservation-1', every_project=True) is None
+
+
+def test_delete_a_copy_that_is_gone(conn):
+    copies.delete(conn, BACKUP, 'nothing')
