@@ -105,6 +105,16 @@ def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end):
     assert asked(case) == ['delete']
 
 
+def test_a_broken_volume_that_is_taken_out_was_there(volumes):
+    """It is not active any more, and its data is what its owner wants to keep."""
+    case = woken(volumes, 'detach', status='error')
+    case.reservation = dataclasses.replace(
+        case.reservation, status='deleting', woken_at=case.lease.start_date
+    )
+    case.end()
+    assert (asked(case), status(case)) == ([], 'error')
+
+
 @pytest.mark.parametrize(
     ('on_end', 'wanted'), [('detach', ['detach']), ('nothing', []), ('snapshot', ['detach'])]
 )
