@@ -18,8 +18,8 @@ from nova import objects
 from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional import integrated_helpers
 
-from tests.functional.nova import tables
 from tests.functional.lease_service import LeaseService
+from tests.functional.nova import tables
 
 CONF = nova.conf.CONF
 FILTER = 'nova_ext.scheduler.ReservationFilter'

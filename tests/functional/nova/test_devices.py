@@ -10,8 +10,8 @@ from nova.tests.functional import test_servers, test_servers_resource_request
 from nova.tests.functional.libvirt import base as libvirt_base
 from oslo_serialization import jsonutils
 
-from tests.functional.nova.base import NovaTest, Reservations
 from tests.functional.lease_service import refusal
+from tests.functional.nova.base import NovaTest, Reservations
 from tests.functional.nova.test_wake_up import Spawned
 
 CONF = nova.conf.CONF

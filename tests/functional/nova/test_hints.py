@@ -5,8 +5,8 @@ import json
 
 from nova import objects
 
-from tests.functional.nova.base import NovaTest, iso
 from tests.functional.lease_service import refusal
+from tests.functional.nova.base import NovaTest, iso
 
 LEASE = '11111111-2222-3333-4444-555555555555'
 

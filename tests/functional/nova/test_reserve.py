@@ -4,8 +4,8 @@
 from nova import objects
 from nova.tests.functional.api import client
 
-from tests.functional.nova.base import SERVICE_TOKEN, NovaTest
 from tests.functional.lease_service import refusal
+from tests.functional.nova.base import SERVICE_TOKEN, NovaTest
 
 #: Every action on servers of nova 34 that makes no sense before the start, with a body for it.
 ACTIONS = {
