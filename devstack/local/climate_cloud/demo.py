@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, shown step by step: reserve a server, see it start and end by itself.
+"""The main job, shown step by step: reserve a server and a volume, see them start and end.
 
 What a user does is done as an ordinary member, with the commands that a person would type. The
 administrator only looks: at the allocation in Placement and at the compute host.
@@ -19,7 +19,7 @@ from climate_cloud import bus, content
 from climate_cloud.cloud import Cloud
 from climate_cloud.person import CommandFailed, Person
 
-SERVER, OTHER, LEASE = 'vm1', 'vm2', 'lease1'
+SERVER, OTHER, VOLUME, LEASE = 'vm1', 'vm2', 'v1', 'lease1'
 FLAVOR = 'm1.xlarge'
 #: Seconds that the cloud may take for one thing.
 PATIENCE = 60
@@ -79,6 +79,7 @@ class Demo:
         self.clean()
         self.reserve()
         self.look_at_reserved()
+        self.reserve_volume()
         self.refuse_another()
         self.look_at_lease()
         self.start()
@@ -95,6 +96,11 @@ class Demo:
             compute.delete_server(server, ignore_missing=True)
         for server in left:
             self.wait(lambda server=server: self.gone(server.id), f'{server.name} gone')
+        cinder = self.member.sdk.block_storage
+        for volume in [one for one in cinder.volumes() if one.name == VOLUME]:
+            # Refused as long as the end of its lease is at work on it.
+            path = f'/volumes/{volume.id}'
+            self.wait(lambda path=path: cinder.delete(path).status_code == 404, f'{VOLUME} gone')
 
     def reserve(self) -> None:
         self.title(
@@ -131,6 +137,19 @@ class Demo:
         resources = self.allocation()
         check(resources, f'Placement holds {resources} for it')
 
+    def reserve_volume(self) -> None:
+        self.member.types(
+            'openstack', 'volume', 'create', '--size', '1', '--hint', 'reserved=True',
+            '--hint', f'lease_id={self.lease().id}', VOLUME,
+            '-c', 'id', '-c', 'name', '-c', 'size',
+        )  # fmt: skip
+        cinder = self.member.sdk.block_storage
+        self.volume_id = cinder.find_volume(VOLUME, ignore_missing=False).id
+        self.wait(lambda: self.volume_status() not in (None, 'creating'), f'{VOLUME} is reserved')
+        check(self.volume_status() == 'lease-reserved', f'{VOLUME} is lease-reserved')
+        host = self.admin.sdk.block_storage.get_volume(self.volume_id).host
+        check(host, f'cinder-scheduler chose {host}, where nothing is made yet')
+
     def refuse_another(self) -> None:
         sdk = self.member.sdk
         say(f'  {OTHER} asks for the same capacity: {FLAVOR} in {self.zone}, not reserved ...')
@@ -153,10 +172,10 @@ class Demo:
         if datetime.datetime.now(datetime.UTC) > self.starts:
             raise DemoFailed(f'too slow: {LEASE} has started already; choose a longer --start-in')
         check(lease.status == 'PENDING', f'{LEASE} is PENDING')
-        check(len(lease.reservations) == 1, 'it has one reservation')
-        reservation = lease.reservations[0]
-        mine = (reservation.resource_type, reservation.resource_id)
-        check(mine == ('virtual:instance', self.server_id), f'of {mine[0]} {mine[1]}')
+        found = {(each.resource_type, each.resource_id) for each in lease.reservations}
+        check(len(found) == 2, 'it has two reservations')
+        for mine in (('virtual:instance', self.server_id), ('virtual:volume', self.volume_id)):
+            check(mine in found, f'of {mine[0]} {mine[1]}')
         for event in lease.events:
             say(f'  event {event.event_type:18} {event.time}')
         kinds = {event.event_type for event in lease.events}
@@ -180,6 +199,7 @@ class Demo:
         lease = self.lease()
         self.wait(lambda: self.lease().status != 'STARTING', 'the lease has started')
         check(self.lease().status == 'ACTIVE', f'{LEASE} is ACTIVE')
+        check(self.volume_status() == 'available', f'{VOLUME} is available, made before {SERVER}')
         self.hear('instance.create.start', self.server_id, 'building')
         self.hear('instance.create.end', self.server_id, 'active')
         self.hear('lease.event.start_lease', lease.id, 'ACTIVE')
@@ -192,6 +212,8 @@ class Demo:
         self.wait_until(self.ends, 'the end')
         self.wait(lambda: self.gone(self.server_id), f'{SERVER} gone')
         check(True, f'{SERVER} was deleted, the end action of this reservation')
+        self.wait(lambda: self.volume_status() is None, f'{VOLUME} gone')
+        check(True, f'{VOLUME} was deleted after it')
         self.wait(lambda: self.lease().status != 'TERMINATING', 'the lease has ended')
         columns = [word for column in ('name', 'status', 'end_date') for word in ('-c', column)]
         self.member.types('openstack', 'lease', 'show', LEASE, *columns)
@@ -211,6 +233,11 @@ class Demo:
 
     def gone(self, server_id: str) -> bool:
         return self.member.sdk.compute.find_server(server_id, ignore_missing=True) is None
+
+    def volume_status(self) -> str | None:
+        """Say how the volume is; None is gone."""
+        volume = self.member.sdk.block_storage.find_volume(self.volume_id)
+        return volume.status if volume else None
 
     def lease(self) -> Any:
         return next(one for one in self.member.leases.list() if one.name == LEASE)
