@@ -64,6 +64,12 @@ class Cloud:
     def servers(self, count: int, **fields: Any) -> list[str]:
         return [each['id'] for each in self.order('servers', [fields] * count)]
 
+    def volumes(self, count: int, **fields: Any) -> list[str]:
+        return [each['id'] for each in self.order('volumes', [fields] * count)]
+
+    def attach(self, volume_id: str, server_id: str) -> None:
+        self.order('attachments', [{'volume_id': volume_id, 'server_id': server_id}])
+
     def trust(self) -> str:
         """A trust of alice to the service."""
         trust = {
@@ -86,8 +92,14 @@ class Cloud:
         found: dict[str, list[str]] = {}
         for entry in self.journal():
             found.setdefault(entry['id'], []).append(entry['what'])
-        own = ('server create', 'server is', 'server gone', 'trust create', 'image complete')
-        return {key: [e for e in told if e not in own] for key, told in found.items()}
+        return {key: [e for e in told if not _is_own(e)] for key, told in found.items()}
+
+
+def _is_own(what: str) -> bool:
+    """Tell whether the cloud did something by itself, or for the test."""
+    return what in ('trust create', 'image complete') or what.endswith(
+        ('server create', 'volume create', 'attachment create', ' is', ' gone')
+    )
 
 
 class Manager:
@@ -185,7 +197,11 @@ class Place:
 
     def images(self) -> int:
         """Number of images that were made."""
-        return [entry['what'] for entry in self.cloud.journal()].count('image create')
+        return self.made('image create')
+
+    def made(self, what: str) -> int:
+        """Count the entries of a kind in the cloud's journal."""
+        return [entry['what'] for entry in self.cloud.journal()].count(what)
 
     def log(self) -> str:
         return self.log_file.read_text(encoding='utf-8')[-5000:]
