@@ -47,6 +47,7 @@ def _one(plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts) -> base.Resour
         required = plugin.required
         reusable = plugin.reusable
         changeable = plugin.changeable
+        rank = plugin.rank
 
         def __init__(self) -> None:
             self.conf = conf
