@@ -69,7 +69,7 @@ class TestUnderstood(CinderTest):
         real = self.scheduler.manager.driver.schedule_create_volume
 
         def look(context, request_spec, filter_properties):
-            seen.append(filter_properties['scheduler_hints'])
+            seen.append(filter_properties.get('scheduler_hints'))
             return real(context, request_spec, filter_properties)
 
         self.scheduler.manager.driver.schedule_create_volume = look
