@@ -67,7 +67,9 @@ def _reserved(context: Any, condition: Any) -> list[str]:
             select(models.Volume.id)
             .join(_MARK, _MARK.volume_id == models.Volume.id)
             .where(_MARK.key == marks.STATE, _MARK.deleted.is_(False))
-            .where(models.Volume.deleted.is_(False), condition)
+            # One that is made keeps its mark until the next report, see cinder_ext.manager.
+            .where(models.Volume.deleted.is_(False), models.Volume.launched_at.is_(None))
+            .where(condition)
             .order_by(models.Volume.id)
         )
         return list(rows.scalars())

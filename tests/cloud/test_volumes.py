@@ -354,3 +354,25 @@ def test_the_end_can_be_chosen_later(volumes: Reserving) -> None:
     assert done.returncode == 0, done.stderr
     lease = volumes.person.leases.get(lease.id)
     assert [each.params['on_end'] for each in lease.reservations] == ['detach']
+
+
+def test_the_end_leaves_a_backup_which_a_reservation_is_made_from(real: Reserving) -> None:
+    volume = real.reserve(start='now', on_end='backup')
+    lease = real.lease_of(volume.id)
+    real.wait_lease(lease.id, 'ACTIVE')
+    real.person.leases.end(lease.id)
+    real.wait_lease(lease.id, 'TERMINATED')
+    real.wait_gone(volume.id)
+    (backup,) = [each for each in real.cinder.backups() if each.volume_id == volume.id]
+    assert (backup.status, backup.name) == ('available', f'reserved_{volume.name}')
+
+    again = real.reserve(start=at(hours=1), volume={'backup_id': backup.id})
+    response = real.cinder.delete(f'/backups/{backup.id}')
+    assert response.status_code == 400, response.text
+    assert again.id in response.text
+    real.person.leases.update(real.lease_of(again.id).id, start='now')
+    real.wait(again.id, 'available')
+    assert ceph.image_of(again.id) in ceph.images()
+    real.wait_lease(real.lease_of(again.id).id, 'ACTIVE')
+    real.cinder.delete_backup(backup.id)
+    wait_for(lambda: real.cinder.find_backup(backup.id) is None, 'backup gone')

@@ -20,7 +20,9 @@ from climate_cloud.processes import Service, ServiceFailed, clean_environment
 from climate_cloud.settings import Settings
 
 POOL = 'volumes'
-#: The user that cinder-volume is, without ``client.``.
+#: The pool of cinder-backup.
+BACKUPS = 'backups'
+#: The user that cinder-volume and cinder-backup are, without ``client.``.
 USER = 'cinder'
 #: GiB that the OSD offers; its file is sparse.
 SIZE = 10
@@ -79,6 +81,7 @@ log_to_file = false
 log_to_stderr = true
 debug_rocksdb = 0"""
 
+_POOLS = ', '.join(f'profile rbd pool={pool}' for pool in (POOL, BACKUPS))
 #: Everybody who talks to the cluster, and what each may do (ceph-authtool(8), CAPABILITIES).
 CAPABILITIES = {
     'mon.': {'mon': 'allow *'},
@@ -87,8 +90,8 @@ CAPABILITIES = {
     'mgr.x': {'mon': 'allow profile mgr', 'osd': 'allow *'},
     f'client.{USER}': {
         'mon': 'profile rbd',
-        'mgr': f'profile rbd pool={POOL}',
-        'osd': f'profile rbd pool={POOL}',
+        'mgr': _POOLS,
+        'osd': _POOLS,
     },
 }
 
@@ -168,6 +171,10 @@ class Ceph:
         )
         if not self.directory.exists():
             self._create()
+        # The name that os-brick looks for, see cinder-ceph.conf.
+        name = self.directory / f'ceph.client.{USER}.keyring'
+        if not name.is_symlink():
+            name.symlink_to(f'{USER}.keyring')
 
     def _create(self) -> None:
         # Made beside its place and moved, so that an interrupted try leaves nothing behind.
@@ -212,15 +219,20 @@ class Ceph:
             raise ServiceFailed(f'failed: {" ".join(command)}\n{end}')
         return done.stdout
 
-    def make_pool(self) -> None:
-        """Make known the OSD, and make the pool; the monitor must serve. Can be repeated.
+    def make_pools(self) -> None:
+        """Make known the OSD, and make the pools; the monitor must serve. Can be repeated.
 
         :raises ServiceFailed: the monitor refused
         """
         osd = (self.directory / 'osd' / 'fsid').read_text().strip()
         self._run('ceph', 'osd', 'new', osd, '0')
-        self._run('ceph', 'osd', 'pool', 'create', POOL, '8')
-        self._run('ceph', 'osd', 'pool', 'application', 'enable', POOL, 'rbd')
+        for pool in (POOL, BACKUPS):
+            self._run('ceph', 'osd', 'pool', 'create', pool, '8')
+            self._run('ceph', 'osd', 'pool', 'application', 'enable', pool, 'rbd')
+        # A cloud that was made before there was a pool of backups.
+        client = f'client.{USER}'
+        caps = [word for what in CAPABILITIES[client].items() for word in what]
+        self._run('ceph', 'auth', 'caps', client, *caps)
         # Clones whose origin can be deleted before them, as cinder's driver prefers.
         self._run('ceph', 'osd', 'set-require-min-compat-client', 'mimic')
         # The modules that the manager does without.

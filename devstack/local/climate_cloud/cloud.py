@@ -132,15 +132,15 @@ class Cloud:
             content.make_volume_types(self.connection('admin'))
 
         plan['ceph stores'] = ([], self.ceph.prepare)
-        plan['ceph pool'] = (['ceph-mon'], lambda: self._once('ceph pool', self.ceph.make_pool))
+        plan['ceph pools'] = (['ceph-mon'], lambda: self._once('ceph pools', self.ceph.make_pools))
         plan['volume types'] = (['cinder-api'], lambda: self._once('volume types', make_types))
-        plan['settled'][0].extend(['volume types', 'cinder-volume-ceph'])
+        plan['settled'][0].extend(['volume types', 'cinder-volume-ceph', 'cinder-backup'])
 
     def _needs(self, name: str) -> list[str]:
         """Say what must be there before a service can start."""
         first = {'epmd': [], 'rabbitmq': ['epmd'], 'keystone-api': ['keystone schema', 'rabbitmq']}
         first['ceph-mon'] = ['ceph stores']
-        first['ceph-osd'] = first['ceph-mgr'] = ['ceph pool']
+        first['ceph-osd'] = first['ceph-mgr'] = ['ceph pools']
         if name in first:
             return first[name]
         project = 'nova' if name.startswith('nova-') else name.partition('-')[0]
@@ -149,7 +149,7 @@ class Cloud:
             needs.append('placement-api')
         if name.startswith('nova-compute'):
             needs.append('nova-conductor')
-        if name == 'cinder-volume-ceph':
+        if name in ('cinder-volume-ceph', 'cinder-backup'):
             needs += ['ceph-osd', 'ceph-mgr']
         return needs
 

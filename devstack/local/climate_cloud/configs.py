@@ -57,12 +57,18 @@ class Configs:
         """What cinder-volume reads after cinder.conf to serve the backend on Ceph."""
         return self.settings.etc / 'cinder' / 'ceph.conf'
 
+    @property
+    def ceph_backup(self) -> pathlib.Path:
+        """What cinder-backup reads after cinder.conf to keep backups on Ceph."""
+        return self.settings.etc / 'cinder' / 'backup.conf'
+
     def write(self) -> None:
         for service, (_, templates, database) in FILES.items():
             values = self._values(service, database) | {'host_name': 'ctl'}
             self._write(self.path(service), templates, values)
         if self.settings.ceph:
             self._write(self.ceph_backend, ['cinder-ceph.conf'], self._paths())
+            self._write(self.ceph_backup, ['cinder-backup.conf'], self._paths())
         for host in self.settings.compute_names:
             values = self._values('nova', 'nova') | {'host_name': host}
             self._write(self.compute_path(host), COMPUTE, values)

@@ -108,19 +108,26 @@ class Services:
             self._worker('cinder-scheduler', 'cinder-scheduler', cinder, 'cinder-scheduler'),
             self._worker('cinder-volume', 'cinder-volume', cinder, 'cinder-volume.ctl@fake'),
             self._worker('heat-engine', 'heat-engine', heat, 'engine'),
-            *([self._ceph_volume(cinder)] if self.settings.ceph else []),
+            *(self._cinder_on_ceph(cinder) if self.settings.ceph else []),
         ]
 
-    def _ceph_volume(self, config: pathlib.Path) -> Service:
-        # A process of its own: `up` can add the backend to a cloud that runs.
-        command = [str(self.settings.bin / 'cinder-volume'), '--config-file', str(config)]
-        command += ['--config-file', str(self.configs.ceph_backend)]
-        return Service('cinder-volume-ceph', command, self.bus.listener('cinder-volume.ctl@ceph'))
+    def _cinder_on_ceph(self, config: pathlib.Path) -> list[Service]:
+        # Processes of their own: `up` can add the backend to a cloud that runs.
+        volume, backup = self.configs.ceph_backend, self.configs.ceph_backup
+        queue = 'cinder-volume.ctl@ceph'
+        return [
+            self._worker('cinder-volume-ceph', 'cinder-volume', config, queue, volume),
+            self._worker('cinder-backup', 'cinder-backup', config, 'cinder-backup.ctl', backup),
+        ]
 
     def _climate(self) -> Service:
         config = self.configs.path('climate')
         return self._worker('climate-manager', 'climate-manager', config, 'climate.manager')
 
-    def _worker(self, name: str, program: str, config: object, queue: str) -> Service:
-        command = [str(self.settings.bin / program), '--config-file', str(config)]
+    def _worker(
+        self, name: str, program: str, config: object, queue: str, *more: object
+    ) -> Service:
+        command = [str(self.settings.bin / program)]
+        for file in (config, *more):
+            command += ['--config-file', str(file)]
         return Service(name, command, self.bus.listener(queue))
