@@ -3,6 +3,7 @@ import base64
 import configparser
 import graphlib
 import json
+import os
 import pathlib
 import socket
 import stat
@@ -28,7 +29,8 @@ def test_a_keyring_says_what_its_owner_may() -> None:
     keys.read_string(ceph.keyring({'client.cinder': 'secret'}))
     assert keys.sections() == ['client.cinder']
     assert keys['client.cinder']['key'] == 'secret'
-    assert keys['client.cinder']['caps osd'] == '"profile rbd pool=volumes"'
+    pools = '"profile rbd pool=volumes, profile rbd pool=backups"'
+    assert keys['client.cinder']['caps osd'] == pools
 
 
 def test_every_daemon_has_ports_of_its_own(tmp_path: pathlib.Path) -> None:
@@ -109,8 +111,9 @@ def test_everything_that_a_step_needs_is_a_step(tmp_path: pathlib.Path, on: bool
     needs = {name: list(first) for name, (first, _) in cloud._steps(0).items()}
     assert {name for names in needs.values() for name in names} <= set(needs)
     order = list(graphlib.TopologicalSorter(needs).static_order())
-    chain = ['ceph stores', 'ceph-mon', 'ceph pool', 'ceph-osd', 'cinder-volume-ceph', 'settled']
+    chain = ['ceph stores', 'ceph-mon', 'ceph pools', 'ceph-osd', 'cinder-volume-ceph', 'settled']
     assert [name for name in order if name in chain] == (chain if on else ['settled'])
+    assert ('cinder-backup' in needs['settled']) == on
 
 
 def test_cinder_is_told_of_ceph_only_when_it_is_there(tmp_path: pathlib.Path) -> None:
@@ -121,10 +124,35 @@ def test_cinder_is_told_of_ceph_only_when_it_is_there(tmp_path: pathlib.Path) ->
         paste.touch()
         cloud.configs.write()
         assert cloud.configs.ceph_backend.exists() == on
+        assert cloud.configs.ceph_backup.exists() == on
     backend = configparser.ConfigParser()
     backend.read(cloud.configs.ceph_backend)
     assert backend['ceph']['rbd_ceph_conf'] == str(cloud.ceph.config)
     assert (backend['ceph']['rbd_pool'], backend['ceph']['rbd_user']) == (ceph.POOL, ceph.USER)
+    backup = configparser.ConfigParser()
+    backup.read(cloud.configs.ceph_backup)
+    assert backup['DEFAULT']['backup_ceph_conf'] == str(cloud.ceph.config)
+    assert backup['DEFAULT']['backup_ceph_pool'] == ceph.BACKUPS
+
+
+def test_os_brick_finds_the_keyring(tmp_path: pathlib.Path) -> None:
+    """It knows no other place than this (RBDConnector._check_or_get_keyring_contents)."""
+    cloud = Cloud(Settings(state=tmp_path, ceph=True))
+    paste = cloud.settings.venv / 'etc' / 'nova' / 'api-paste.ini'
+    paste.parent.mkdir(parents=True)
+    paste.touch()
+    cloud.configs.write()
+    backend = configparser.ConfigParser()
+    backend.read(cloud.configs.ceph_backend)
+    cloud.ceph.directory.mkdir(parents=True)
+    (cloud.ceph.directory / f'{ceph.USER}.keyring').write_text('the key')
+    cloud.ceph.prepare()
+    cluster, user = backend['ceph']['rbd_cluster_name'], backend['ceph']['rbd_user']
+    place = pathlib.PurePath(f'/etc/ceph/{cluster}.client.{user}.keyring')
+    found = pathlib.Path(os.path.normpath(place))
+    assert found.read_text() == 'the key'
+    # A second `up`.
+    cloud.ceph.prepare()
 
 
 def test_stores_are_made_whole_or_not_at_all(
