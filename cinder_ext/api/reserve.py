@@ -26,10 +26,18 @@ LOG = logging.getLogger(__name__)
 
 
 class NotReserved(exception.InvalidInput):
-    """The lease service said no, or nothing; the cause says which.
+    """The lease service said no, or nothing.
 
-    Cinder's flow logs what is a fault of the user without a page of the way to it.
+    Cinder's flow logs what is a fault of the user without a page of the way to it. An exception
+    with a long chain of causes keeps taskflow busy for minutes: it writes each of them, and all
+    that caused it, over and over (taskflow/types/failure.py, to_dict). So this one has none.
+
+    :param answer: what the lease service did
     """
+
+    def __init__(self, answer: LeaseRefused | LeaseUnavailable) -> None:
+        super().__init__(reason=str(answer))
+        self.answer = answer
 
 
 class Scheduler(rpcapi.SchedulerAPI):
@@ -96,10 +104,13 @@ class Scheduler(rpcapi.SchedulerAPI):
 
 
 def _enter(context: Any, wanted: hints.Wanted, volume: Any) -> None:
+    answer = None
     try:
         leases.service(context).reserve(wanted, volume.id)
     except (LeaseRefused, LeaseUnavailable) as error:
-        raise NotReserved(reason=str(error)) from error
+        answer = error
+    if answer:
+        raise NotReserved(answer)
 
 
 def _wanted(filter_properties: dict[str, Any] | None) -> hints.Wanted | None:

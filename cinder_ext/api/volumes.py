@@ -73,7 +73,7 @@ class API(api.API):
         except hints.BadHint as error:
             raise exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {error}') from error
         except reserve.NotReserved as error:
-            raise _answer(error.__cause__) from error
+            raise _answer(error.answer) from error
         except LeaseUnavailable as error:
             raise _answer(error) from error
 
@@ -151,7 +151,7 @@ class API(api.API):
         return super().reimage(context, volume, *args, **kwargs)
 
 
-def _answer(error: BaseException | None) -> exc.HTTPException:
+def _answer(error: LeaseRefused | LeaseUnavailable) -> exc.HTTPException:
     """Answer in the words of the lease service."""
     if not isinstance(error, LeaseRefused):
         return exc.HTTPServiceUnavailable(explanation=str(error))
@@ -162,12 +162,12 @@ def _answer(error: BaseException | None) -> exc.HTTPException:
 def _refuse(context: Any, volume: Any, reason: str) -> None:
     """Refuse a call on a volume of which nothing exists.
 
-    The status is enough to know it; only in ``error`` the mark is asked.
+    The status is enough to know it; only of what is broken the mark is asked.
 
     :raises cinder.exception.InvalidVolume: it is one
     """
     held = volume.status == states.RESERVED or (
-        volume.status == 'error' and marks.state(context, volume)
+        volume.status in states.BROKEN and marks.state(context, volume)
     )
     if held:
         raise exception.InvalidVolume(reason=f'volume {volume.id} is reserved. {reason}.')

@@ -9,6 +9,7 @@ import pytest
 from cinder import volume as cinder_volume
 from cinder.api import extensions
 from cinder.volume import api
+from taskflow.types import failure
 
 from cinder_ext import marks, seams
 from cinder_ext.api import volumes
@@ -82,6 +83,23 @@ class TestWakeUp(CinderTest):
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
         assert len(self.array.called('create_volume')) == 1
+
+
+class TestLease(CinderTest):
+    def test_taskflow_is_not_kept_busy(self):
+        """It writes a failure and all its causes again for each cause: that doubles with each."""
+        self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
+        written = []
+        real = failure.Failure.to_dict
+
+        def note(self, *args, **kwargs):
+            written.append(self)
+            return real(self, *args, **kwargs)
+
+        with mock.patch.object(failure.Failure, 'to_dict', new=note):
+            self.reserve(status=503)
+        assert 0 < len(written) < 20
+        assert not any(each.causes for each in written)
 
 
 class TestSettings(CinderTest):
