@@ -28,6 +28,8 @@ LOG = log.getLogger(__name__)
 RESERVED = 'lease-reserved'
 #: Statuses of a volume whose creation goes on.
 CREATING = frozenset({'creating', 'downloading'})
+#: Statuses of a volume whose creation broke off, the second one in cinder-backup.
+BROKEN = ('error', 'error_restoring')
 #: Looks after which Nova means it when it says that it does not know an attachment.
 _SURE = 6
 #: Looks after which something that should take seconds hangs: about ten minutes.
@@ -187,7 +189,7 @@ def _detach(ending: Ending, volume: Volume) -> Wait:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
     found = volumes.attachments(ending.conn, ending.volume_id, ending.as_service)
     if not found:
-        return _unreserve(ending, volume)
+        return _hurry(ending, volume)
     first = min(found, key=lambda attachment: str(attachment['id']))
     return ending.once(
         f'detach {first["id"]}',
@@ -214,9 +216,14 @@ def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
     volumes.delete_attachment(ending.conn, attachment['id'])
 
 
-def _unreserve(ending: Ending, volume: Volume) -> Wait:
-    """Take back a reservation of the old kind, which has no attachment."""
-    if volume['status'] != 'reserved' or ending.looks < _SURE:
+def _attaching(ending: Ending, volume: Volume) -> Wait:
+    """Wait; take back an attachment of the old kind that nobody goes on with.
+
+    It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
+    """
+    if ending.looks < _LONG or volumes.attachments(
+        ending.conn, ending.volume_id, ending.as_service
+    ):
         return _hurry(ending, volume)
     volumes.act(ending.conn, ending.volume_id, 'os-unreserve')
     return ending.wait()
@@ -284,7 +291,7 @@ _COMMON: Mapping[str, Step] = {
     'creating': _creating,
     'downloading': _creating,
     'deleting': _hurry,
-    'attaching': _hurry,
+    'attaching': _attaching,
     'detaching': _hurry,
     'in-use': _detach,
     'reserved': _detach,
@@ -347,7 +354,7 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
     server has it.
     """
     status, attached = volume['status'], bool(volume.get('attachments'))
-    if status == RESERVED or (status == 'error' and not has_run and not attached):
+    if status == RESERVED or (status in BROKEN and not has_run and not attached):
         return _delete
     if on_end == 'nothing':
         return _creating if status in CREATING else _done

@@ -217,7 +217,7 @@ def _wake_up(state: State, caller: Record, volume: Record, _argument: Any) -> No
     own = volume['project_id'] == caller['project_id'] and 'service' in caller['service_roles']
     if 'admin' not in caller['roles'] and not own:
         raise Refusal(403, "Policy doesn't allow climate:volumes:wake_up to be performed.")
-    if volume['status'] not in (RESERVED, 'error') or not volume['mark']:
+    if volume['status'] not in (RESERVED, 'error', 'error_restoring') or not volume['mark']:
         raise Refusal(409, f'The volume is {volume["status"]}, it does not wait for a lease.')
     steps = ['downloading', 'available']
     if volume['wake_failures']:
@@ -240,7 +240,7 @@ def _reset(_state: State, caller: Record, volume: Record, argument: Record) -> N
 
 
 def _unreserve(_state: State, _caller: Record, volume: Record, _argument: Any) -> None:
-    if volume['status'] == 'reserved':
+    if volume['status'] == 'attaching':
         volume.update(status='available')
 
 

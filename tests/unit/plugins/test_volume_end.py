@@ -97,10 +97,11 @@ def test_the_data_of_a_broken_volume_is_not_thrown_away(volumes, on_end, before)
     assert asked(case) == []
 
 
+@pytest.mark.parametrize('before', ['error', 'error_restoring'])
 @pytest.mark.parametrize('on_end', [name for name, _ in volume_end.CHOICES])
-def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end):
+def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end, before):
     case = reserved(volumes, on_end=on_end)
-    volumes.state.volumes[case.resource_id]['status'] = 'error'
+    volumes.state.volumes[case.resource_id]['status'] = before
     case.end()
     assert asked(case) == ['delete']
 
@@ -162,7 +163,7 @@ def test_a_creation_that_never_ends(volumes, monkeypatch):
     assert asked(case) == ['os-force_delete']
 
 
-@pytest.mark.parametrize('before', ['deleting', 'detaching', 'attaching'])
+@pytest.mark.parametrize('before', ['deleting', 'detaching'])
 def test_what_hangs_is_told(volumes, monkeypatch, before):
     monkeypatch.setattr(volume_end, '_LONG', 3)
     case = woken(volumes, status=before)
@@ -304,19 +305,31 @@ def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
     assert asked(case) == ['detach', 'detach', 'delete']
 
 
-def test_in_use_by_nobody(volumes, monkeypatch):
+@pytest.mark.parametrize('before', ['in-use', 'reserved'])
+def test_in_use_by_nobody(volumes, monkeypatch, before):
     monkeypatch.setattr(volume_end, '_LONG', 1)
-    case = woken(volumes, status='in-use')
+    case = woken(volumes, status=before)
     look(case)
-    with pytest.raises(exceptions.Transient, match='in-use'):
+    with pytest.raises(exceptions.Transient, match=before):
         look(case)
 
 
-def test_reserved_by_nobody(volumes, monkeypatch):
-    monkeypatch.setattr(volume_end, '_SURE', 2)
-    case = woken(volumes, status='reserved')
+def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes, monkeypatch):
+    monkeypatch.setattr(volume_end, '_LONG', 2)
+    case = woken(volumes, status='attaching')
     case.end()
     assert asked(case) == ['os-unreserve', 'delete']
+
+
+def test_an_attachment_that_hangs(volumes, monkeypatch):
+    monkeypatch.setattr(volume_end, '_LONG', 2)
+    case, _ = attached(volumes, status='attaching')
+    volumes.state.volumes[case.resource_id]['status'] = 'attaching'
+    for _ in range(2):
+        assert isinstance(look(case), Wait)
+    with pytest.raises(exceptions.Transient, match='attaching'):
+        look(case)
+    assert asked(case) == []
 
 
 def test_detaching_with_the_rights_of_the_service(volumes):

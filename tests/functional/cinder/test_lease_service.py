@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lease service asks of Cinder, answered by the real one: the fake one must not lie."""
+
+from unittest import mock
+
+import pytest
+import requests
+from cinder import exception, objects
+
+from climate_core import exceptions
+from climate_core.cloud import copies, errors, volumes
+from tests.functional.cinder.base import ADMIN, ALICES, CLIMATE, CinderTest
+
+
+class LeaseServiceTest(CinderTest):
+    """As the owner of the lease by its trust, and as the service itself."""
+
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.object(volumes, '_client', self._client)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def _client(self, user):
+        """What keystoneauth's adapter does, without a network."""
+
+        def request(path, method, json=None, params=None, microversion=None, raise_exc=True):
+            assert raise_exc is False
+            query = requests.models.PreparedRequest()
+            query.prepare_url(f'http://cinder{path}', params)
+            found = self.request(method, query.path_url, json, user=user, version=microversion)
+            answer = requests.Response()
+            answer.status_code, answer._content = found.status_int, found.body
+            return answer
+
+        return mock.Mock(request=request)
+
+    def available(self, **body):
+        volume = self.volume_create(**body)
+        assert volume['status'] == 'available'
+        return volume
+
+    def test_a_reserved_volume(self):
+        made = self.reserve(size=3)
+        volume = volumes.get(CLIMATE, made['id'])
+        assert (volume['status'], volume['size']) == ('lease-reserved', 3)
+        assert volume[volumes.TENANT] == ALICES
+        assert volume['attachments'] == []
+        assert list(volumes.every_id(ADMIN, status='lease-reserved')) == [made['id']]
+        volumes.act(CLIMATE, made['id'], 'os-wake_up')
+        self.assert_status(made, 'available')
+        with pytest.raises(errors.Busy):
+            volumes.act(CLIMATE, made['id'], 'os-wake_up')
+        volumes.delete(CLIMATE, made['id'])
+        with pytest.raises(errors.Gone):
+            volumes.get(CLIMATE, made['id'])
+
+    def test_why_it_failed(self):
+        made = self.reserve()
+        assert 'not say why' in volumes.reason(CLIMATE, made['id'])
+        self.array.fail['create_volume'] = exception.VolumeBackendAPIException(data='full')
+        volumes.act(CLIMATE, made['id'], 'os-wake_up')
+        self.assert_status(made, 'lease-reserved')
+        assert 'not say why' not in volumes.reason(CLIMATE, made['id'])
+
+    def test_every_page(self):
+        made = {self.available()['id'] for _ in range(3)}
+        with mock.patch.object(volumes, '_PAGE', 1):
+            assert set(volumes.every_id(ADMIN)) == made
+
+    def test_who_sees_everything(self):
+        volumes.check_all_visible(ADMIN)
+        with pytest.raises(errors.Refused):
+            volumes.check_all_visible(CLIMATE)
+        made = self.available()
+        assert list(volumes.every_id(ADMIN)) == [made['id']]
+
+    def test_the_attachments(self):
+        made, other = self.available(), self.available()
+        server = '11111111-1111-4111-8111-111111111111'
+        for volume in (made, other):
+            body = {'attachment': {'volume_uuid': volume['id'], 'instance_uuid': server}}
+            self.post('/attachments', body, user=CLIMATE, status=200)
+        self.assert_status(made, 'reserved')
+        # The volume does not show what is only reserved.
+        assert volumes.get(CLIMATE, made['id'])['attachments'] == []
+        (mine,) = volumes.attachments(CLIMATE, made['id'], every_project=False)
+        assert volumes.attachments(ADMIN, made['id'], every_project=True) == [mine]
+        assert (mine['instance'], mine['volume_id']) == (server, made['id'])
+        volumes.delete_attachment(CLIMATE, mine['id'])
+        self.assert_status(made, 'available')
+
+    def test_a_snapshot(self):
+        made = self.available(name='data')
+        find = (copies.Kind.SNAPSHOT, made['id'], 'reservation-1')
+        assert copies.find(CLIMATE, *find, every_project=False) is None
+        assert not volumes.has_snapshots(CLIMATE, made['id'], every_project=False)
+        copies.create(CLIMATE, copies.Kind.SNAPSHOT, made['id'], 'kept', 'reservation-1')
+        for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
+            found = copies.find(user, *find, every_project=everywhere)
+            assert found.status == 'available'
+            assert volumes.has_snapshots(user, made['id'], every_project=everywhere)
+        with pytest.raises(exceptions.Permanent, match='400'):
+            volumes.delete(CLIMATE, made['id'])
+        copies.delete(CLIMATE, copies.Kind.SNAPSHOT, found.id)
+        assert copies.find(CLIMATE, *find, every_project=False) is None
+
+    def test_a_backup(self):
+        made = self.available(name='data')
+        find = (copies.Kind.BACKUP, made['id'], 'reservation-1')
+        with mock.patch('cinder.scheduler.rpcapi.SchedulerAPI.create_backup'):
+            copies.create(CLIMATE, copies.Kind.BACKUP, made['id'], 'kept', 'reservation-1')
+            with pytest.raises(exceptions.Permanent, match='400'):
+                copies.create(CLIMATE, copies.Kind.BACKUP, made['id'], 'kept', 'reservation-1')
+        self.assert_status(made, 'backing-up')
+        for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
+            found = copies.find(user, *find, every_project=everywhere)
+            assert found.status == 'creating'
+        row = objects.Backup.get_by_id(self.ctxt, found.id)
+        row.update({'status': 'error', 'fail_reason': 'full'})
+        row.save()
+        assert copies.find(CLIMATE, *find, every_project=False).reason == 'full'
+
+    def test_an_offer(self):
+        made, other = self.available(), self.available()
+        for volume in (made, other):
+            self.post('/os-volume-transfer', {'transfer': {'volume_id': volume['id']}})
+        self.assert_status(made, 'awaiting-transfer')
+        volumes.cancel_transfers(CLIMATE, made['id'], every_project=False)
+        self.assert_status(made, 'available')
+        self.assert_status(other, 'awaiting-transfer')
+        volumes.cancel_transfers(ADMIN, other['id'], every_project=True)
+        self.assert_status(other, 'available')
+
+    def test_a_deletion_that_failed(self):
+        made = self.available()
+        self.write(made, status='error_deleting')
+        with pytest.raises(exceptions.Permanent, match='400'):
+            volumes.delete(CLIMATE, made['id'])
+        volumes.act(ADMIN, made['id'], 'os-reset_status', {'status': 'error'})
+        volumes.delete(CLIMATE, made['id'])
+        self.assert_gone(made)
+
+    def test_an_attachment_of_the_old_kind(self):
+        made = self.available()
+        self.action(made, 'os-reserve')
+        self.assert_status(made, 'attaching')
+        assert volumes.attachments(CLIMATE, made['id'], every_project=False) == []
+        volumes.act(CLIMATE, made['id'], 'os-unreserve')
+        self.assert_status(made, 'available')
