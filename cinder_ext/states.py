@@ -11,5 +11,8 @@ The status is for users. What decides whether there is anything on the backend i
 
 #: ``volumes.status``.
 RESERVED = 'lease-reserved'
+#: ``volumes.status`` of a volume whose creation broke off: what cinder-volume writes, and
+#: cinder-backup (BackupManager.restore_backup) of one that it was to complete.
+BROKEN = ('error', 'error_restoring')
 #: Key of filter_properties: this create_volume is the second half, not the first.
 WAKE_UP = 'climate_wake_up'

@@ -51,10 +51,10 @@ def start(volume_rpcapi: Any, context: Any, volume: Any) -> None:
 def _check(context: Any, volume: Any) -> marks.Mark:
     """Give the mark of a volume that can be woken.
 
-    ``error`` with a mark is a volume whose creation broke off, with its cinder-volume or because
-    its backend did not even let the remains be deleted.
+    An error with a mark is a volume whose creation broke off: with its cinder-volume, because its
+    backend did not even let the remains be deleted, or in cinder-backup.
     """
-    if volume.status not in (states.RESERVED, 'error'):
+    if volume.status not in (states.RESERVED, *states.BROKEN):
         raise _conflict(volume, 'only a reserved volume can be woken')
     mark = marks.get(context, volume)
     if mark is None:

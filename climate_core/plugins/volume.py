@@ -17,7 +17,7 @@ from climate_core.cloud import errors, volumes
 from climate_core.plugins import base, lost, rights, volume_end
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.patience import Patience
-from climate_core.plugins.volume_end import CREATING, RESERVED
+from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -101,7 +101,7 @@ class VolumePlugin(base.ResourcePlugin):
         status = volume['status']
         if status in CREATING:
             return self._waking.wait(reservation.id)
-        if status in (RESERVED, 'error'):
+        if status in (RESERVED, *BROKEN):
             return self._ask_to_wake(owner, status, reservation)
         self._waking.done(reservation.id)
         if status in _DELETING:
@@ -116,7 +116,7 @@ class VolumePlugin(base.ResourcePlugin):
         volume_id = reservation.resource_id
         if self._waking.was_asked(reservation.id, 'os-wake_up'):
             self._waking.failed(reservation.id)
-            raise exceptions.Transient(_not_created(owner, volume_id))
+            raise exceptions.Transient(_not_created(owner, volume_id, status))
         rest = self._waking.rest(reservation.id)
         if rest:
             return rest
@@ -137,9 +137,11 @@ class VolumePlugin(base.ResourcePlugin):
         status = volumes.get(owner, reservation.resource_id)['status']
         if status != before:
             return self._waking.wait(reservation.id)
-        if status == 'error':
+        if status in BROKEN:
             self._waking.done(reservation.id)
-            raise exceptions.Permanent(_not_created(owner, reservation.resource_id)) from conflict
+            raise exceptions.Permanent(
+                _not_created(owner, reservation.resource_id, status)
+            ) from conflict
         raise conflict
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
@@ -223,5 +225,9 @@ def _is_reservation(volume: Mapping[str, Any], context: 'RequestContext') -> boo
     return volume['status'] == 'creating' and _SERVICE in (context.service_roles or ())
 
 
-def _not_created(conn: 'connection.Connection', volume_id: str) -> str:
-    return f'The volume could not be created: {volumes.reason(conn, volume_id)}'
+def _not_created(conn: 'connection.Connection', volume_id: str, status: str) -> str:
+    if status == 'error_restoring':
+        reason = 'its backup could not be restored. The messages of the backup say why.'
+    else:
+        reason = volumes.reason(conn, volume_id)
+    return f'The volume could not be created: {reason}'

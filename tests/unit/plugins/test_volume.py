@@ -156,6 +156,18 @@ def test_a_creation_that_ends_in_error_is_told_and_begun_again(volumes):
     assert volumes.wakes(case.resource_id) == 2
 
 
+def test_a_backup_that_was_not_restored_is_told_and_tried_again(volumes):
+    """Cinder-backup has a status of its own for it, and a message of the backup."""
+    case = reserved(volumes)
+    look(case)
+    change(case, status='error_restoring', next=[])
+    with pytest.raises(exceptions.Transient, match='backup could not be restored'):
+        look(case)
+    case.wake()
+    assert volumes.awake(case.resource_id)
+    assert volumes.wakes(case.resource_id) == 2
+
+
 def test_an_error_that_is_not_of_a_reservation(volumes):
     case = reserved(volumes)
     change(case, status='error', mark=False, message='create volume:No backend.')
