@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the pool of cinder's volumes, as Ceph itself says: rbd(8), not Cinder."""
+"""What is in the pools of cinder, as Ceph itself says: rbd(8), not Cinder."""
 
+import contextlib
+import hashlib
 import json
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 from tests.cloud.conftest import STATE
 
 CONFIG = STATE / 'etc' / 'ceph' / 'ceph.conf'
 POOL = 'volumes'
+BACKUPS = 'backups'
 
 
 def image_of(volume_id: str) -> str:
@@ -16,9 +20,14 @@ def image_of(volume_id: str) -> str:
     return f'volume-{volume_id}'
 
 
-def images() -> list[str]:
-    """Name every image in the pool, those included that only a clone keeps alive."""
-    return _rbd('ls', POOL)
+def image_of_backup(backup: Any) -> str:
+    """Name the image of a backup (CephBackupDriver._get_backup_base_name)."""
+    return f'volume-{backup.volume_id}.backup.{backup.id}'
+
+
+def images(pool: str = POOL) -> list[str]:
+    """Name every image in a pool, those included that only a clone keeps alive."""
+    return json.loads(_rbd('--format', 'json', 'ls', pool))
 
 
 def used_bytes(name: str) -> int:
@@ -27,14 +36,38 @@ def used_bytes(name: str) -> int:
     :param name: one of :func:`images`
     :raises AssertionError: there is no such image
     """
-    answer = _rbd('du', '--exact', f'{POOL}/{name}')
+    answer = json.loads(_rbd('--format', 'json', 'du', '--exact', f'{POOL}/{name}'))
     (found,) = [image for image in answer['images'] if 'snapshot' not in image]
     return found['used_size']
 
 
-def _rbd(*arguments: str) -> Any:
+def digest(name: str) -> str:
+    """Say what all bytes of an image of a volume are, as SHA-256."""
+    with subprocess.Popen(
+        [*_command(), 'export', '--no-progress', f'{POOL}/{name}', '-'], stdout=subprocess.PIPE
+    ) as export:
+        found = hashlib.file_digest(export.stdout, 'sha256').hexdigest()
+    assert export.returncode == 0
+    return found
+
+
+@contextlib.contextmanager
+def away(pool: str, name: str) -> Iterator[None]:
+    """Keep an image where nobody finds it."""
+    _rbd('rename', f'{pool}/{name}', f'{pool}/{name}.away')
+    try:
+        yield
+    finally:
+        _rbd('rename', f'{pool}/{name}.away', f'{pool}/{name}')
+
+
+def _command() -> list[str]:
     assert CONFIG.exists(), 'no Ceph here: CLIMATE_CLOUD_CEPH=1 devstack/local/cloud up'
-    command = ['rbd', '-c', str(CONFIG), '--id', 'cinder', '--format', 'json', *arguments]
+    return ['rbd', '-c', str(CONFIG), '--id', 'cinder']
+
+
+def _rbd(*arguments: str) -> str:
+    command = [*_command(), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of a reserved volume outlive its lease in a backup, and come back with another one.
+
+Cinder-backup does it, from one pool of Ceph into another and back.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cloud import ceph
+from tests.cloud.conftest import Person, at, wait_for
+from tests.cloud.reserving import RESERVED, Reserving
+
+PREFIX = 'reserved_'
+
+
+@pytest.fixture
+def real(member: Person) -> Iterator[Reserving]:
+    """Volumes on storage that keeps bytes; their backups go after them."""
+    real = Reserving(member, 'ceph')
+    yield real
+    real.clean()
+    ours = [b for b in real.cinder.backups() if b.name.removeprefix(PREFIX) in real.names]
+    for backup in ours:
+        delete(real, backup)
+
+
+def delete(real: Reserving, backup: Any) -> None:
+    """Delete a backup, with the image that has its bytes."""
+    real.cinder.delete_backup(backup.id)
+    wait_for(lambda: real.cinder.find_backup(backup.id) is None, f'backup {backup.id} gone')
+    assert ceph.image_of_backup(backup) not in ceph.images(ceph.BACKUPS)
+
+
+def kept(real: Reserving, image: str) -> tuple[Any, str]:
+    """End a lease whose volume is full of bytes; its backup, and what the volume was."""
+    volume = real.reserve(start='now', on_end='backup', volume={'imageRef': image})
+    lease = real.lease_of(volume.id)
+    real.wait_lease(lease.id, 'ACTIVE')
+    before = ceph.digest(ceph.image_of(volume.id))
+    real.person.leases.end(lease.id)
+    real.wait_lease(lease.id, 'TERMINATED')
+    assert real.cinder.find_volume(volume.id) is None
+    assert ceph.image_of(volume.id) not in ceph.images()
+    (backup,) = [each for each in real.cinder.backups() if each.volume_id == volume.id]
+    assert (backup.name, backup.status) == (f'{PREFIX}{volume.name}', 'available')
+    return backup, before
+
+
+def test_the_bytes_come_back_with_the_lease_of_another_volume(real: Reserving, image: str) -> None:
+    backup, before = kept(real, image)
+    volume = real.reserve(start=at(hours=1), volume={'backup_id': backup.id})
+    assert volume.status == RESERVED
+    assert ceph.image_of(volume.id) not in ceph.images()
+    refused = real.cinder.delete(f'/backups/{backup.id}')
+    assert refused.status_code == 400, refused.text
+    assert volume.id in refused.text
+
+    lease = real.lease_of(volume.id)
+    real.person.leases.update(lease.id, start='now')
+    real.wait_lease(lease.id, 'ACTIVE')
+    awake = real.get(volume.id)
+    assert (awake.status, awake.is_bootable) == ('available', True)
+    assert ceph.digest(ceph.image_of(volume.id)) == before
+
+    # Nobody needs it any more.
+    delete(real, backup)
+
+
+def test_a_backup_that_cannot_be_read_is_told_and_tried_again(real: Reserving, image: str) -> None:
+    backup, before = kept(real, image)
+    volume = real.reserve(start=at(hours=1), volume={'backup_id': backup.id})
+    lease = real.lease_of(volume.id)
+    stored = ceph.image_of_backup(backup)
+    with ceph.away(ceph.BACKUPS, stored):
+        real.person.leases.update(lease.id, start='now')
+        told = wait_for(lambda: retried(real, lease.id), 'a start that failed')
+        assert 'its backup could not be restored' in told
+        assert real.person.leases.get(lease.id).status == 'STARTING'
+    real.wait_lease(lease.id, 'ACTIVE')
+    assert real.get(volume.id).status == 'available'
+    assert ceph.digest(ceph.image_of(volume.id)) == before
+
+
+def retried(real: Reserving, lease_id: str) -> str | None:
+    """What the history says of the first try that was not the last."""
+    for entry in real.person.leases.history(lease_id):
+        if entry.result == 'retry':
+            return entry.reason
+    return None
