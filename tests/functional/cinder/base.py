@@ -40,6 +40,7 @@ from paste import deploy
 from cinder_ext import conf
 from tests.functional.cinder import rpc
 from tests.functional.cinder.backends import Array
+from tests.functional.cinder.users import ADMIN, ALICE, ALICES, CLIMATE
 from tests.functional.lease_service import LeaseService
 
 CONF = config.CONF
@@ -47,9 +48,6 @@ CONF = config.CONF
 ETC = pathlib.Path(sys.prefix, 'etc/cinder')
 HOST = 'host1@fake'
 POOL = f'{HOST}#pool'
-ALICES = '0' * 31 + 'a'
-BOBS = '0' * 31 + 'b'
-ADMINS = '0' * 31 + 'd'
 STOCK_MANAGER = 'cinder.volume.manager.VolumeManager'
 IMAGE = fake_constants.IMAGE_ID
 #: The volume type of whoever names none.
@@ -60,39 +58,6 @@ def iso(**later):
     """A time from now, as a user writes it."""
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return (now + datetime.timedelta(**later)).isoformat()
-
-
-class User:
-    """Somebody who speaks to the API.
-
-    :param name: also makes the token ``token-of-<name>``
-    :param roles: roles of the token
-    :param service: the requests carry a service token too, as those of the lease service and
-        of Nova do
-    """
-
-    def __init__(self, name, project_id, *roles, service=False):
-        self.name, self.project_id, self.roles, self.service = name, project_id, roles, service
-
-    @property
-    def headers(self):
-        """What keystonemiddleware would put into the request."""
-        headers = {
-            'X-User-Id': self.name,
-            'X-Project-Id': self.project_id,
-            'X-Roles': ','.join(self.roles),
-            'X-Auth-Token': f'token-of-{self.name}',
-        }
-        if self.service:
-            headers |= {'X-Service-Roles': 'service', 'X-Service-Token': 'token-of-service'}
-        return headers
-
-
-ADMIN = User('admin', ADMINS, 'admin', 'member', 'reader')
-ALICE = User('alice', ALICES, 'member', 'reader')
-BOB = User('bob', BOBS, 'member', 'reader')
-#: The lease service: a token of a trust of alice, and its own.
-CLIMATE = User('alice', ALICES, 'member', 'reader', service=True)
 
 
 class Trusting(wsgi.Middleware):

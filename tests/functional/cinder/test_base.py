@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cinder of these tests, without the extension: what ordinary volumes do in it."""
 
-from tests.functional.cinder.base import ALICES, BOB, POOL, StockTest
+from tests.functional.cinder.base import POOL, StockTest
 from tests.functional.cinder.rpc import Killed
+from tests.functional.cinder.users import ALICES, BOB
 
 
 class TestStock(StockTest):

@@ -15,7 +15,8 @@ from cinder.volume.manager import VolumeManager as StockManager
 from sqlalchemy import event
 
 from cinder_ext.manager import VolumeManager
-from tests.functional.cinder.base import ADMIN, ALICE, CLIMATE, HOST, STOCK_MANAGER, CinderTest
+from tests.functional.cinder.base import HOST, STOCK_MANAGER, CinderTest
+from tests.functional.cinder.users import ADMIN, ALICE, CLIMATE
 
 FILTERS = ['AvailabilityZoneFilter', 'CapacityFilter', 'CapabilitiesFilter']
 SERVER = '11111111-2222-3333-4444-555555555555'

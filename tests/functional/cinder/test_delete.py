@@ -8,7 +8,8 @@ from cinder.db import api as db
 from cinder.volume import volume_types
 
 from cinder_ext import marks
-from tests.functional.cinder.base import ADMIN, ALICES, BOB, CLIMATE, HOST, CinderTest
+from tests.functional.cinder.base import HOST, CinderTest
+from tests.functional.cinder.users import ADMIN, ALICES, BOB, CLIMATE
 from tests.functional.lease_service import refusal
 
 

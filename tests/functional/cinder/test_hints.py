@@ -3,7 +3,8 @@
 
 import json
 
-from tests.functional.cinder.base import ADMIN, CinderTest, iso
+from tests.functional.cinder.base import CinderTest, iso
+from tests.functional.cinder.users import ADMIN
 from tests.functional.lease_service import refusal
 
 LEASE = '11111111-2222-3333-4444-555555555555'

@@ -6,16 +6,8 @@ import pathlib
 import fixtures
 
 from cinder_ext import marks, policies
-from tests.functional.cinder.base import (
-    ADMIN,
-    ALICE,
-    ALICES,
-    BOB,
-    BOBS,
-    CLIMATE,
-    CinderTest,
-    User,
-)
+from tests.functional.cinder.base import CinderTest
+from tests.functional.cinder.users import ADMIN, ALICE, ALICES, BOB, BOBS, CLIMATE, User
 
 
 class PolicyTest(CinderTest):

@@ -2,7 +2,8 @@
 """What cannot be done with a volume that does not exist yet: refused, and nothing is touched."""
 
 from cinder_ext import marks
-from tests.functional.cinder.base import ADMIN, CLIMATE, IMAGE, POOL, CinderTest
+from tests.functional.cinder.base import IMAGE, POOL, CinderTest
+from tests.functional.cinder.users import ADMIN, CLIMATE
 
 SERVER = '11111111-2222-3333-4444-555555555555'
 CONNECTOR = {'connector': {'host': 'h', 'initiator': 'iqn.x', 'ip': '192.0.2.1'}}

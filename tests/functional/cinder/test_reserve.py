@@ -8,7 +8,8 @@ from cinder.scheduler import rpcapi
 from cinder.volume import volume_types
 
 from cinder_ext import marks
-from tests.functional.cinder.base import ADMIN, ALICE, ALICES, BOB, IMAGE, POOL, TYPE, CinderTest
+from tests.functional.cinder.base import IMAGE, POOL, TYPE, CinderTest
+from tests.functional.cinder.users import ADMIN, ALICE, ALICES, BOB
 from tests.functional.lease_service import refusal
 
 CAST = 'cinder.scheduler.rpcapi.SchedulerAPI.create_volume'
@@ -90,7 +91,7 @@ class TestReserve(CinderTest):
 
     def test_no_user_sees_the_mark(self):
         volume = self.reserve()
-        for user in (ALICE, ALICE):
+        for user in (ADMIN, ALICE):
             assert 'climate_' not in str(self.show(volume, user=user))
         assert self.show(volume, user=ALICE)['metadata'] == {}
 

@@ -8,7 +8,8 @@ import pytest
 from cinder import exception, objects
 
 from cinder_ext import marks, sources
-from tests.functional.cinder.base import ADMIN, ALICE, ALICES, CinderTest
+from tests.functional.cinder.base import CinderTest
+from tests.functional.cinder.users import ADMIN, ALICE, ALICES
 
 
 class SourceTest(CinderTest):

@@ -8,15 +8,8 @@ from cinder.volume import rpcapi as volume_rpcapi
 from oslo_utils import timeutils
 
 from cinder_ext import marks, reasons
-from tests.functional.cinder.base import (
-    ADMIN,
-    ALICE,
-    ALICES,
-    IMAGE,
-    POOL,
-    STOCK_MANAGER,
-    CinderTest,
-)
+from tests.functional.cinder.base import IMAGE, POOL, STOCK_MANAGER, CinderTest
+from tests.functional.cinder.users import ADMIN, ALICE, ALICES
 
 
 class WakeUpTest(CinderTest):
@@ -131,7 +124,10 @@ class TestCinderBackup(WakeUpTest):
         assert self.mark(self.volume).state == marks.WAKING
         self.report()
         assert self.pool().free_capacity_gb == 99
-        self.write(self.volume, status='error')
+        # What cinder-backup writes, and not the error that its code means to write.
+        self.write(self.volume, status='error_restoring')
+        action = f'/volumes/{self.volume["id"]}/action'
+        self.post(action, {'os-extend': {'new_size': 9}}, status=400)
         self.array.restores_backups = True
         self.array.calls.clear()
         self.wake_up(self.volume)
