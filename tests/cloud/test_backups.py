@@ -69,6 +69,22 @@ def test_the_bytes_come_back_with_the_lease_of_another_volume(real: Reserving, i
     delete(real, backup)
 
 
+def test_volumes_of_one_backup_start_together(real: Reserving, image: str) -> None:
+    backup, before = kept(real, image)
+    first = real.reserve(start=at(hours=1), volume={'backup_id': backup.id})
+    lease = real.lease_of(first.id)
+    join = {'reserved': 'True', 'lease_id': lease.id}
+    second = real.reserve(hints=join, volume={'backup_id': backup.id})
+    real.person.leases.update(lease.id, start='now')
+    real.wait_lease(lease.id, 'ACTIVE')
+    for volume in (first, second):
+        assert real.get(volume.id).status == 'available'
+        assert ceph.digest(ceph.image_of(volume.id)) == before
+    wait_for(
+        lambda: real.cinder.get_backup(backup.id).status == 'available', 'the backup available'
+    )
+
+
 def test_a_backup_that_cannot_be_read_is_told_and_tried_again(real: Reserving, image: str) -> None:
     backup, before = kept(real, image)
     volume = real.reserve(start=at(hours=1), volume={'backup_id': backup.id})
