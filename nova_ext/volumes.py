@@ -62,17 +62,22 @@ def _exists(context: Any, volume_api: Any, attachment_id: str) -> bool:
     return True
 
 
-def connected(instance: Any, bdms: Any) -> Any:
-    """Leave out the volumes that a server which has never run was never attached to.
+def is_connected(instance: Any, bdm: Any) -> bool:
+    """Whether there may be something between a disk and its server that can be taken apart.
 
     Nova takes a volume without an attachment for one of before its release 17, and would tell
-    cinder to detach it: from whatever server has it now.
+    cinder to detach it: from whatever server has it now. A server that has never run never had it.
+
+    :param bdm: a block device mapping of the server
+    """
+    return bool(instance.launched_at or bdm.attachment_id or not bdm.is_volume)
+
+
+def connected(instance: Any, bdms: Any) -> Any:
+    """Leave out the volumes that a server was never attached to, see :func:`is_connected`.
 
     :param bdms: the server's block device mappings
     :returns: the same, or a BlockDeviceMappingList with fewer
     """
-    if instance.launched_at or all(bdm.attachment_id or not bdm.is_volume for bdm in bdms):
-        return bdms
-    return objects.BlockDeviceMappingList(
-        objects=[bdm for bdm in bdms if bdm.attachment_id or not bdm.is_volume]
-    )
+    kept = [bdm for bdm in bdms if is_connected(instance, bdm)]
+    return bdms if len(kept) == len(bdms) else objects.BlockDeviceMappingList(objects=kept)

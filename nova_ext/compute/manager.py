@@ -187,6 +187,19 @@ class ComputeManager(manager.ComputeManager):
         bdms = volumes.connected(instance, bdms)
         super()._shutdown_instance(context, instance, bdms, *args, **kwargs)
 
+    def _detach_volume(
+        self,
+        context: Any,
+        bdm: Any,
+        instance: Any,
+        destroy_bdm: bool = True,
+        attachment_id: str | None = None,
+    ) -> None:
+        if volumes.is_connected(instance, bdm):
+            super()._detach_volume(context, bdm, instance, destroy_bdm, attachment_id)
+        elif destroy_bdm:
+            bdm.destroy()
+
     def _update_instance_after_spawn(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         super()._update_instance_after_spawn(instance, *args, **kwargs)
         # Saved by the caller together with ACTIVE.

@@ -156,8 +156,11 @@ class TestDelete(VolumesTest):
             self.lease_service.answer = refusal(403, 'Too many')
 
         self.lease_service.on_post = full
-        server = self.join(disk(ROOT, 0))
+        server = self.join(disk(ROOT, 0), disk(DATA, delete_on_termination=True))
         self.assert_status(server, 'ERROR')
+        # Nova takes back what a build had; another server may have these volumes by now.
+        assert self.volumes.made('terminate_connection') == self.volumes.made('detach') == []
+        assert self.volumes.made('delete') == [DATA]
         assert self.remove(server) == []
 
     def test_an_attachment_that_nova_does_not_know_but_cinder_does(self):
