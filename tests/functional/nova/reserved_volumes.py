@@ -28,6 +28,7 @@ class Cinder(fixtures.Fixture):
     :ivar statuses: id -> status of the volumes that cannot be attached
     :ivar calls: (method, volume) of every request about a volume
     :ivar gone: ids of deleted volumes
+    :ivar detached: (volume, server, attachment) of the old way to detach
     """
 
     METHODS = ('get', 'attachment_create', 'detach', 'terminate_connection', 'delete')
@@ -37,6 +38,7 @@ class Cinder(fixtures.Fixture):
         self.nova = nova_fixture
         self.statuses = {}
         self.calls = []
+        self.detached = []
         self.gone = set()
 
     def _setUp(self):
@@ -70,10 +72,11 @@ class Cinder(fixtures.Fixture):
             )
         return self.nova.fake_attachment_create(context, volume_id, instance_id, *args, **kwargs)
 
-    def detach(self, context, volume_id, *args):
-        """Nothing; a test looks into the calls."""
+    def detach(self, context, volume_id, instance_uuid=None, attachment_id=None):
+        self.detached.append((volume_id, instance_uuid, attachment_id))
 
-    terminate_connection = detach
+    def terminate_connection(self, context, volume_id, connector):
+        """Nothing; a test looks into the calls."""
 
     def delete(self, context, volume_id):
         self.gone.add(volume_id)

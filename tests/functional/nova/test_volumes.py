@@ -4,7 +4,7 @@
 import json
 
 import fixtures
-from nova import objects
+from nova import exception, objects
 
 from tests.functional.lease_service import refusal
 from tests.functional.nova.reserved_volumes import (
@@ -191,6 +191,17 @@ class TestTwoServers(VolumesTest):
         ):
             server = self.join(disk(ROOT, 0))
         assert server['id'] in self.join(disk(ROOT), status=400)
+        self.assert_waits(self.join(disk(DATA)))
+
+    def test_a_cell_that_does_not_answer(self):
+        """It keeps nobody from a volume: wake_up still looks."""
+
+        def silent(*args):
+            raise exception.CellTimeout()
+
+        with fixtures.MonkeyPatch('nova_ext.api.volumes._in_cell', silent):
+            server = self.join(disk(ROOT, 0))
+        self.assert_waits(server)
 
     def test_one_that_found_no_host_takes_nothing(self):
         for host in self.computes:

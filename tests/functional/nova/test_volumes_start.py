@@ -173,6 +173,7 @@ class TestDelete(VolumesTest):
         bdm.save()
         self.lose(instance.host)
         assert self.remove(server) == [('detach', ORDINARY)]
+        assert self.volumes.detached == [(ORDINARY, server['id'], None)]
 
 
 class TestElsewhere(VolumesTest):
