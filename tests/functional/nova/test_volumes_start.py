@@ -164,16 +164,25 @@ class TestDelete(VolumesTest):
         assert self.remove(server) == []
 
     def test_an_attachment_that_nova_does_not_know_but_cinder_does(self):
-        """A server of a release before attachments had ids; its host is gone."""
+        """A server of a release before attachments had ids."""
+        for lost in (False, True):
+            with self.subTest(lost=lost):
+                self.check_old_attachment(lost)
+                self.cinder.delete_vol_attachment(ORDINARY)
+
+    def check_old_attachment(self, lost):
         server = self.boot(block_device_mapping_v2=[ON_THE_HOST, disk(ORDINARY)])
         instance = self.instance(server)
         bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(self.ctxt, instance.uuid)
         (bdm,) = [each for each in bdms if each.is_volume]
         bdm.attachment_id = None
         bdm.save()
-        self.lose(instance.host)
-        assert self.remove(server) == [('detach', ORDINARY)]
-        assert self.volumes.detached == [(ORDINARY, server['id'], None)]
+        if lost:
+            self.lose(instance.host)
+        # Only nova-compute knows how it was connected.
+        ways = ['detach'] if lost else ['terminate_connection', 'detach']
+        assert self.remove(server) == [(way, ORDINARY) for way in ways]
+        assert self.volumes.detached.pop() == (ORDINARY, server['id'], None)
 
 
 class TestElsewhere(VolumesTest):
