@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from openstack import connection
 
 _NOVA = 'Nova'
-#: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45).
+#: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45), a change of
+#: ``delete_on_termination`` (2.85).
 _MICROVERSION = '2.90'
 #: Shows the scheduler hints of a server.
 _WITH_HINTS = '2.100'
@@ -54,6 +55,21 @@ def delete(conn: 'connection.Connection', server_id: str) -> None:
     """
     with errors.translated(_NOVA):
         response = conn.compute.delete(f'/servers/{server_id}', microversion=_MICROVERSION)
+    errors.check(response, _NOVA)
+
+
+def keep_volume(conn: 'connection.Connection', server_id: str, volume_id: str) -> None:
+    """Have Nova keep a volume (``delete_on_termination``) that it would delete with a server.
+
+    It deletes such a volume also when it is detached from a server that is shelved and off its
+    host (nova/compute/api.py ``_local_cleanup_bdm_volumes``).
+
+    :raises climate_core.cloud.errors.Gone: the server is gone, or does not have the volume
+    """
+    path = f'/servers/{server_id}/os-volume_attachments/{volume_id}'
+    body = {'volumeAttachment': {'volumeId': volume_id, 'delete_on_termination': False}}
+    with errors.translated(_NOVA):
+        response = conn.compute.put(path, json=body, microversion=_MICROVERSION)
     errors.check(response, _NOVA)
 
 

@@ -88,7 +88,8 @@ def delete_attachment(conn: 'connection.Connection', attachment_id: str) -> None
 def cancel_transfers(conn: 'connection.Connection', volume_id: str, every_project: bool) -> None:
     """Take back the offers of a volume to other projects."""
     path = '/os-volume-transfer'
-    response = send(conn, 'GET', path, query=_everywhere(every_project))
+    query = {'volume_id': volume_id, **_everywhere(every_project)}
+    response = send(conn, 'GET', path, query=query)
     for transfer in errors.read(response, _CINDER, 'transfers'):
         if transfer['volume_id'] == volume_id:
             errors.check(send(conn, 'DELETE', f'{path}/{transfer["id"]}'), _CINDER)

@@ -71,6 +71,10 @@ class Ending:
         return self.reservation.resource_id
 
     @property
+    def on_end(self) -> str:
+        return str(self.reservation.params.get('on_end', 'delete'))
+
+    @property
     def has_run(self) -> bool:
         """Whether we ever saw the volume there; one that is taken out is active no more."""
         return self.reservation.status == 'active' or self.reservation.woken_at is not None
@@ -136,7 +140,7 @@ def _creating(ending: Ending, volume: Volume) -> Wait:
 
 
 def _delete(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
-    return ending.once('delete', lambda: _not_deleted(ending), lambda: _ask_to_delete(ending))
+    return ending.once('delete', _not_deleted, lambda: _ask_to_delete(ending))
 
 
 def _ask_to_delete(ending: Ending) -> None:
@@ -155,16 +159,16 @@ def _delete_again(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
 
     Deleting it by force would be shorter, but the service may not delete the owner's secrets.
     """
-    rest = ending.again('delete', lambda: _not_deleted(ending))
+    rest = ending.again('delete', _not_deleted)
     if rest:
         return rest
     volumes.act(ending.service, ending.volume_id, 'os-reset_status', {'status': 'error'})
     return ending.wait()
 
 
-def _not_deleted(ending: Ending) -> str:
-    reason = volumes.reason(ending.conn, ending.volume_id)
-    return f'Cinder could not delete the volume: {reason}'
+def _not_deleted() -> str:
+    """Cinder has no message for this (cinder/message/message_field.py Action)."""
+    return 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
 
 
 def _broken(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
@@ -179,10 +183,10 @@ def _maintenance(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
     )
 
 
-def _cancel_transfer(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+def _cancel_transfer(ending: Ending, volume: Volume) -> Wait:
     """Take back an offer that nobody has accepted; Cinder deletes no volume that is offered."""
     volumes.cancel_transfers(ending.conn, ending.volume_id, ending.as_service)
-    return ending.wait()
+    return _hurry(ending, volume)
 
 
 def _detach(ending: Ending, volume: Volume) -> Wait:
@@ -205,9 +209,12 @@ def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
 
     :raises climate_core.cloud.errors.Gone: Nova does not know it
     """
-    if attachment.get('instance'):
+    server_id = attachment.get('instance')
+    if server_id:
         try:
-            servers.detach(ending.conn, attachment['instance'], ending.volume_id)
+            if ending.on_end != 'delete':
+                servers.keep_volume(ending.conn, server_id, ending.volume_id)
+            servers.detach(ending.conn, server_id, ending.volume_id)
         except errors.Gone:
             if ending.looks < _SURE:
                 raise
@@ -302,6 +309,8 @@ _COMMON: Mapping[str, Step] = {
 #: (cinder/volume/api.py API.delete).
 _DELETABLE = ('error', 'error_restoring', 'error_extending', 'error_managing')
 _UNDELETABLE = ('error_deleting', 'error_backing-up', 'error_attaching', 'error_detaching')
+#: Statuses of a volume whose creation failed, until it is gone.
+_NEVER_THERE = (*BROKEN, 'deleting', 'error_deleting')
 
 #: End action -> status of the volume -> what is done.
 STEPS: Mapping[str, Mapping[str, Step]] = {
@@ -339,7 +348,7 @@ def end(ending: Ending, volume: Volume) -> Wait | None:
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Cinder or
         Nova
     """
-    step = _step(volume, ending.reservation.params.get('on_end', 'delete'), ending.has_run)
+    step = _step(volume, ending.on_end, ending.has_run)
     try:
         return step(ending, volume)
     except errors.Gone:
@@ -354,8 +363,10 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
     server has it.
     """
     status, attached = volume['status'], bool(volume.get('attachments'))
-    if status == RESERVED or (status in BROKEN and not has_run and not attached):
+    if status == RESERVED:
         return _delete
+    if status in _NEVER_THERE and not has_run and not attached:
+        return STEPS['delete'][status]
     if on_end == 'nothing':
         return _creating if status in CREATING else _done
     if status.startswith('error') and attached:

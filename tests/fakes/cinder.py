@@ -65,23 +65,35 @@ def attach(state: State, volume_id: str, server_id: str | None, **fields: Any) -
 def begin_detaching(state: State, attachment: Record, caller: Record) -> None:
     """What Nova does first; the end of it is a look away."""
     volume = state.volumes[attachment['volume_id']]
-    if volume['status'] not in ('in-use', 'reserved'):
+    if volume['status'] != 'in-use':
         raise Refusal(400, f'Invalid volume: status must be in-use, is {volume["status"]}')
     volume.update(status='detaching', leaves=attachment['id'], next=['available'])
     entry = {'what': 'detach', 'id': volume['id'], 'as': caller['user_id']}
     state.put('volumes', volume, entry)
 
 
-def leave(state: State, server_id: str) -> None:
+def leave(state: State, attachment: Record, caller: Record) -> None:
+    """Nova detaches without a host."""
+    volume = state.volumes[attachment['volume_id']]
+    entry = {'what': 'detach', 'id': volume['id'], 'as': caller['user_id']}
+    state.put('volumes', volume, entry)
+    _leave(state, attachment)
+
+
+def leave_all(state: State, server_id: str) -> None:
     """A server is gone: its volumes are free, or gone with it."""
     for each in [a for a in state.attachments.values() if a['instance'] == server_id]:
-        _forget(state, each)
-        volume = state.volumes.get(each['volume_id'])
-        if volume and each['delete_on_termination']:
-            _gone(state, volume)
-        elif volume:
-            volume.update(status='detaching', next=['available'])
-            _becomes(state, volume, 'detaching')
+        _leave(state, each)
+
+
+def _leave(state: State, attachment: Record) -> None:
+    _forget(state, attachment)
+    volume = state.volumes.get(attachment['volume_id'])
+    if volume and attachment['delete_on_termination']:
+        _gone(state, volume)
+    elif volume:
+        volume.update(next=['available'])
+        _becomes(state, volume, 'detaching')
 
 
 def _forget(state: State, attachment: Record) -> None:
@@ -266,9 +278,8 @@ def _delete_volume(request: Any, project: str, volume_id: str) -> Any:
     after = 'GONE'
     if volume['delete_failures']:
         volume['delete_failures'] -= 1
-        volume['message'] = 'delete volume:Driver failed to delete the volume.'
         after = 'error_deleting'
-    volume.update(status='deleting', next=[after])
+    volume.update(status='deleting', next=['deleting', after])
     entry = {'what': 'delete', 'id': volume_id, 'as': request.caller()['user_id']}
     state.put('volumes', volume, entry)
     return 202, {}, None

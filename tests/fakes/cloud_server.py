@@ -37,7 +37,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer()
 
-    do_POST = do_DELETE = do_GET
+    do_POST = do_PUT = do_DELETE = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
         """The journal is the log."""
@@ -167,6 +167,11 @@ def _detach(request: Handler, server_id: str, volume_id: str) -> None:
     nova.detach(request.server.state, request.caller(), server_id, volume_id)
 
 
+def _keep_volume(request: Handler, server_id: str, volume_id: str) -> None:
+    wanted = request.body['volumeAttachment']
+    nova.keep_volume(request.server.state, request.caller(), server_id, volume_id, wanted)
+
+
 def _images(request: Handler) -> Any:
     caller = request.caller()
     wanted = request.query.get(_IMAGE)
@@ -240,6 +245,7 @@ ROUTES = (
     ('DELETE', r'/compute/v2\.1/servers/([^/]+)', _delete_server),
     ('GET', r'/compute/v2\.1/servers/([^/]+)/os-volume_attachments', _attachments),
     ('DELETE', r'/compute/v2\.1/servers/([^/]+)/os-volume_attachments/([^/]+)', _detach),
+    ('PUT', r'/compute/v2\.1/servers/([^/]+)/os-volume_attachments/([^/]+)', _keep_volume),
     *cinder.ROUTES,
     ('GET', '/image', _image_versions),
     ('GET', '/image/v2/images', _images),

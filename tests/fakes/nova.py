@@ -106,7 +106,7 @@ def look(state: State, caller: Record, server_id: str, microversion: str) -> Rec
 def _step(state: State, server: Record) -> None:
     status, task = server['next'][0], None
     if status == 'GONE':
-        cinder.leave(state, server['id'])
+        cinder.leave_all(state, server['id'])
         state.drop('servers', server['id'], {'what': 'server gone', 'id': server['id']})
         return
     if status == 'BUILD':
@@ -236,14 +236,34 @@ def attachments(state: State, caller: Record, server_id: str) -> Record:
 def detach(state: State, caller: Record, server_id: str, volume_id: str) -> None:
     """DELETE /servers/{id}/os-volume_attachments/{volume}."""
     server = find(state, caller, server_id)
-    for attachment in state.attachments.values():
-        if (attachment['instance'], attachment['volume_id']) == (server_id, volume_id):
-            break
-    else:
-        raise Refusal(404, f'Instance {server_id} is not attached to volume {volume_id}')
+    attachment = _attachment(state, server_id, volume_id)
     if attachment['root']:
         raise Refusal(400, 'Cannot detach a root device volume')
     _check_lock(server, caller)
     if server['task_state']:
         raise Refusal(409, f'Cannot detach while it is in task_state {server["task_state"]}')
-    cinder.begin_detaching(state, attachment, caller)
+    if server['status'] == 'SHELVED_OFFLOADED':
+        # No host has it: Nova lets go of it at once (_local_cleanup_bdm_volumes).
+        cinder.leave(state, attachment, caller)
+    else:
+        cinder.begin_detaching(state, attachment, caller)
+
+
+def keep_volume(
+    state: State, caller: Record, server_id: str, volume_id: str, wanted: Record
+) -> None:
+    """PUT /servers/{id}/os-volume_attachments/{volume}."""
+    find(state, caller, server_id)
+    if wanted['volumeId'] != volume_id:
+        raise Refusal(403, 'Swapping volumes is for administrators.')
+    attachment = _attachment(state, server_id, volume_id)
+    attachment['delete_on_termination'] = wanted['delete_on_termination']
+    entry = {'what': 'attachment is', 'id': attachment['id']}
+    state.put('attachments', attachment, entry)
+
+
+def _attachment(state: State, server_id: str, volume_id: str) -> Record:
+    for attachment in state.attachments.values():
+        if (attachment['instance'], attachment['volume_id']) == (server_id, volume_id):
+            return attachment
+    raise Refusal(404, f'Instance {server_id} is not attached to volume {volume_id}')

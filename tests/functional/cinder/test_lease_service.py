@@ -126,6 +126,10 @@ class LeaseServiceTest(CinderTest):
         for volume in (made, other):
             self.post('/os-volume-transfer', {'transfer': {'volume_id': volume['id']}})
         self.assert_status(made, 'awaiting-transfer')
+        for user, query in ((CLIMATE, {}), (ADMIN, {'all_tenants': 1})):
+            query |= {'volume_id': made['id']}
+            found = volumes.send(user, 'GET', '/os-volume-transfer', query=query).json()
+            assert [each['volume_id'] for each in found['transfers']] == [made['id']]
         volumes.cancel_transfers(CLIMATE, made['id'], every_project=False)
         self.assert_status(made, 'available')
         self.assert_status(other, 'awaiting-transfer')

@@ -47,6 +47,14 @@ def attached(volumes, on_end='delete', servers=1, **fields):
     return case, made
 
 
+def shelved(volumes, on_end, **fields):
+    """In a server that is off its host; Cinder does not show such an attachment."""
+    case, (server,) = attached(volumes, on_end, status='reserved', **fields)
+    server['status'] = 'SHELVED_OFFLOADED'
+    volumes.state.volumes[case.resource_id]['status'] = 'reserved'
+    return case
+
+
 def asked(case):
     return [each for each in case.world.effects(case.resource_id) if each != 'os-wake_up']
 
@@ -104,6 +112,17 @@ def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end, before
     volumes.state.volumes[case.resource_id]['status'] = before
     case.end()
     assert asked(case) == ['delete']
+
+
+@pytest.mark.parametrize('on_end', [name for name, _ in volume_end.CHOICES])
+def test_one_that_was_never_there_and_could_not_be_deleted(volumes, on_end):
+    """Nobody wants to keep what is left of it."""
+    case = reserved(volumes, on_end=on_end)
+    volumes.state.volumes[case.resource_id].update(status='error', delete_failures=1)
+    with pytest.raises(exceptions.Transient, match='could not delete'):
+        case.end()
+    case.end()
+    assert (asked(case), status(case)) == (['delete', 'os-reset_status', 'delete'], None)
 
 
 def test_a_broken_volume_that_is_taken_out_was_there(volumes):
@@ -191,6 +210,15 @@ def test_an_offer_to_another_project_is_taken_back(volumes):
     assert list(volumes.state.transfers) == ['a']
 
 
+def test_an_offer_that_cannot_be_found(volumes, monkeypatch):
+    monkeypatch.setattr(volume_end, '_LONG', 2)
+    case = woken(volumes, status='awaiting-transfer')
+    for _ in range(2):
+        assert isinstance(look(case), Wait)
+    with pytest.raises(exceptions.Transient, match='awaiting-transfer'):
+        look(case)
+
+
 @pytest.mark.parametrize('trusted', [True, False])
 def test_a_volume_that_was_given_away_is_left_alone(volumes, trusted):
     case = woken(volumes, project_id='other-id')
@@ -237,10 +265,26 @@ def test_what_a_look_at_a_shared_volume_costs(volumes):
 
 
 def test_a_shelved_server_has_the_volume_though_cinder_does_not_show_it(volumes):
-    case, _ = attached(volumes, status='reserved')
-    volumes.state.volumes[case.resource_id]['status'] = 'reserved'
+    case = shelved(volumes, 'delete')
     case.end()
     assert asked(case) == ['detach', 'delete']
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'wanted', 'left'),
+    [
+        ('backup', ['detach', 'backup', 'delete'], None),
+        ('snapshot', ['detach', 'snapshot'], 'available'),
+        ('detach', ['detach'], 'available'),
+        ('delete', ['detach'], None),
+    ],
+)
+def test_a_shelved_server_would_take_the_volume_with_it(volumes, on_end, wanted, left):
+    """Nova deletes what is detached from such a server, if it was to go with the server."""
+    case = shelved(volumes, on_end, delete_on_termination=True)
+    case.end()
+    assert (asked(case), status(case)) == (wanted, left)
+    assert len(volumes.state.backups) == wanted.count('backup')
 
 
 def test_a_server_that_was_deleted_without_its_attachment(volumes, monkeypatch):
@@ -268,14 +312,14 @@ def test_a_server_that_is_being_deleted_is_followed(volumes):
     server['task_state'] = 'deleting'
     with pytest.raises(exceptions.Transient, match='deleting'):
         look(case)
-    cinder.leave(volumes.state, server['id'])
+    cinder.leave_all(volumes.state, server['id'])
     case.end()
     assert asked(case) == ['delete']
 
 
 def test_a_volume_that_goes_with_its_server(volumes):
     case, (server,) = attached(volumes, delete_on_termination=True)
-    cinder.leave(volumes.state, server['id'])
+    cinder.leave_all(volumes.state, server['id'])
     assert look(case) is None
     assert asked(case) == []
 
@@ -489,7 +533,7 @@ def test_a_deletion_is_asked_for_once(volumes):
 
 def test_a_deletion_that_failed_is_told_and_tried_again(volumes):
     case = woken(volumes, delete_failures=1)
-    with pytest.raises(exceptions.Transient, match='Driver failed to delete'):
+    with pytest.raises(exceptions.Transient, match='could not delete'):
         case.end()
     assert isinstance(look(case), Wait)
     case.end()
