@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The copies that are made of a volume at its end."""
+
+import pytest
+
+from climate_core import exceptions
+from tests.unit.plugins.ending import asked, attached, look, status, without_rights, woken
+
+COPYING = ['backup', 'snapshot']
+
+
+@pytest.mark.parametrize('on_end', COPYING)
+def test_the_copy_has_a_name_and_is_made_once(volumes, on_end):
+    case = woken(volumes, on_end)
+    for _ in range(2):
+        volumes.plugin().end(case.lease, case.reservation)
+    case.end()
+    (copy,) = getattr(volumes.state, f'{on_end}s').values()
+    assert copy['name'].startswith('reserved_v-')
+    assert copy['project_id'] == 'demo-id'
+    assert case.reservation.id in copy['description']
+
+
+@pytest.mark.parametrize('on_end', COPYING)
+def test_an_answer_that_was_lost(volumes, on_end):
+    """Cinder began the copy, but its answer never came."""
+    case = woken(volumes, on_end)
+    path = f'/{on_end}s$'
+    volumes.state.faults.append(
+        {'method': 'POST', 'path': path, 'status': 0, 'count': 1, 'after': True}
+    )
+    with pytest.raises(exceptions.Transient):
+        look(case)
+    case.end()
+    assert asked(case).count(on_end) == 1
+
+
+@pytest.mark.parametrize('on_end', COPYING)
+def test_the_copies_of_others_do_not_count(volumes, on_end):
+    case = woken(volumes, on_end)
+    table = f'{on_end}s'
+    for key, metadata in {'a': {}, 'b': None, 'c': {'climate_reservation_id': 'x'}}.items():
+        copy = {
+            'id': key,
+            'status': 'available',
+            'volume_id': case.resource_id,
+            'project_id': 'demo-id',
+            'metadata': metadata,
+        }
+        volumes.state.put(table, copy, {'what': 'copy create', 'id': key})
+    look(case)
+    assert asked(case) == [on_end]
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'reason', 'after'),
+    [
+        ('backup', 'object store is full', ['delete']),
+        ('snapshot', 'does not say why', []),
+    ],
+)
+def test_a_copy_that_failed_is_told_and_made_again(volumes, on_end, reason, after):
+    case = woken(volumes, on_end, **{f'{on_end}_failures': 1})
+    with pytest.raises(exceptions.Transient, match=reason):
+        case.end()
+    assert status(case) == 'available'
+    assert getattr(volumes.state, f'{on_end}s') == {}
+    case.end()
+    assert asked(case) == [on_end, on_end, *after]
+
+
+def test_a_failed_copy_that_cannot_be_deleted(volumes):
+    case = woken(volumes, 'backup')
+    look(case)
+    volumes.state.volumes[case.resource_id].update(status='available', next=[])
+    (backup,) = volumes.state.backups.values()
+    backup['status'] = 'error_deleting'
+    with pytest.raises(exceptions.Transient, match=backup['id']):
+        look(case)
+    assert asked(case) == ['backup']
+
+
+def test_a_copy_that_somebody_deleted(volumes):
+    case = woken(volumes, 'snapshot')
+    look(case)
+    volumes.state.snapshots.clear()
+    with pytest.raises(exceptions.Transient, match='gone'):
+        look(case)
+    case.end()
+    assert asked(case) == ['snapshot', 'snapshot']
+
+
+def test_the_project_may_have_no_more_backups(volumes):
+    case = woken(volumes, 'backup')
+    volumes.state.faults.append({'method': 'POST', 'path': '/backups', 'status': 413, 'count': 1})
+    with pytest.raises(exceptions.Transient, match='413'):
+        look(case)
+    case.end()
+    assert asked(case) == ['backup', 'delete']
+
+
+@pytest.mark.parametrize('before', ['error', 'error_deleting'])
+def test_a_broken_volume_whose_backup_is_complete_is_deleted(volumes, before):
+    case = woken(volumes, 'backup')
+    look(case)
+    volumes.state.volumes[case.resource_id].update(status=before, next=[])
+    (backup,) = volumes.state.backups.values()
+    backup['status'] = 'available'
+    case.end()
+    assert asked(case)[-1] == 'delete'
+    assert len(volumes.state.backups) == 1
+
+
+def test_a_backup_with_the_rights_of_the_service(volumes):
+    """One that was begun with the owner's is found."""
+    case = woken(volumes, 'backup')
+    look(case)
+    without_rights(case)
+    case.end()
+    assert asked(case) == ['backup', 'delete']
+    assert [backup['project_id'] for backup in volumes.state.backups.values()] == ['demo-id']
+
+
+def test_no_snapshot_in_the_project_of_the_service(volumes):
+    """It would keep the owner from deleting the volume, which is kept anyway."""
+    case, _ = attached(volumes, 'snapshot')
+    without_rights(case)
+    case.end()
+    assert asked(case) == ['detach']
+    assert status(case) == 'available'

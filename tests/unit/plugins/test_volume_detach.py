@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume is taken from its servers before its end."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.plugins import volume_end
+from climate_core.plugins.base import Wait
+from tests.fakes import cinder
+from tests.unit.plugins.ending import asked, attached, look, shelved, status, without_rights, woken
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'wanted'),
+    [
+        ('delete', ['detach', 'delete']),
+        ('backup', ['detach', 'backup', 'delete']),
+        ('snapshot', ['detach', 'snapshot']),
+        ('detach', ['detach']),
+        ('nothing', []),
+    ],
+)
+def test_a_server_that_goes_on_loses_the_volume(volumes, on_end, wanted):
+    case, _ = attached(volumes, on_end)
+    case.end()
+    assert asked(case) == wanted
+
+
+def test_a_shared_volume_is_taken_from_one_server_after_the_other(volumes):
+    case, _ = attached(volumes, servers=3)
+    case.end()
+    assert asked(case) == ['detach'] * 3 + ['delete']
+
+
+def test_what_a_look_at_a_shared_volume_costs(volumes):
+    costs = []
+    for count in (1, 5):
+        case, _ = attached(volumes, servers=count)
+        with volumes.counted() as sent:
+            look(case)
+        # The token of the owner, and three calls.
+        costs.append(len([line for line in sent if '/identity' not in line]))
+    assert costs == [3, 3]
+
+
+def test_a_shelved_server_has_the_volume_though_cinder_does_not_show_it(volumes):
+    case = shelved(volumes, 'delete')
+    case.end()
+    assert asked(case) == ['detach', 'delete']
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'wanted', 'left'),
+    [
+        ('backup', ['detach', 'backup', 'delete'], None),
+        ('snapshot', ['detach', 'snapshot'], 'available'),
+        ('detach', ['detach'], 'available'),
+        ('delete', ['detach'], None),
+    ],
+)
+def test_a_shelved_server_would_take_the_volume_with_it(volumes, on_end, wanted, left):
+    """Nova deletes what is detached from such a server, if it was to go with the server."""
+    case = shelved(volumes, on_end, delete_on_termination=True)
+    case.end()
+    assert (asked(case), status(case)) == (wanted, left)
+    assert len(volumes.state.backups) == wanted.count('backup')
+
+
+def test_a_server_that_was_deleted_without_its_attachment(volumes, monkeypatch):
+    monkeypatch.setattr(volume_end, '_SURE', 3)
+    case, (server,) = attached(volumes)
+    volumes.state.drop('servers', server['id'], {'what': 'server lost', 'id': server['id']})
+    for _ in range(3):
+        assert isinstance(look(case), Wait)
+        assert volumes.state.attachments
+    look(case)
+    assert not volumes.state.attachments
+    case.end()
+    assert asked(case) == ['delete']
+
+
+def test_an_attachment_to_a_host_is_cinders_own(volumes):
+    case = woken(volumes)
+    cinder.attach(volumes.state, case.resource_id, None)
+    case.end()
+    assert asked(case) == ['delete']
+
+
+def test_a_server_that_is_being_deleted_is_followed(volumes):
+    case, (server,) = attached(volumes)
+    server['task_state'] = 'deleting'
+    with pytest.raises(exceptions.Transient, match='deleting'):
+        look(case)
+    cinder.leave_all(volumes.state, server['id'])
+    case.end()
+    assert asked(case) == ['delete']
+
+
+def test_a_volume_that_goes_with_its_server(volumes):
+    case, (server,) = attached(volumes, delete_on_termination=True)
+    cinder.leave_all(volumes.state, server['id'])
+    assert look(case) is None
+    assert asked(case) == []
+
+
+def test_the_root_disk_of_a_server_that_goes_on(volumes):
+    case, _ = attached(volumes, root=True)
+    with pytest.raises(exceptions.Transient, match='root device'):
+        look(case)
+    assert asked(case) == []
+
+
+def test_the_server_is_locked(volumes):
+    case, (server,) = attached(volumes)
+    server['locked'] = True
+    with pytest.raises(exceptions.Transient, match='locked'):
+        look(case)
+
+
+def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
+    case, (server,) = attached(volumes)
+    look(case)
+    volumes.state.volumes[case.resource_id].update(status='in-use', next=[])
+    with pytest.raises(exceptions.Transient, match=server['id']):
+        look(case)
+    assert isinstance(look(case), Wait)
+    case.end()
+    assert asked(case) == ['detach', 'detach', 'delete']
+
+
+@pytest.mark.parametrize('before', ['in-use', 'reserved'])
+def test_in_use_by_nobody(volumes, monkeypatch, before):
+    monkeypatch.setattr(volume_end, '_LONG', 1)
+    case = woken(volumes, status=before)
+    look(case)
+    with pytest.raises(exceptions.Transient, match=before):
+        look(case)
+
+
+def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes, monkeypatch):
+    monkeypatch.setattr(volume_end, '_LONG', 2)
+    case = woken(volumes, status='attaching')
+    case.end()
+    assert asked(case) == ['os-unreserve', 'delete']
+
+
+def test_an_attachment_that_hangs(volumes, monkeypatch):
+    monkeypatch.setattr(volume_end, '_LONG', 2)
+    case, _ = attached(volumes, status='attaching')
+    volumes.state.volumes[case.resource_id]['status'] = 'attaching'
+    for _ in range(2):
+        assert isinstance(look(case), Wait)
+    with pytest.raises(exceptions.Transient, match='attaching'):
+        look(case)
+    assert asked(case) == []
+
+
+def test_detaching_with_the_rights_of_the_service(volumes):
+    case, _ = attached(volumes)
+    without_rights(case)
+    case.end()
+    entries = [e for e in volumes.state.journal() if e['id'] == case.resource_id]
+    assert [e['what'] for e in entries if e.get('as') == 'climate-id'] == ['detach', 'delete']
