@@ -189,8 +189,8 @@ function climate_phase {
 
 if is_service_enabled climate-api climate-manager; then
     climate_phase "$1" "${2:-}"
-elif is_service_enabled n-cpu c-vol; then
-    # Another node: nova-compute and cinder-volume have to know Climate.
+elif is_service_enabled n-cpu cinder; then
+    # Another node: nova-compute and all of Cinder have to know Climate.
     case $1/${2:-} in
         stack/install) setup_develop "$CLIMATE_DIR" ;;
         stack/post-config)

@@ -94,6 +94,7 @@ def test_cinder_is_left_alone_where_it_is_not(tmp_path: pathlib.Path) -> None:
         ('n-cpu', {'nova.conf'}),
         ('c-vol,cinder', {'cinder.conf'}),
         ('n-cpu,c-vol,cinder', {'nova.conf', 'cinder.conf'}),
+        ('c-bak,cinder', {'cinder.conf'}),
     ],
 )
 def test_other_nodes_get_what_runs_there(
