@@ -3,6 +3,7 @@
 
 import fixtures
 from nova import exception, objects, rpc
+from nova.compute import manager
 from nova.tests import fixtures as nova_fixtures
 
 from tests.functional.lease_service import refusal
@@ -104,6 +105,17 @@ class TestDelete(VolumesTest):
     def test_with_its_volume(self):
         server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
         assert self.remove(server) == [('delete', ROOT)]
+
+    def test_its_other_disks_are_taken_apart(self):
+        server, real, disks = self.join(disk(DATA)), manager.ComputeManager._shutdown_instance, []
+
+        def note(manager, context, instance, bdms, *args, **kwargs):
+            disks.extend(bdm.source_type for bdm in bdms)
+            real(manager, context, instance, bdms, *args, **kwargs)
+
+        with fixtures.MonkeyPatch('nova.compute.manager.ComputeManager._shutdown_instance', note):
+            self.delete(server)
+        assert disks == ['image']
 
     def test_with_an_ordinary_volume(self):
         server = self.join(disk(ROOT, 0), disk(ORDINARY))
