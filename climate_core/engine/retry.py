@@ -3,6 +3,7 @@
 
 import dataclasses
 import datetime
+from collections.abc import Iterable
 
 from oslo_config import cfg
 
@@ -56,12 +57,33 @@ def decide(
         return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
     delay = backoff.most if permanent else backoff.delay(event.attempts)
     if event.event_type == model.START:
-        left = (lease.end_date - now).total_seconds()
-        if left < TOO_LATE:
-            told = f'It could not be started before the end of the lease: {reason(exc)}'
-            return steps.Outcome(steps.Result.FAILED, reason=told)
-        delay = min(delay, left / 2)
+        if _late(lease, now):
+            return _too_late(reason(exc))
+        delay = min(delay, (lease.end_date - now).total_seconds() / 2)
     return steps.Outcome(steps.Result.RETRY, delay, reason(exc))
+
+
+def follow(
+    outcomes: Iterable[steps.Outcome], lease: model.Lease, now: datetime.datetime
+) -> steps.Outcome | None:
+    """Decide about a start that comes after others of which some may have failed.
+
+    What failed keeps nobody waiting. But if the lease is about to be over there is no point in a
+    start any more: what is woken only then would be ended as if it had been used.
+
+    :returns: that it failed, too; None if it may be tried
+    """
+    failed = any(outcome.result is steps.Result.FAILED for outcome in outcomes)
+    return _too_late('What it may use was not there.') if failed and _late(lease, now) else None
+
+
+def _late(lease: model.Lease, now: datetime.datetime) -> bool:
+    return (lease.end_date - now).total_seconds() < TOO_LATE
+
+
+def _too_late(why: str) -> steps.Outcome:
+    told = f'It could not be started before the end of the lease: {why}'
+    return steps.Outcome(steps.Result.FAILED, reason=told)
 
 
 def bug(exc: Exception, event: model.Event, backoff: Backoff) -> steps.Outcome:

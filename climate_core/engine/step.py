@@ -121,11 +121,14 @@ class Step:
     def _in_order(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
         """Work on one rank after the other; what follows one that is not settled waits for it."""
         outcomes: dict[str, steps.Outcome] = {}
-        backwards = claim.event_type != model.START
-        for rank in ranks.in_order(work.reservations, self._plugins, backwards):
-            waiting = ranks.unsettled(outcomes.values())
+        start = claim.event_type == model.START
+        for rank in ranks.in_order(work.reservations, self._plugins, backwards=not start):
+            before = tuple(outcomes.values())
+            skipped = ranks.unsettled(before)
+            if start and skipped is None:
+                skipped = retry.follow(before, work.lease, self._clock.now())
             for each in rank:
-                outcomes[each.id] = waiting or self._try(
+                outcomes[each.id] = skipped or self._try(
                     claim, work.lease, self._on_resource, each
                 )
         return outcomes

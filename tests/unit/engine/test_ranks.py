@@ -96,6 +96,26 @@ def test_what_failed_for_good_keeps_nobody_asleep(world: RankedWorld) -> None:
     assert lease.status_reason == f'{BASE} base1: It never will.'
 
 
+def test_what_was_given_up_at_the_end_wakes_nobody(world: RankedWorld, time: Time) -> None:
+    """A server that runs for its last second would be kept as if it had been used."""
+    world.bases.answers['wake', 'base1'] = [exceptions.Transient('It is away.')] * 100
+    lease_id = world.create('server1', 'base1')
+    while world.lease(lease_id).status == 'STARTING' or world.lease(lease_id).status == 'PENDING':
+        assert world.run()
+        (start,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
+        time.now = start.next_at or time.now
+    lease = world.lease(lease_id)
+    assert time() < lease.end_date
+    assert statuses(lease.reservations) == ['error', 'error']
+    assert world.things.journal == []
+    reasons = [each.status_reason for each in lease.reservations]
+    assert all('before the end of the lease' in str(each) for each in reasons)
+    assert 'What it may use was not there.' in str(reasons)
+    time.now = lease.end_date
+    world.run_until_idle()
+    assert world.things.journal == [('end', 'server1'), ('end', 'base1')]
+
+
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
 def test_nobody_loses_what_it_stands_on(world: RankedWorld, time: Time, trouble: object) -> None:
     lease_id = world.create('base1', 'server1', 'server2')
