@@ -168,8 +168,10 @@ class TestDelete(VolumesTest):
             self.lease_service.answer = refusal(403, 'Too many')
 
         self.lease_service.on_post = full
-        server = self.join(disk(ROOT, 0), disk(DATA, delete_on_termination=True))
+        disks = (disk(ROOT, 0), disk(DATA, delete_on_termination=True), disk(ORDINARY))
+        server = self.join(*disks)
         self.assert_status(server, 'ERROR')
+        assert self.attached(server) == []
         # Nova takes back what a build had; another server may have these volumes by now.
         assert self.volumes.made('terminate_connection') == self.volumes.made('detach') == []
         assert self.volumes.made('delete') == [DATA]
