@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a volume breaks off at each request to the cloud, before it and after it."""
+
+from collections.abc import Callable
+
+import pytest
+import requests
+
+from climate_core import exceptions
+from climate_core.cloud import volumes as cloud_volumes
+from climate_core.plugins import volume_end
+from tests.conformance.world import settle
+from tests.fakes import cinder, nova
+from tests.unit.plugins.ending import attached, shelved, woken
+
+ON_END = [name for name, _ in volume_end.CHOICES]
+#: Where the volume is when its end begins.
+PLACES: dict[str, Callable] = {
+    'free': woken,
+    'shared': lambda volumes, on_end: attached(volumes, on_end, servers=2)[0],
+    'shelved': lambda volumes, on_end: shelved(volumes, on_end, delete_on_termination=True),
+}
+
+
+class Crash(BaseException):
+    """The manager dies."""
+
+
+class Breaking(requests.adapters.BaseAdapter):
+    """Makes trouble at one request.
+
+    :param number: of the request, from one on; those to Keystone do not count
+    :param after: it is sent, only its answer is lost
+    """
+
+    def __init__(self, inner, number, after, trouble) -> None:
+        super().__init__()
+        self._inner = inner
+        self._left = number
+        self._after = after
+        self._trouble = trouble
+        self.broken = False
+
+    def send(self, request, **kwargs):
+        if '/identity' in request.url:
+            return self._inner.send(request, **kwargs)
+        self._left -= 1
+        self.broken = self.broken or not self._left
+        if self._left:
+            return self._inner.send(request, **kwargs)
+        if self._after:
+            self._inner.send(request, **kwargs)
+        return self._trouble(request)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def crash(_request):
+    raise Crash
+
+
+def answer(status):
+    def make(request):
+        made = requests.Response()
+        made.status_code, made.request, made.url = status, request, request.url
+        made._content = b'{"error": {"message": "A fault that the test ordered."}}'
+        return made
+
+    return make
+
+
+def story(case):
+    """What became of the volume, in order, from the cloud's own journal."""
+    ids = {case.resource_id}
+    state = case.world.state
+    for table in (state.backups, state.snapshots):
+        ids |= {key for key, copy in table.items() if copy['volume_id'] == case.resource_id}
+    told = [e['what'] for e in state.journal() if e['id'] in ids]
+    return [what for what in told if what not in ('volume is', 'volume create', 'os-wake_up')]
+
+
+def finish(case, plugin):
+    def look():
+        try:
+            return plugin.end(case.lease, case.reservation)
+        except exceptions.Transient:
+            return volume_end.Wait(1)
+
+    settle(case.world, look)
+
+
+def interrupted(volumes, place, on_end, number, after, trouble):
+    """Bring a volume to its end with trouble on the way.
+
+    :returns: what became of the volume, and whether there was any trouble
+    """
+    case = PLACES[place](volumes, on_end)
+    session = volumes.cloud._base.session
+    before = session.get_adapter('http://')
+    breaking = Breaking(before, number, after, trouble)
+    session.mount('http://', breaking)
+    plugin = volumes.plugin()
+    try:
+        finish(case, plugin)
+    except Crash:
+        plugin = volumes.plugin()
+    finally:
+        session.mount('http://', before)
+    finish(case, plugin)
+    assert plugin.end(case.lease, case.reservation) is None
+    return story(case), breaking.broken
+
+
+@pytest.mark.parametrize(
+    ('place', 'trouble', 'after'),
+    [
+        ('free', crash, False),
+        ('free', crash, True),
+        ('free', answer(401), False),
+        ('free', answer(503), True),
+        ('shared', crash, True),
+        ('shared', answer(503), True),
+        ('shelved', crash, True),
+    ],
+)
+@pytest.mark.parametrize('on_end', ON_END)
+def test_trouble_at_each_request(volumes, on_end, place, trouble, after):
+    """Nothing is made or asked for twice, and nothing is left out."""
+    wanted, _ = interrupted(volumes, place, on_end, 0, after, trouble)
+    number, broken = 0, True
+    while broken:
+        number += 1
+        found, broken = interrupted(volumes, place, on_end, number, after, trouble)
+        assert found == wanted, number
+    assert number > 1
+
+
+# What it costs.
+
+#: (end action, place) -> requests of each look, without those to Keystone.
+COSTS = {
+    ('delete', 'free'): [2, 1, 1],
+    ('delete', 'shared'): [3, 3, 2, 1, 1],
+    ('backup', 'free'): [3, 3, 1, 1],
+    ('backup', 'shared'): [4, 4, 3, 3, 1, 1],
+    ('snapshot', 'free'): [3, 2],
+    ('detach', 'shared'): [4, 4, 1],
+    ('nothing', 'shared'): [1],
+}
+
+
+def crowd(volumes, case):
+    """Put other things of the project into the cloud."""
+    other = cinder.add(volumes.state, status='available')
+    for number in range(7):
+        key = f'other-{number}'
+        copy = {
+            'id': key,
+            'status': 'available',
+            'volume_id': other['id'],
+            'project_id': 'demo-id',
+            'metadata': {'climate_reservation_id': case.reservation.id},
+        }
+        for table in ('backups', 'snapshots', 'transfers'):
+            volumes.state.put(table, dict(copy), {'what': 'made', 'id': key})
+        server = nova.add(volumes.state, status='ACTIVE', hints={})
+        cinder.attach(volumes.state, other['id'], server['id'])
+
+
+@pytest.mark.parametrize('crowded', [False, True])
+@pytest.mark.parametrize(('on_end', 'place'), sorted(COSTS))
+def test_what_each_look_costs(volumes, monkeypatch, on_end, place, crowded):
+    """It does not depend on what else there is in the cloud."""
+    monkeypatch.setattr(cloud_volumes, '_PAGE', 3)
+    case = PLACES[place](volumes, on_end)
+    if crowded:
+        crowd(volumes, case)
+    plugin = volumes.plugin()
+    plugin.cloud.owner(case.lease.trust_id)
+    costs = []
+
+    def look():
+        with volumes.counted() as sent:
+            wait = plugin.end(case.lease, case.reservation)
+        costs.append(sum('/identity' not in line for line in sent))
+        return wait
+
+    settle(volumes, look)
+    assert costs == COSTS[on_end, place]
