@@ -170,8 +170,10 @@ class TestDelete(VolumesTest):
         self.lease_service.on_post = full
         disks = (disk(ROOT, 0), disk(DATA, delete_on_termination=True), disk(ORDINARY))
         server = self.join(*disks)
-        self.assert_status(server, 'ERROR')
+        found = self.assert_status(server, 'ERROR')
         assert self.attached(server) == []
+        listed = found['os-extended-volumes:volumes_attached']
+        assert sorted(each['id'] for each in listed) == [ROOT, ORDINARY]
         # Nova takes back what a build had; another server may have these volumes by now.
         assert self.volumes.made('terminate_connection') == self.volumes.made('detach') == []
         assert self.volumes.made('delete') == [DATA]
