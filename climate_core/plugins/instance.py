@@ -118,11 +118,10 @@ class InstancePlugin(base.ResourcePlugin):
         reservation: 'Reservation',
     ) -> Wait | None:
         server_id = reservation.resource_id
-        if self._waking.was_asked(reservation.id, 'wake_up'):
-            self._waking.failed(reservation.id)
-            # Nova could not start it and made it RESERVED again.
-            raise exceptions.Transient(f'The server could not be started: {_fault(server)}')
-        rest = self._waking.rest(reservation.id)
+        # If it was asked before, Nova could not start it and made it RESERVED again.
+        rest = self._waking.again(
+            reservation.id, 'wake_up', lambda: f'The server could not be started: {_fault(server)}'
+        )
         if rest:
             return rest
         try:

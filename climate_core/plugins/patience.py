@@ -6,8 +6,10 @@ Only a memory: a manager that starts anew looks a little too early once, nothing
 
 import collections
 import threading
+from collections.abc import Callable
 from typing import Final, TypeVar
 
+from climate_core import exceptions
 from climate_core.plugins.base import Wait
 
 V = TypeVar('V')
@@ -74,6 +76,17 @@ class Patience:
         with self._lock:
             power = min(self._failures.get(reservation_id, 0), 50)
         return Wait(min(self._longest, self._first * 2.0**power))
+
+    def again(self, reservation_id: str, what: str, failed: Callable[[], str]) -> Wait | None:
+        """Give a rest before the next try if something that was asked for did not come about.
+
+        :param failed: says what went wrong
+        :raises climate_core.exceptions.Transient: it went wrong just now
+        """
+        if self.was_asked(reservation_id, what):
+            self.failed(reservation_id)
+            raise exceptions.Transient(failed())
+        return self.rest(reservation_id)
 
     def done(self, reservation_id: str) -> None:
         """Forget the reservation."""

@@ -114,10 +114,9 @@ class VolumePlugin(base.ResourcePlugin):
     ) -> Wait:
         """Ask for the creation, of what is in error too: one that was begun may have failed."""
         volume_id = reservation.resource_id
-        if self._waking.was_asked(reservation.id, 'os-wake_up'):
-            self._waking.failed(reservation.id)
-            raise exceptions.Transient(_not_created(owner, volume_id, status))
-        rest = self._waking.rest(reservation.id)
+        rest = self._waking.again(
+            reservation.id, 'os-wake_up', lambda: _not_created(owner, volume_id, status)
+        )
         if rest:
             return rest
         try:

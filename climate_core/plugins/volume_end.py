@@ -87,19 +87,10 @@ class Ending:
         return self.patience.wait(self.reservation.id)
 
     def again(self, what: str, failed: Callable[[], str]) -> Wait | None:
-        """Give a rest before the next try if something that was asked for did not come about.
-
-        :param failed: says what went wrong
-        :raises climate_core.exceptions.Transient: it went wrong just now
-        """
-        key = self.reservation.id
-        if self.patience.was_asked(key, what):
-            self.patience.failed(key)
-            raise exceptions.Transient(failed())
-        return self.patience.rest(key)
+        return self.patience.again(self.reservation.id, what, failed)
 
     def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
-        """Ask for something, see :meth:`again`."""
+        """Ask for something; after a failure tell that, then rest, then ask again."""
         rest = self.again(what, failed)
         if rest:
             return rest

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from climate_core import exceptions
 from climate_core.plugins import patience
 
 
@@ -42,3 +45,21 @@ def test_it_is_bounded(monkeypatch):
         patient.wait(each)
     assert patient.wait('a').seconds == 1.0
     assert patient.wait('c').seconds == 2.0
+
+
+def test_after_each_failure_is_a_longer_rest():
+    patient = patience.Patience(1.0, 7.0, 2.0)
+    rests = []
+    for _ in range(4):
+        patient.asked('a', 'image')
+        with pytest.raises(exceptions.Transient, match='It burnt'):
+            patient.again('a', 'image', lambda: 'It burnt.')
+        rests.append(patient.again('a', 'image', lambda: 'It burnt.').seconds)
+        assert patient.again('a', 'image', lambda: 'It burnt.') is None
+    assert rests == [2.0, 4.0, 7.0, 7.0]
+
+
+def test_something_else_was_asked():
+    patient = patience.Patience()
+    patient.asked('a', 'image')
+    assert patient.again('a', 'delete', lambda: 'It burnt.') is None
