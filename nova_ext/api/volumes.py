@@ -122,8 +122,8 @@ def _refuse(volume_id: str, asked: Reservation | None, error: Exception) -> NoRe
         advice = f'Create the server with the hint {hints.LEASE}=..., the lease of the volume'
     elif not asked.wanted.join:
         advice = (
-            f'{hints.PARAMS} makes a new lease: give the hint {hints.LEASE}=..., the lease of '
-            f'the volume, instead'
+            f'These hints make a new lease: give the hint {hints.LEASE}=..., the lease of the '
+            f'volume, instead'
         )
     else:
         advice = (

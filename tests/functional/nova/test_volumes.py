@@ -128,7 +128,7 @@ class TestRefused(VolumesTest):
 
     def test_a_new_lease(self):
         for hints in ({'reserved': 'True'}, {'lease_params': json.dumps({'name': 'l'})}):
-            self.check(ROOT, 'makes a new lease', 'instead', hints=hints)
+            self.check(ROOT, 'These hints make a new lease', 'instead', hints=hints)
 
     def test_what_cinder_says_of_other_volumes_is_answered(self):
         self.volumes.statuses[ORDINARY] = 'backing-up'
