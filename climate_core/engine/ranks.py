@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order in which the resources of one lease are woken and ended. Pure.
 
-It comes from :attr:`climate_core.plugins.base.ResourcePlugin.rank`. What failed for good keeps
-nobody waiting: a server that does not use the volume that failed can still be woken.
+It is that of ``rank`` and ``rank_at_end``, see :class:`climate_core.plugins.base.ResourcePlugin`.
+What failed for good keeps nobody waiting: a server that does not use the volume that failed can
+still be woken.
 """
 
 import itertools
@@ -22,11 +23,14 @@ def in_order(
     """Give the reservations of one rank after the other.
 
     :param plugins: resource type -> plugin; a type without one has the rank of most
-    :param backwards: the highest rank first
+    :param backwards: at the end: the highest rank first
     """
 
     def rank(reservation: model.Reservation) -> int:
-        return plugins.get(reservation.resource_type, ResourcePlugin).rank
+        plugin = plugins.get(reservation.resource_type, ResourcePlugin)
+        if backwards and plugin.rank_at_end is not None:
+            return plugin.rank_at_end
+        return plugin.rank
 
     ordered = sorted(reservations, key=rank, reverse=backwards)
     for _, group in itertools.groupby(ordered, rank):

@@ -127,10 +127,9 @@ class Step:
             skipped = ranks.unsettled(before)
             if start and skipped is None:
                 skipped = retry.follow(before, work.lease, self._clock.now())
+            lease = steps.so_far(work.lease, claim.event_type, outcomes, self._clock.now())
             for each in rank:
-                outcomes[each.id] = skipped or self._try(
-                    claim, work.lease, self._on_resource, each
-                )
+                outcomes[each.id] = skipped or self._try(claim, lease, self._on_resource, each)
         return outcomes
 
     def _try(

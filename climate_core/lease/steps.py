@@ -118,6 +118,14 @@ def _begin_removal(lease: model.Lease, event: model.Event) -> Work:
     return Work(lease, todo)
 
 
+def so_far(
+    lease: model.Lease, event_type: str, outcomes: Mapping[str, Outcome], now: datetime.datetime
+) -> model.Lease:
+    """Return the lease as those see it that come after others: with what became of these."""
+    done = _R.ACTIVE if event_type == model.START else _R.DELETED
+    return _with_outcomes(lease, outcomes, done, now)
+
+
 def settle(
     lease: model.Lease,
     event: model.Event,

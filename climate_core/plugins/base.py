@@ -41,7 +41,7 @@ class Claimed:
     :param params: what the plugin wants to be kept with the reservation and shown in the API;
         JSON types only
     :param amounts: how much it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
-        ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``
+        ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
     """
 
     resource_id: str
@@ -68,6 +68,9 @@ class ResourcePlugin(abc.ABC):
     #: The place in the order of one lease: a resource of a lower rank is awake before those of a
     #: higher one are woken, and is ended after them. A server uses volumes, so it comes later.
     rank: ClassVar[int] = 20
+    #: The place at the end, the highest first, where it is not the place at the start backwards. A
+    #: stack wakes its members and ends them, too: it is the first in both.
+    rank_at_end: ClassVar[int | None] = None
     #: Whether the resource outlives its lease in every case and can be reserved again then.
     reusable: ClassVar[bool] = False
 

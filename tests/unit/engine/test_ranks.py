@@ -6,10 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from climate_core import exceptions
+from climate_core.lease import model
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import NOON, TYPE, Things, Time, World, statuses
 
-BASE = 'test:base'
+BASE, LEADER = 'test:base', 'test:leader'
 
 
 class Bases(Things):
@@ -19,18 +20,43 @@ class Bases(Things):
     rank = 10
 
 
+class Leaders(Things):
+    """What wakes things, and ends them."""
+
+    resource_type = LEADER
+    rank = 5
+    rank_at_end = 100
+
+
 class RankedWorld(World):
-    """Things whose name begins with ``base`` are of the lower rank; one journal for all."""
+    """The beginning of a name is a type of a rank of its own; one journal for all.
+
+    ``seen`` has the statuses of a lease's reservations as each wake-up and end saw them.
+    """
 
     def __init__(self, url: str, time: Time) -> None:
         super().__init__(url, time)
-        self.bases = Bases()
-        self.bases.journal = self.things.journal
-        self.plugins[BASE] = self.bases
+        self.bases, self.leaders = Bases(), Leaders()
+        self.bases.journal = self.leaders.journal = self.things.journal
+        self.plugins |= {BASE: self.bases, LEADER: self.leaders}
 
     def wanted(self, thing: str) -> dict[str, str]:
-        kind = BASE if thing.startswith('base') else TYPE
+        types = {'base': BASE, 'leader': LEADER}
+        kind = next((types[name] for name in types if thing.startswith(name)), TYPE)
         return {'resource_type': kind, 'resource_id': thing}
+
+    def watch(self) -> list[dict[str, str]]:
+        """Note what things see from now on: the statuses of a lease, by thing."""
+        seen: list[dict[str, str]] = []
+        act = self.things._act
+
+        def look(lease: model.Lease, reservation: model.Reservation, *rest: str) -> Wait | None:
+            seen.append({each.resource_id: each.status for each in lease.reservations})
+            return act(rest[0], reservation.resource_id, rest[1])
+
+        self.things.wake_up = lambda *both: look(*both, 'wake', 'awake')  # type: ignore[method-assign]
+        self.things.end = lambda *both: look(*both, 'end', 'gone')  # type: ignore[method-assign]
+        return seen
 
 
 @pytest.fixture
@@ -151,3 +177,45 @@ def test_one_that_is_given_back_waits_for_nobody(world: RankedWorld) -> None:
     world.run_until_idle()
     assert world.things.journal[-1] == ('end', 'base1')
     assert world.things.state == {'server1': 'awake'}
+
+
+def test_a_leader_is_the_first_at_both_ends(world: RankedWorld, time: Time) -> None:
+    world.create('server1', 'base1', 'leader1')
+    world.run_until_idle()
+    assert world.things.journal == [('wake', 'leader1'), ('wake', 'base1'), ('wake', 'server1')]
+    world.things.journal.clear()
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert world.things.journal == [('end', 'leader1'), ('end', 'server1'), ('end', 'base1')]
+
+
+@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+def test_everybody_waits_for_the_end_of_a_leader(
+    world: RankedWorld, time: Time, trouble: object
+) -> None:
+    lease_id = world.create('base1', 'leader1', 'server1')
+    world.run_until_idle()
+    world.leaders.answers['end', 'leader1'] = [trouble]
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert set(world.things.state.values()) == {'awake'}
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATED'
+
+
+def test_those_that_come_later_see_what_became_of_the_others(
+    world: RankedWorld, time: Time
+) -> None:
+    seen = world.watch()
+    world.leaders.answers['wake', 'leader1'] = [exceptions.Permanent('It never will.')]
+    lease_id = world.create('leader1', 'leader2', 'server1')
+    world.run_until_idle()
+    time.forward(hours=2)
+    world.run_until_idle()
+    assert seen == [
+        {'leader1': 'error', 'leader2': 'active', 'server1': 'pending'},
+        {'leader1': 'deleted', 'leader2': 'deleted', 'server1': 'active'},
+    ]
+    (one, two, _) = world.lease(lease_id).reservations
+    assert (one.woken_at, two.woken_at is None) == (None, False)
