@@ -4,13 +4,16 @@
 import datetime
 import re
 
+from climateclient import times
+
 UTC = datetime.UTC
 
 _PLAIN = re.compile(r'^(\d{4})-(\d{1,2})-(\d{1,2}) (\d{1,2}):(\d{1,2})(?::(\d{1,2}))?$')
 _ISO = re.compile(
     r'^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?$'
 )
-_LENGTH = re.compile(r'^(?:(\d+)\s*d)?\s*(?:(\d+)\s*h)?\s*(?:(\d+)\s*m)?\s*(?:(\d+)\s*s)?$')
+#: What may stand before and after the unit of a length.
+_SPACE = re.compile(r'\s+(?=[smhdw])|(?<=[smhdw])\s+')
 
 
 def parse(text: object, now: datetime.datetime) -> datetime.datetime:
@@ -53,18 +56,16 @@ def _iso(text: str) -> datetime.datetime:
 def parse_length(text: object) -> datetime.timedelta:
     """Turn ``90m``, ``3h``, ``2d 12h`` into a length of time.
 
+    :param text: as the commands take it (:func:`climateclient.times.parse_duration`), also with
+        spaces between the parts
     :raises ValueError: it is not written so, or is nothing
     """
-    match = _LENGTH.match(text.strip()) if isinstance(text, str) else None
-    parts = match.groups() if match else ()
     try:
-        days, hours, minutes, seconds = (int(number or 0) for number in parts)
-        length = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except (OverflowError, ValueError):
-        length = datetime.timedelta(0)
-    if length <= datetime.timedelta(0):
-        raise ValueError(f'{text!r} is not a length of time; write 90m, 3h, 2d or "2d 12h"')
-    return length
+        return times.parse_duration(_SPACE.sub('', text) if isinstance(text, str) else '')
+    except ValueError:
+        raise ValueError(
+            f'{text!r} is not a length of time; write 90m, 3h, 2d or "2d 12h"'
+        ) from None
 
 
 def show(time: datetime.datetime) -> str:

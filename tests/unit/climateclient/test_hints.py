@@ -88,14 +88,17 @@ def test_a_request_that_waited_is_not_judged_again():
 
 
 @pytest.mark.parametrize(
-    ('length', 'hours'), [('90m', 1.5), ('3h', 3), ('2d', 48), ('1d 12h', 36), ('3600s', 1)]
+    ('length', 'hours'),
+    [('90m', 1.5), ('3h', 3), ('2d', 48), ('1d 12h', 36), ('3600s', 1), ('1w', 168)],
 )
 def test_lengths(length, hours):
     lease = parse(params(length=length)).lease
     assert lease['end_date'] == dates.show(NOW + datetime.timedelta(hours=hours))
 
 
-@pytest.mark.parametrize('length', ['', '0h', '3', 'h', '3 weeks', '9' * 30 + 'd', None, 3])
+@pytest.mark.parametrize(
+    'length', ['', '0h', '3', 'h', '3 weeks', '1 2h', '9' * 30 + 'd', None, 3]
+)
 def test_no_lengths(length):
     with pytest.raises(hints.BadHint, match=r'lease_params\.length'):
         parse(params(length=length))
