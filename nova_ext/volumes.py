@@ -32,25 +32,35 @@ def hold(context: Any, volume_api: Any, instance: Any, bdms: Any) -> None:
     for bdm in bdms:
         if not bdm.is_volume or not bdm.volume_id:
             continue
-        if not bdm.attachment_id:
-            _check_available(context, volume_api, bdm.volume_id)
-        elif _exists(context, volume_api, bdm.attachment_id):
+        if bdm.attachment_id and _exists(context, volume_api, bdm.attachment_id):
             continue
-        attachment = volume_api.attachment_create(context, bdm.volume_id, instance.uuid)
+        made = None if bdm.attachment_id else _made_before(context, volume_api, instance, bdm)
+        attachment = made or volume_api.attachment_create(context, bdm.volume_id, instance.uuid)
         bdm.attachment_id = attachment['id']
         bdm.save()
 
 
-def _check_available(context: Any, volume_api: Any, volume_id: str) -> None:
-    """Cinder itself would attach a volume whose image is still being copied
+def _made_before(context: Any, volume_api: Any, instance: Any, bdm: Any) -> Any:
+    """Look at a volume that this server has no attachment to, as far as nova knows.
+
+    Cinder itself would attach a volume whose image is still being copied
     (cinder/volume/api.py, _attachment_reserve), which is no disk to start from.
+
+    :returns: the attachment of a wake_up that broke off before it was saved; None if there is
+        none, and one can be made
+    :raises nova.exception.InvalidVolume: the volume is not there yet, or another server has it
     """
-    volume = volume_api.get(context, volume_id)
-    if volume['status'] == 'available' or (volume['multiattach'] and volume['status'] == 'in-use'):
-        return
+    volume = volume_api.get(context, bdm.volume_id)
+    status = volume['status']
+    if status == 'available' or (volume['multiattach'] and status == 'in-use'):
+        return None
+    if status == 'reserved':
+        found = volume_api.attachment_get_all(context, instance.uuid, bdm.volume_id)
+        if found:
+            return found[0]
     raise exception.InvalidVolume(
-        reason=f'volume {volume_id} of this server has the status {volume["status"]}; the server '
-        'can start when it is available'
+        reason=f'volume {bdm.volume_id} of this server has the status {status}; the server can '
+        'start when it is available'
     )
 
 

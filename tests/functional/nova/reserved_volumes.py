@@ -45,6 +45,13 @@ class Cinder(fixtures.Fixture):
         for name in self.METHODS:
             patch = fixtures.MonkeyPatch(f'nova.volume.cinder.API.{name}', self._noted(name))
             self.useFixture(patch)
+        # Nova's fixture gives ids here, where the real one gives attachments.
+        listing = 'nova.volume.cinder.API.attachment_get_all'
+        self.useFixture(fixtures.MonkeyPatch(listing, self._attachments))
+
+    def _attachments(self, context, instance_id, volume_id):
+        found = self.nova.volume_to_attachment[volume_id].values()
+        return [each for each in found if each['instance_uuid'] == instance_id]
 
     def _noted(self, name):
         method = getattr(self, name)

@@ -20,6 +20,10 @@ from tests.functional.nova.reserved_volumes import (
 from tests.functional.nova.test_wake_up import Spawned
 
 
+def _die(*args):
+    raise RuntimeError('killed')
+
+
 class TestWake(VolumesTest):
     def setUp(self):
         super().setUp()
@@ -56,6 +60,25 @@ class TestWake(VolumesTest):
         self.awake(ROOT, DATA)
         self.volumes.statuses[DATA] = 'in-use'
         self.refuse(DATA, 'in-use')
+
+    def test_another_server_is_about_to_attach_it(self):
+        self.awake(ROOT, DATA)
+        self.cinder.create_vol_attachment(DATA, 'another-server')
+        self.volumes.statuses[DATA] = 'reserved'
+        self.refuse(DATA, 'reserved')
+
+    def test_after_a_wake_up_that_broke_off(self):
+        """Cinder has made the attachment, and nobody lived to note its id."""
+        self.awake(ROOT, DATA)
+        with fixtures.MonkeyPatch('nova.objects.BlockDeviceMapping.save', _die):
+            self.wake_up(self.server, status=500)
+        assert self.attached(self.server) == [ROOT]
+        self.assert_status(self.server, 'RESERVED')
+        self.volumes.statuses[ROOT] = 'reserved'
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+        assert self.disks() == self.attached(self.server) == [ROOT, DATA]
+        assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
 
     def test_the_volume_is_gone(self):
         self.awake(ROOT)
