@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lease service asks of Nova about volumes, answered by the real one."""
+
+import json
+from unittest import mock
+
+import pytest
+
+from climate_core.cloud import errors, servers
+from tests.functional.nova.reserved_volumes import ORDINARY, OTHER, VolumesTest, disk
+
+
+class LeaseServiceTest(VolumesTest):
+    """As the owner of the lease."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(shelved_offload_time=0)
+        self.conn = mock.Mock()
+        self.conn.compute.put = self._sender('PUT')
+        self.conn.compute.delete = self._sender('DELETE')
+
+    def _sender(self, method):
+        """What openstacksdk's adapter does, without a catalogue."""
+
+        def send(path, json_=None, microversion=None):
+            before, self.api.microversion = self.api.microversion, microversion
+            try:
+                return self.api.api_request(
+                    path,
+                    method=method,
+                    body=json.dumps(json_),
+                    headers={'Content-Type': 'application/json'},
+                    check_response_status=range(200, 600),
+                )
+            finally:
+                self.api.microversion = before
+
+        return lambda path, json=None, microversion=None: send(path, json, microversion)
+
+    def off_its_host(self):
+        """A shelved server that its volume goes with."""
+        data = disk(ORDINARY, delete_on_termination=True)
+        server = self.join(data, hints={})
+        self.assert_status(server, 'ACTIVE')
+        self.api.post_server_action(server['id'], {'shelve': {}})
+        self.assert_status(server, 'SHELVED_OFFLOADED')
+        return server
+
+    def test_a_shelved_server_would_take_a_volume_with_it(self):
+        server = self.off_its_host()
+        servers.detach(self.conn, server['id'], ORDINARY)
+        assert self.volumes.gone == {ORDINARY}
+
+    def test_a_volume_is_kept(self):
+        server = self.off_its_host()
+        servers.keep_volume(self.conn, server['id'], ORDINARY)
+        servers.detach(self.conn, server['id'], ORDINARY)
+        assert self.volumes.gone == set()
+        assert self.attached(server) == []
+
+    def test_it_has_another_volume(self):
+        server = self.off_its_host()
+        for ask in (servers.keep_volume, servers.detach):
+            with pytest.raises(errors.Gone):
+                ask(self.conn, server['id'], OTHER)
