@@ -127,8 +127,10 @@ def test_a_volume_whose_start_was_not_noted(volumes, on_end):
 def test_a_creation_is_waited_for(volumes, on_end):
     case = reserved(volumes, on_end=on_end)
     assert isinstance(case.plugin.wake_up(case.lease, case.reservation), Wait)
+    assert isinstance(look(case), Wait)
     case.end()
-    assert asked(case) == {'delete': ['delete'], 'nothing': []}[on_end]
+    left = {'delete': (['delete'], None), 'nothing': ([], 'available')}
+    assert (asked(case), status(case)) == left[on_end]
 
 
 def test_a_creation_that_never_ends(volumes, monkeypatch):
@@ -140,6 +142,15 @@ def test_a_creation_that_never_ends(volumes, monkeypatch):
     assert asked(case) == []
     case.end()
     assert asked(case) == ['os-force_delete']
+
+
+def test_a_volume_that_is_written_anew_is_not_broken_off(volumes, monkeypatch):
+    """It is ``downloading`` when its image is changed, too (cinder/volume/api.py reimage)."""
+    monkeypatch.setattr(volume_end, '_NEVER', 2)
+    case = woken(volumes, 'detach', status='downloading')
+    for _ in range(5):
+        assert isinstance(look(case), Wait)
+    assert asked(case) == []
 
 
 @pytest.mark.parametrize('before', ['deleting', 'detaching'])
