@@ -65,8 +65,7 @@ class VolumeManager(manager.VolumeManager):
 
         A volume that was ever completed costs nothing more than without us.
         """
-        held = volume.launched_at is None and marks.state(context, volume) == marks.HELD
-        if held and self._release(context, volume):
+        if marks.waiting(context, volume) == marks.HELD and self._release(context, volume):
             utils.clean_volume_file_locks(volume.id, self.driver)
             return None
         return super().delete_volume(context, volume, unmanage_only, cascade)
@@ -85,12 +84,11 @@ class VolumeManager(manager.VolumeManager):
     @_ONE_AT_A_TIME
     @objects.Volume.set_workers
     def _hold(self, context: Any, volume: Any) -> Any:
-        volume.refresh()
-        if volume.status != 'creating':
-            LOG.warning('Volume %s is %s: it is not reserved now', volume.id, volume.status)
-            return volume.id
         self._set_resource_host(volume)
+        # First, as cinder: who deletes the volume meanwhile takes it off again.
         self._update_allocated_capacity(volume)
+        if not _is_expected(volume):
+            return volume.id
         mark = marks.get(context, volume)
         if mark is None:
             LOG.error('Volume %s wants a reservation, but no lease knows it', volume.id)
@@ -109,10 +107,9 @@ class VolumeManager(manager.VolumeManager):
     @_ONE_AT_A_TIME
     @objects.Volume.set_workers
     def _wake(self, context: Any, volume: Any, request_spec: Any) -> Any:
-        volume.refresh()
-        mark = marks.get(context, volume)
-        if volume.status != 'creating' or mark is None:
-            LOG.warning('Volume %s is %s: an old wake_up is ignored', volume.id, volume.status)
+        mark = marks.get(context, volume) if _is_expected(volume) else None
+        if mark is None:
+            LOG.warning('Volume %s does not wait: an old wake_up is ignored', volume.id)
             return volume.id
         if volume.launched_at is not None:
             # It is complete, and its mark was left over: nothing of it may be removed.
@@ -207,3 +204,17 @@ class VolumeManager(manager.VolumeManager):
             # Cinder deletes the volume nevertheless.
             LOG.exception('The quota of volume %s is not given back', volume.id)
             return None
+
+
+def _is_expected(volume: Any) -> bool:
+    """Read a volume again, and say whether it is to be created: messages come late, or twice."""
+    try:
+        volume.refresh()
+    except exception.VolumeNotFound:
+        LOG.info('Volume %s was deleted before its creation began', volume.id)
+        # Cinder leaves the row of a work whose volume keeps its status.
+        volume.unset_worker()
+        return False
+    if volume.status != 'creating':
+        LOG.warning('Volume %s is %s: it is not created now', volume.id, volume.status)
+    return volume.status == 'creating'

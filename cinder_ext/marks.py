@@ -80,6 +80,15 @@ def state(context: Any, volume: Any) -> str | None:
     return mark.state if mark else None
 
 
+def waiting(context: Any, volume: Any) -> str | None:
+    """Give the state of a volume that is not complete; one that is costs no statement.
+
+    Cinder writes ``launched_at`` when a creation ends well. The mark of such a volume is left over
+    from a process that died just then, and says nothing any more.
+    """
+    return None if volume.launched_at is not None else state(context, volume)
+
+
 def lease(context: Any, volume: Any) -> str | None:
     """Give the id of the lease that the volume waits for."""
     mark = get(context, volume)

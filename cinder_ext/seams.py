@@ -23,6 +23,7 @@ EVERYWHERE: Seams = {
     ('cinder.db.models', 'Volume.source_volid'): None,
     ('cinder.db.models', 'Volume.snapshot_id'): None,
     ('cinder.objects.volume', 'Volume.conditional_update'): None,
+    ('cinder.db.models', 'Volume.launched_at'): None,
 }  # fmt: skip
 
 API: Seams = {
@@ -34,6 +35,10 @@ API: Seams = {
     ),
     (_API, 'API.delete'): (*_ONE, 'force', 'unmanage_only', 'cascade'),
     (_API, 'API.delete_snapshot'): ('self', 'context', 'snapshot', 'force', 'unmanage_only'),
+    (_API, 'API.extend'): (*_ONE, 'new_size'),
+    (_API, 'API.extend_attached_volume'): (*_ONE, 'new_size'),
+    (_API, 'API.migrate_volume'): (*_ONE, 'host', 'cluster_name', 'force_copy', 'lock_volume'),
+    (_API, 'API.retype'): (*_ONE, 'new_type', 'migration_policy'),
     (_API, 'API.attach'): (*_ONE, 'instance_uuid', 'host_name', 'mountpoint', 'mode'),
     (_API, 'API.detach'): (*_ONE, 'attachment_id'),
     (_API, 'API.initialize_connection'): (*_ONE, 'connector'),
@@ -58,6 +63,13 @@ API: Seams = {
     ('cinder.db.api', 'worker_destroy'): ('context', 'filters'),
     ('cinder.policies.base', 'list_rules'): (),
     ('cinder.policies.volume_actions', 'RESET_STATUS'): None,
+    ('cinder.policies.group_actions', 'DELETE_POLICY'): None,
+    ('cinder.policies.group_snapshots', 'DELETE_POLICY'): None,
+    ('cinder.db.models', 'Volume.group_id'): None,
+    ('cinder.db.models', 'Snapshot.group_snapshot_id'): None,
+    # What is extended has to be called so (cinder_ext.api.groups).
+    ('cinder.api.v3.groups', 'GroupsController.delete_group'): None,
+    ('cinder.api.v3.group_snapshots', 'GroupSnapshotsController.delete'): None,
     ('cinder.api.openstack.wsgi', 'extends'): None,
 }  # fmt: skip
 
@@ -78,7 +90,7 @@ VOLUME: Seams = {
     (_MANAGER, 'VolumeManager._notify_about_volume_usage'): None,
     ('cinder.coordination', 'synchronized'): ('lock_names', 'blocking', 'coordinator'),
     ('cinder.objects.volume', 'Volume.set_workers'): None,
-    ('cinder.db.models', 'Volume.launched_at'): None,
+    ('cinder.objects.volume', 'Volume.unset_worker'): ('self',),
     ('cinder.message.message_field', 'Detail.ALL'): None,
     ('cinder.message.message_field', 'Action.CREATE_VOLUME_FROM_BACKEND'): None,
     ('cinder.utils', 'clean_volume_file_locks'): ('volume_id', 'driver'),

@@ -11,7 +11,8 @@ from typing import Any
 from cinder import exception
 from cinder.db import api as db
 from cinder.db import models
-from sqlalchemy import or_, select
+from sqlalchemy import and_, or_, select
+from sqlalchemy.orm import aliased
 
 from cinder_ext import marks
 
@@ -30,6 +31,48 @@ def check_volume(context: Any, volume: Any) -> None:
     )
     if found:
         raise exception.InvalidVolume(reason=_needed(f'Volume {volume.id}', found))
+
+
+def check_size(context: Any, volume: Any, size: int) -> None:
+    """Check that every reserved volume will be as large as its source.
+
+    :param size: what the source shall have, GiB
+    :raises cinder.exception.InvalidVolume: some will not; they are named
+    """
+    found = _reserved(
+        context, and_(models.Volume.source_volid == volume.id, models.Volume.size < size)
+    )
+    if found:
+        raise exception.InvalidVolume(
+            reason=_needed(f'Volume {volume.id}', found, 'must not grow')
+        )
+
+
+def check_group(context: Any, group: Any) -> None:
+    """Check that no reserved volume needs a volume of this group.
+
+    :raises cinder.exception.InvalidGroup: they are named
+    """
+    source = aliased(models.Volume)
+    volumes = select(source.id).where(source.group_id == group.id)
+    found = _reserved(context, models.Volume.source_volid.in_(volumes))
+    if found:
+        raise exception.InvalidGroup(reason=_needed(f'Group {group.id}', found))
+
+
+def check_group_snapshot(context: Any, group_snapshot: Any) -> None:
+    """Check that no reserved volume needs a snapshot of this snapshot of a group.
+
+    :raises cinder.exception.InvalidGroupSnapshot: they are named
+    """
+    snapshots = select(models.Snapshot.id).where(
+        models.Snapshot.group_snapshot_id == group_snapshot.id
+    )
+    found = _reserved(context, models.Volume.snapshot_id.in_(snapshots))
+    if found:
+        raise exception.InvalidGroupSnapshot(
+            reason=_needed(f'Snapshot {group_snapshot.id} of a group', found)
+        )
 
 
 def check_snapshot(context: Any, snapshot: Any) -> None:
@@ -75,8 +118,8 @@ def _reserved(context: Any, condition: Any) -> list[str]:
         return list(rows.scalars())
 
 
-def _needed(what: str, volumes: Iterable[str]) -> str:
+def _needed(what: str, volumes: Iterable[str], duty: str = 'has to stay') -> str:
     return (
-        f'{what} is what reserved volumes will be made from, and has to stay until their leases '
+        f'{what} is what reserved volumes will be made from, and {duty} until their leases '
         f'have started: {", ".join(volumes)}'
     )

@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 import webob.exc
-from cinder import objects
+from cinder import exception, objects
 
 from cinder_ext import marks, states
 
@@ -27,6 +27,7 @@ def start(volume_rpcapi: Any, context: Any, volume: Any) -> None:
 
     :param volume_rpcapi: cinder.volume.rpcapi.VolumeAPI
     :raises webob.exc.HTTPConflict: it is not reserved, or another request was faster
+    :raises webob.exc.HTTPServiceUnavailable: an administrator has frozen its backend
     :raises Exception: what the message bus raises; the volume is as it was
     """
     mark = _check(context, volume)
@@ -61,6 +62,11 @@ def _check(context: Any, volume: Any) -> marks.Mark:
         raise _conflict(volume, 'it is not reserved')
     if not volume.host:
         raise _conflict(volume, 'no backend has ever held it')
+    try:
+        volume.assert_not_frozen()
+    except exception.InvalidInput as error:
+        # It will be thawed: the lease service tries again.
+        raise webob.exc.HTTPServiceUnavailable(explanation=error.msg) from error
     return mark
 
 

@@ -81,6 +81,7 @@ class API(api.API):
         """Let a reserved volume be created; who may is checked by the caller.
 
         :raises webob.exc.HTTPConflict: it is not reserved
+        :raises webob.exc.HTTPServiceUnavailable: its backend is frozen
         """
         start.start(self.volume_rpcapi, context, volume)
 
@@ -123,6 +124,38 @@ class API(api.API):
         sources.check_snapshot(context, snapshot)
         super().delete_snapshot(context, snapshot, force, unmanage_only)
 
+    def extend(self, context: Any, volume: Any, new_size: int) -> None:
+        """Extend a volume, but not beyond the reserved ones that will be made from it.
+
+        :raises cinder.exception.InvalidVolume: they are named, or cinder has a reason
+        """
+        sources.check_size(context, volume, new_size)
+        super().extend(context, volume, new_size)
+
+    def extend_attached_volume(self, context: Any, volume: Any, new_size: int) -> None:
+        """As :meth:`extend`."""
+        sources.check_size(context, volume, new_size)
+        super().extend_attached_volume(context, volume, new_size)
+
+    def migrate_volume(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> None:
+        """Move a volume from which nothing on its backend will be made.
+
+        :raises cinder.exception.InvalidVolume: something will, or cinder has a reason
+        """
+        sources.check_volume(context, volume)
+        super().migrate_volume(context, volume, *args, **kwargs)
+
+    def retype(
+        self, context: Any, volume: Any, new_type: Any, migration_policy: str | None = None
+    ) -> None:
+        """Change the type of a volume; what reserved ones need is not moved for that.
+
+        :raises cinder.exception.InvalidVolume: it may be moved, or cinder has a reason
+        """
+        if migration_policy not in (None, 'never'):
+            sources.check_volume(context, volume)
+        super().retype(context, volume, new_type, migration_policy)
+
     # Cinder asks the backend in these, whatever the status is.
 
     def attach(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> Any:
@@ -162,14 +195,9 @@ def _answer(error: LeaseRefused | LeaseUnavailable) -> exc.HTTPException:
 def _refuse(context: Any, volume: Any, reason: str) -> None:
     """Refuse a call on a volume of which nothing exists.
 
-    The status is enough to know it; only of what is broken the mark is asked.
-
     :raises cinder.exception.InvalidVolume: it is one
     """
-    held = volume.status == states.RESERVED or (
-        volume.status in states.BROKEN and marks.state(context, volume)
-    )
-    if held:
+    if volume.status == states.RESERVED or marks.waiting(context, volume):
         raise exception.InvalidVolume(reason=f'volume {volume.id} is reserved. {reason}.')
 
 

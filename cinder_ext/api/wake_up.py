@@ -16,7 +16,7 @@ from cinder.policies import volume_actions
 from webob import exc
 
 from cinder_ext import marks, policies, reasons
-from cinder_ext.api import backups, volumes
+from cinder_ext.api import backups, groups, volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class WakeUpController(wsgi.Controller):
         """Look before cinder writes: available is what Nova attaches."""
         context = req.environ['cinder.context']
         found = objects.Volume.get_by_id(context, id)
-        if not _harmless(body.get(_RESET)) and marks.state(context, found):
+        if not _harmless(body.get(_RESET)) and marks.waiting(context, found):
             context.authorize(volume_actions.RESET_STATUS, target_obj=found)
             raise exc.HTTPBadRequest(
                 explanation=f'Volume {id} is reserved: nothing of it exists yet. Its status can '
@@ -90,8 +90,12 @@ class Reservations(extensions.ExtensionDescriptor):
         super().__init__(ext_mgr)
 
     def get_controller_extensions(self) -> list[extensions.ControllerExtension]:
-        """Add our actions to those of volumes."""
-        return [extensions.ControllerExtension(self, 'volumes', WakeUpController())]
+        """Add our actions to those of volumes, and look before groups are deleted."""
+        added = {'volumes': WakeUpController, **groups.CONTROLLERS}
+        return [
+            extensions.ControllerExtension(self, collection, controller())
+            for collection, controller in added.items()
+        ]
 
 
 def _harmless(written: Any) -> bool:

@@ -69,6 +69,61 @@ class TestDelete(CinderTest):
         self.delete(self.volume)
         self.assert_nothing_is_left()
 
+    def test_before_the_scheduler_has_its_message(self):
+        """It finds no volume, and sends nothing on."""
+        self.delete(self.volume)
+        self.bus.kept.add(('cinder-scheduler', 'create_volume'))
+        self.volume = self.reserve(size=3)
+        self.delete(self.volume)
+        self.bus.casts.clear()
+        self.bus.deliver()
+        assert [cast for cast in self.bus.casts if cast[0] == 'create_volume'] == []
+        self.assert_nothing_is_left()
+
+    def test_by_force_before_cinder_volume_has_its_message(self):
+        """What others have allocated is not given back with it."""
+        self.bus.kept.add(('cinder-volume', 'create_volume'))
+        second = self.reserve(size=5)
+        self.action(second, 'os-force_delete', user=ADMIN)
+        self.assert_gone(second)
+        self.bus.deliver()
+        assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
+
+    def test_by_force_while_cinder_volume_has_its_message(self):
+        self.bus.kept |= {('cinder-volume', name) for name in ('create_volume', 'delete_volume')}
+        second = self.reserve(size=5)
+        self.action(second, 'os-force_delete', user=ADMIN)
+        self.assert_status(second, 'deleting')
+        self.bus.deliver()
+        self.assert_gone(second)
+        assert self.array.calls == []
+        assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
+
+    def test_not_while_it_is_created_but_by_force(self):
+        self.bus.kept.add(('cinder-volume', 'create_volume'))
+        self.wake_up(self.volume)
+        self.delete(self.volume, status=400)
+        self.assert_status(self.volume, 'creating')
+        self.action(self.volume, 'os-force_delete', user=ADMIN)
+        self.bus.deliver()
+        self.assert_nothing_is_left()
+
+    def test_a_lost_reservation_of_the_scheduler(self):
+        """An administrator gives up the volume; its owner deletes it."""
+        self.delete(self.volume)
+        self.bus.lost.add('create_volume')
+        self.volume = self.reserve(size=3)
+        path = f'/volumes/{self.volume["id"]}/action'
+        self.post(path, {'os-reset_status': {'status': 'error'}}, ADMIN)
+        self.delete(self.volume)
+        self.assert_nothing_is_left(but=1)
+
+    def test_an_administrator_of_another_project(self):
+        """The quota is given back where it was taken."""
+        self.delete(self.volume, user=ADMIN)
+        self.assert_nothing_is_left()
+        assert self.quota_usage(ADMIN.project_id) == (0, 0)
+
     def test_a_creation_that_failed_and_is_held_again(self):
         self.array.fail['create_volume'] = RuntimeError('the array is full')
         self.wake_up(self.volume)

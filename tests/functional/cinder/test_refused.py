@@ -3,6 +3,8 @@
 
 from cinder_ext import marks
 from tests.functional.cinder.base import IMAGE, POOL, CinderTest
+from tests.functional.cinder.test_sources import mark_left
+from tests.functional.cinder.test_wake_up import make_backup
 from tests.functional.cinder.users import ADMIN, CLIMATE
 
 SERVER = '11111111-2222-3333-4444-555555555555'
@@ -25,6 +27,7 @@ ACTIONS = {
     'os-migrate_volume': {'host': 'other@fake#pool', 'force_host_copy': True},
     'os-reimage': {'image_id': IMAGE, 'reimage_reserved': True},
     'os-unmanage': None,
+    'revert': {'snapshot_id': SERVER},
 }
 #: Calls beside it that need the volume.
 OTHERS = {
@@ -93,6 +96,50 @@ class TestHeld(CinderTest):
             self.post(f'/volumes/{self.volume["id"]}/action', {action: None}, ADMIN, 202)
         self.assert_untouched()
 
+    def test_end_of_a_migration_that_never_began(self):
+        other = self.volume_create()
+        self.array.calls.clear()
+        body = {'new_volume': other['id'], 'error': False}
+        self.action(self.volume, 'os-migrate_volume_completion', ADMIN, 200, **body)
+        body = {'new_volume': self.volume['id'], 'error': False}
+        self.action(other, 'os-migrate_volume_completion', ADMIN, 200, **body)
+        self.assert_untouched()
+        self.assert_status(other, 'available')
+
+    def test_a_backup_is_not_restored_into_it(self):
+        backup = make_backup(self)
+        self.array.calls.clear()
+        body = {'restore': {'volume_id': self.volume['id']}}
+        answer = self.post(f'/backups/{backup.id}/restore', body, status=400)
+        assert 'must be available' in answer['badRequest']['message']
+        self.assert_untouched()
+
+    def test_it_is_not_managed_a_second_time(self):
+        body = {'volume': {'host': POOL, 'ref': {'source-name': f'volume-{self.volume["id"]}'}}}
+        self.post('/manageable_volumes', body, ADMIN, 400)
+        self.assert_untouched()
+        assert self.quota_usage() == (1, 2)
+
+    def test_an_attachment_is_neither_made_nor_completed(self):
+        for path, body in (
+            ('/attachments', {'connector': CONNECTOR['connector']}),
+            ('/attachments', {'mode': 'ro'}),
+        ):
+            body = {'attachment': {'volume_uuid': self.volume['id'], **body}}
+            answer = self.request('POST', path, body, user=CLIMATE)
+            assert answer.status_int in (400, 409), answer
+        assert self.get('/attachments?all_tenants=1', user=ADMIN)['attachments'] == []
+        self.assert_untouched()
+
+    def test_whatever_is_left_in_its_row(self):
+        """Not the status says that nothing is there."""
+        for status in ('creating', 'error_deleting', 'error_restoring', 'available'):
+            self.write(self.volume, status=status)
+            for action in ('os-attach', 'os-initialize_connection', 'os-terminate_connection'):
+                with self.subTest(status=status, action=action):
+                    assert 'is reserved' in self.refused(action, ACTIONS[action])
+                    self.assert_untouched(status)
+
     def test_in_error_too(self):
         """The status of an administrator does not make it a volume."""
         self.post(
@@ -152,6 +199,19 @@ class TestResetStatus(CinderTest):
         self.reset('available', status=400)
         self.reset({'status': 5}, status=400)
         self.post(f'/volumes/{POOL}/action', {'os-reset_status': {'status': 'error'}}, ADMIN, 404)
+
+    def test_a_mark_that_is_left_over(self):
+        """The volume is complete: cinder-volume died before it took the mark away."""
+        with mark_left():
+            self.wake_up(self.volume)
+        for status in ('error', 'available'):
+            self.reset({'status': status})
+            self.assert_status(self.volume, status)
+        self.action(self.volume, 'os-initialize_connection', ADMIN, 200, **CONNECTOR)
+        self.array.calls.clear()
+        self.delete(self.volume)
+        assert ('delete_volume', self.volume['id']) in self.array.calls
+        assert self.quota_usage() == (0, 0)
 
     def test_an_ordinary_volume(self):
         self.wake_up(self.volume)

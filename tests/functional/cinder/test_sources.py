@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reserved volume will be made from stays until its lease has started."""
 
+import contextlib
 import uuid
 
 import fixtures
 import pytest
 from cinder import exception, objects
+from cinder.volume import volume_types
 
 from cinder_ext import marks, sources
 from tests.functional.cinder.base import CinderTest
+from tests.functional.cinder.rpc import Killed
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES
 
 
@@ -69,6 +72,55 @@ class TestVolume(SourceTest):
         marks.begin(self.ctxt, self.row(self.volume))
         self.refused(self.path, self.volume)
 
+    def test_an_attempt_that_failed_needs_it_again(self):
+        self.array.fail['create_cloned_volume'] = RuntimeError('no disk')
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'lease-reserved')
+        self.refused(self.path, self.volume)
+
+    def test_a_mark_that_is_left_over_does_not_hold_it(self):
+        """The volume is complete, and cinder-volume died before it took the mark away."""
+        with mark_left():
+            self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+        assert marks.state(self.ctxt, self.row(self.volume)) == marks.WAKING
+        self.delete(self.source)
+        self.assert_gone(self.source)
+
+    def test_it_does_not_outgrow_the_volume(self):
+        larger = self.reserve(source_volid=self.source['id'], size=3)
+        for size, others in ((2, []), (4, [larger])):
+            answer = self.action(self.source, 'os-extend', status=400, new_size=size)
+            message = answer['badRequest']['message']
+            assert 'must not grow' in message
+            assert self.volume['id'] in message
+            assert (larger['id'] in message) == bool(others)
+        self.delete(self.volume)
+        self.action(self.source, 'os-extend', new_size=3)
+        assert self.show(self.source)['size'] == 3
+
+    def test_nor_while_it_is_attached(self):
+        self.write(self.source, status='in-use', attach_status='attached')
+        answer = self.action(self.source, 'os-extend', status=400, new_size=2)
+        assert self.volume['id'] in answer['badRequest']['message']
+
+    def test_it_stays_on_its_backend(self):
+        move = {'host': 'other@fake#pool'}
+        retype = {'new_type': 'tests', 'migration_policy': 'on-demand'}
+        for action, body in (('os-migrate_volume', move), ('os-retype', retype)):
+            answer = self.action(self.source, action, ADMIN, 400, **body)
+            assert self.volume['id'] in answer['badRequest']['message']
+        self.assert_status(self.source, 'available')
+        self.delete(self.volume)
+        for action, body in (('os-migrate_volume', move), ('os-retype', retype)):
+            answer = self.action(self.source, action, ADMIN, None, **body)
+            assert self.volume['id'] not in str(answer)
+
+    def test_its_type_changes_in_place(self):
+        other = volume_types.create(self.ctxt, 'other')
+        self.action(self.source, 'os-retype', new_type=other.id, migration_policy='never')
+        assert ('retype', 'cinder-scheduler', None) in self.bus.casts
+
     def test_an_ordinary_clone_does_not_hold_it(self):
         self.delete(self.volume)
         clone = self.volume_create(source_volid=self.source['id'])
@@ -81,6 +133,17 @@ class TestVolume(SourceTest):
         self.delete(self.volume)
         theirs = self.reserve(user=ADMIN, source_volid=self.source['id'])
         self.refused(self.path, theirs)
+
+
+@contextlib.contextmanager
+def mark_left():
+    """cinder-volume dies when the volume is complete."""
+
+    def die(*args):
+        raise Killed
+
+    with fixtures.MonkeyPatch('cinder_ext.marks.clear', die):
+        yield
 
 
 class TestSnapshot(SourceTest):
@@ -105,6 +168,13 @@ class TestSnapshot(SourceTest):
             assert self.volume['id'] in answer['badRequest']['message']
         assert self.get(self.path)['snapshot']['status'] == 'available'
         self.assert_status(self.source, 'available')
+
+    def test_a_mark_that_is_left_over_does_not_hold_it(self):
+        with mark_left():
+            self.wake_up(self.volume)
+        assert marks.state(self.ctxt, self.row(self.volume)) == marks.WAKING
+        self.request('DELETE', self.path, status=202)
+        self.get(self.path, status=404)
 
     def test_others_of_the_same_volume_do_not(self):
         other = self.snapshot(self.source)
@@ -160,6 +230,13 @@ class TestBackup(SourceTest):
         assert self.volume['id'] in answer['badRequest']['message']
         assert self.deleted == []
         marks.clear(self.ctxt, self.row(self.volume))
+        self.request('DELETE', self.path, status=202)
+        assert self.deleted == [self.backup.id]
+
+    def test_a_mark_that_is_left_over_does_not_hold_it(self):
+        with mark_left():
+            self.wake_up(self.volume)
+        assert marks.state(self.ctxt, self.row(self.volume)) == marks.WAKING
         self.request('DELETE', self.path, status=202)
         assert self.deleted == [self.backup.id]
 

@@ -308,14 +308,16 @@ class TestMessages(WakeUpTest):
         assert self.array.calls == []
 
     def test_the_first_message_after_the_volume_is_deleted(self):
+        other = self.reserve()
         self.bus.kept.add(('cinder-volume', 'create_volume'))
         volume = self.reserve()
         self.assert_status(volume, 'creating')
         self.action(volume, 'os-force_delete', user=ADMIN)
         self.bus.deliver()
         self.assert_gone(volume)
+        self.assert_held(other)
         assert self.array.calls == []
-        assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
+        assert (self.quota_usage(), self.allocated()) == ((1, 1), 1)
 
     def test_an_api_without_the_extension(self):
         """It hands on hints that it does not know, and tells no lease."""
