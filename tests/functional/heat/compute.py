@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova with the extension, as far as heat's client asks it."""
+
+import uuid
+
+from tests.functional.heat.clouds import Refusal, Service
+
+FLAVORS = {'m1': '1', 'm2': '2'}
+VERSION = {
+    'id': 'v2.1',
+    'status': 'CURRENT',
+    'version': '2.96',
+    'min_version': '2.1',
+    'links': [],
+}
+
+
+class Compute(Service):
+    """Servers.
+
+    :ivar servers: id -> record: ``status``, ``next``, ``hints``, ``metadata``, ``addresses``,
+        ``volumes``, ``flavor``, ``fault``, ``body`` as it was sent, and ``failures``, how many
+        times it will not start
+    :ivar full: whether there is no room for another one: what is built ends in ERROR, what is
+        reserved too
+    """
+
+    TYPE = 'compute'
+    PREFIX = '/v2.1'
+    ROUTES = (
+        ('GET', '', '_version'),
+        ('GET', '/flavors', '_flavors'),
+        ('GET', '/flavors/detail', '_flavors'),
+        ('GET', '/flavors/([^/]+)', '_flavor'),
+        ('GET', '/limits', '_limits'),
+        ('POST', '/servers', '_create'),
+        ('GET', '/servers/([^/]+)', '_show'),
+        ('PUT', '/servers/([^/]+)', '_rename'),
+        ('DELETE', '/servers/([^/]+)', '_delete'),
+        ('POST', '/servers/([^/]+)/action', '_act'),
+        ('PUT', '/servers/([^/]+)/metadata', '_metadata'),
+        ('POST', '/servers/([^/]+)/metadata', '_metadata'),
+        ('GET', '/servers/([^/]+)/os-volume_attachments', '_attachments'),
+        ('POST', '/servers/([^/]+)/os-volume_attachments', '_attach'),
+        ('GET', '/servers/([^/]+)/os-volume_attachments/([^/]+)', '_attachment'),
+        ('DELETE', '/servers/([^/]+)/os-volume_attachments/([^/]+)', '_detach'),
+        ('GET', '/servers/([^/]+)/os-interface', '_interfaces'),
+    )
+
+    def _setUp(self):
+        super()._setUp()
+        self.servers, self.full = {}, False
+
+    def error(self, refusal):
+        return {'badRequest': {'code': refusal.status, 'message': refusal.message}}
+
+    def named(self, name):
+        """The server whose name has this in it."""
+        (found,) = [each for each in self.servers.values() if name in each['name']]
+        return found
+
+    def statuses(self):
+        """Statuses of all servers, in order of their creation."""
+        return [each['status'] for each in self.servers.values()]
+
+    def _version(self, request):
+        return {'version': VERSION}
+
+    def _flavors(self, request):
+        return {'flavors': [_shown_flavor(name) for name in FLAVORS]}
+
+    def _flavor(self, request, key):
+        for name, number in FLAVORS.items():
+            if key in (name, number):
+                return {'flavor': _shown_flavor(name)}
+        raise Refusal(404, f'Flavor {key} could not be found.')
+
+    def _limits(self, request):
+        absolute = dict.fromkeys(('maxServerMeta', 'maxPersonality', 'maxPersonalitySize'), 128)
+        return {'limits': {'absolute': absolute, 'rate': []}}
+
+    def _create(self, request):
+        wanted = request.json['server']
+        hints = request.json.get('os:scheduler_hints') or {}
+        key = str(uuid.uuid4())
+        reserved = self.cloud.leases.reserve(request.caller, 'virtual:instance', key, hints)
+        status = 'RESERVED' if reserved else 'ACTIVE'
+        self.servers[key] = {
+            'id': key,
+            'name': wanted['name'],
+            'tenant_id': request.caller.project_id,
+            'status': 'BUILD',
+            'next': ['BUILD', 'ERROR' if self.full else status],
+            'flavor': {'id': wanted['flavorRef']},
+            'image': {'id': wanted.get('imageRef')},
+            'addresses': {},
+            'metadata': wanted.get('metadata', {}),
+            'fault': {'code': 500, 'message': 'No valid host was found.'},
+            'hints': hints,
+            'volumes': [each['uuid'] for each in wanted.get('block_device_mapping_v2', ())
+                        if each.get('source_type') == 'volume'],
+            'body': request.json,
+            'failures': 0,
+        }  # fmt: skip
+        self.changes.append(('create', key))
+        return 202, {'server': {'id': key, 'links': []}}
+
+    def find(self, request, key):
+        server = self.servers.get(key)
+        if server is None or server['tenant_id'] != request.caller.project_id:
+            raise Refusal(404, f'Instance {key} could not be found.')
+        return server
+
+    def _show(self, request, key):
+        server = self.find(request, key)
+        if server['next']:
+            server['status'] = server['next'].pop(0)
+        if server['status'] == 'GONE':
+            self._gone(server)
+            raise Refusal(404, f'Instance {key} could not be found.')
+        if server['status'] == 'ACTIVE' and not server['addresses']:
+            address = f'10.0.0.{len(self.servers) + 1}'
+            server['addresses'] = {'private': [{'version': 4, 'addr': address}]}
+        hidden = {'next', 'hints', 'body', 'failures', 'volumes'}
+        if server['status'] != 'ERROR':
+            hidden.add('fault')
+        return {'server': {k: v for k, v in server.items() if k not in hidden}}
+
+    def _gone(self, server):
+        del self.servers[server['id']]
+        self.cloud.leases.freed(server['id'])
+        for volume in server['volumes']:
+            self.cloud.cinder.leave(volume)
+
+    def _rename(self, request, key):
+        server = self.find(request, key)
+        server.update(request.json['server'])
+        return {'server': {'id': key}}
+
+    def _delete(self, request, key):
+        server = self.find(request, key)
+        server['next'] = ['GONE']
+        self.changes.append(('delete', key))
+        return 204, None
+
+    def _act(self, request, key):
+        server = self.find(request, key)
+        ((name, argument),) = request.json.items()
+        steps = {
+            'wake_up': ('RESERVED', ['BUILD', 'ACTIVE']),
+            'suspend': ('ACTIVE', ['SUSPENDED']),
+            'resume': ('SUSPENDED', ['ACTIVE']),
+            'os-stop': ('ACTIVE', ['SHUTOFF']),
+            'os-start': ('SHUTOFF', ['ACTIVE']),
+            'resize': ('ACTIVE', ['RESIZE', 'VERIFY_RESIZE']),
+            'confirmResize': ('VERIFY_RESIZE', ['ACTIVE']),
+        }
+        if name not in steps:
+            raise Refusal(400, f'There is no such action: {name}')
+        if name == 'wake_up' and not request.caller.service:
+            raise Refusal(403, "Policy doesn't allow wake_up to be performed.")
+        status, after = steps[name]
+        if server['status'] != status or server['next']:
+            raise Refusal(409, f"Cannot '{name}' while it is in vm_state {server['status']}")
+        if name == 'wake_up' and server['failures']:
+            server['failures'] -= 1
+            after = ['BUILD', 'ERROR']
+        if name == 'resize':
+            server['flavor'] = {'id': argument['flavorRef']}
+        server['next'] = list(after)
+        self.changes.append((name, key))
+        return 202, None
+
+    def _metadata(self, request, key):
+        self.find(request, key)['metadata'] = request.json['metadata']
+        return request.json
+
+    # Volumes in servers.
+
+    def _attachments(self, request, key):
+        server = self.find(request, key)
+        return {'volumeAttachments': [_shown(server, each) for each in server['volumes']]}
+
+    def _attach(self, request, key):
+        server = self.find(request, key)
+        volume = request.json['volumeAttachment']['volumeId']
+        if server['status'] != 'ACTIVE':
+            raise Refusal(409, f'Cannot attach while it is in vm_state {server["status"]}')
+        self.cloud.cinder.attach(volume, key)
+        server['volumes'].append(volume)
+        self.changes.append(('attach', volume))
+        return {'volumeAttachment': _shown(server, volume)}
+
+    def _attachment(self, request, key, volume):
+        server = self.find(request, key)
+        if volume not in server['volumes']:
+            raise Refusal(404, 'Not attached')
+        return {'volumeAttachment': _shown(server, volume)}
+
+    def _detach(self, request, key, volume):
+        server = self.find(request, key)
+        if volume not in server['volumes']:
+            raise Refusal(404, 'Not attached')
+        server['volumes'].remove(volume)
+        self.cloud.cinder.leave(volume)
+        self.changes.append(('detach', volume))
+        return 202, None
+
+    def _interfaces(self, request, key):
+        self.find(request, key)
+        return {'interfaceAttachments': []}
+
+
+def _shown(server, volume):
+    return {'id': volume, 'volumeId': volume, 'serverId': server['id'], 'device': '/dev/vdb'}
+
+
+def _shown_flavor(name):
+    return {'id': FLAVORS[name], 'name': name, 'ram': 512, 'vcpus': 1, 'disk': 1, 'links': []}

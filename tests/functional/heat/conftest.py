@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heat's own fixtures, run by pytest.
+
+``heat.tests.common`` has to be the first part of heat that is imported: it chooses the backend of
+oslo.service. What an operator writes into heat.conf has to be there before the first engine
+starts, because heat reads its resource types once in a process.
+"""
+
+import heat.tests.common  # noqa: F401
+
+from tests.functional.heat import installed
+
+installed.configure()

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease service as heat sees it: the real API and the real manager, with a clock to turn.
+
+Only what is reserved is not real: plugins that keep a journal, and no cloud behind them.
+"""
+
+import datetime
+import json
+import uuid
+
+import fixtures
+import sqlalchemy as sa
+import webob
+import webob.dec
+from oslo_messaging import ExpectedException
+from wsgi_intercept import interceptor
+
+from climate_core import exceptions
+from climate_core.api import deploy
+from climate_core.db import tables
+from climate_core.lease import states
+from climate_core.manager import change, create, endpoint
+from climate_core.plugins import base
+from climateclient.extension import hints as parsing
+from tests.functional.heat.clouds import Refusal
+from tests.unit.engine import world
+
+_PARAMS = {
+    'resource_id': {'type': 'string', 'format': 'uuid'},
+    'on_end': {'type': 'string'},
+    'stack_id': {'type': 'string'},
+}
+
+
+class Reserved(world.Things):
+    """What nova, cinder and heat reserve, without them: all asleep until the start."""
+
+    schema = _PARAMS
+    required = ('resource_id',)
+    changeable = ('on_end',)
+
+    def reserve(self, context, values):
+        self.state.setdefault(values['resource_id'], 'asleep')
+        params = {key: values[key] for key in ('on_end', 'stack_id') if key in values}
+        return base.Claimed(values['resource_id'], params)
+
+
+class Servers(Reserved):
+    resource_type = 'virtual:instance'
+    rank = 20
+
+
+class Volumes(Reserved):
+    resource_type = 'virtual:volume'
+    rank = 10
+
+
+class Stacks(Reserved):
+    resource_type = 'virtual:stack'
+    rank = 5
+
+
+class Manager:
+    """In the place of RPC: the same calls, with what goes over a wire."""
+
+    def __init__(self, parts):
+        self._endpoint = endpoint.Endpoint(parts, lambda context: None, lambda context: None)
+
+    def __getattr__(self, method):
+        def call(context, *args, **kwargs):
+            args, kwargs = json.loads(json.dumps([args, kwargs]))
+            try:
+                return getattr(self._endpoint, method)(context, *args, **kwargs)
+            except ExpectedException as expected:
+                raise expected.exc_info[1] from None
+
+        return call
+
+
+class LeaseService(fixtures.Fixture):
+    """The service at :attr:`url`.
+
+    :param keystone: knows whose a token is
+    :param directory: for its database
+    :ivar requests: every webob.Request, in order
+    :ivar answers: webob.Responses to give instead, one after the other; None for none
+    :ivar servers: the plugin of virtual:instance: ``calls``, ``answers``; so ``volumes`` and
+        ``stacks``
+    """
+
+    def __init__(self, keystone, directory):
+        super().__init__()
+        self._keystone, self._directory = keystone, directory
+
+    def _setUp(self):
+        self.url = f'http://leases-{uuid.uuid4().hex}:80/v1'
+        self.requests, self.answers = [], []
+        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        self.world = world.World(f'sqlite:///{self._directory}/leases.sqlite', world.Time(now))
+        self.addCleanup(self.world.database.dispose)
+        self.servers, self.volumes, self.stacks = Servers(), Volumes(), Stacks()
+        for each in (self.servers, self.volumes, self.stacks):
+            self.world.plugins[each.resource_type] = each
+        self.world.conf.set_override('auth_strategy', 'noauth', group='api')
+        self._api = deploy.load_application(
+            self.world.conf,
+            database=self.world.database,
+            manager=Manager(self.world.parts),
+            plugins={kind: type(each) for kind, each in self.world.plugins.items()},
+        )
+        intercept = interceptor.RequestsInterceptor(lambda: self._app, url=self.url)
+        intercept.install_intercept()
+        self.addCleanup(intercept.uninstall_intercept)
+
+    @webob.dec.wsgify
+    def _app(self, request):
+        self.requests.append(request)
+        if self.answers and (answer := self.answers.pop(0)):
+            return answer
+        headers = self._keystone.headers(
+            request.headers.get('X-Auth-Token'), request.headers.get('X-Service-Token')
+        )
+        if headers is None:
+            return refusal(401, 'The token is not good.')
+        request.headers.update(headers)
+        return request.get_response(self._api)
+
+    # What the service does by itself, and what others do to it.
+
+    @property
+    def now(self):
+        """What its clock shows."""
+        return self.world.time.now
+
+    def later(self, **delta):
+        """A time after what the clock shows, as a user writes it."""
+        return (self.now + datetime.timedelta(**delta)).isoformat()
+
+    def run(self):
+        """Do what is due now until nothing is."""
+        self.world.run_until_idle()
+
+    def forward(self, **delta):
+        """Turn the clock, and do what is due then."""
+        self.world.time.forward(**delta)
+        self.run()
+
+    def start(self, lease_id):
+        """Let the start of a lease come."""
+        self.world.time.now = max(self.now, self.get(lease_id).start_date)
+        self.run()
+
+    def end(self, lease_id):
+        """Let the end of a lease come."""
+        self.world.time.now = max(self.now, self.get(lease_id).end_date)
+        self.run()
+
+    def get(self, lease_id):
+        """A lease as the service has it (climate_core.lease.model.Lease); also a deleted one."""
+        return self.world.lease(lease_id)
+
+    def make(self, user, **values):
+        """Make a lease of a user, beside heat; gives its id."""
+        values = {'start': self.later(hours=1), 'end': self.later(hours=2), **values}
+        context = world.user(project=user.project_id, name=user.name)
+        return self.world.create(context=context, **values)
+
+    def reserve(self, caller, kind, resource_id, hints):
+        """What the extensions of nova and cinder do when a resource is created.
+
+        :returns: whether it is reserved
+        :raises Refusal: as they refuse it
+        """
+        try:
+            rules = parsing.Rules(('delete', 'nothing', 'suspend', 'stop', 'shelve', 'detach'))
+            wanted = parsing.parse(hints, self.now, rules)
+        except parsing.BadHint as error:
+            raise Refusal(400, str(error)) from None
+        if wanted is None:
+            return False
+        item = {'resource_type': kind, 'resource_id': resource_id}
+        item |= {'on_end': wanted.on_end} if wanted.on_end else {}
+        if wanted.join and 'heat_root_stack_id' in hints:
+            item['stack_id'] = hints['heat_root_stack_id']
+        context = world.user(project=caller.project_id, name=caller.user_id)
+        try:
+            if wanted.join:
+                create.add_reservation(self.world.parts, context, wanted.lease_id, item)
+            else:
+                lease = {**wanted.lease, 'id': wanted.lease_id, 'reservations': [item]}
+                create.create_lease(self.world.parts, context, lease)
+        except exceptions.ClimateError as error:
+            raise Refusal(400, f'lease_id: {error}') from None
+        return True
+
+    def freed(self, resource_id):
+        """What the listener does when a resource is gone: its reservation is over."""
+        for lease in self.all():
+            for each in lease.live:
+                if each.resource_id == resource_id and lease.status not in states.ENDING:
+                    change.remove_reservation(self.world.parts, world.user(), lease.id, each.id)
+        self.run()
+
+    @property
+    def lease(self):
+        """The only lease that is not deleted."""
+        (lease,) = self.all()
+        return lease
+
+    def all(self):
+        """All leases that are not deleted."""
+        found = [self.get(lease_id) for lease_id in self._ids()]
+        return [each for each in found if each.deleted_at is None]
+
+    def _ids(self):
+        with self.world.database.reader() as session:
+            return [row.id for row in session.execute(sa.select(tables.LEASES.c.id))]
+
+    def members(self, lease_id):
+        """What a lease holds: {(resource type, resource id)}."""
+        return {(r.resource_type, r.resource_id) for r in self.get(lease_id).live}
+
+
+def refusal(status, message, **more):
+    """An error as the API writes it."""
+    body = {
+        'error_code': status,
+        'error_message': message,
+        'error_name': 'lease.error',
+        **more,
+    }
+    return webob.Response(
+        status=status, body=json.dumps(body).encode(), content_type='application/json'
+    )

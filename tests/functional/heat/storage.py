@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder with the extension, as far as heat's client asks it."""
+
+import uuid
+
+from tests.functional.heat.clouds import Refusal, Service
+
+RESERVED = 'lease-reserved'
+VERSION = {
+    'id': 'v3.0',
+    'status': 'CURRENT',
+    'version': '3.71',
+    'min_version': '3.0',
+    'links': [],
+}
+_DELETABLE = ('available', 'error', RESERVED)
+
+
+class Storage(Service):
+    """Volumes.
+
+    :ivar volumes: id -> record: ``status``, ``next``, ``hints``, ``size``, ``attachments``,
+        ``body`` as it was sent, and ``failures``, how many times it will not be created
+    :ivar full: whether there is no room for another one
+    """
+
+    TYPE = 'volumev3'
+    PREFIX = '/v3/project'
+    ROUTES = (
+        ('GET', '/v3', '_versions'),
+        ('GET', '', '_versions'),
+        ('GET', '/extensions', '_extensions'),
+        ('GET', '/types', '_types'),
+        ('POST', '/volumes', '_create'),
+        ('GET', '/volumes/([^/]+)', '_show'),
+        ('PUT', '/volumes/([^/]+)', '_update'),
+        ('DELETE', '/volumes/([^/]+)', '_delete'),
+        ('POST', '/volumes/([^/]+)/action', '_act'),
+        ('PUT', '/volumes/([^/]+)/metadata', '_metadata'),
+        ('GET', '/snapshots', '_snapshots'),
+        ('GET', '/snapshots/detail', '_snapshots'),
+    )
+
+    def _setUp(self):
+        super()._setUp()
+        self.volumes, self.full = {}, False
+
+    def statuses(self):
+        """Statuses of all volumes, in order of their creation."""
+        return [each['status'] for each in self.volumes.values()]
+
+    def _versions(self, request):
+        return {'versions': [VERSION], 'version': VERSION}
+
+    def _extensions(self, request):
+        return {'extensions': []}
+
+    def _types(self, request):
+        return {'volume_types': []}
+
+    def _snapshots(self, request):
+        return {'snapshots': []}
+
+    def _create(self, request):
+        wanted = request.json['volume']
+        hints = request.json.get('OS-SCH-HNT:scheduler_hints') or {}
+        key = str(uuid.uuid4())
+        reserved = self.cloud.leases.reserve(request.caller, 'virtual:volume', key, hints)
+        status = RESERVED if reserved else 'available'
+        self.volumes[key] = {
+            'id': key,
+            'name': wanted.get('name'),
+            'description': wanted.get('description'),
+            'os-vol-tenant-attr:tenant_id': request.caller.project_id,
+            'status': 'creating',
+            'next': ['creating', 'error' if self.full else status],
+            'size': wanted.get('size') or 1,
+            'volume_type': None,
+            'bootable': 'false',
+            'encrypted': False,
+            'multiattach': False,
+            'metadata': wanted.get('metadata') or {},
+            'attachments': [],
+            'created_at': '2026-01-01T12:00:00.000000',
+            'snapshot_id': None,
+            'source_volid': None,
+            'availability_zone': 'nova',
+            'hints': hints,
+            'body': request.json,
+            'failures': 0,
+        }
+        self.changes.append(('create', key))
+        return 202, {'volume': self._shown(self.volumes[key])}
+
+    def _shown(self, volume):
+        hidden = {'next', 'hints', 'body', 'failures'}
+        return {k: v for k, v in volume.items() if k not in hidden}
+
+    def find(self, request, key):
+        volume = self.volumes.get(key)
+        mine = request.caller.project_id
+        if volume is None or volume['os-vol-tenant-attr:tenant_id'] != mine:
+            raise Refusal(404, f'Volume {key} could not be found.')
+        return volume
+
+    def _show(self, request, key):
+        volume = self.find(request, key)
+        if volume['next']:
+            volume['status'] = volume['next'].pop(0)
+        if volume['status'] == 'GONE':
+            del self.volumes[key]
+            self.cloud.leases.freed(key)
+            raise Refusal(404, f'Volume {key} could not be found.')
+        return {'volume': self._shown(volume)}
+
+    def _update(self, request, key):
+        volume = self.find(request, key)
+        volume.update(request.json['volume'])
+        return {'volume': self._shown(volume)}
+
+    def _metadata(self, request, key):
+        self.find(request, key)['metadata'] = request.json['metadata']
+        return request.json
+
+    def _delete(self, request, key):
+        volume = self.find(request, key)
+        if volume['status'] not in _DELETABLE or volume['attachments']:
+            raise Refusal(400, f'Volume status must be available, is {volume["status"]}')
+        volume.update(status='deleting', next=['deleting', 'GONE'])
+        self.changes.append(('delete', key))
+        return 202, None
+
+    def _act(self, request, key):
+        volume = self.find(request, key)
+        ((name, argument),) = request.json.items()
+        if name == 'os-wake_up':
+            self._wake_up(request.caller, volume)
+        elif name == 'os-extend':
+            self._check(volume, 'available')
+            volume.update(status='extending', size=argument['new_size'], next=['available'])
+        elif name == 'os-update_readonly_flag':
+            self._check(volume, 'available')
+        else:
+            raise Refusal(400, f'There is no such action: {name}')
+        self.changes.append((name, key))
+        return 202, None
+
+    def _wake_up(self, caller, volume):
+        if not caller.service:
+            raise Refusal(403, "Policy doesn't allow os-wake_up to be performed.")
+        self._check(volume, RESERVED)
+        steps = ['downloading', 'available']
+        if volume['failures']:
+            volume['failures'] -= 1
+            steps = ['error']
+        volume.update(status='creating', next=steps)
+
+    def _check(self, volume, status):
+        if volume['status'] != status:
+            raise Refusal(409, f'The volume is {volume["status"]}, not {status}')
+
+    # For nova.
+
+    def attach(self, key, server):
+        """Put a volume into a server."""
+        volume = self.volumes[key]
+        self._check(volume, 'available')
+        volume['attachments'] = [{'server_id': server, 'attachment_id': key, 'id': key}]
+        volume.update(status='attaching', next=['in-use'])
+
+    def leave(self, key):
+        """Take a volume out of its server."""
+        volume = self.volumes.get(key)
+        if volume:
+            volume['attachments'] = []
+            volume.update(status='detaching', next=['available'])
