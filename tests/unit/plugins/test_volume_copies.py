@@ -111,6 +111,15 @@ def test_a_broken_volume_whose_backup_is_complete_is_deleted(volumes, before):
     assert len(volumes.state.backups) == 1
 
 
+@pytest.mark.parametrize('before', ['error', 'error_deleting'])
+def test_a_broken_volume_whose_snapshot_is_complete_stays(volumes, before):
+    case = woken(volumes, 'snapshot')
+    case.end()
+    volumes.state.volumes[case.resource_id]['status'] = before
+    assert look(case) is None
+    assert asked(case) == ['snapshot']
+
+
 def test_a_backup_with_the_rights_of_the_service(volumes):
     """One that was begun with the owner's is found."""
     case = woken(volumes, 'backup')
