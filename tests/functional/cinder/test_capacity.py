@@ -211,6 +211,22 @@ class TestCluster(CapacityTest):
         self.report()
         assert self.pool().free_capacity_gb == 10
 
+    def test_both_are_asked_at_once(self):
+        """Two wake_ups, and each service gets one: the second finds nothing to do."""
+        volume = self.reserve(size=4)
+        self.bus.kept.add(('cinder-volume', 'create_volume'))
+        self.wake_up(volume)
+        self.write(volume, status='error')
+        self.wake_up(volume)
+        first = self.bus._queue.pop(0)
+        self.bus.deliver()
+        self.stop_volume(self.row(volume).host.partition('#')[0])
+        self.bus._queue.append(first)
+        self.bus.deliver()
+        self.assert_status(volume, 'available')
+        assert len(self.array.called('create_volume')) == 1
+        assert len(self.array.volumes) == 1
+
     def test_one_is_killed_and_another_cleans_up(self):
         """The table of workers is cleaned for a dead service by any of its cluster."""
         volume = self.reserve(size=4)

@@ -2,15 +2,11 @@
 """A reserved volume is deleted: nothing was there, and nothing is left."""
 
 import fixtures
-from castellan.common import exception as key_exception
 from cinder import objects
-from cinder.db import api as db
-from cinder.volume import volume_types
 
 from cinder_ext import marks
 from tests.functional.cinder.base import HOST, CinderTest
-from tests.functional.cinder.users import ADMIN, ALICES, BOB, CLIMATE
-from tests.functional.lease_service import refusal
+from tests.functional.cinder.users import ADMIN, BOB, CLIMATE
 
 
 class TestDelete(CinderTest):
@@ -175,82 +171,3 @@ class TestDelete(CinderTest):
             answer = self.action(self.volume, 'os-unmanage', user=ADMIN, status=400)
             assert 'is reserved' in answer['badRequest']['message']
             self.assert_status(self.volume, status)
-
-
-class TestEncrypted(CinderTest):
-    """The key is made with the row, and goes with it."""
-
-    def _configure(self):
-        super()._configure()
-        self.keys = _Keys()
-        self.useFixture(fixtures.MonkeyPatch('castellan.key_manager.API', lambda conf: self.keys))
-
-    def setUp(self):
-        super().setUp()
-        kind = volume_types.create(self.ctxt, 'secret')
-        encryption = {'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256}
-        db.volume_type_encryption_create(
-            self.ctxt, kind.id, {**encryption, 'control_location': 'front-end'}
-        )
-
-    def test_deleted_with_its_key(self):
-        volume = self.reserve(volume_type='secret')
-        assert self.keys.ids == {self.row(volume).encryption_key_id}
-        self.delete(volume)
-        self.assert_gone(volume)
-        assert self.keys.ids == set()
-        assert self.array.calls == []
-
-    def test_woken_with_its_key(self):
-        volume = self.reserve(volume_type='secret')
-        key = self.row(volume).encryption_key_id
-        self.wake_up(volume)
-        self.assert_status(volume, 'available')
-        assert self.row(volume).encryption_key_id == key
-        assert self.keys.ids == {key}
-        found = self.get(f'/volumes/{volume["id"]}/encryption')
-        assert found['encryption_key_id'] == key
-
-    def test_a_refused_lease_leaves_no_key(self):
-        self.lease_service.answer = refusal(409, 'no')
-        self.reserve(volume_type='secret', status=400)
-        assert self.keys.made == 1
-        assert self.keys.ids == set()
-        quota = self.get(f'/os-quota-sets/{ALICES}?usage=True')['quota_set']
-        assert quota['volumes_secret']['in_use'] == 0
-
-    def test_a_key_that_cannot_be_deleted_does_not_hide_the_reason(self):
-        self.lease_service.answer = refusal(409, 'The lease is full')
-        self.keys.broken = True
-        answer = self.reserve(volume_type='secret', status=400)
-        assert answer['badRequest']['message'] == 'The lease is full'
-        assert self.get('/volumes')['volumes'] == []
-        assert self.quota_usage() == (0, 0)
-
-    def test_a_key_that_cannot_be_deleted_stops_cinder(self):
-        """As for any volume: it is error_deleting until the keys are back."""
-        volume = self.reserve(volume_type='secret')
-        self.keys.broken = True
-        self.delete(volume, status=400)
-        self.assert_status(volume, 'error_deleting')
-        assert self.keys.ids == {self.row(volume).encryption_key_id}
-
-
-class _Keys:
-    """A key manager, as castellan's interface has it."""
-
-    def __init__(self):
-        self.ids, self.made, self.broken = set(), 0, False
-
-    def create_key(self, context, algorithm, length, **kwargs):
-        self.made += 1
-        key = f'{self.made:08d}-0000-0000-0000-000000000000'
-        self.ids.add(key)
-        return key
-
-    def delete(self, context, managed_object_id, **kwargs):
-        if self.broken:
-            raise key_exception.KeyManagerError(reason='away')
-        if managed_object_id not in self.ids:
-            raise key_exception.ManagedObjectNotFoundError(uuid=managed_object_id)
-        self.ids.remove(managed_object_id)

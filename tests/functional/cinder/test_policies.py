@@ -4,9 +4,10 @@
 import pathlib
 
 import fixtures
+from cinder import objects
 
 from cinder_ext import marks, policies
-from tests.functional.cinder.base import CinderTest
+from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES, BOB, BOBS, CLIMATE, User
 
 
@@ -111,6 +112,30 @@ class TestWhen(PolicyTest):
         self.delete(self.volume)
         self.assert_gone(self.volume)
         assert self.quota_usage() == (1, 1)
+
+    def test_a_frozen_backend(self):
+        """After a failover nothing is changed there until it is thawed."""
+        service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
+        for status in ('lease-reserved', 'error'):
+            self.write(self.volume, status=status)
+            service.frozen = True
+            service.save()
+            answer = self.wake_up(self.volume, status=503)
+            assert 'frozen' in answer['serviceUnavailable']['message']
+            self.assert_status(self.volume, status)
+        assert self.array.calls == []
+        service.frozen = False
+        service.save()
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+
+    def test_a_disabled_backend(self):
+        """It takes no new volumes, and makes those that it holds."""
+        service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
+        service.disabled = True
+        service.save()
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
 
     def test_the_body_is_validated(self):
         path = f'/volumes/{self.volume["id"]}/action'

@@ -44,6 +44,18 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'create_volume')
         assert self.allocated() == 3
 
+    def test_its_backend_has_another_name_now(self):
+        """cinder-manage volume update_host, after a machine was replaced."""
+        volume = self.reserve(size=3)
+        self.stop_volume(HOST)
+        self.start_volume('host2@fake')
+        self.write(volume, host='host2@fake#pool')
+        self.report()
+        assert self.pool(host='host2@fake').free_capacity_gb == 97
+        self.wake_up(volume)
+        self.assert_status(volume, 'available')
+        assert self.array.volumes == {volume['id']: 'host2@fake'}
+
     def test_killed_while_the_driver_creates(self):
         volume = self.reserve(size=3)
         self.dies('create_volume')

@@ -48,6 +48,33 @@ class TestMixedCloud(CinderTest):
         assert self.array.calls == []
 
 
+class TestNoSecondTry(CinderTest):
+    """Cinder sends a volume that one backend cannot make to another: not one that is held."""
+
+    HOSTS = (HOST, 'host2@fake')
+
+    def test_a_reservation_stays_where_it_is_held(self):
+        volume = self.reserve()
+        held = volume['os-vol-host-attr:host']
+        self.array.fail['create_volume'] = RuntimeError('no disk')
+        self.bus.casts.clear()
+        self.wake_up(volume)
+        found = self.assert_status(volume, 'lease-reserved')
+        assert found['os-vol-host-attr:host'] == held
+        assert [topic for name, topic, _ in self.bus.casts if name == 'create_volume'] == [
+            f'cinder-volume.{held.partition("#")[0]}'
+        ]
+        self.array.fail.clear()
+        self.wake_up(volume)
+        assert self.array.volumes == {volume['id']: held.partition('#')[0]}
+
+    def test_an_ordinary_volume_is_tried_elsewhere(self):
+        self.array.fail['create_volume'] = RuntimeError('no disk')
+        volume = self.assert_status(self.volume_create(), 'error')
+        calls = [topic for name, topic, _ in self.bus.casts if name == 'create_volume']
+        assert len(calls) > 2, (calls, volume)
+
+
 class TestWithoutTheFilter(CinderTest):
     """Shows that the tests above can fail."""
 
