@@ -6,7 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.plugins import volume_end
 from climate_core.plugins.base import Wait
-from tests.fakes import cinder
+from tests.fakes import cinder, nova
 from tests.unit.plugins.ending import asked, attached, look, shelved, status, without_rights, woken
 
 
@@ -30,6 +30,25 @@ def test_a_shared_volume_is_taken_from_one_server_after_the_other(volumes):
     case, _ = attached(volumes, servers=3)
     case.end()
     assert asked(case) == ['detach'] * 3 + ['delete']
+
+
+@pytest.mark.parametrize('on_end', ['delete', 'backup'])
+def test_attached_again_when_it_was_about_to_be_deleted(volumes, monkeypatch, on_end):
+    case = woken(volumes, on_end)
+    server = nova.add(volumes.state, status='ACTIVE', hints={})
+    delete = volume_end.volumes.delete
+
+    def too_late(conn, volume_id):
+        monkeypatch.setattr(volume_end.volumes, 'delete', delete)
+        cinder.attach(volumes.state, volume_id, server['id'])
+        delete(conn, volume_id)
+
+    monkeypatch.setattr(volume_end.volumes, 'delete', too_late)
+    with pytest.raises(exceptions.Transient, match='400'):
+        case.end()
+    case.end()
+    assert asked(case) == [*['backup'] * (on_end == 'backup'), 'detach', 'delete']
+    assert len(volumes.state.backups) == (on_end == 'backup')
 
 
 def test_what_a_look_at_a_shared_volume_costs(volumes):

@@ -9,7 +9,7 @@ import requests
 from climate_core import exceptions
 from climate_core.cloud import volumes as cloud_volumes
 from climate_core.plugins import volume_end
-from tests.conformance.world import settle
+from tests.conformance.world import reserved, settle
 from tests.fakes import cinder, nova
 from tests.unit.plugins.ending import attached, shelved, woken
 
@@ -80,36 +80,36 @@ def story(case):
     return [what for what in told if what not in ('volume is', 'volume create', 'os-wake_up')]
 
 
-def finish(case, plugin):
+def finish(case, act):
     def look():
         try:
-            return plugin.end(case.lease, case.reservation)
+            return act(case.lease, case.reservation)
         except exceptions.Transient:
             return volume_end.Wait(1)
 
     settle(case.world, look)
 
 
-def interrupted(volumes, place, on_end, number, after, trouble):
-    """Bring a volume to its end with trouble on the way.
+def interrupted(volumes, case, act, number, after, trouble):
+    """Have an action of the plugin done with trouble on the way.
 
-    :returns: what became of the volume, and whether there was any trouble
+    :param act: the method of a plugin
+    :returns: whether there was any trouble
     """
-    case = PLACES[place](volumes, on_end)
     session = volumes.cloud._base.session
     before = session.get_adapter('http://')
     breaking = Breaking(before, number, after, trouble)
     session.mount('http://', breaking)
     plugin = volumes.plugin()
     try:
-        finish(case, plugin)
+        finish(case, getattr(plugin, act))
     except Crash:
         plugin = volumes.plugin()
     finally:
         session.mount('http://', before)
-    finish(case, plugin)
-    assert plugin.end(case.lease, case.reservation) is None
-    return story(case), breaking.broken
+    finish(case, getattr(plugin, act))
+    assert getattr(plugin, act)(case.lease, case.reservation) is None
+    return breaking.broken
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,30 @@ def interrupted(volumes, place, on_end, number, after, trouble):
 @pytest.mark.parametrize('on_end', ON_END)
 def test_trouble_at_each_request(volumes, on_end, place, trouble, after):
     """Nothing is made or asked for twice, and nothing is left out."""
-    wanted, _ = interrupted(volumes, place, on_end, 0, after, trouble)
+    calm = PLACES[place](volumes, on_end)
+    assert not interrupted(volumes, calm, 'end', 0, after, trouble)
     number, broken = 0, True
     while broken:
         number += 1
-        found, broken = interrupted(volumes, place, on_end, number, after, trouble)
-        assert found == wanted, number
+        case = PLACES[place](volumes, on_end)
+        broken = interrupted(volumes, case, 'end', number, after, trouble)
+        assert story(case) == story(calm), number
     assert number > 1
+
+
+@pytest.mark.parametrize(
+    ('trouble', 'after'),
+    [(crash, False), (crash, True), (answer(401), False), (answer(503), True)],
+)
+def test_trouble_at_each_request_of_the_start(volumes, trouble, after):
+    number, broken = 0, True
+    while broken:
+        number += 1
+        case = reserved(volumes)
+        broken = interrupted(volumes, case, 'wake_up', number, after, trouble)
+        assert volumes.awake(case.resource_id)
+        assert volumes.wakes(case.resource_id) == 1, number
+    assert number > 3
 
 
 # What it costs.
