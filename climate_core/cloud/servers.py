@@ -99,14 +99,18 @@ def check_all_visible(conn: 'connection.Connection') -> None:
     errors.check(response, _NOVA)
 
 
-def every_id(conn: 'connection.Connection', **query: Any) -> Iterator[str]:
-    """Give the ids of all servers of all projects, one call for each thousand.
+def every_id(
+    conn: 'connection.Connection', every_project: bool = True, **query: Any
+) -> Iterator[str]:
+    """Give the ids of all servers, one call for each thousand.
 
+    :param every_project: of all projects, which administrators may ask for
     :param query: filters, for example ``status='RESERVED'``
     """
+    everywhere = {'all_tenants': 1} if every_project else {}
     marker: Mapping[str, str] = {}
     while True:
-        params = {'all_tenants': 1, 'limit': _PAGE, **query, **marker}
+        params = {'limit': _PAGE, **everywhere, **query, **marker}
         with errors.translated(_NOVA):
             response = conn.compute.get('/servers', params=params, microversion=_MICROVERSION)
         page = [str(server['id']) for server in errors.read(response, _NOVA, 'servers')]

@@ -16,10 +16,10 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.ListOpt(
         'plugins',
-        default=['virtual:instance', 'virtual:volume'],
+        default=['virtual:instance', 'virtual:volume', 'virtual:stack'],
         help='Names of the plugins to load, from the entry points climate.resource.plugins. A '
-        'plugin that cannot be loaded keeps the manager from starting. virtual:volume does no '
-        'harm where there is no Cinder.',
+        'plugin that cannot be loaded keeps the manager from starting. virtual:volume and '
+        'virtual:stack do no harm where there is no Cinder and no Heat.',
     ),
     cfg.IntOpt(
         'minutes_before_end_lease',

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hear from Nova and Cinder what happens to servers and volumes outside of their lease.
+"""Hear from Nova, Cinder and Heat what happens to what they have, outside of its lease.
 
 Nothing depends on it: a notification that is lost is made up for by the next comparison, see
 :mod:`climate_core.manager.reconcile`. Facts: Nova's event types of unversioned notifications begin
 with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` in
 ``nova_object.data`` (nova/compute/utils.py ``notify_about_instance_usage``,
 ``notify_about_instance_action``). Cinder's have ``volume_id`` (cinder/volume/volume_utils.py
-``notify_about_volume_usage``).
+``notify_about_volume_usage``). Heat's have ``stack_identity``, the id alone, and begin with
+``orchestration.`` (heat/engine/notification/stack.py, heat/engine/api.py
+``format_notification_body``); abandoning a stack is told as its deletion.
 """
 
 import abc
@@ -18,7 +20,7 @@ import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core.conf import cinder_notifications, nova_notifications
+from climate_core.conf import cinder_notifications, heat_notifications, nova_notifications
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 
@@ -126,6 +128,25 @@ class Volumes(Endpoint):
         return str(found) if found else None
 
 
+class Stacks(Endpoint):
+    """Notes deletions of reserved stacks; nested ones, which tell theirs too, are not reserved."""
+
+    resource_type = 'virtual:stack'
+    group = heat_notifications.GROUP
+    noted = {
+        'orchestration.stack.delete.end': (
+            missing.lose_resource,
+            'The stack was deleted outside of the lease.',
+        ),
+    }
+    filter_rule = _filter('', noted)
+
+    @staticmethod
+    def resource_id(payload: Mapping[str, Any]) -> str | None:
+        found = payload.get('stack_identity')
+        return str(found) if found else None
+
+
 def make(
     conf: cfg.ConfigOpts,
     database: Database,
@@ -139,7 +160,7 @@ def make(
     """
     return [
         _one(conf, conf[kind.group], kind(database, nudge))
-        for kind in (Servers, Volumes)
+        for kind in (Servers, Volumes, Stacks)
         if kind.resource_type in resource_types and conf[kind.group].enabled
     ]
 

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import base, lost, rights, server_end
+from climate_core.plugins import base, lost, membership, rights, server_end
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.patience import Patience
 
@@ -58,6 +58,7 @@ class InstancePlugin(base.ResourcePlugin):
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'on_end': {'type': 'string', 'enum': [name for name, _ in server_end.CHOICES]},
+        **membership.SCHEMA,
     }
     required = ('resource_id',)
     changeable = ('on_end',)
@@ -84,10 +85,14 @@ class InstancePlugin(base.ResourcePlugin):
             )
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         return Claimed(
-            resource_id=server['id'], params={'on_end': on_end}, amounts=_amounts(server)
+            resource_id=server['id'],
+            params={'on_end': on_end, **membership.params(values)},
+            amounts=_amounts(server),
         )
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        if membership.woken_by_heat(lease, reservation):
+            return None
         owner = rights.owner(self.cloud, lease)
         try:
             server = servers.get(owner, reservation.resource_id)
@@ -136,15 +141,8 @@ class InstancePlugin(base.ResourcePlugin):
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         self._waking.done(reservation.id)
-        ending = server_end.Ending(
-            conn=rights.at_end(self.cloud, lease),
-            service=self.cloud.service(),
-            reservation=reservation,
-            patience=self._ending,
-            image_prefix=self.conf[self.resource_type].image_prefix,
-        )
         try:
-            wait = server_end.end(ending)
+            wait = server_end.end(self._ending_of(lease, reservation))
         except errors.Gone:
             wait = None
         except exceptions.Permanent as exc:
@@ -152,6 +150,16 @@ class InstancePlugin(base.ResourcePlugin):
         if wait is None:
             self._ending.done(reservation.id)
         return wait
+
+    def _ending_of(self, lease: 'Lease', reservation: 'Reservation') -> server_end.Ending:
+        conn = rights.at_end(self.cloud, lease)
+        return server_end.Ending(
+            conn=conn,
+            service=self.cloud.service(),
+            reservation=membership.at_end(conn, lease, reservation),
+            patience=self._ending,
+            image_prefix=self.conf[self.resource_type].image_prefix,
+        )
 
     def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
         if not reservations:

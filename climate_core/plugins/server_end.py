@@ -13,6 +13,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, images, servers
+from climate_core.plugins import membership
 from climate_core.plugins.base import Wait
 from climate_core.plugins.patience import Patience
 
@@ -205,9 +206,11 @@ def end(ending: Ending) -> Wait | None:
 def _has_run(server: Server, reservation: 'Reservation') -> bool:
     """Tell whether there may be data in a server.
 
-    Nova says when it was launched first, whoever woke it. That we noted its start is believed too.
+    Nova says when it was launched first, whoever woke it. That we noted its start is believed too,
+    but not of a member of a stack, which Heat may have left asleep.
     """
-    return bool(server.get('OS-SRV-USG:launched_at')) or reservation.status == 'active'
+    noted = reservation.status == 'active' and membership.KEY not in reservation.params
+    return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 
 def _step(server: Server, on_end: str, has_run: bool) -> Step:

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import base, lost, rights, volume_end
+from climate_core.plugins import base, lost, membership, rights, volume_end
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.patience import Patience
 from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
@@ -56,6 +56,7 @@ class VolumePlugin(base.ResourcePlugin):
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'on_end': {'type': 'string', 'enum': [name for name, _ in volume_end.CHOICES]},
+        **membership.SCHEMA,
     }
     required = ('resource_id',)
     changeable = ('on_end',)
@@ -82,11 +83,13 @@ class VolumePlugin(base.ResourcePlugin):
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         return Claimed(
             resource_id=volume['id'],
-            params={'on_end': on_end},
+            params={'on_end': on_end, **membership.params(values)},
             amounts={'volumes': 1, 'gigabytes': int(volume['size'])},
         )
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        if membership.woken_by_heat(lease, reservation):
+            return None
         owner = rights.owner(self.cloud, lease)
         try:
             volume = volumes.get(owner, reservation.resource_id)
@@ -145,20 +148,23 @@ class VolumePlugin(base.ResourcePlugin):
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         self._waking.done(reservation.id)
-        ending = volume_end.Ending(
-            conn=rights.at_end(self.cloud, lease),
-            service=self.cloud.service(),
-            reservation=reservation,
-            patience=self._ending,
-            prefix=self.conf[self.resource_type].backup_prefix,
-        )
         try:
-            wait = self._end(ending, lease)
+            wait = self._end(self._ending_of(lease, reservation), lease)
         except exceptions.Permanent as exc:
             raise exceptions.Transient(str(exc)) from exc
         if wait is None:
             self._ending.done(reservation.id)
         return wait
+
+    def _ending_of(self, lease: 'Lease', reservation: 'Reservation') -> volume_end.Ending:
+        conn = rights.at_end(self.cloud, lease)
+        return volume_end.Ending(
+            conn=conn,
+            service=self.cloud.service(),
+            reservation=membership.at_end(conn, lease, reservation),
+            patience=self._ending,
+            prefix=self.conf[self.resource_type].backup_prefix,
+        )
 
     @staticmethod
     def _end(ending: volume_end.Ending, lease: 'Lease') -> Wait | None:

@@ -29,6 +29,13 @@ def _fake_volumes(tmp_path_factory: Any) -> Iterator[World]:
         yield FakeVolumes(server)
 
 
+def _fake_stacks(tmp_path_factory: Any) -> Iterator[World]:
+    from tests.conformance.fake_stacks import FakeStacks
+
+    with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
+        yield FakeStacks(server)
+
+
 def _real_servers(tmp_path_factory: Any) -> Iterator[World]:
     from tests.conformance.real_servers import RealServers
 
@@ -39,7 +46,11 @@ def _real_servers(tmp_path_factory: Any) -> Iterator[World]:
 WORLDS: dict[str, Callable[[Any], Iterator[World]]] = (
     {'real-servers': _real_servers}
     if os.environ.get('CLIMATE_TEST_CLOUD')
-    else {'fake-servers': _fake_servers, 'fake-volumes': _fake_volumes}
+    else {
+        'fake-servers': _fake_servers,
+        'fake-stacks': _fake_stacks,
+        'fake-volumes': _fake_volumes,
+    }
 )
 
 

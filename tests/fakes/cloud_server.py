@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keystone, Nova, Glance and Cinder as far as Climate uses them, in one HTTP server on loopback.
+"""Keystone, Nova, Glance, Cinder and Heat as far as Climate uses them, in one HTTP server.
 
 As a process::
 
@@ -21,7 +21,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fakes import cinder, keystone, limits, nova
+from tests.fakes import cinder, heat, keystone, limits, nova
 from tests.fakes.state import Record, Refusal, State
 
 _IMAGE = 'climate_reservation_id'
@@ -37,7 +37,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer()
 
-    do_POST = do_PUT = do_DELETE = do_GET
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
         """The journal is the log."""
@@ -218,6 +218,11 @@ def _order_attachments(request: Handler) -> Any:
     return [cinder.attach(state, **fields) for fields in request.body]
 
 
+def _order_stacks(request: Handler) -> Any:
+    state = request.server.state
+    return [heat.add(state, **fields) for fields in request.body]
+
+
 def _order_trust(request: Handler) -> Any:
     trust = request.body
     request.server.state.put('trusts', trust, {'what': 'trust create', 'id': trust['id']})
@@ -247,6 +252,7 @@ ROUTES = (
     ('DELETE', r'/compute/v2\.1/servers/([^/]+)/os-volume_attachments/([^/]+)', _detach),
     ('PUT', r'/compute/v2\.1/servers/([^/]+)/os-volume_attachments/([^/]+)', _keep_volume),
     *cinder.ROUTES,
+    *heat.ROUTES,
     ('GET', '/image', _image_versions),
     ('GET', '/image/v2/images', _images),
     ('DELETE', '/image/v2/images/([^/]+)', _delete_image),
@@ -254,6 +260,7 @@ ROUTES = (
     ('POST', '/fake/servers', _order_servers),
     ('POST', '/fake/volumes', _order_volumes),
     ('POST', '/fake/attachments', _order_attachments),
+    ('POST', '/fake/stacks', _order_stacks),
     ('POST', '/fake/trusts', _order_trust),
     ('GET', '/fake/journal', lambda r: r.server.state.journal()),
     ('GET', '/fake/requests', lambda r: r.server.state.requests),

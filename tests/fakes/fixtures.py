@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.fake_servers import FakeServers
+from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.fakes import cloud_server
 
@@ -28,3 +29,9 @@ def world(fake: cloud_server.Server) -> FakeServers:
 def volumes(fake: cloud_server.Server) -> FakeVolumes:
     """Users, volumes and a connected plugin in the fake cloud."""
     return FakeVolumes(fake)
+
+
+@pytest.fixture
+def stacks(fake: cloud_server.Server) -> FakeStacks:
+    """Users, stacks and a connected plugin in the fake cloud."""
+    return FakeStacks(fake)

@@ -70,23 +70,26 @@ def show(state: State, value: str, base: str) -> Record:
         'roles': [{'id': f'{name}-id', 'name': name} for name in token['roles']],
         'issued_at': now.strftime('%Y-%m-%dT%H:%M:%S.%fZ'),
         'expires_at': (now + datetime.timedelta(hours=HOURS)).strftime('%Y-%m-%dT%H:%M:%S.%fZ'),
-        'catalog': _catalogue(base, project, state.no_cinder),
+        'catalog': _catalogue(base, project, state),
     }
     if token['trust_id']:
         body['OS-TRUST:trust'] = {'id': token['trust_id'], 'impersonation': True}
     return {'token': body}
 
 
-def _catalogue(base: str, project: str, no_cinder: bool) -> list[Record]:
+def _catalogue(base: str, project: str, state: State) -> list[Record]:
     paths = {
         'identity': '/identity',
         'compute': '/compute/v2.1',
         'image': '/image',
         # As many clouds still have it; cinder 3.67 takes it without the project, too.
         'volumev3': f'/volume/v3/{project}',
+        'orchestration': f'/heat/v1/{project}',
     }
-    if no_cinder:
+    if state.no_cinder:
         del paths['volumev3']
+    if state.no_heat:
+        del paths['orchestration']
     return [
         {
             'id': kind,

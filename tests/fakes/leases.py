@@ -73,16 +73,20 @@ def make(
     lasting: datetime.timedelta = datetime.timedelta(hours=1),
     volume_ids: Sequence[str] = (),
     volume_end: str = 'delete',
+    stack_ids: Sequence[str] = (),
+    stack_end: str = 'delete',
     **fields: Any,
 ) -> model.Lease:
     """Build a lease of alice that starts now.
 
     :param resource_ids: of servers
     :param on_end: of the servers
+    :param stack_ids: of stacks; servers and volumes are members of the first
     :param fields: of the lease, instead of those it would have
     """
     now = database.read(utcnow.read)
     lease_id = str(uuid.uuid4())
+    member = {'stack_id': stack_ids[0]} if stack_ids else {}
     lease = model.Lease(
         id=lease_id,
         name='lease1',
@@ -100,10 +104,11 @@ def make(
         updated_at=None,
         deleted_at=None,
         reservations=tuple(
-            plan.new_reservation(lease_id, kind, each, {'on_end': end}, now)
-            for kind, ids, end in (
-                ('virtual:instance', resource_ids, on_end),
-                ('virtual:volume', volume_ids, volume_end),
+            plan.new_reservation(lease_id, kind, each, {'on_end': end} | member, now)
+            for kind, ids, end, member in (
+                ('virtual:stack', stack_ids, stack_end, {}),
+                ('virtual:instance', resource_ids, on_end, member),
+                ('virtual:volume', volume_ids, volume_end, member),
             )
             for each in ids
         ),

@@ -21,6 +21,8 @@ TABLES = (
     'backups',
     'snapshots',
     'transfers',
+    'stacks',
+    'stack_snapshots',
 )
 
 
@@ -49,6 +51,8 @@ class State:
         self.backups: dict[str, Record] = {}
         self.snapshots: dict[str, Record] = {}
         self.transfers: dict[str, Record] = {}
+        self.stacks: dict[str, Record] = {}
+        self.stack_snapshots: dict[str, Record] = {}
         self.tokens: dict[str, Record] = {}
         self.faults: list[Record] = []
         #: Every request since the start: (method, path, status).
@@ -58,6 +62,8 @@ class State:
         self.users: dict[str, Record] = {}
         #: Whether this cloud has no block storage.
         self.no_cinder = False
+        #: Whether it has no orchestration.
+        self.no_heat = False
         #: See :class:`tests.fakes.limits.Limits`.
         self.limits: Any = None
         self._journal = journal

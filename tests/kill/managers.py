@@ -67,6 +67,9 @@ class Cloud:
     def volumes(self, count: int, **fields: Any) -> list[str]:
         return [each['id'] for each in self.order('volumes', [fields] * count)]
 
+    def stacks(self, count: int, **fields: Any) -> list[str]:
+        return [each['id'] for each in self.order('stacks', [fields] * count)]
+
     def attach(self, volume_id: str, server_id: str) -> None:
         self.order('attachments', [{'volume_id': volume_id, 'server_id': server_id}])
 
@@ -98,7 +101,7 @@ class Cloud:
 def _is_own(what: str) -> bool:
     """Tell whether the cloud did something by itself, or for the test."""
     return what in ('trust create', 'image complete') or what.endswith(
-        ('server create', 'volume create', 'attachment create', ' is', ' gone')
+        ('server create', 'volume create', 'attachment create', 'stack create', ' is', ' gone')
     )
 
 
@@ -232,6 +235,8 @@ host = 127.0.0.1
 [nova_notifications]
 enabled = false
 [cinder_notifications]
+enabled = false
+[heat_notifications]
 enabled = false
 [webhooks]
 timeout_seconds = 1

@@ -33,6 +33,11 @@ def volumes(database, nudged):
     return listener.Volumes(database, lambda: nudged.append(1))
 
 
+@pytest.fixture
+def stacks(database, nudged):
+    return listener.Stacks(database, lambda: nudged.append(1))
+
+
 def versioned(server_id):
     return {'nova_object.name': 'InstanceActionPayload', 'nova_object.data': {'uuid': server_id}}
 
@@ -155,6 +160,44 @@ def test_what_is_heard_of_cinder(event_type, heard):
     assert bool(matches) is heard
 
 
+def test_a_deletion_of_a_stack(database, stacks, nudged):
+    lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
+    leases.write(database, lease)
+    payload = {'stack_identity': 'stack-1', 'stack_name': 'one', 'state': 'DELETE_COMPLETE'}
+    stacks.info({}, 'orchestration.host', 'orchestration.stack.delete.end', payload, {})
+    after = leases.read(database, lease.id)
+    lost = {r.resource_id for r in after.reservations if r.missing_resources}
+    assert (after.status, lost) == ('PENDING', {'stack-1'})
+    assert 'stack was deleted outside' in after.status_reason
+    assert nudged
+
+
+@pytest.mark.parametrize('payload', [{'stack_identity': 'server-1'}, {'stack_identity': 'x'}, {}])
+def test_a_deletion_of_another_stack(database, stacks, nudged, payload):
+    lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
+    leases.write(database, lease)
+    stacks.info({}, 'orchestration.host', 'orchestration.stack.delete.end', payload, {})
+    after = leases.read(database, lease.id)
+    assert not any(each.missing_resources for each in after.reservations)
+    assert not nudged
+
+
+@pytest.mark.parametrize(
+    ('event_type', 'heard'),
+    [
+        ('orchestration.stack.delete.end', True),
+        ('orchestration.stack.delete.start', False),
+        ('orchestration.stack.delete.error', False),
+        ('orchestration.stack.update.end', False),
+        ('stack.delete.end', False),
+        ('orchestration.stack.delete.end.x', False),
+    ],
+)
+def test_what_is_heard_of_heat(event_type, heard):
+    matches = listener.Stacks.filter_rule.match({}, 'host', event_type, {}, {})
+    assert bool(matches) is heard
+
+
 @pytest.mark.parametrize(
     ('types', 'off', 'count'),
     [
@@ -163,6 +206,8 @@ def test_what_is_heard_of_cinder(event_type, heard):
         (BOTH, ['cinder_notifications'], 1),
         (BOTH, ['nova_notifications', 'cinder_notifications'], 0),
         (['virtual:instance'], [], 1),
+        (['virtual:stack'], [], 1),
+        (['virtual:stack'], ['heat_notifications'], 0),
         (['virtual:instance'], ['nova_notifications'], 0),
         (['virtual:thing'], [], 0),
     ],
@@ -187,10 +232,17 @@ def test_what_is_listened_to(database, types, off, count):
             'volume.delete.end',
             {'volume_id': 'volume-1'},
         ),
+        (
+            listener.Stacks,
+            'heat',
+            'notifications',
+            'orchestration.stack.delete.end',
+            {'stack_identity': 'stack-1'},
+        ),
     ],
 )
 def test_over_the_bus(database, monkeypatch, kind, exchange, topic, event_type, payload):
-    """The exchanges and topics of Nova and Cinder, with oslo.messaging's in-process bus."""
+    """The exchanges and topics of the services, with oslo.messaging's in-process bus."""
     noted = threading.Event()
     heard = []
 

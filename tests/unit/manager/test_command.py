@@ -28,6 +28,8 @@ plugins = {plugins}
 enabled = false
 [cinder_notifications]
 enabled = false
+[heat_notifications]
+enabled = false
 """
 
 Start = Callable[..., contextlib.AbstractContextManager['subprocess.Popen[str]']]

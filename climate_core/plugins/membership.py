@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers and volumes that belong to a reserved stack.
+
+A stack is a reservation of its lease, and so is each reserved server and volume in it: a member,
+whose ``stack_id`` is that of the root stack. Heat wakes the members when the stack is woken, and
+ends them with it; their own plugins do what remains:
+
+============================================  ===================================================
+at the start the stack is to be woken, or is  Heat wakes those that are wanted; nothing is asked
+at the start it is out of the lease, or       they are woken as if there were no stack
+cannot be woken
+at the end it was deleted, or never woke      they are gone with it, or have their own end
+at the end it was kept by its end action      they are left as they are; those asleep are deleted
+============================================  ===================================================
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_core.cloud import errors, servers, stacks, volumes
+from climate_core.lease import model, states
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+STACK: Final = 'virtual:stack'
+#: What makes a reservation a member: the id of its root stack.
+KEY: Final = 'stack_id'
+#: The property of a reservation that says it.
+SCHEMA: Final[Mapping[str, Any]] = {KEY: {'type': 'string', 'format': 'uuid'}}
+#: End actions of a stack that leave it there.
+KEPT = frozenset({'suspend', 'snapshot', 'nothing'})
+
+_S = states.ReservationStatus
+
+
+def params(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of the membership that a request for a reservation says."""
+    return {KEY: values[KEY]} if values.get(KEY) else {}
+
+
+def leader(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
+    """Return the reservation of the stack that a member belongs to: the last one there was."""
+    stack_id = member.params.get(KEY)
+    found = [
+        each
+        for each in lease.reservations
+        if stack_id and each.resource_type == STACK and each.resource_id == stack_id
+    ]
+    return max(found, key=lambda each: (each.live, each.created_at), default=None)
+
+
+def woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
+    """Tell whether a member is woken with its stack, so that nobody else has to."""
+    stack = leader(lease, member)
+    return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
+
+
+def at_end(
+    conn: 'connection.Connection', lease: model.Lease, member: model.Reservation
+) -> model.Reservation:
+    """Return a member with the end action that it has: ``nothing`` if its stack was kept.
+
+    Without a stack that was kept nothing is asked.
+
+    :param conn: the rights to look at the stack
+    """
+    stack = leader(lease, member)
+    if stack is None or not _kept(lease, stack) or not _exists(conn, stack.resource_id):
+        return member
+    return dataclasses.replace(member, params={**member.params, 'on_end': 'nothing'})
+
+
+def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
+    """Return the ids of the servers and volumes that wait for a lease, in two calls per thousand.
+
+    :param every_project: of all projects, which administrators may ask for; else of its own
+    """
+    waiting = set(servers.every_id(conn, every_project, status='RESERVED'))
+    if volumes.offered(conn):
+        query = {'status': 'lease-reserved'}
+        found = volumes.every(conn, '/volumes', 'volumes', query, every_project)
+        waiting |= {str(each['id']) for each in found}
+    return waiting
+
+
+def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
+    """Tell whether the end of the lease was the end of a stack, and left it there."""
+    taken_out = any(event.reservation_id == stack.id for event in lease.events)
+    ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
+    return ended and stack.woken_at is not None and stack.params.get('on_end') in KEPT
+
+
+def _exists(conn: 'connection.Connection', stack_id: str) -> bool:
+    try:
+        return not stacks.get(conn, stack_id).status.startswith('DELETE_')
+    except errors.Gone:
+        return False

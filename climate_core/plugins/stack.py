@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``virtual:stack``: a Heat stack with servers and volumes that are reserved.
+
+heat_ext has built them, asleep; each is a reservation of the same lease and a member of the stack,
+see :mod:`climate_core.plugins.membership`. Here the stack is woken at the start of the lease, by
+an update with what it has (``openstack stack update --existing``): Heat walks through it in the
+order of what depends on what, nested stacks too, and the classes of heat_ext wake what is asleep.
+A second update finds nothing to do, so a manager that cannot remember asks once more.
+
+A stack that its user suspended before is resumed first, for Heat updates none that is suspended.
+
+The update is asked for with the rights of the lease's owner. Heat then works with the rights that
+the stack's own user left with it, and takes those of another user only from a token that may
+delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token of a trust may not: the
+lease must be of the user who made the stack.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from oslo_config import cfg
+
+from climate_core import exceptions
+from climate_core.cloud import errors, stacks
+from climate_core.plugins import base, lost, membership, rights, stack_end
+from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.patience import Patience
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud import Cloud
+    from climate_core.cloud.stacks import Stack
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Lease, Reservation
+
+#: The role of a service that calls in the name of a user.
+_SERVICE = 'service'
+_WAKE, _RESUME = 'update', 'resume'
+
+
+class StackPlugin(base.ResourcePlugin):
+    """Reserve stacks."""
+
+    resource_type = membership.STACK
+    title = 'Stack'
+    description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
+    rank = 5
+    rank_at_end = 100
+    options = (
+        cfg.StrOpt(
+            'on_end',
+            default='delete',
+            choices=stack_end.CHOICES,
+            help='What happens to a stack at the end of its lease, unless the reservation says '
+            'it. A stack that was never woken is always deleted.',
+        ),
+        cfg.StrOpt(
+            'snapshot_prefix',
+            default='reserved_',
+            help='The snapshot that is made at the end is called this plus the name of the stack '
+            'and the id of the reservation.',
+        ),
+    )
+    schema = {
+        'resource_id': {'type': 'string', 'format': 'uuid'},
+        'on_end': {'type': 'string', 'enum': [name for name, _ in stack_end.CHOICES]},
+    }
+    required = ('resource_id',)
+    changeable = ('on_end',)
+
+    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
+        super().__init__(conf, cloud)
+        self._waking = Patience()
+        self._ending = Patience()
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        wanted, user = values['resource_id'], self.cloud.user(context)
+        with errors.for_user('resource_id'):
+            stack = stacks.get(user, wanted)
+            if stack.project not in (None, context.project_id):
+                raise errors.Gone(f'There is no stack {wanted} in this project.')
+            _check_state(user, stack)
+            # Heat asks before it builds the first member.
+            if _SERVICE not in (context.service_roles or ()) and not _asleep(user, stack):
+                raise exceptions.Permanent(
+                    f'The stack {stack.name} has no server that is RESERVED and no volume that '
+                    'is lease-reserved. Create it in an environment with climate_lease_id, or '
+                    'with the hint reserved=True of its servers and volumes.'
+                )
+        on_end = values.get('on_end') or self.conf[self.resource_type].on_end
+        return Claimed(resource_id=stack.id, params={'on_end': on_end}, amounts={'stacks': 1})
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        owner = rights.owner(self.cloud, lease)
+        try:
+            stack = stacks.get(owner, reservation.resource_id)
+            return self._wake_up(owner, stack, reservation)
+        except errors.Gone as exc:
+            self._waking.done(reservation.id)
+            raise exceptions.Permanent('The stack was deleted.') from exc
+
+    def _wake_up(
+        self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
+    ) -> Wait | None:
+        key = reservation.id
+        if stack.status.startswith('DELETE_'):
+            self._waking.done(key)
+            raise exceptions.Permanent(f'The stack is being deleted: {stack.reason}')
+        if stack.status.endswith('_IN_PROGRESS'):
+            return self._waking.wait(key)
+        if stack.status.startswith('SUSPEND_'):
+            return self._ask(_RESUME, owner, stack, reservation)
+        if stack.status == 'UPDATE_COMPLETE' and self._waking.was_asked(key, _WAKE):
+            self._waking.done(key)
+            # Whoever asks again is told the same.
+            self._waking.asked(key, _WAKE)
+            return None
+        return self._ask(_WAKE, owner, stack, reservation)
+
+    def _ask(
+        self, what: str, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
+    ) -> Wait:
+        """Ask Heat for an update or for a resume, which are what a failed one is followed by."""
+        key = reservation.id
+        if self._waking.was_asked(key, what) and _went_wrong(stack):
+            self._waking.failed(key)
+            raise exceptions.Transient(f'The stack could not be woken: {stack.reason}')
+        rest = self._waking.rest(key)
+        if rest:
+            return rest
+        try:
+            if what == _RESUME:
+                stacks.act(owner, stack, _RESUME)
+            else:
+                stacks.wake(owner, stack)
+        except errors.Refused:
+            raise
+        except exceptions.Permanent as exc:
+            # Heat found a mistake, perhaps because a service did not answer: it may be mended.
+            raise exceptions.Transient(str(exc)) from exc
+        return self._waking.asked(key, what)
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        self._waking.done(reservation.id)
+        ending = stack_end.Ending(
+            conn=rights.at_end(self.cloud, lease),
+            service=self.cloud.service(),
+            lease=lease,
+            reservation=reservation,
+            patience=self._ending,
+            prefix=self.conf[self.resource_type].snapshot_prefix,
+        )
+        try:
+            wait = stack_end.end(ending)
+        except errors.Gone:
+            wait = None
+        except exceptions.Permanent as exc:
+            raise exceptions.Transient(str(exc)) from exc
+        if wait is None:
+            self._ending.done(reservation.id)
+        return wait
+
+    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        if not reservations:
+            return {}
+        conn = self.cloud.service()
+        # Without the right to see every project each stack would look gone.
+        stacks.check_all_visible(conn)
+        found = lost.find(
+            reservations, lambda: stacks.every_id(conn), lambda each: _exists(conn, each)
+        )
+        return {each.id: 'The stack was deleted outside of the lease.' for each in found}
+
+
+def _check_state(user: 'connection.Connection', stack: 'Stack') -> None:
+    """Refuse a nested stack, and one that is broken or being deleted.
+
+    :raises climate_core.exceptions.Permanent: it is
+    """
+    if stack.parent:
+        top = stacks.root(user, stack)
+        raise exceptions.Permanent(
+            f'The stack {stack.name} is a part of the stack {top.name} ({top.id}): reserve that.'
+        )
+    if stack.status.startswith('DELETE_') or stack.status.endswith('_FAILED'):
+        raise exceptions.Permanent(
+            f'The stack {stack.name} is {stack.status} and cannot be reserved: {stack.reason}'
+        )
+
+
+def _went_wrong(stack: 'Stack') -> bool:
+    """Tell whether the last action failed, also if Heat took it back, as some stacks want it."""
+    return stack.status.endswith('_FAILED') or stack.status.startswith('ROLLBACK_')
+
+
+def _asleep(user: 'connection.Connection', stack: 'Stack') -> bool:
+    """Tell whether a stack has a server or a volume that waits for its lease."""
+    waiting = membership.asleep(user, every_project=False)
+    return not waiting.isdisjoint(stacks.physical_ids(user, stack))
+
+
+def _exists(conn: 'connection.Connection', stack_id: str) -> bool:
+    try:
+        return stacks.get(conn, stack_id).status != 'DELETE_COMPLETE'
+    except errors.Gone:
+        return False

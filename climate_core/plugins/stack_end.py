@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a reserved stack: look at it, take the one step that brings it nearer to its end.
+
+Heat does one thing at a time with a stack, but deletes it in the middle of another. A stack that
+is being deleted, by whomever, is waited for: members and the lease in it are freed by that.
+Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
+
+A stack that was never woken is deleted, whatever its end action is. One whose wake-up failed
+half-way may hold data, so it is ended as asked if a member of it is awake.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from climate_core import exceptions
+from climate_core.cloud import stacks
+from climate_core.plugins import membership
+from climate_core.plugins.base import Wait
+from climate_core.plugins.patience import Patience
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud.stacks import Stack
+    from climate_core.lease.model import Lease, Reservation
+
+#: The end actions with their explanation.
+CHOICES = [
+    ('delete', 'Delete it.'),
+    ('suspend', 'Suspend it; hosts and backends keep the capacity.'),
+    ('snapshot', 'Make a snapshot of it, then suspend it: Heat deletes snapshots with the stack.'),
+    ('nothing', 'Leave it as it is.'),
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ending:
+    """One look at the end of one reservation.
+
+    :param conn: the rights to end it with: the owner's, or the service's if there are none
+    :param service: the rights of the service
+    :param prefix: what the name of a snapshot begins with
+    """
+
+    conn: 'connection.Connection'
+    service: 'connection.Connection'
+    lease: 'Lease'
+    reservation: 'Reservation'
+    patience: Patience
+    prefix: str
+
+    @property
+    def as_service(self) -> bool:
+        """Whether the owner's rights are no more."""
+        return self.conn is self.service
+
+    @property
+    def has_run(self) -> bool:
+        """Whether we ever saw the stack awake; one that is taken out is active no more."""
+        return self.reservation.status == 'active' or self.reservation.woken_at is not None
+
+    def wait(self) -> Wait:
+        return self.patience.wait(self.reservation.id)
+
+    def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
+        """Ask for something, after a rest if it did not come about before.
+
+        :param failed: says what went wrong
+        :raises climate_core.exceptions.Transient: it went wrong just now
+        """
+        key = self.reservation.id
+        if self.patience.was_asked(key, what):
+            self.patience.failed(key)
+            raise exceptions.Transient(failed())
+        rest = self.patience.rest(key)
+        if rest:
+            return rest
+        ask()
+        return self.patience.asked(key, what)
+
+
+def end(ending: Ending) -> Wait | None:
+    """Take the next step.
+
+    :returns: None when it is done
+    :raises climate_core.cloud.errors.Gone: the stack is gone
+    :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
+    """
+    stack = stacks.get(ending.conn, ending.reservation.resource_id)
+    if stack.status == 'DELETE_COMPLETE':
+        return None
+    if stack.status == 'DELETE_IN_PROGRESS':
+        return ending.wait()
+    on_end = ending.reservation.params.get('on_end', 'delete')
+    if on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _holds_data(ending):
+        return _delete(ending, stack)
+    return _STEPS[on_end](ending, stack)
+
+
+def _holds_data(ending: Ending) -> bool:
+    if ending.has_run:
+        return True
+    members = {
+        each.resource_id
+        for each in ending.lease.live
+        if each.params.get(membership.KEY) == ending.reservation.resource_id
+    }
+    return bool(members and members - membership.asleep(ending.conn, ending.as_service))
+
+
+def _delete(ending: Ending, stack: 'Stack') -> Wait:
+    return ending.once(
+        'delete',
+        lambda: f'Heat could not delete the stack: {stack.reason}',
+        lambda: stacks.delete(ending.conn, stack),
+    )
+
+
+def _nothing(ending: Ending, stack: 'Stack') -> None:  # noqa: ARG001
+    return None
+
+
+def _suspend(ending: Ending, stack: 'Stack') -> Wait | None:
+    if stack.status == 'SUSPEND_COMPLETE':
+        return None
+    if stack.status.endswith('_IN_PROGRESS'):
+        return ending.wait()
+    return ending.once(
+        'suspend',
+        lambda: f'Heat could not suspend the stack: {stack.reason}',
+        lambda: stacks.act(ending.conn, stack, 'suspend'),
+    )
+
+
+def _snapshot(ending: Ending, stack: 'Stack') -> Wait | None:
+    """Make the snapshot once, and suspend the stack when it is complete."""
+    if stack.status.endswith('_IN_PROGRESS'):
+        return ending.wait()
+    found = stacks.find_snapshot(ending.conn, stack, ending.reservation.id)
+    if found and found.status == 'COMPLETE':
+        return _suspend(ending, stack)
+    if found and found.status == 'IN_PROGRESS':
+        return ending.wait()
+    if found:
+        stacks.delete_snapshot(ending.conn, stack, found.id)
+        ending.patience.failed(ending.reservation.id)
+        raise exceptions.Transient(f'Heat could not make the snapshot: {found.reason}')
+    name = stacks.snapshot_name(ending.prefix, stack, ending.reservation.id)
+    return ending.once(
+        'snapshot',
+        lambda: f'The snapshot of the stack is gone before it was complete: {stack.reason}',
+        lambda: stacks.create_snapshot(ending.conn, stack, name),
+    )
+
+
+_STEPS: dict[str, Callable[[Ending, 'Stack'], Wait | None]] = {
+    'suspend': _suspend,
+    'snapshot': _snapshot,
+    'nothing': _nothing,
+}
