@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``OS::Climate::Server``: ``OS::Nova::Server`` that can be reserved."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import tenacity
+from heat.common import exception
+from heat.engine.resources.openstack.nova import server
+from heat.objects import resource as objects
+
+from heat_ext import member, tree, wake_up
+
+_RESERVED = 'RESERVED'
+_WAITS = 'lease-reserved'
+_COMING = frozenset(('creating', 'downloading', 'restoring-backup'))
+_Core = server.Server
+
+
+class Server(member.Reservable, server.Server):
+    """A server whose hints, or whose stack, may name a lease."""
+
+    ASLEEP: ClassVar[frozenset[str]] = frozenset((_RESERVED,))
+    WAKEABLE: ClassVar[frozenset[str]] = ASLEEP
+    IN_SLEEP: ClassVar[frozenset[str]] = frozenset(
+        (
+            _Core.NAME,
+            _Core.TAGS,
+            _Core.FLAVOR_UPDATE_POLICY,
+            _Core.IMAGE_UPDATE_POLICY,
+            _Core.USER_DATA_UPDATE_POLICY,
+            _Core.SOFTWARE_CONFIG_TRANSPORT,
+        )
+    )
+    #: Nova says no to tags of a server that has never run.
+    WHEN_AWAKE: ClassVar[frozenset[str]] = frozenset((_Core.TAGS,))
+
+    def _fetch(self) -> Any:
+        return self.client_plugin().fetch_server(self.resource_id)
+
+    def _status(self, found: Any) -> str:
+        return self.client_plugin().get_status(found)
+
+    def _is_in_between(self, found: Any) -> bool:
+        starting = bool(getattr(found, 'OS-EXT-STS:task_state', None))
+        status = self._status(found)
+        return status == 'BUILD' or (status == _RESERVED and starting)
+
+    def _is_awake(self, found: Any) -> bool:
+        # One that its user has stopped meanwhile has started before.
+        return self._status(found) not in ('ACTIVE', 'ERROR') or super()._is_awake(found)
+
+    def _reason(self, found: Any) -> str:
+        fault = getattr(found, 'fault', None) or {}
+        return f'The server could not be started: {fault.get("message") or "Nova says no reason"}'
+
+    def _wake_up(self) -> None:
+        wake_up.server(self, self.resource_id)
+
+    def _fall_asleep(self) -> None:
+        self.store_external_ports()
+
+    def _sources_are_there(self) -> bool:
+        """Wake the volumes that it starts from, should they still sleep.
+
+        Those of the stack are awake already, unless the lease started while it was created.
+        """
+        waiting = False
+        for volume_id in self._volume_ids():
+            status = self.client('cinder').volumes.get(volume_id).status
+            if status == _WAITS:
+                wake_up.volume(self, volume_id)
+            waiting |= status in _COMING or status == _WAITS
+        return not waiting
+
+    def _volume_ids(self) -> Iterator[str]:
+        for name, key in (
+            (self.BLOCK_DEVICE_MAPPING, self.BLOCK_DEVICE_MAPPING_VOLUME_ID),
+            (self.BLOCK_DEVICE_MAPPING_V2, self.BLOCK_DEVICE_MAPPING_VOLUME_ID),
+        ):
+            for mapping in self.properties[name] or ():
+                if mapping.get(key):
+                    yield mapping[key]
+
+    def _changeable(self, after_props: Mapping[str, Any]) -> frozenset[str]:
+        if after_props.get(self.USER_DATA_UPDATE_POLICY) == 'IGNORE':
+            return self.IN_SLEEP | {self.USER_DATA}
+        return self.IN_SLEEP
+
+    # A server that sleeps holds ports and volumes which the one in its place cannot have as well.
+
+    def prepare_for_replace(self) -> None:
+        """Let go of what the next server needs.
+
+        Heat would detach ports, which nova refuses while a server sleeps. Without ports and
+        volumes of its own it is freed when the next one is reserved.
+        """
+        if not self.asleep():
+            super().prepare_for_replace()
+        elif self._volume_ids_or_ports():
+            self._free(self.resource_id)
+
+    def _volume_ids_or_ports(self) -> bool:
+        return any(self._volume_ids()) or bool(self.get_all_ports(self))
+
+    def restore_prev_rsrc(self, convergence: bool = False) -> None:
+        """Take the place of the next server again, after an update that is rolled back."""
+        following = _asleep_in_its_place(self) if convergence else None
+        if not following and not self.asleep():
+            super().restore_prev_rsrc(convergence)
+            return
+        if following:
+            self._free(following)
+        if not self.lease_id():
+            self.attach_ports(self)
+
+    def _free(self, server_id: str) -> None:
+        with self.client_plugin().ignore_not_found:
+            self.client().servers.delete(server_id)
+            _until_gone(self.client_plugin(), server_id)
+
+    # The other actions leave alone what sleeps.
+
+    def handle_suspend(self) -> Any:
+        return None if self.asleep() else super().handle_suspend()
+
+    def check_suspend_complete(self, server_id: str | None) -> bool:
+        return server_id is None or super().check_suspend_complete(server_id)
+
+    def handle_resume(self) -> Any:
+        return None if self.asleep() else super().handle_resume()
+
+    def check_resume_complete(self, server_id: str | None) -> bool:
+        return server_id is None or super().check_resume_complete(server_id)
+
+    def handle_restore(self, defn: Any, restore_data: Any) -> Any:
+        if not restore_data['resource_data'].get('snapshot_image_id'):
+            return defn
+        return super().handle_restore(defn, restore_data)
+
+
+TYPES = {'OS::Climate::Server': Server}
+
+
+def _asleep_in_its_place(previous: Server) -> str | None:
+    """Give the id of the server that was reserved in the place of another."""
+    if not previous.replaced_by:
+        return None
+    try:
+        row = objects.Resource.get_obj(previous.context, previous.replaced_by)
+    except exception.NotFound:
+        return None
+    asleep = any(each.key == tree.ASLEEP for each in row.data)
+    return row.physical_resource_id if asleep else None
+
+
+@tenacity.retry(
+    stop=tenacity.stop_after_delay(60),
+    wait=tenacity.wait_fixed(1),
+    retry=tenacity.retry_if_result(lambda gone: not gone),
+)
+def _until_gone(plugin: Any, server_id: str) -> bool:
+    """Wait a little: heat has no second step for this (heat.engine.resource.prepare_for_replace),
+    and waits for ports in the same way.
+    """
+    return plugin.check_delete_server_complete(server_id)
