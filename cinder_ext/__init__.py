@@ -38,7 +38,7 @@ What all extensions share (hints, dates, the way to the lease service) is in
 
     seams, states, conf, policies
     api/             POST /volumes (first half), os-wake_up, what is refused
-    sources          what reserved volumes are made from stays
+    sources          what reserved volumes are made from stays, with its group too
     manager          cinder-volume: hold, wake (second half), delete
     capacity         what is held, in the reports to the schedulers
     bootable, reasons    what users see: properties of the image, why a creation failed
