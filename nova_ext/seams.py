@@ -157,9 +157,7 @@ API: Seams = {
         'validate_az',
     ),
     ('nova.volume.cinder', 'API.attachment_create'): None,
-    ('nova.volume.cinder', 'API.attachment_get_all'): (
-        'self', 'context', 'instance_id', 'volume_id',
-    ),
+    ('nova.volume.cinder', 'API.attachment_get_all'): None,
     ('nova.volume.cinder', 'API.detach'): None,
     ('nova.objects', 'BlockDeviceMappingList.get_by_volume'): None,
     ('nova.objects', 'BuildRequestList.get_all'): None,
