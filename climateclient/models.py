@@ -237,7 +237,7 @@ class Usage:
     """What a project reserved and used in a period.
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
-    ``disk_gb_hours``, ``volume_hours`` and ``volume_gb_hours`` to numbers.
+    ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours`` and ``stack_hours`` to numbers.
     """
 
     project_id: str

@@ -27,9 +27,9 @@ OPTS: list[cfg.Opt] = [
         'enabled',
         default=False,
         help='Keep every project within its limits of Keystone, see section [oslo_limit]: leases, '
-        'reserved_servers, reserved_vcpus, reserved_memory_mb, reserved_volumes and '
-        'reserved_gigabytes. What has no registered limit cannot be reserved at all, so register '
-        'them first.',
+        'reserved_servers, reserved_vcpus, reserved_memory_mb, reserved_volumes, '
+        'reserved_gigabytes and reserved_stacks. What has no registered limit cannot be reserved '
+        'at all, so register them first.',
     ),
     cfg.URIOpt(
         'external_endpoint',

@@ -23,6 +23,7 @@ NAMES: Final = (
     f'{_PREFIX}memory_mb',
     f'{_PREFIX}volumes',
     f'{_PREFIX}gigabytes',
+    f'{_PREFIX}stacks',
 )
 #: What Keystone says for "no limit".
 UNLIMITED: Final = -1

@@ -25,6 +25,7 @@ HOURS: Final[Mapping[str, tuple[str, int]]] = {
     'disk_gb_hours': ('disk_gb', 1),
     'volume_hours': ('volumes', 1),
     'volume_gb_hours': ('gigabytes', 1),
+    'stack_hours': ('stacks', 1),
 }
 
 

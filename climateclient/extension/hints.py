@@ -10,6 +10,10 @@ value is then a list of strings because that is how its RequestSpec keeps hints.
 ``lease_params``      a JSON object, as a string or as it is: makes a new lease
 ``lease_id``          the uuid of a lease to join; ``lease_params`` may then hold ``on_end`` only
 ====================  ==========================================================================
+
+Heat adds ``heat_root_stack_id`` to all hints of a stack's servers where an operator wants it
+(heat/engine/resources/scheduler_hints.py). Beside ``lease_id`` it makes the resource a member of
+that stack in the lease; anywhere else it is none of ours.
 """
 
 import dataclasses
@@ -25,6 +29,7 @@ from climateclient.extension import dates
 RESERVED = 'reserved'
 PARAMS = 'lease_params'
 LEASE = 'lease_id'
+STACK = 'heat_root_stack_id'
 NAMES = frozenset((RESERVED, PARAMS, LEASE))
 
 #: Words that stand for the same key; the first is what is sent on.
@@ -104,6 +109,7 @@ class Wanted:
     :param lease: the rest of the body of POST /v1/leases; empty when joining
     :param on_end: what happens to the resource at the end; None is the service's default
     :param id_given: the id of the new lease is in the hints
+    :param stack_id: the root stack in the lease to join that this is a member of
     """
 
     lease_id: str
@@ -111,6 +117,7 @@ class Wanted:
     lease: Mapping[str, Any]
     on_end: str | None = None
     id_given: bool = dataclasses.field(default=False, compare=False)
+    stack_id: str | None = None
 
     def as_hints(self) -> dict[str, str]:
         """Write it in hints of strings, which :func:`parse` reads again as the same."""
@@ -120,6 +127,8 @@ class Wanted:
         result = {RESERVED: 'True'}
         if self.join:
             result[LEASE] = self.lease_id
+        if self.stack_id:
+            result[STACK] = self.stack_id
         if params:
             result[PARAMS] = json.dumps(params, sort_keys=True)
         return result
@@ -181,7 +190,8 @@ def _parse(
     if LEASE in hints:
         for key in params:
             raise BadHint(params.field(key), f'makes no sense with {LEASE}, only on_end does')
-        return Wanted(_uuid(_one(hints, LEASE), LEASE), True, {}, on_end)
+        stack_id = _uuid(_one(hints, STACK), STACK) if STACK in hints else None
+        return Wanted(_uuid(_one(hints, LEASE), LEASE), True, {}, on_end, stack_id=stack_id)
     id_given = 'id' in params
     lease_id = _uuid(params.pop('id'), params.field('id')) if id_given else new_id()
     lease = _lease(params, lease_id, now, rules, fresh)

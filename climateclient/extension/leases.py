@@ -39,9 +39,12 @@ class LeaseService:
         :raises LeaseUnavailable: it could not be asked; it may have done it nevertheless
         """
         on_end: dict[str, Any] = {'on_end': wanted.on_end} if wanted.on_end else {}
+        member: dict[str, Any] = {'stack_id': wanted.stack_id} if wanted.stack_id else {}
         with _errors():
             if wanted.join:
-                self._leases.add_reservation(wanted.lease_id, self._type, resource_id, **on_end)
+                self._leases.add_reservation(
+                    wanted.lease_id, self._type, resource_id, **on_end, **member
+                )
                 return
             lease = wanted.lease
             self._leases.create(

@@ -18,15 +18,17 @@ T = TypeVar('T')
 
 SERVER_TYPE = 'virtual:instance'
 VOLUME_TYPE = 'virtual:volume'
+STACK_TYPE = 'virtual:stack'
 #: Holds the secret of a webhook, so that no list of processes shows it.
 SECRET_VARIABLE = 'CLIMATE_WEBHOOK_SECRET'
 #: What may happen to a resource at the end of its lease, by its type.
 ON_END = {
     SERVER_TYPE: ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing'),
     VOLUME_TYPE: ('delete', 'backup', 'snapshot', 'detach', 'nothing'),
+    STACK_TYPE: ('delete', 'suspend', 'snapshot', 'nothing'),
 }
 #: How people call a resource of the type.
-NOUNS = {SERVER_TYPE: 'server', VOLUME_TYPE: 'volume'}
+NOUNS = {SERVER_TYPE: 'server', VOLUME_TYPE: 'volume', STACK_TYPE: 'stack'}
 
 # A comma separates pairs only where a new key follows: values may hold commas.
 _PAIRS = re.compile(r',(?=[A-Za-z_][\w:]*=)')

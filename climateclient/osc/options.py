@@ -47,6 +47,14 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         'for several)',
     )
     parser.add_argument(
+        '--stack',
+        metavar='<stack>',
+        action='append',
+        default=[],
+        help='Reserve a stack of Heat with servers or volumes that are reserved: its name or id '
+        '(repeat for several)',
+    )
+    parser.add_argument(
         '--reservation',
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
         action='append',
@@ -56,9 +64,8 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
     )
     add_on_end(
         parser,
-        'What happens to the servers and volumes given here when the lease ends (default: as the '
-        'service is configured)'
-        + ('; if none is given, to those that the lease has' if or_id else ''),
+        'What happens to what is given here when the lease ends (default: as the service is '
+        'configured)' + ('; if none is given, to those that the lease has' if or_id else ''),
     )
 
 
@@ -231,25 +238,33 @@ def reservations(
 
 
 def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The reservations of what --server and --volume name; asks Nova and Cinder for their ids."""
-    types = kinds(parsed_args)
-    names = [*parsed_args.server, *parsed_args.volume]
+    """The reservations of what is named; asks Nova, Cinder and Heat for their ids."""
     return [
         kind | {'resource_id': _find(cmd, kind, name)} | on_end(parsed_args, kind)
-        for kind, name in zip(types, names, strict=True)
+        for kind, name in _named(parsed_args)
     ]
 
 
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The types of what --server and --volume name, in this order."""
-    servers = [{'resource_type': arguments.SERVER_TYPE} for _ in parsed_args.server]
-    return servers + [{'resource_type': arguments.VOLUME_TYPE} for _ in parsed_args.volume]
+    """The types of what --server, --volume and --stack name, in this order."""
+    return [kind for kind, _ in _named(parsed_args)]
+
+
+def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:
+    return [
+        ({'resource_type': kind}, name)
+        for kind, noun in _NOUNS
+        for name in getattr(parsed_args, noun)
+    ]
 
 
 def _find(cmd: command.Command, kind: dict[str, Any], name: str) -> str:
     if kind['resource_type'] == arguments.SERVER_TYPE:
         return str(clients(cmd).compute.find_server(name, ignore_missing=False).id)
-    return str(clients(cmd).sdk_connection.volume.find_volume(name, ignore_missing=False).id)
+    sdk = clients(cmd).sdk_connection
+    if kind['resource_type'] == arguments.STACK_TYPE:
+        return str(sdk.orchestration.find_stack(name, ignore_missing=False).id)
+    return str(sdk.volume.find_volume(name, ignore_missing=False).id)
 
 
 def on_end(parsed_args: argparse.Namespace, reservation: Mapping[str, Any]) -> dict[str, str]:
@@ -270,5 +285,6 @@ def check_on_end(
     for word in parsed_args.on_end:
         takers = [(kind, noun) for kind, noun in _NOUNS if word in arguments.ON_END[kind]]
         if not types & {kind for kind, _ in takers}:
-            nouns = ' or '.join(noun for _, noun in takers)
+            *others, last = (noun for _, noun in takers)
+            nouns = ' or '.join([', '.join(others), last] if others else [last])
             raise exceptions.CommandError(f'--on-end {word}: there is no {nouns} to take it.')

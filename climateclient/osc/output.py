@@ -170,6 +170,7 @@ _HOURS = {
     'disk_gb_hours': 'Disk GB',
     'volume_hours': 'Volumes',
     'volume_gb_hours': 'Volume GB',
+    'stack_hours': 'Stacks',
 }
 USAGE = (
     'Project',

@@ -32,6 +32,7 @@ LIMITS = {
     'reserved_memory_mb': 4194304,
     'reserved_volumes': 1000,
     'reserved_gigabytes': 100000,
+    'reserved_stacks': 1000,
 }
 #: Ordinary members, each in a project of the same name.
 MEMBERS = ('demo', 'alt')

@@ -91,6 +91,7 @@ def test_resource_hours(application: Any, database: Database) -> None:
             'disk_gb_hours': 180,
             'volume_hours': 0,
             'volume_gb_hours': 0,
+            'stack_hours': 0,
         },
         'used': {
             'server_hours': 4,
@@ -99,6 +100,7 @@ def test_resource_hours(application: Any, database: Database) -> None:
             'disk_gb_hours': 80,
             'volume_hours': 0,
             'volume_gb_hours': 0,
+            'stack_hours': 0,
         },
     }
 
@@ -167,6 +169,7 @@ def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Serv
             'reserved_memory_mb': {'limit': 100, 'used': 2048},
             'reserved_volumes': {'limit': 100, 'used': 0},
             'reserved_gigabytes': {'limit': 100, 'used': 0},
+            'reserved_stacks': {'limit': 100, 'used': 0},
         }
         request = webob.Request.blank('/v1/leases', method='POST')
         request.content_type = 'application/json'

@@ -8,6 +8,7 @@ LEASE_ID = '0cc12f7a-0000-4000-8000-000000000001'
 OTHER_ID = '0cc12f7a-0000-4000-8000-000000000002'
 SERVER_ID = '629581d6-0000-4000-8000-000000000003'
 VOLUME_ID = '3c5d8a70-0000-4000-8000-000000000005'
+STACK_ID = '3c5d8a70-0000-4000-8000-000000000006'
 RESERVATION_ID = '7110bc37-0000-4000-8000-000000000004'
 
 
@@ -69,10 +70,12 @@ def error(status: int, message: str, name: str, **more: Any) -> dict[str, Any]:
 KEYSTONE = 'http://keystone.example.org/v3'
 NOVA = 'http://nova.example.org/v2.1'
 CINDER = 'http://cinder.example.org/v3'
+HEAT = 'http://heat.example.org/v1/project1'
 CATALOGUE = {
     'reservation': ENDPOINT,
     'compute': NOVA,
     'block-storage': CINDER,
+    'orchestration': HEAT,
     'identity': KEYSTONE,
 }
 ENVIRONMENT = {

@@ -13,6 +13,7 @@ from climateclient.extension import dates, hints
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 ID = '11111111-2222-3333-4444-555555555555'
+STACK = '6d1f4a52-0000-4000-8000-000000000007'
 HOUR = datetime.timedelta(hours=1)
 RULES = hints.Rules(('delete', 'stop', 'shelve', 'suspend', 'create_image'), length=HOUR)
 
@@ -158,6 +159,35 @@ def test_join():
     assert (wanted.join, wanted.lease, wanted.on_end) == (True, {}, 'stop')
 
 
+@pytest.mark.parametrize('value', [STACK, [STACK]])
+def test_a_member_of_a_stack(value):
+    wanted = parse({'reserved': 'True', 'lease_id': ID, 'heat_root_stack_id': value})
+    assert (wanted.join, wanted.stack_id) == (True, STACK)
+    assert wanted.as_hints()['heat_root_stack_id'] == STACK
+
+
+@pytest.mark.parametrize(
+    'given_hints',
+    [
+        {},
+        {'reserved': 'False'},
+        {'reserved': 'True'},
+        {'lease_params': {'on_end': 'stop'}},
+    ],
+)
+def test_a_stack_without_a_lease_to_join_is_none_of_ours(given_hints):
+    """Heat may send it with every server of every stack."""
+    wanted = parse({**given_hints, 'heat_root_stack_id': 'whatever'})
+    assert wanted is None or wanted.stack_id is None
+    assert not hints.mentioned({'heat_root_stack_id': STACK})
+
+
+def test_a_stack_that_is_none():
+    with pytest.raises(hints.BadHint) as caught:
+        parse({'lease_id': ID, 'heat_root_stack_id': 'whatever'})
+    assert caught.value.field == 'heat_root_stack_id'
+
+
 @pytest.mark.parametrize(
     'given_hints',
     [
@@ -166,6 +196,7 @@ def test_join():
         {'lease_params': {'events': [{'event_type': 'half', 'event_date': 'now'}]}},
         {'lease_id': ID},
         {'lease_id': ID, 'lease_params': {'on_end': 'stop'}},
+        {'lease_id': ID, 'heat_root_stack_id': STACK},
     ],
 )
 def test_what_is_written_reads_the_same(given_hints):

@@ -9,10 +9,12 @@ from tests.unit.climateclient import samples
 from tests.unit.climateclient.samples import (
     CINDER,
     ENDPOINT,
+    HEAT,
     LEASE_ID,
     NOVA,
     OTHER_ID,
     SERVER_ID,
+    STACK_ID,
     VOLUME_ID,
 )
 
@@ -109,6 +111,21 @@ def test_create_with_a_server_and_volumes(openstack, http, created):
     ]
 
 
+def test_create_with_a_stack(openstack, http, created):
+    stack = {'id': STACK_ID, 'stack_name': 'web', 'stack_status': 'CREATE_COMPLETE'}
+    http.get(f'{HEAT}/stacks/web', json={'stack': stack})
+
+    status, _, err = openstack(
+        *('lease', 'create', 'lease1', '--for', '3h', '--stack', 'web', '--on-end', 'suspend')
+    )
+
+    assert status == 0, err
+    (body,) = sent(http, 'POST')
+    assert body['reservations'] == [
+        {'resource_type': 'virtual:stack', 'resource_id': STACK_ID, 'on_end': 'suspend'}
+    ]
+
+
 def test_the_last_on_end_that_a_resource_knows_is_its_own(openstack, http, created):
     status, _, err = openstack(
         *('lease', 'create', 'lease1', '--for', '3h'),
@@ -178,7 +195,7 @@ def test_create_with_reservations_and_events(openstack, http, created):
         ),
         (
             ['--for', '3h', '--reservation', 'resource_type=x', '--on-end', 'delete'],
-            'there is no server or volume to take it',
+            'there is no server, volume or stack to take it',
         ),
         (['--for', '3h', '--before-end', '1y'], '--before-end: '),
         (['--for', '3h', '--wait', '--timeout', '5'], '--timeout: '),

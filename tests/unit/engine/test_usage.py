@@ -80,6 +80,7 @@ def test_an_hour(world: World, time: Time) -> None:
         'disk_gb_hours': 0,
         'volume_hours': 0,
         'volume_gb_hours': 0,
+        'stack_hours': 0,
     }
     assert payload['used']['vcpu_hours'] == 2
     (resource,) = payload['resources']

@@ -18,6 +18,7 @@ AMOUNTS = {
     'disk_gb': 10,
     'volumes': 3,
     'gigabytes': 30,
+    'stacks': 2,
 }
 
 
@@ -71,6 +72,7 @@ def test_hours(reservation: usage.Use, reserved: float, used: float) -> None:
         ('disk_gb_hours', 10),
         ('volume_hours', 3),
         ('volume_gb_hours', 30),
+        ('stack_hours', 2),
     ):
         assert total.reserved[name] == pytest.approx(reserved * each)
         assert total.used[name] == pytest.approx(used * each)
