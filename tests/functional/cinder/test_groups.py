@@ -6,8 +6,10 @@ source with one.
 from cinder.volume import group_types
 
 from tests.functional.cinder.base import HOST, CinderTest
-from tests.functional.cinder.users import ADMIN, ALICES, BOB
+from tests.functional.cinder.users import ADMIN, ALICES, BOB, User
 from tests.functional.lease_service import refusal
+
+READER = User('carol', ALICES, 'reader')
 
 
 class GroupTest(CinderTest):
@@ -63,6 +65,10 @@ class TestGroup(GroupTest):
     def test_not_for_the_eyes_of_others(self):
         self.reserve(source_volid=self.grouped()['id'])
         self.delete_group(404, user=BOB)
+
+    def test_who_may_not_is_told_so_first(self):
+        self.reserve(source_volid=self.grouped()['id'])
+        self.delete_group(403, user=READER)
 
     def test_no_waiting_volume_gets_into_a_group(self):
         volume = self.reserve(volume_type=self.types[0])
@@ -126,6 +132,9 @@ class TestGroupSnapshot(GroupTest):
     def test_not_for_the_eyes_of_others(self):
         self.request('DELETE', self.path, user=BOB, status=404)
         self.request('DELETE', f'/group_snapshots/{self.volume["id"]}', status=404)
+
+    def test_who_may_not_is_told_so_first(self):
+        self.request('DELETE', self.path, user=READER, status=403)
 
 
 class TestConsistencyGroup(GroupTest):

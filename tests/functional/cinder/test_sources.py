@@ -87,6 +87,11 @@ class TestVolume(SourceTest):
         self.delete(self.source)
         self.assert_gone(self.source)
 
+    def test_without_a_mark_it_is_not_held(self):
+        marks.clear(self.ctxt, self.row(self.volume))
+        self.delete(self.source)
+        self.assert_gone(self.source)
+
     def test_it_does_not_outgrow_the_volume(self):
         larger = self.reserve(source_volid=self.source['id'], size=3)
         for size, others in ((2, []), (4, [larger])):
@@ -95,9 +100,11 @@ class TestVolume(SourceTest):
             assert 'must not grow' in message
             assert self.volume['id'] in message
             assert (larger['id'] in message) == bool(others)
+        beside = self.volume_create()
         self.delete(self.volume)
-        self.action(self.source, 'os-extend', new_size=3)
-        assert self.show(self.source)['size'] == 3
+        for volume, size in ((self.source, 3), (beside, 9)):
+            self.action(volume, 'os-extend', new_size=size)
+            assert self.show(volume)['size'] == size
 
     def test_nor_while_it_is_attached(self):
         self.write(self.source, status='in-use', attach_status='attached')
