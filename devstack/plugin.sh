@@ -5,8 +5,9 @@
 #     [[local|localrc]]
 #     enable_plugin climate <url of this repository>
 #
-# Nova and Cinder are enabled for Climate with the same lines as in the local cloud:
-# nova-climate.conf and cinder-climate.conf in devstack/local/templates.
+# after the plugin of Heat, if there is one. Nova, Cinder and Heat are enabled for Climate with the
+# same lines as in the local cloud: nova-climate.conf, cinder-climate.conf and heat-climate.conf in
+# devstack/local/templates.
 
 CLIMATE_PLUGIN_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -37,22 +38,25 @@ function climate_merge {
                 fi
                 ;;
             filter_scheduler/enabled_filters | DEFAULT/scheduler_default_filters)
-                climate_enable_filter "$file" "$section" "$key" "$value"
+                climate_enable "$file" "$section" "$key" ReservationFilter "$value"
+                ;;
+            DEFAULT/plugin_dirs)
+                climate_enable "$file" "$section" "$key" "$value" "$value"
                 ;;
             *) iniset "$file" "$section" "$key" "$value" ;;
         esac
     done < "$template"
 }
 
-# climate_enable_filter FILE SECTION KEY DEFAULTS - append our filter to those that are enabled
-# already.
-function climate_enable_filter {
-    local file=$1 section=$2 key=$3 defaults=$4 enabled
+# climate_enable FILE SECTION KEY OURS DEFAULT - append OURS to a list; one that is not set
+# becomes DEFAULT.
+function climate_enable {
+    local file=$1 section=$2 key=$3 ours=$4 default=$5 enabled
     enabled=$(iniget "$file" "$section" "$key")
     if [[ -z "$enabled" ]]; then
-        enabled=$defaults
-    elif [[ "$enabled" != *ReservationFilter* ]]; then
-        enabled="$enabled,ReservationFilter"
+        enabled=$default
+    elif [[ ",$enabled," != *",$ours,"* ]]; then
+        enabled="$enabled,$ours"
     fi
     iniset "$file" "$section" "$key" "$enabled"
 }
@@ -111,6 +115,18 @@ function configure_climate_cinder {
     configure_keystone_authtoken_middleware "$CINDER_CONF" cinder service_user
     climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/cinder-climate.conf" "$CINDER_CONF"
     iniset "$CINDER_CONF" climate region_name "$REGION_NAME"
+}
+
+# configure_climate_heat - the lines of heat.conf, the names in Heat's environment, and a token of
+# Heat's own, which DevStack does not give it either.
+function configure_climate_heat {
+    local file=${HEAT_CONF:-/etc/heat/heat.conf} names=${HEAT_ENV_DIR:-/etc/heat/environment.d}
+    is_service_enabled heat || return 0
+    configure_keystone_authtoken_middleware "$file" heat service_user
+    climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/heat-climate.conf" "$file" \
+        heat_plugins="$CLIMATE_DIR/heat_ext/plugins"
+    sudo install -d -o "$STACK_USER" "$names"
+    cp "$CLIMATE_DIR/heat_ext/environment.d/climate.yaml" "$names"
 }
 
 function create_climate_accounts {
@@ -174,6 +190,7 @@ function climate_phase {
             configure_climate
             configure_climate_nova
             configure_climate_cinder
+            configure_climate_heat
             create_climate_accounts
             register_climate_limits
             init_climate
@@ -189,8 +206,8 @@ function climate_phase {
 
 if is_service_enabled climate-api climate-manager; then
     climate_phase "$1" "${2:-}"
-elif is_service_enabled n-cpu cinder; then
-    # Another node: nova-compute and all of Cinder have to know Climate.
+elif is_service_enabled n-cpu cinder heat; then
+    # Another node: nova-compute and all of Cinder and Heat have to know Climate.
     case $1/${2:-} in
         stack/install) setup_develop "$CLIMATE_DIR" ;;
         stack/post-config)
@@ -199,6 +216,7 @@ elif is_service_enabled n-cpu cinder; then
                 configure_climate_nova
             fi
             configure_climate_cinder
+            configure_climate_heat
             ;;
     esac
 fi

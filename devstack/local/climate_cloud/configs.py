@@ -5,9 +5,11 @@ import pathlib
 import shutil
 import string
 
-from climate_cloud.settings import LOCAL, Settings
+from climate_cloud.settings import LOCAL, ROOT, Settings
 
 TEMPLATES = LOCAL / 'templates'
+#: Climate's extension of Heat.
+HEAT = ROOT / 'heat_ext'
 
 #: service -> (its file below etc/, its templates one after the other, its database)
 FILES = {
@@ -21,7 +23,7 @@ FILES = {
         'nova',
     ),
     'cinder': ('cinder/cinder.conf', ['cinder.conf', 'cinder-climate.conf'], 'cinder'),
-    'heat': ('heat/heat.conf', ['heat.conf'], 'heat'),
+    'heat': ('heat/heat.conf', ['heat.conf', 'heat-climate.conf'], 'heat'),
     'climate': ('climate/climate.conf', ['climate.conf'], 'climate'),
 }
 COMPUTE = ['nova-common.conf', 'nova-climate.conf']
@@ -75,8 +77,19 @@ class Configs:
             (self.settings.data / 'nova' / host).mkdir(parents=True, exist_ok=True)
         paste = self.settings.venv / 'etc' / 'nova' / 'api-paste.ini'
         shutil.copy(paste, self.settings.etc / 'nova' / 'api-paste.ini')
+        self._write_heat_environment()
         for name in ('images', 'locks', 'nova/ctl', 'cinder/coordination', 'neutron'):
             (self.settings.data / name).mkdir(parents=True, exist_ok=True)
+
+    def _write_heat_environment(self) -> None:
+        """Write what every stack begins with: heat's own file, and the names of the extension."""
+        directory = self.settings.etc / 'heat' / 'environment.d'
+        directory.mkdir(parents=True, exist_ok=True)
+        files = [self.settings.venv / 'etc' / 'heat' / 'environment.d' / 'default.yaml']
+        if not self.settings.stock:
+            files.append(HEAT / 'environment.d' / 'climate.yaml')
+        for file in files:
+            shutil.copy(file, directory)
 
     def _write(self, path: pathlib.Path, templates: list[str], values: dict[str, object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,6 +132,7 @@ class Configs:
             'service_password': secrets['service'],
             'heat_domain_password': secrets['heat_domain'],
             'heat_key': secrets['heat_key'],
+            'heat_plugins': HEAT / 'plugins',
             'nova_key': secrets['nova_key'],
         }
 

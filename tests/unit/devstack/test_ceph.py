@@ -16,6 +16,8 @@ from climate_cloud import ceph, install
 from climate_cloud.cloud import Cloud
 from climate_cloud.settings import PORTS, Settings, SettingsError
 
+from tests.unit.devstack import venv
+
 
 def test_a_key_is_what_ceph_reads() -> None:
     secret = base64.b64decode(ceph.key())
@@ -119,9 +121,7 @@ def test_everything_that_a_step_needs_is_a_step(tmp_path: pathlib.Path, on: bool
 def test_cinder_is_told_of_ceph_only_when_it_is_there(tmp_path: pathlib.Path) -> None:
     for on in (False, True):
         cloud = Cloud(Settings(state=tmp_path, ceph=on))
-        paste = cloud.settings.venv / 'etc' / 'nova' / 'api-paste.ini'
-        paste.parent.mkdir(parents=True, exist_ok=True)
-        paste.touch()
+        venv.prepare(cloud.settings)
         cloud.configs.write()
         assert cloud.configs.ceph_backend.exists() == on
         assert cloud.configs.ceph_backup.exists() == on
@@ -138,9 +138,7 @@ def test_cinder_is_told_of_ceph_only_when_it_is_there(tmp_path: pathlib.Path) ->
 def test_os_brick_finds_the_keyring(tmp_path: pathlib.Path) -> None:
     """It knows no other place than this (RBDConnector._check_or_get_keyring_contents)."""
     cloud = Cloud(Settings(state=tmp_path, ceph=True))
-    paste = cloud.settings.venv / 'etc' / 'nova' / 'api-paste.ini'
-    paste.parent.mkdir(parents=True)
-    paste.touch()
+    venv.prepare(cloud.settings)
     cloud.configs.write()
     backend = configparser.ConfigParser()
     backend.read(cloud.configs.ceph_backend)

@@ -7,13 +7,12 @@ from climate_cloud.settings import Settings
 from oslo_config import cfg
 
 from climate_core.lease import limits
+from tests.unit.devstack import venv
 
 
 def write(settings: Settings) -> configs.Configs:
     """Write the configuration of a cloud."""
-    paste = settings.venv / 'etc' / 'nova' / 'api-paste.ini'
-    paste.parent.mkdir(parents=True)
-    paste.touch()
+    venv.prepare(settings)
     made = configs.Configs(
         settings, secrets.load(settings.data), 'rabbit://bus/', 'mysql://sql/{}'.format
     )
@@ -59,10 +58,23 @@ def test_cinder_is_enabled_for_climate_and_keeps_its_own_actions(
     assert cinder['service_user']['username'] == ['cinder']
 
 
+def test_heat_is_enabled_for_climate(written: configs.Configs) -> None:
+    heat = read(written.path('heat'))
+    assert heat['DEFAULT']['plugin_dirs'][-1].endswith('heat_ext/plugins')
+    assert heat['service_user']['username'] == ['heat']
+    (names,) = heat['DEFAULT']['environment_dir']
+    assert {file.name for file in pathlib.Path(names).iterdir()} == {
+        'default.yaml',
+        'climate.yaml',
+    }
+
+
 def test_a_stock_cloud_has_nothing_of_climate(tmp_path: pathlib.Path) -> None:
     made = write(Settings(state=tmp_path, stock=True))
-    for service in ('nova', 'cinder'):
+    for service in ('nova', 'cinder', 'heat'):
         assert '_ext' not in made.path(service).read_text()
+    names = made.path('heat').parent / 'environment.d'
+    assert [file.name for file in names.iterdir()] == ['default.yaml']
 
 
 def test_files_with_passwords_are_private(written: configs.Configs) -> None:

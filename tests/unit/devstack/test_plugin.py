@@ -15,7 +15,7 @@ STUBS = """\
 for name in setup_develop configure_keystone_authtoken_middleware setup_logging sudo \\
     write_uwsgi_config create_service_user get_or_create_service get_or_create_endpoint \\
     recreate_database climate-manage run_process stop_process remove_uwsgi_config iniset \\
-    iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack; do
+    iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack cp; do
     eval "function $name { echo $name \\"\\$@\\"; }"
 done
 function is_service_enabled {
@@ -28,13 +28,13 @@ function echo_summary { :; }
 function database_connection_url { echo "mysql://$1"; }
 function iniget { echo "SomeFilter"; }
 function iniget_multiline { :; }
-DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf CINDER_CONF=cinder.conf
+DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf CINDER_CONF=cinder.conf HEAT_CONF=heat.conf
 STACK_USER=stack REGION_NAME=RegionOne
 ENABLE_DEBUG_LOG_LEVEL=True SERVICE_PROTOCOL=http SERVICE_HOST=controller
 SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret
 source devstack/settings
 """
-CONTROLLER = 'climate-api,climate-manager,key,n-cpu,cinder,c-vol'
+CONTROLLER = 'climate-api,climate-manager,key,n-cpu,cinder,c-vol,heat,h-eng'
 
 
 def phase(tmp_path: pathlib.Path, *arguments: str, enabled: str = CONTROLLER) -> list[str]:
@@ -83,9 +83,21 @@ def test_post_config_enables_climate_in_cinder(tmp_path: pathlib.Path) -> None:
     assert 'iniset cinder.conf service_user send_service_user_token true' in calls
 
 
-def test_cinder_is_left_alone_where_it_is_not(tmp_path: pathlib.Path) -> None:
+def test_post_config_enables_climate_in_heat(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, 'stack', 'post-config')
+    plugins = '/opt/stack/climate/heat_ext/plugins'
+    assert f'iniset heat.conf DEFAULT plugin_dirs SomeFilter,{plugins}' in calls
+    assert 'iniset heat.conf DEFAULT allow_trusts_redelegation true' in calls
+    assert 'iniadd heat.conf oslo_messaging_notifications driver messagingv2' in calls
+    assert 'configure_keystone_authtoken_middleware heat.conf heat service_user' in calls
+    names = '/opt/stack/climate/heat_ext/environment.d/climate.yaml'
+    assert f'cp {names} /etc/heat/environment.d' in calls
+
+
+@pytest.mark.parametrize('service', ['cinder', 'heat'])
+def test_a_service_is_left_alone_where_it_is_not(tmp_path: pathlib.Path, service: str) -> None:
     calls = phase(tmp_path, 'stack', 'post-config', enabled='climate-api,climate-manager,key')
-    assert not [call for call in calls if 'cinder.conf' in call]
+    assert not [call for call in calls if f'{service}.conf' in call]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +107,7 @@ def test_cinder_is_left_alone_where_it_is_not(tmp_path: pathlib.Path) -> None:
         ('c-vol,cinder', {'cinder.conf'}),
         ('n-cpu,c-vol,cinder', {'nova.conf', 'cinder.conf'}),
         ('c-bak,cinder', {'cinder.conf'}),
+        ('h-eng,heat', {'heat.conf'}),
     ],
 )
 def test_other_nodes_get_what_runs_there(
