@@ -102,3 +102,32 @@ def test_the_copy_of_a_reservation(volumes, conn, statuses, expected):
 
 def test_delete_a_copy_that_is_gone(conn):
     copies.delete(conn, BACKUP, 'nothing')
+
+
+def offer(volumes):
+    volume = cinder.add(volumes.state, status='awaiting-transfer')
+    transfer = {'id': volume['id'], 'volume_id': volume['id'], 'project_id': 'demo-id'}
+    volumes.state.put('transfers', transfer, {'what': 'transfer create', 'id': volume['id']})
+    return volume['id']
+
+
+def test_the_offers_of_one_volume_are_asked_for(volumes, conn):
+    mine, _ = offer(volumes), offer(volumes)
+    with volumes.counted() as sent:
+        cloud_volumes.cancel_transfers(conn, mine, every_project=True)
+    asked = [line for line in sent if '/os-volume-transfer?' in line]
+    assert len(asked) == 1
+    assert f'volume_id={mine}' in asked[0]
+
+
+def test_the_offers_of_others_stay_if_cinder_lists_them(volumes, conn, monkeypatch):
+    send = cloud_volumes.send
+
+    def unfiltered(conn, method, path, query=None):
+        query = {key: value for key, value in (query or {}).items() if key != 'volume_id'}
+        return send(conn, method, path, query=query)
+
+    monkeypatch.setattr(cloud_volumes, 'send', unfiltered)
+    mine, other = offer(volumes), offer(volumes)
+    cloud_volumes.cancel_transfers(conn, mine, every_project=True)
+    assert list(volumes.state.transfers) == [other]

@@ -4,6 +4,7 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.plugins.base import Wait
 from tests.unit.plugins.ending import asked, attached, look, status, without_rights, woken
 
 COPYING = ['backup', 'snapshot']
@@ -78,6 +79,27 @@ def test_a_failed_copy_that_cannot_be_deleted(volumes):
     with pytest.raises(exceptions.Transient, match=backup['id']):
         look(case)
     assert asked(case) == ['backup']
+
+
+def test_a_backup_that_somebody_deletes_does_not_count(volumes):
+    case = woken(volumes, 'backup')
+    look(case)
+    volumes.state.volumes[case.resource_id].update(status='available', next=[])
+    (backup,) = volumes.state.backups.values()
+    backup['status'] = 'deleting'
+    assert isinstance(look(case), Wait)
+    assert asked(case) == ['backup']
+
+
+@pytest.mark.parametrize(('on_end', 'busy'), [('backup', 'restoring'), ('snapshot', 'backing-up')])
+def test_a_copy_that_is_used_counts(volumes, on_end, busy):
+    case = woken(volumes, on_end)
+    look(case)
+    (copy,) = getattr(volumes.state, f'{on_end}s').values()
+    copy['status'] = busy
+    volumes.state.volumes[case.resource_id].update(status='available', next=[])
+    case.end()
+    assert asked(case) == {'backup': ['backup', 'delete'], 'snapshot': ['snapshot']}[on_end]
 
 
 def test_a_copy_that_somebody_deleted(volumes):

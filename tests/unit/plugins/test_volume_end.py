@@ -238,8 +238,11 @@ def test_a_volume_that_is_busy_comes_back(volumes):
     assert asked(case) == ['delete', 'delete']
 
 
-def test_the_snapshots_of_the_user_are_not_ours_to_delete(volumes):
+@pytest.mark.parametrize('trusted', [True, False])
+def test_the_snapshots_of_the_user_are_not_ours_to_delete(volumes, trusted):
     case = woken(volumes)
+    if not trusted:
+        without_rights(case)
     snapshot = {
         'id': 's',
         'status': 'available',
