@@ -29,4 +29,4 @@ def resource_mapping() -> dict[str, Any]:
 
 def constraint_mapping() -> dict[str, Any]:
     """Give the constraints by the names that properties use."""
-    return {'climate.lease': constraints.LeaseConstraint}
+    return constraints.MAPPING

@@ -108,7 +108,9 @@ class LeaseService(fixtures.Fixture):
             manager=Manager(self.world.parts),
             plugins={kind: type(each) for kind, each in self.world.plugins.items()},
         )
-        intercept = interceptor.RequestsInterceptor(lambda: self._app, url=self.url)
+        intercept = interceptor.RequestsInterceptor(
+            lambda: self._app, url=self.url.removesuffix('/v1')
+        )
         intercept.install_intercept()
         self.addCleanup(intercept.uninstall_intercept)
 
@@ -232,3 +234,9 @@ def refusal(status, message, **more):
     return webob.Response(
         status=status, body=json.dumps(body).encode(), content_type='application/json'
     )
+
+
+def template(**properties):
+    """A template of one lease with these properties."""
+    lease = {'type': 'OS::Climate::Lease', 'properties': properties}
+    return {'heat_template_version': '2018-08-31', 'resources': {'lease': lease}}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reservations that a template asks for, compared with those that the lease has.
+
+A lease has more: what joined it by hints, or by hand. Only what the template says, or said
+before, is touched.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from climateclient import models
+
+#: What the lease service calls a stack.
+STACK = 'virtual:stack'
+#: Statuses of a reservation that holds its resource.
+LIVE = frozenset(('pending', 'active'))
+
+Item = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """What is to be done.
+
+    :param missing: what the lease does not have
+    :param changes: each the ``id`` of a reservation and what of it is different
+    :param surplus: the ids of reservations that the template does not ask for any more
+    """
+
+    missing: list[Item]
+    changes: list[Item]
+    surplus: list[str]
+
+
+def of_stack(stack_id: str, on_end: str) -> dict[str, str]:
+    """Write the reservation of a stack."""
+    return {'resource_type': STACK, 'resource_id': stack_id, 'on_end': on_end}
+
+
+def live(lease: models.Lease) -> list[models.Reservation]:
+    """Give the reservations that hold their resource."""
+    return [each for each in lease.reservations if each.status in LIVE]
+
+
+def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item]) -> Difference:
+    """Say what leads from what a lease has to what is wanted.
+
+    :param before: what the template asked for before
+    """
+    left = live(lease)
+    found = [(item, _take(left, item)) for item in wanted]
+    return Difference(
+        missing=[item for item, reservation in found if reservation is None],
+        changes=[
+            {'id': reservation.id, **changed}
+            for item, reservation in found
+            if reservation is not None and (changed := _changed(reservation, item))
+        ],
+        surplus=[each.id for item in before if (each := _take(left, item)) is not None],
+    )
+
+
+def _take(left: list[models.Reservation], item: Item) -> models.Reservation | None:
+    """Find the reservation that an item means, and take it away from what is left."""
+    for each in left:
+        if _is(each, item):
+            left.remove(each)
+            return each
+    return None
+
+
+def _is(reservation: models.Reservation, item: Item) -> bool:
+    if reservation.resource_type != item['resource_type']:
+        return False
+    if item.get('resource_id') is not None:
+        return bool(reservation.resource_id == item['resource_id'])
+    return not _changed(reservation, item)
+
+
+def _changed(reservation: models.Reservation, item: Item) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in item.items()
+        if key not in ('resource_type', 'resource_id') and reservation.params.get(key) != value
+    }
+
+
+def clean(items: Sequence[Item] | None) -> list[Item]:
+    """Give the items of a template without what has no value."""
+    return [
+        {key: value for key, value in item.items() if value is not None} for item in items or ()
+    ]
