@@ -54,12 +54,19 @@ def hold(client: Any, lease_id: str, stack_id: str) -> None:
 
     :param stack_id: of the root stack
     :raises heat.common.exception.Error: the lease cannot be joined
-    :raises climateclient.exceptions.ApiError: the lease service says no
+    :raises climateclient.exceptions.ApiError: the lease service says no, for one because another
+        lease holds the stack
     """
     lease = client.leases.get(lease_id)
     if not is_joinable(lease):
         raise exception.Error(f'Lease {lease_id} is {lease.status} and cannot be joined.')
-    for each in lease.reservations:
-        if (each.resource_type, each.resource_id) == (STACK, stack_id) and each.status in _LIVE:
-            return
-    client.leases.add_reservation(lease_id, STACK, stack_id)
+    if not holds(lease, stack_id):
+        client.leases.add_reservation(lease_id, STACK, stack_id)
+
+
+def holds(lease: models.Lease | None, stack_id: str) -> bool:
+    """Whether a stack is reserved in a lease that is not over."""
+    return is_joinable(lease) and any(
+        (each.resource_type, each.resource_id) == (STACK, stack_id) and each.status in _LIVE
+        for each in lease.reservations
+    )

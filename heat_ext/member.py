@@ -108,7 +108,7 @@ class Reservable:
         self._wish = self.wish()
         if self._wish is None:
             return super().handle_create()
-        if self._wish.lease_id:
+        if self._wish.lease_id and not self._wish.alone:
             client = self.client('climate')
             leases.hold(client, self._wish.lease_id, self.stack.root_stack_id())
         self.data_set(tree.ASLEEP, self._wish.new_id())
@@ -178,15 +178,32 @@ class Reservable:
             return True
         if not self.lease_id():
             return False
-        found = self._look()
+        wish, found = self.wish(after_props), self._look()
         if found is None:
-            # Once its lease is over there is nothing to put in its place.
-            return leases.is_joinable(self._lease())
-        return self._status(found) in self.ASLEEP and self._moves(after_props)
+            return self._can_be_had_again(wish)
+        return self._status(found) in self.ASLEEP and self._moves(wish)
 
-    def _moves(self, after_props: Any) -> bool:
-        wish = self.wish(after_props)
-        return wish is None or bool(wish.lease_id and wish.lease_id != self.lease_id())
+    def _can_be_had_again(self, wish: wishes.Wish | None) -> bool:
+        """Whether what was deleted in its sleep is made again.
+
+        At its end a lease takes away what was never woken, and there is nothing to do about it.
+        """
+        if wish is None or not wish.lease_id:
+            return True
+        return leases.is_joinable(leases.find(self.client('climate'), wish.lease_id))
+
+    def _moves(self, wish: wishes.Wish | None) -> bool:
+        if wish is None:
+            return True
+        if wish.lease_id in (None, self.lease_id()):
+            return False
+        if leases.holds(self._lease(), self.stack.root_stack_id()):
+            # That lease would take the whole stack away at its end.
+            raise exception.Error(
+                f'The stack is reserved in lease {self.lease_id()} and cannot move to lease '
+                f'{wish.lease_id}: change the dates of its lease, or create a new stack.'
+            )
+        return True
 
     def _needs_update(self, *args: Any, **kwargs: Any) -> bool:
         with self._failing():

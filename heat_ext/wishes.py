@@ -29,10 +29,12 @@ class Wish:
 
     :param lease_id: the lease to join; None for a lease of its own, which nova or cinder makes
     :param own: the hints of the template
+    :param alone: the lease is not that of its stack, so that the lease service wakes it by itself
     """
 
     lease_id: str | None
     own: Mapping[str, Any]
+    alone: bool = False
 
     def as_hints(self, lease_id: str, root_stack_id: str) -> dict[str, Any]:
         """Write the hints to send.
@@ -44,7 +46,8 @@ class Wish:
         if self.lease_id:
             if hints.PARAMS in result:
                 result[hints.PARAMS] = _text(result[hints.PARAMS])
-            return {**result, hints.LEASE: lease_id, ROOT: root_stack_id}
+            result[hints.LEASE] = lease_id
+            return result if self.alone else {**result, ROOT: root_stack_id}
         result[hints.PARAMS] = _text(_with_id(self.own.get(hints.PARAMS), lease_id))
         return result
 
@@ -76,7 +79,8 @@ def read(own: Mapping[str, Any] | None, defaults: Mapping[str, Any]) -> Wish | N
             raise hints.BadHint(given[0], 'makes no sense with reserved=False')
         return None
     if hints.LEASE in own:
-        return Wish(_one(own[hints.LEASE]), own)
+        lease_id = _one(own[hints.LEASE])
+        return Wish(lease_id, own, for_all not in (None, lease_id))
     return Wish(None if hints.PARAMS in own else for_all, own)
 
 

@@ -66,19 +66,19 @@ class Server(member.Reservable, server.Server):
         Those of the stack are awake already, unless the lease started while it was created.
         """
         waiting = False
-        for volume_id in self._volume_ids():
+        for volume_id in self._volume_ids(self.properties):
             status = self.client('cinder').volumes.get(volume_id).status
             if status == _WAITS:
                 wake_up.volume(self, volume_id)
             waiting |= status in _COMING or status == _WAITS
         return not waiting
 
-    def _volume_ids(self) -> Iterator[str]:
+    def _volume_ids(self, properties: Mapping[str, Any]) -> Iterator[str]:
         for name, key in (
             (self.BLOCK_DEVICE_MAPPING, self.BLOCK_DEVICE_MAPPING_VOLUME_ID),
             (self.BLOCK_DEVICE_MAPPING_V2, self.BLOCK_DEVICE_MAPPING_VOLUME_ID),
         ):
-            for mapping in self.properties[name] or ():
+            for mapping in properties[name] or ():
                 if mapping.get(key):
                     yield mapping[key]
 
@@ -87,21 +87,28 @@ class Server(member.Reservable, server.Server):
             return self.IN_SLEEP | {self.USER_DATA}
         return self.IN_SLEEP
 
-    # A server that sleeps holds ports and volumes which the one in its place cannot have as well.
+    # A server that sleeps may hold what the one in its place needs, and cannot have as well.
 
     def prepare_for_replace(self) -> None:
-        """Let go of what the next server needs.
+        """Free it first if the next server is to have the same volumes, ports or addresses.
 
-        Heat would detach ports, which nova refuses while a server sleeps. Without ports and
-        volumes of its own it is freed when the next one is reserved.
+        Heat would detach ports, which nova refuses while a server sleeps. Without such things the
+        server is freed when the next one is reserved.
         """
         if not self.asleep():
             super().prepare_for_replace()
-        elif self._volume_ids_or_ports():
+            return
+        definition = self.stack.defn.resource_definition(self.name)
+        following = definition.properties(self.properties_schema, self.context)
+        if set(self._owns(self.properties)) & set(self._owns(following)):
             self._free(self.resource_id)
 
-    def _volume_ids_or_ports(self) -> bool:
-        return any(self._volume_ids()) or bool(self.get_all_ports(self))
+    def _owns(self, properties: Mapping[str, Any]) -> Iterator[str]:
+        yield from self._volume_ids(properties)
+        for network in properties[self.NETWORKS] or ():
+            for key in (self.NETWORK_PORT, self.NETWORK_FIXED_IP):
+                if network.get(key):
+                    yield network[key]
 
     def restore_prev_rsrc(self, convergence: bool = False) -> None:
         """Take the place of the next server again, after an update that is rolled back."""

@@ -19,8 +19,8 @@ class Compute(Service):
     """Servers.
 
     :ivar servers: id -> record: ``status``, ``next``, ``hints``, ``metadata``, ``addresses``,
-        ``volumes``, ``flavor``, ``fault``, ``body`` as it was sent, and ``failures``, how many
-        times it will not start
+        ``volumes``, ``flavor``, ``fault``, ``tags``, ``body`` as it was sent, ``failures``, how
+        many times it will not start, and ``sleeps_on``, whether it is RESERVED again then
     :ivar full: whether there is no room for another one: what is built ends in ERROR, what is
         reserved too
     """
@@ -40,6 +40,7 @@ class Compute(Service):
         ('POST', '/servers/([^/]+)/action', '_act'),
         ('PUT', '/servers/([^/]+)/metadata', '_metadata'),
         ('POST', '/servers/([^/]+)/metadata', '_metadata'),
+        ('PUT', '/servers/([^/]+)/tags', '_tags'),
         ('GET', '/servers/([^/]+)/os-volume_attachments', '_attachments'),
         ('POST', '/servers/([^/]+)/os-volume_attachments', '_attach'),
         ('GET', '/servers/([^/]+)/os-volume_attachments/([^/]+)', '_attachment'),
@@ -82,6 +83,14 @@ class Compute(Service):
     def _create(self, request):
         wanted = request.json['server']
         hints = request.json.get('os:scheduler_hints') or {}
+        volumes = [
+            each['uuid']
+            for each in wanted.get('block_device_mapping_v2', ())
+            if each.get('source_type') == 'volume'
+        ]
+        for volume in volumes:
+            if any(volume in each['volumes'] for each in self.servers.values()):
+                raise Refusal(400, f'Volume {volume} already belongs to a server')
         key = str(uuid.uuid4())
         reserved = self.cloud.leases.reserve(request.caller, 'virtual:instance', key, hints)
         status = 'RESERVED' if reserved else 'ACTIVE'
@@ -97,11 +106,12 @@ class Compute(Service):
             'metadata': wanted.get('metadata', {}),
             'fault': {'code': 500, 'message': 'No valid host was found.'},
             'hints': hints,
-            'volumes': [each['uuid'] for each in wanted.get('block_device_mapping_v2', ())
-                        if each.get('source_type') == 'volume'],
+            'volumes': volumes,
+            'tags': [],
+            'sleeps_on': False,
             'body': request.json,
             'failures': 0,
-        }  # fmt: skip
+        }
         self.changes.append(('create', key))
         return 202, {'server': {'id': key, 'links': []}}
 
@@ -121,10 +131,14 @@ class Compute(Service):
         if server['status'] == 'ACTIVE' and not server['addresses']:
             address = f'10.0.0.{len(self.servers) + 1}'
             server['addresses'] = {'private': [{'version': 4, 'addr': address}]}
-        hidden = {'next', 'hints', 'body', 'failures', 'volumes'}
-        if server['status'] != 'ERROR':
+        hidden = {'next', 'hints', 'body', 'failures', 'volumes', 'sleeps_on'}
+        if server['status'] not in ('ERROR', 'RESERVED'):
             hidden.add('fault')
         return {'server': {k: v for k, v in server.items() if k not in hidden}}
+
+    def forget(self, key):
+        """Take a server away, as others than heat do."""
+        self._gone(self.servers[key])
 
     def _gone(self, server):
         del self.servers[server['id']]
@@ -162,18 +176,36 @@ class Compute(Service):
         status, after = steps[name]
         if server['status'] != status or server['next']:
             raise Refusal(409, f"Cannot '{name}' while it is in vm_state {server['status']}")
+        if name == 'wake_up':
+            self._check_volumes(server)
         if name == 'wake_up' and server['failures']:
             server['failures'] -= 1
-            after = ['BUILD', 'ERROR']
+            after = ['BUILD', 'RESERVED' if server['sleeps_on'] else 'ERROR']
         if name == 'resize':
             server['flavor'] = {'id': argument['flavorRef']}
         server['next'] = list(after)
         self.changes.append((name, key))
         return 202, None
 
+    def _check_volumes(self, server):
+        for each in server['volumes']:
+            status = self.cloud.cinder.volumes[each]['status']
+            if status != 'available':
+                raise Refusal(409, f'volume {each} of this server has the status {status}')
+
     def _metadata(self, request, key):
-        self.find(request, key)['metadata'] = request.json['metadata']
+        self._find_started(request, key)['metadata'] = request.json['metadata']
         return request.json
+
+    def _tags(self, request, key):
+        self._find_started(request, key)['tags'] = request.json['tags']
+        return request.json
+
+    def _find_started(self, request, key):
+        server = self.find(request, key)
+        if server['status'] == 'RESERVED':
+            raise Refusal(409, 'Not while it is in vm_state reserved')
+        return server
 
     # Volumes in servers.
 

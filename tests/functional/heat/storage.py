@@ -20,7 +20,8 @@ class Storage(Service):
     """Volumes.
 
     :ivar volumes: id -> record: ``status``, ``next``, ``hints``, ``size``, ``attachments``,
-        ``body`` as it was sent, and ``failures``, how many times it will not be created
+        ``body`` as it was sent, ``failures``, how many times it will not be created, and
+        ``broken``, whether that was so the last time
     :ivar full: whether there is no room for another one
     """
 
@@ -88,12 +89,13 @@ class Storage(Service):
             'hints': hints,
             'body': request.json,
             'failures': 0,
+            'broken': False,
         }
         self.changes.append(('create', key))
         return 202, {'volume': self._shown(self.volumes[key])}
 
     def _shown(self, volume):
-        hidden = {'next', 'hints', 'body', 'failures'}
+        hidden = {'next', 'hints', 'body', 'failures', 'broken'}
         return {k: v for k, v in volume.items() if k not in hidden}
 
     def find(self, request, key):
@@ -148,8 +150,10 @@ class Storage(Service):
     def _wake_up(self, caller, volume):
         if not caller.service:
             raise Refusal(403, "Policy doesn't allow os-wake_up to be performed.")
-        self._check(volume, RESERVED)
+        if not volume['broken']:
+            self._check(volume, RESERVED)
         steps = ['downloading', 'available']
+        volume['broken'] = bool(volume['failures'])
         if volume['failures']:
             volume['failures'] -= 1
             steps = ['error']

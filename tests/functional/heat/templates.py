@@ -28,20 +28,13 @@ def stack_level(lease_id, **more):
     return {'parameter_defaults': {'climate_lease_id': lease_id, **more}}
 
 
-def hinted(template, lease_id, *names):
-    """A template with the hints of a reservation.
-
-    :param names: of the resources; of all servers and volumes if none is given
-    """
+def hinted(template, lease_id):
+    """A template whose servers and volumes have the hints of a reservation."""
     result = parse(template)
-    for name, resource in result['resources'].items():
-        if (
-            name in names
-            or (not names and 'Nova::Server' in resource['type'])
-            or (not names and 'Cinder::Volume' == resource['type'].removeprefix('OS::'))
-        ):
+    for resource in result['resources'].values():
+        if resource['type'] in ('OS::Nova::Server', 'OS::Cinder::Volume'):
             hints = {'reserved': True, 'lease_id': lease_id}
-            resource['properties']['scheduler_hints'] = hints
+            resource['properties'].setdefault('scheduler_hints', hints)
     return result
 
 
@@ -52,7 +45,7 @@ def parse(template):
     )
 
 
-def changed(template, name, **properties):
+def changed(template, name, /, **properties):
     """A template in which properties of a resource are others; None takes one away."""
     result = parse(template)
     kept = result['resources'][name]['properties']
@@ -71,7 +64,7 @@ def without(template, *names):
     return result
 
 
-def added(template, name, kind, **properties):
+def added(template, name, kind, /, **properties):
     """A template with one more resource."""
     result = parse(template)
     result['resources'][name] = {'type': kind, 'properties': properties}

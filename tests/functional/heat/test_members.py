@@ -2,7 +2,6 @@
 """Servers and volumes that are reserved with their stack, by hints."""
 
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import PAIR, changed, hinted, parse
 
 
 class TestMembers(ReservedTest):

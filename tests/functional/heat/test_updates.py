@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of a reserved stack: each row of the table in the user's guide."""
+
+import datetime
+
+from oslo_config import cfg
+
+from tests.functional.heat.reserved import ReservedTest
+from tests.functional.heat.templates import (
+    PAIR,
+    added,
+    changed,
+    hinted,
+    parse,
+    stack_level,
+    without,
+)
+from tests.functional.heat.users import ALICE
+
+_NET = [{'network': {'get_resource': 'net'}}]
+#: A server with nothing of its own, which can be reserved anew beside itself.
+PLAIN = added(
+    without(PAIR, 'disk', 'server'), 'server', 'OS::Nova::Server',
+    flavor='m1', image='cirros', networks=_NET,
+)  # fmt: skip
+
+
+def with_second(template):
+    """One server more."""
+    return added(
+        template, 'second', 'OS::Nova::Server', flavor='m1', image='cirros', networks=_NET
+    )
+
+
+class UpdateTest(ReservedTest):
+    def change(self, stack, template, status='UPDATE_COMPLETE', **kwargs):
+        kwargs.setdefault('environment', stack_level(self.lease))
+        self.update(stack, template, **kwargs)
+        return self.assert_stack(stack, status)
+
+
+class TestBeforeTheStart(UpdateTest):
+    def test_what_is_added_is_reserved(self):
+        stack = self.reserve_all(PLAIN)
+        self.change(stack, with_second(PLAIN))
+        assert self.cloud.nova.statuses() == ['RESERVED', 'RESERVED']
+        assert self.held() == set(self.ids(stack, 'server', 'second'))
+        assert self.wakes() == []
+
+    def test_what_is_taken_out_is_freed(self):
+        stack = self.reserve_all(with_second(PLAIN))
+        self.change(stack, PLAIN)
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        assert self.held() == set(self.ids(stack, 'server'))
+
+    def test_without_room_what_was_reserved_stays(self):
+        stack = self.reserve_all(PLAIN)
+        (server,) = self.ids(stack, 'server')
+        self.cloud.nova.full = True
+        found = self.change(stack, with_second(PLAIN), status='UPDATE_FAILED')
+        assert 'No valid host was found.' in found.status_reason
+        assert self.cloud.nova.servers[server]['status'] == 'RESERVED'
+
+    def test_without_room_a_rollback_takes_back_all(self):
+        """All or nothing is what heat's rollback is for."""
+        stack = self.reserve_all(PLAIN)
+        (server,) = self.ids(stack, 'server')
+        template = with_second(PLAIN)
+        volume = {'size': 1}
+        template = added(template, 'extra', 'OS::Cinder::Volume', **volume)
+        self.cloud.nova.full = True
+        self.change(stack, template, status='ROLLBACK_COMPLETE', args={'disable_rollback': False})
+        assert self.held() == {server}
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        assert not self.cloud.cinder.volumes
+        self.cloud.nova.full = False
+        self.start(stack)
+        assert self.wakes() == [server]
+
+    def test_another_flavor_is_reserved_anew(self):
+        stack = self.reserve_all(PLAIN)
+        (old,) = self.ids(stack, 'server')
+        self.change(stack, changed(PLAIN, 'server', flavor='m2'))
+        (new,) = self.ids(stack, 'server')
+        assert new != old
+        assert self.held() == {new}
+        assert self.cloud.nova.servers[new]['flavor'] == {'id': '2'}
+        created = self.cloud.nova.changes.index(('create', new))
+        assert created < self.cloud.nova.changes.index(('delete', old))
+
+    def test_another_flavor_without_room_leaves_the_old_one(self):
+        stack = self.reserve_all(PLAIN)
+        (old,) = self.ids(stack, 'server')
+        self.cloud.nova.full = True
+        self.change(
+            stack, changed(PLAIN, 'server', flavor='m2'), status='ROLLBACK_COMPLETE',
+            args={'disable_rollback': False},
+        )  # fmt: skip
+        assert self.ids(stack, 'server') == [old]
+        assert self.held() == {old}
+        assert self.cloud.nova.statuses() == ['RESERVED']
+
+    def test_another_image_is_reserved_anew(self):
+        stack = self.reserve_all(PLAIN)
+        self.change(stack, changed(PLAIN, 'server', image='fedora'))
+        (server,) = self.cloud.nova.servers.values()
+        assert server['image'] == {'id': 'fedora'}
+        assert server['status'] == 'RESERVED'
+
+    def test_a_larger_volume_is_reserved_anew_with_its_server(self):
+        stack = self.reserve_all()
+        old = self.ids(stack, 'disk', 'server')
+        self.change(stack, changed(PAIR, 'disk', size=5))
+        disk, server = self.ids(stack, 'disk', 'server')
+        assert disk not in old
+        assert server not in old
+        assert self.held() == {disk, server}
+        assert self.cloud.cinder.volumes[disk]['size'] == 5
+        assert self.cloud.nova.servers[server]['volumes'] == [disk]
+
+    def test_a_server_with_volumes_is_freed_first(self):
+        """Its volume can only be one server's."""
+        stack = self.reserve_all()
+        disk, old = self.ids(stack, 'disk', 'server')
+        self.change(stack, changed(PAIR, 'server', flavor='m2'))
+        _, new = self.ids(stack, 'disk', 'server')
+        assert self.held() == {disk, new}
+        assert self.cloud.nova.servers[new]['volumes'] == [disk]
+        created = self.cloud.nova.changes.index(('create', new))
+        assert created > self.cloud.nova.changes.index(('delete', old))
+
+    def test_a_server_with_volumes_comes_back_in_a_rollback(self):
+        stack = self.reserve_all()
+        disk, old = self.ids(stack, 'disk', 'server')
+        template = changed(PAIR, 'server', flavor='m2')
+        self.cloud.nova.faults.append(('POST', '/servers$', 400))
+        self.change(stack, template, status='ROLLBACK_COMPLETE', args={'disable_rollback': False})
+        _, new = self.ids(stack, 'disk', 'server')
+        assert new != old
+        assert self.held() == {disk, new}
+        assert self.cloud.nova.servers[new]['flavor'] == {'id': '1'}
+        assert self.cloud.nova.statuses() == ['RESERVED']
+
+    def test_a_name_changes_in_the_sleep(self):
+        stack = self.reserve_all()
+        before = self.ids(stack, 'disk', 'server')
+        template = changed(PAIR, 'server', name='web', tags=['a', 'b'])
+        template = changed(template, 'disk', name='data', metadata={'x': 'y'}, read_only=True)
+        self.change(stack, template)
+        assert self.ids(stack, 'disk', 'server') == before
+        disk, server = (
+            self.cloud.cinder.volumes[before[0]], self.cloud.nova.servers[before[1]],
+        )  # fmt: skip
+        assert (disk['name'], disk['metadata'], disk['status']) == (
+            'data', {'x': 'y'}, 'lease-reserved',
+        )  # fmt: skip
+        assert (server['name'], server['status'], server['tags']) == ('web', 'RESERVED', [])
+        self.start(stack)
+        assert server['tags'] == ['a', 'b']
+        assert self.cloud.cinder.changed('os-update_readonly_flag') == [before[0]]
+
+    def test_metadata_of_a_server_is_reserved_anew(self):
+        """Nova does not change those of a server that has never run."""
+        stack = self.reserve_all(PLAIN)
+        (old,) = self.ids(stack, 'server')
+        self.change(stack, changed(PLAIN, 'server', metadata={'role': 'web'}))
+        (server,) = self.cloud.nova.servers.values()
+        assert server['id'] != old
+        assert server['metadata'] == {'role': 'web'}
+
+    def test_another_lease_is_refused(self):
+        """The stack is one reservation, and its lease would take it away at its end."""
+        stack = self.reserve_all()
+        before, changes = self.ids(stack, 'disk', 'server'), self.changes()
+        other = self.leases.make(ALICE)
+        environment = stack_level(other)
+        found = self.change(stack, PAIR, status='UPDATE_FAILED', environment=environment)
+        assert f'reserved in lease {self.lease} and cannot move to lease {other}' in (
+            found.status_reason
+        )
+        assert self.changes() == changes
+        assert self.held() == set(before)
+        assert self.leases.members(other) == set()
+
+    def test_no_lease_any_more_runs_all(self):
+        stack = self.reserve_all()
+        self.update(stack, PAIR)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.held() == set()
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert self.cloud.cinder.statuses() == ['available']
+
+    def test_new_dates_keep_every_member(self):
+        stack = self.reserve_all()
+        before, changes = self.ids(stack, 'disk', 'server'), self.changes()
+        self.leases.forward(minutes=1)
+        self.move(hours=5)
+        self.patch_stack(stack)
+        assert self.ids(stack, 'disk', 'server') == before
+        assert self.changes() == changes
+        self.start(stack)
+        assert self.wakes() == before
+
+    def move(self, **delta):
+        """Let the lease start and end later."""
+        client = ALICE.context().clients.client('climate')
+        start = self.leases.now + datetime.timedelta(**delta)
+        client.leases.update(self.lease, start=start, end=start.replace(year=start.year + 1))
+
+    def test_what_was_deleted_beside_heat_is_reserved_again(self):
+        stack = self.reserve_all(PLAIN)
+        (old,) = self.ids(stack, 'server')
+        self.cloud.nova.forget(old)
+        self.change(stack, PLAIN)
+        (new,) = self.ids(stack, 'server')
+        assert new != old
+        assert self.held() == {new}
+
+    def test_observed_reality_changes_nothing(self):
+        cfg.CONF.set_override('observe_on_update', True)
+        stack = self.reserve_all()
+        before = self.ids(stack, 'disk', 'server')
+        self.change(stack, PAIR)
+        assert self.ids(stack, 'disk', 'server') == before
+
+
+class TestAfterTheStart(UpdateTest):
+    def setUp(self):
+        super().setUp()
+        self.stack = self.reserve_all(PLAIN)
+        self.start(self.stack)
+
+    def test_what_is_added_is_reserved_and_woken_at_once(self):
+        self.change(self.stack, with_second(PLAIN))
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+        server, second = self.ids(self.stack, 'server', 'second')
+        assert self.held() == {server, second}
+        assert self.wakes() == [server, second]
+
+    def test_pair_that_is_added_is_woken_in_order(self):
+        stack = self.create(PAIR, name='late', environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert self.wakes()[-1:] == self.ids(stack, 'server')
+        assert self.cloud.cinder.changed('os-wake_up') == self.ids(stack, 'disk')
+        assert self.outputs(stack)['status'] == 'available'
+
+    def test_without_room_the_running_part_is_untouched(self):
+        (server,) = self.ids(self.stack, 'server')
+        before = self.cloud.nova.changes[:]
+        self.cloud.nova.full = True
+        found = self.change(self.stack, with_second(PLAIN), status='UPDATE_FAILED')
+        assert 'No valid host was found.' in found.status_reason
+        assert self.cloud.nova.servers[server]['status'] == 'ACTIVE'
+        assert [each for each in self.cloud.nova.changes if each[1] == server] == before
+
+    def test_what_is_taken_out_is_freed(self):
+        self.change(self.stack, without(PLAIN, 'server'))
+        assert self.held() == set()
+        assert not self.cloud.nova.servers
+
+    def test_another_flavor_is_a_resize(self):
+        before = self.ids(self.stack, 'server')
+        self.change(self.stack, changed(PLAIN, 'server', flavor='m2'))
+        assert self.ids(self.stack, 'server') == before
+        assert self.cloud.nova.changed('resize') == before
+
+    def test_taking_out_the_lease_leaves_all_running(self):
+        before = self.ids(self.stack, 'server')
+        self.update(self.stack, PLAIN)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert self.ids(self.stack, 'server') == before
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
+    def test_after_the_end_nothing_can_be_added(self):
+        self.leases.end(self.lease)
+        before = self.cloud.nova.changes[:]
+        found = self.change(self.stack, with_second(PLAIN), status='UPDATE_FAILED')
+        assert 'cannot be joined' in found.status_reason
+        assert self.cloud.nova.changes == before
+
+
+class TestHints(UpdateTest):
+    def test_taking_out_the_hints_leaves_all_running(self):
+        stack = self.reserve()
+        before = self.ids(stack, 'disk', 'server')
+        self.start(stack)
+        self.update(stack, PAIR)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'disk', 'server') == before
+
+    def test_other_hints_still_replace(self):
+        stack = self.reserve()
+        before = self.ids(stack, 'server')
+        self.start(stack)
+        template = parse(PAIR)
+        template['resources'].pop('disk')
+        template = changed(
+            without(template), 'server', block_device_mapping_v2=None, image='cirros',
+            scheduler_hints={'group': 'x'},
+        )  # fmt: skip
+        self.update(stack, template)
+        assert self.ids(stack, 'server') != before
+
+    def test_hints_before_the_start_are_reserved_anew(self):
+        stack = self.reserve()
+        before = self.ids(stack, 'disk', 'server')
+        self.update(stack, PAIR)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert not set(before) & set(self.ids(stack, 'disk', 'server'))
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert self.held() == set()
+
+    def test_preview_says_what_is_reserved_anew(self):
+        alone = changed(PLAIN, 'server', networks=[{'allocate_network': 'none'}])
+        stack = self.reserve(alone)
+        hinted_one = hinted(alone, self.lease)
+        assert self.previewed(stack, changed(hinted_one, 'server', name='web')) == {
+            'net': 'unchanged',
+            'server': 'updated',
+        }
+        assert self.previewed(stack, changed(hinted_one, 'server', flavor='m2')) == {
+            'net': 'unchanged',
+            'server': 'replaced',
+        }
+        assert len(self.cloud.nova.changes) == 1
+
+    def previewed(self, stack, template):
+        found = self.ask(
+            'preview_update_stack', ALICE, self._identity(stack), template, {'parameters': {}},
+            None, {},
+        )  # fmt: skip
+        return {
+            each['resource_name']: kind
+            for kind in ('added', 'deleted', 'replaced', 'updated', 'unchanged')
+            for each in found[kind]
+        }
