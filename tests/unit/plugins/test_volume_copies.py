@@ -22,6 +22,16 @@ def test_the_copy_has_a_name_and_is_made_once(volumes, on_end):
     assert case.reservation.id in copy['description']
 
 
+@pytest.mark.parametrize(
+    ('name', 'called'), [('x' * 255, 'reserved_' + 'x' * 246), (None, 'reserved_{id}')]
+)
+def test_the_name_of_a_copy_fits(volumes, name, called):
+    case = woken(volumes, 'backup', name=name)
+    look(case)
+    (copy,) = volumes.state.backups.values()
+    assert copy['name'] == called.format(id=case.resource_id)
+
+
 @pytest.mark.parametrize('on_end', COPYING)
 def test_an_answer_that_was_lost(volumes, on_end):
     """Cinder began the copy, but its answer never came."""

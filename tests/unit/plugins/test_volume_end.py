@@ -250,7 +250,7 @@ def test_the_snapshots_of_the_user_are_not_ours_to_delete(volumes, trusted):
         'project_id': 'demo-id',
     }
     volumes.state.put('snapshots', snapshot, {'what': 'snapshot create', 'id': 's'})
-    with pytest.raises(exceptions.Transient, match='snapshots'):
+    with pytest.raises(exceptions.Transient, match='not ours to delete'):
         look(case)
     assert asked(case) == []
     volumes.state.snapshots.clear()
