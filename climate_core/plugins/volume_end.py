@@ -331,6 +331,10 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
 }
 
 
+#: What is on its way, also by us: a spare of a stack that was kept is deleted.
+_NOTHING: Mapping[str, Step] = {**dict.fromkeys(CREATING, _creating), 'deleting': _hurry}
+
+
 def end(ending: Ending, volume: Volume) -> Wait | None:
     """Take the next step.
 
@@ -359,7 +363,7 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
     if status in _NEVER_THERE and not has_run and not attached:
         return STEPS['delete'][status]
     if on_end == 'nothing':
-        return _creating if status in CREATING else _done
+        return _NOTHING.get(status, _done)
     if status.startswith('error') and attached:
         return _detach
     return STEPS[on_end].get(status, _wait)

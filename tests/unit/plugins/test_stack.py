@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.plugins import lost
+from climate_core.plugins.base import Wait
+from climate_core.plugins.instance import InstancePlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
+from tests.conformance.world import reserved
+from tests.fakes import cinder, heat, nova
+
+UPDATE = {'method': 'PATCH', 'path': '/stacks/', 'count': 1}
+
+
+def reserve(stacks, context=None, **values):
+    return stacks.plugin().reserve(context or stacks.user(), values)
+
+
+def as_heat(stacks):
+    context = stacks.context('alice')
+    context.service_roles = ['service']
+    return context
+
+
+def look(case):
+    return case.plugin.wake_up(case.lease, case.reservation)
+
+
+def change(case, **fields):
+    case.world.state.stacks[case.resource_id].update(fields)
+
+
+def test_stacks_are_the_first_at_both_ends():
+    others = (InstancePlugin, VolumePlugin)
+    assert all(StackPlugin.rank < each.rank for each in others)
+    assert all(StackPlugin.rank_at_end > (each.rank_at_end or each.rank) for each in others)
+
+
+def test_what_is_held_is_counted(stacks):
+    claimed = reserve(stacks, resource_id=stacks.stack()['id'])
+    assert claimed.amounts == {'stacks': 1}
+
+
+def test_the_end_action_comes_from_the_configuration(stacks):
+    stacks.conf.set_override('on_end', 'suspend', group='virtual:stack')
+    stack = stacks.stack()
+    assert reserve(stacks, resource_id=stack['id']).params == {'on_end': 'suspend'}
+    asked = reserve(stacks, resource_id=stack['id'], on_end='nothing')
+    assert asked.params == {'on_end': 'nothing'}
+
+
+@pytest.mark.parametrize('make', [cinder.add, nova.add])
+def test_one_member_that_is_asleep_is_enough(stacks, make):
+    running = nova.add(stacks.state, status='ACTIVE', hints={})
+    stack = heat.add(stacks.state, members=[running['id'], make(stacks.state)['id']])
+    assert reserve(stacks, resource_id=stack['id']).resource_id == stack['id']
+
+
+def test_a_member_of_a_nested_stack_is_enough(stacks):
+    stack = heat.add(stacks.state)
+    heat.add(stacks.state, parent=stack['id'], members=[nova.add(stacks.state)['id']])
+    assert reserve(stacks, resource_id=stack['id']).resource_id == stack['id']
+
+
+@pytest.mark.parametrize('roles', [None, [], ['member']])
+def test_nothing_of_a_stack_is_asleep(stacks, roles):
+    nova.add(stacks.state)  # asleep, but not in the stack
+    stack = heat.add(stacks.state, members=[nova.add(stacks.state, status='ACTIVE')['id']])
+    context = stacks.context('alice')
+    context.service_roles = roles
+    with pytest.raises(exceptions.BadRequest, match='climate_lease_id') as caught:
+        reserve(stacks, context, resource_id=stack['id'])
+    assert caught.value.field == 'resource_id'
+
+
+def test_heat_asks_before_there_are_members(stacks):
+    stack = heat.add(stacks.state, status='CREATE_IN_PROGRESS')
+    with stacks.counted() as sent:
+        assert reserve(stacks, as_heat(stacks), resource_id=stack['id']).resource_id
+    assert sum('/heat/' in line for line in sent) == 1
+
+
+def test_a_cloud_without_cinder(stacks):
+    stacks.state.no_cinder = True
+    stack = heat.add(stacks.state, members=[nova.add(stacks.state)['id']])
+    assert reserve(stacks, resource_id=stack['id']).resource_id == stack['id']
+
+
+def test_a_cloud_without_heat(stacks):
+    stacks.state.no_heat = True
+    with pytest.raises(exceptions.ServiceUnavailable, match='Heat'):
+        reserve(stacks, resource_id='0ea3e7b5-0000-4000-8000-000000000000')
+    assert stacks.plugin().missing([]) == {}
+    assert not list(stacks.plugin().waiting())
+
+
+def test_a_nested_stack_names_its_root(stacks):
+    root = stacks.stack(stack_name='web')
+    middle = stacks.stack(parent=root['id'])
+    leaf = stacks.stack(parent=middle['id'])
+    with pytest.raises(exceptions.BadRequest, match=f'web \\({root["id"]}\\)'):
+        reserve(stacks, as_heat(stacks), resource_id=leaf['id'])
+
+
+@pytest.mark.parametrize(
+    'status', ['DELETE_IN_PROGRESS', 'DELETE_FAILED', 'CREATE_FAILED', 'UPDATE_FAILED']
+)
+def test_a_broken_stack(stacks, status):
+    stack = stacks.stack(status=status, reason='No valid host was found.')
+    with pytest.raises(exceptions.BadRequest, match=f'{status}.*No valid host'):
+        reserve(stacks, as_heat(stacks), resource_id=stack['id'])
+
+
+def test_an_administrator_reserves_in_his_project_only(stacks):
+    with pytest.raises(exceptions.ResourceNotFound):
+        reserve(stacks, stacks.context('climate'), resource_id=stacks.stack()['id'])
+
+
+def test_a_step_costs_the_same_for_any_number_of_members(stacks):
+    """Reserving, each look of the wake-up and each look of the end."""
+    costs = []
+    for size in (1, 40):
+        members = [nova.add(stacks.state)['id'] for _ in range(size)]
+        stack = heat.add(stacks.state, members=members)
+        plugin, user = stacks.plugin(), stacks.user()
+        with stacks.counted() as asked:
+            plugin.reserve(user, {'resource_id': stack['id']})
+        case = reserved(stacks, on_end='snapshot')
+        case.reservation = dataclasses.replace(case.reservation, resource_id=stack['id'])
+        with stacks.counted() as woken:
+            case.woken()
+        with stacks.counted() as ended:
+            case.end()
+        steps = [
+            [line for line in each if '/identity' not in line] for each in (asked, woken, ended)
+        ]
+        costs.append([[line.split()[0] for line in each] for each in steps])
+    assert costs[0] == costs[1]
+    (asked, woken, _) = costs[0]
+    assert (asked, woken) == (['GET'] * 4, ['GET', 'PATCH', 'GET'])
+
+
+def test_spares_sleep_on(stacks):
+    spare, wanted = nova.add(stacks.state), nova.add(stacks.state)
+    stack = heat.add(stacks.state, members=[spare['id'], wanted['id']], spares=[spare['id']])
+    case = reserved(stacks)
+    case.reservation = dataclasses.replace(case.reservation, resource_id=stack['id'])
+    case.wake()
+    assert (spare['status'], wanted['status']) == ('RESERVED', 'ACTIVE')
+
+
+@pytest.mark.parametrize(
+    'status', ['CREATE_IN_PROGRESS', 'UPDATE_IN_PROGRESS', 'SNAPSHOT_IN_PROGRESS']
+)
+def test_what_is_done_with_a_stack_is_waited_for(stacks, status):
+    case = reserved(stacks)
+    change(case, status=status)
+    assert isinstance(look(case), Wait)
+    assert stacks.effects(case.resource_id) == []
+    change(case, status='UPDATE_COMPLETE')
+    case.wake()
+    assert stacks.effects(case.resource_id) == ['update']
+
+
+def test_an_update_of_its_user_is_not_ours(stacks):
+    """It may have been before the start: what it found asleep sleeps on."""
+    case = reserved(stacks)
+    change(case, status='UPDATE_COMPLETE')
+    case.wake()
+    assert stacks.awake(case.resource_id)
+
+
+def test_a_manager_that_remembers_nothing_asks_once_more(stacks):
+    case = reserved(stacks)
+    case.wake()
+    case.wake(stacks.plugin())
+    assert stacks.effects(case.resource_id) == ['update', 'update']
+    assert stacks.wakes(case.resource_id) == 1
+
+
+@pytest.mark.parametrize('after', ['CHECK_COMPLETE', 'SNAPSHOT_COMPLETE'])
+def test_something_else_was_done_after_the_update(stacks, after):
+    """Whether the update was complete before is not known."""
+    case = reserved(stacks)
+    look(case)
+    change(case, status=after, next=[])
+    assert isinstance(look(case), Wait)
+    case.wake()
+    assert stacks.effects(case.resource_id) == ['update', 'update']
+    assert stacks.awake(case.resource_id)
+
+
+def test_a_failed_update_says_why_and_is_tried_again(stacks):
+    case = reserved(stacks)
+    change(case, update_failures=2)
+    for _ in range(2):
+        with pytest.raises(exceptions.Transient, match='No valid host was found'):
+            case.wake()
+    assert stacks.effects(case.resource_id) == ['update', 'update']
+    case.wake()
+    assert stacks.awake(case.resource_id)
+
+
+def test_a_rest_after_each_failure(stacks):
+    case = reserved(stacks)
+    change(case, update_failures=2)
+    rests = []
+    for _ in range(2):
+        with pytest.raises(exceptions.Transient):
+            case.wake()
+        rests.append(look(case).seconds)
+    assert rests[0] < rests[1]
+    assert stacks.effects(case.resource_id) == ['update', 'update']
+
+
+def test_an_update_that_heat_takes_back(stacks):
+    case = reserved(stacks)
+    look(case)
+    change(case, status='ROLLBACK_COMPLETE', next=[], reason='Taken back.')
+    with pytest.raises(exceptions.Transient, match='Taken back'):
+        look(case)
+    case.wake()
+    assert stacks.awake(case.resource_id)
+
+
+def test_a_stack_that_failed_before_is_updated(stacks):
+    case = reserved(stacks)
+    change(case, status='UPDATE_FAILED')
+    case.wake()
+    assert stacks.awake(case.resource_id)
+
+
+def test_a_suspended_stack_is_resumed_first(stacks):
+    case = reserved(stacks)
+    change(case, status='SUSPEND_COMPLETE')
+    case.wake()
+    assert stacks.effects(case.resource_id) == ['resume', 'update']
+    assert stacks.awake(case.resource_id)
+
+
+def test_a_suspended_stack_that_cannot_be_resumed(stacks):
+    case = reserved(stacks)
+    change(case, status='SUSPEND_FAILED')
+    look(case)
+    change(case, status='SUSPEND_FAILED', next=[], reason='It is stuck.')
+    with pytest.raises(exceptions.Transient, match='It is stuck'):
+        look(case)
+
+
+@pytest.mark.parametrize('status', ['DELETE_IN_PROGRESS', 'DELETE_FAILED', 'DELETE_COMPLETE'])
+def test_a_stack_that_is_being_deleted_is_not_woken(stacks, status):
+    case = reserved(stacks)
+    change(case, status=status)
+    with pytest.raises(exceptions.Permanent, match='deleted'):
+        look(case)
+    assert stacks.effects(case.resource_id) == []
+
+
+@pytest.mark.parametrize('answer', [409, 500, 400])
+def test_heat_does_not_take_the_update_now(stacks, answer):
+    """400 is what Heat says, too, when a service did not answer while it looked for mistakes."""
+    case = reserved(stacks)
+    stacks.state.faults.append({**UPDATE, 'status': answer})
+    with pytest.raises(exceptions.Transient, match='Heat'):
+        look(case)
+    case.wake()
+    assert stacks.wakes(case.resource_id) == 1
+
+
+def test_heat_does_not_let_us(stacks):
+    case = reserved(stacks)
+    stacks.state.faults.append({**UPDATE, 'status': 403})
+    with pytest.raises(exceptions.Permanent):
+        look(case)
+
+
+def test_an_answer_that_was_lost(stacks):
+    case = reserved(stacks)
+    stacks.state.faults.append({**UPDATE, 'status': 0, 'after': True})
+    with pytest.raises(exceptions.Transient):
+        look(case)
+    case.wake()
+    assert stacks.wakes(case.resource_id) == 1
+
+
+def test_waking_is_the_owners(stacks):
+    case = reserved(stacks)
+    case.wake()
+    (update,) = [e for e in stacks.state.journal() if e['what'] == 'update']
+    assert update['as'] == 'alice-id'
+
+
+def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypatch):
+    monkeypatch.setattr(lost, '_FEW', 1)
+    cases = [reserved(stacks) for _ in range(3)]
+    change(cases[1], project_id='other-id')
+    change(cases[2], status='DELETE_COMPLETE')
+    nested = stacks.stack(parent=cases[0].resource_id)
+    odd = dataclasses.replace(cases[0].reservation, id='odd', resource_id=nested['id'])
+    found = stacks.plugin().missing([*(each.reservation for each in cases), odd])
+    assert found == {}
+    stacks.destroy(cases[1].resource_id)
+    found = stacks.plugin().missing([each.reservation for each in cases])
+    assert found == {cases[1].reservation.id: 'The stack was deleted outside of the lease.'}
+
+
+def test_missing_finds_what_is_deleted_though_heat_shows_it(stacks):
+    case = reserved(stacks)
+    change(case, status='DELETE_COMPLETE')
+    assert list(stacks.plugin().missing([case.reservation])) == [case.reservation.id]
+
+
+def test_missing_without_the_right_to_see_everything(stacks):
+    case = reserved(stacks)
+    stacks.state.faults.append({'method': 'GET', 'path': '/services', 'status': 403, 'count': 1})
+    with pytest.raises(exceptions.Permanent):
+        stacks.plugin().missing([case.reservation])

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.plugins.base import Wait
+from tests.conformance.world import reservation_of, reserved
+from tests.fakes import heat, nova
+
+
+def look(case):
+    return case.plugin.end(case.lease, case.reservation)
+
+
+def change(case, **fields):
+    case.world.state.stacks[case.resource_id].update(fields)
+
+
+def woken(stacks, on_end, **fields):
+    case = reserved(stacks, on_end=on_end)
+    case.woken()
+    change(case, **fields)
+    case.world.state.stacks[case.resource_id]['before'] = len(stacks.effects(case.resource_id))
+    return case
+
+
+def effects(case):
+    """What was asked of the stack since it was woken."""
+    before = case.world.state.stacks.get(case.resource_id, {}).get('before', 1)
+    return case.world.effects(case.resource_id)[before:]
+
+
+def test_snapshot_comes_before_the_suspension(stacks):
+    case = woken(stacks, 'snapshot')
+    case.end()
+    assert effects(case) == ['snapshot', 'suspend']
+    (made,) = stacks.state.stack_snapshots.values()
+    name = stacks.state.stacks[case.resource_id]['stack_name']
+    assert made['name'] == f'reserved_{name}_{case.reservation.id}'
+
+
+def test_the_longest_name_of_a_snapshot(stacks):
+    case = woken(stacks, 'snapshot', stack_name='s' * 255)
+    case.end()
+    (made,) = stacks.state.stack_snapshots.values()
+    assert len(made['name']) == 255
+    assert made['name'].endswith(f's_{case.reservation.id}')
+
+
+def test_the_prefix_may_change_meanwhile(stacks):
+    case = woken(stacks, 'snapshot')
+    look(case)
+    stacks.conf.set_override('snapshot_prefix', 'other_', group='virtual:stack')
+    case.end()
+    assert len(stacks.state.stack_snapshots) == 1
+
+
+def test_the_snapshot_of_another_reservation_is_none(stacks):
+    case = woken(stacks, 'snapshot')
+    other = {'id': 's1', 'name': 'mine', 'stack_id': case.resource_id, 'status': 'COMPLETE'}
+    stacks.state.stack_snapshots['s1'] = other
+    case.end()
+    assert len(stacks.state.stack_snapshots) == 2
+
+
+def test_a_failed_snapshot_is_deleted_and_made_again(stacks):
+    case = woken(stacks, 'snapshot', snapshot_failures=1)
+    with pytest.raises(exceptions.Transient, match=r'snapshot: .*No valid host'):
+        case.end()
+    assert stacks.state.stack_snapshots == {}
+    assert isinstance(look(case), Wait)
+    assert effects(case) == ['snapshot']
+    case.end()
+    assert effects(case) == ['snapshot', 'snapshot', 'suspend']
+    (made,) = stacks.state.stack_snapshots.values()
+    assert made['status'] == 'COMPLETE'
+
+
+def test_a_snapshot_that_vanishes(stacks):
+    case = woken(stacks, 'snapshot')
+    look(case)
+    stacks.state.stack_snapshots.clear()
+    with pytest.raises(exceptions.Transient, match='gone before it was complete'):
+        case.end()
+    case.end()
+    assert len(stacks.state.stack_snapshots) == 1
+
+
+def test_a_snapshot_that_is_being_made_is_waited_for(stacks):
+    case = woken(stacks, 'snapshot')
+    look(case)
+    change(case, status='SNAPSHOT_COMPLETE', next=[])
+    assert isinstance(look(case), Wait)
+    assert effects(case) == ['snapshot']
+
+
+def test_a_suspended_stack_gets_its_snapshot(stacks):
+    case = woken(stacks, 'snapshot', status='SUSPEND_COMPLETE')
+    case.end()
+    assert effects(case) == ['snapshot', 'suspend']
+
+
+def test_a_stack_that_is_suspended_already(stacks):
+    case = woken(stacks, 'suspend', status='SUSPEND_COMPLETE')
+    assert look(case) is None
+    assert effects(case) == []
+
+
+@pytest.mark.parametrize('on_end', ['suspend', 'snapshot'])
+@pytest.mark.parametrize('status', ['UPDATE_IN_PROGRESS', 'SUSPEND_IN_PROGRESS'])
+def test_what_is_done_with_a_stack_is_waited_for(stacks, on_end, status):
+    case = woken(stacks, on_end, status=status)
+    assert isinstance(look(case), Wait)
+    assert effects(case) == []
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'field'),
+    [('delete', 'delete_failures'), ('suspend', 'suspend_failures')],
+)
+def test_a_failure_says_why_and_is_tried_again(stacks, on_end, field):
+    case = woken(stacks, on_end, **{field: 2})
+    rests = []
+    for _ in range(2):
+        with pytest.raises(exceptions.Transient, match='No valid host was found'):
+            case.end()
+        rests.append(look(case).seconds)
+    assert rests[0] < rests[1]
+    case.end()
+    assert effects(case) == [on_end] * 3
+    assert stacks.ended(case.reservation)
+
+
+def test_a_deletion_does_not_wait_for_an_update(stacks):
+    case = woken(stacks, 'delete', status='UPDATE_IN_PROGRESS')
+    case.end()
+    assert effects(case) == ['delete']
+    assert stacks.gone(case.resource_id)
+
+
+@pytest.mark.parametrize('on_end', ['delete', 'suspend', 'snapshot', 'nothing'])
+def test_a_deletion_by_the_user_is_waited_for(stacks, on_end):
+    case = woken(stacks, on_end, status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 2)
+    assert isinstance(look(case), Wait)
+    assert isinstance(look(case), Wait)
+    change(case, next=['DELETE_COMPLETE'])
+    assert look(case) is None
+    assert effects(case) == []
+
+
+@pytest.mark.parametrize('on_end', ['delete', 'suspend', 'snapshot', 'nothing'])
+def test_a_deletion_that_failed_is_asked_again(stacks, on_end):
+    case = woken(stacks, on_end, status='DELETE_FAILED')
+    case.end()
+    assert effects(case) == ['delete']
+    assert stacks.gone(case.resource_id)
+
+
+@pytest.mark.parametrize('on_end', ['delete', 'suspend'])
+def test_a_deleted_stack_that_heat_still_shows(stacks, on_end):
+    case = woken(stacks, on_end, status='DELETE_COMPLETE')
+    assert look(case) is None
+    assert effects(case) == []
+
+
+def test_a_stack_that_vanishes_between_look_and_deletion(stacks):
+    case = woken(stacks, 'delete')
+    fault = {'method': 'DELETE', 'path': '/stacks/', 'status': 404, 'count': 1}
+    stacks.state.faults.append(fault)
+    assert look(case) is None
+
+
+def test_what_heat_refuses_is_tried_again(stacks):
+    case = woken(stacks, 'suspend')
+    fault = {'method': 'POST', 'path': '/actions', 'status': 403, 'count': 1}
+    stacks.state.faults.append(fault)
+    with pytest.raises(exceptions.Transient):
+        look(case)
+    case.end()
+    assert stacks.ended(case.reservation)
+
+
+def test_a_reservation_that_is_taken_out_has_run(stacks):
+    case = woken(stacks, 'suspend')
+    now = case.reservation.created_at
+    case.reservation = dataclasses.replace(case.reservation, status='deleting', woken_at=now)
+    case.end()
+    assert stacks.ended(case.reservation)
+
+
+def with_members(case, *statuses):
+    """Let servers of these statuses be members in the lease."""
+    made = []
+    for status in statuses:
+        server = nova.add(case.world.state, status=status)
+        claimed = dataclasses.replace(
+            case.world.plugin().reserve(case.world.user(), {'resource_id': case.resource_id}),
+            resource_id=server['id'],
+            params={'on_end': 'delete', 'stack_id': case.resource_id},
+        )
+        made.append(reservation_of(claimed, 'virtual:instance'))
+    case.lease = dataclasses.replace(case.lease, reservations=(case.reservation, *made))
+
+
+@pytest.mark.parametrize('trust', [True, False])
+@pytest.mark.parametrize(
+    ('statuses', 'kept'),
+    [(['RESERVED'], False), (['RESERVED', 'ACTIVE'], True), (['ERROR', 'RESERVED'], True)],
+)
+def test_a_stack_that_woke_half_way_is_ended_as_asked(stacks, statuses, kept, trust):
+    case = reserved(stacks, on_end='suspend')
+    with_members(case, *statuses)
+    if not trust:
+        stacks.cloud.trusts.delete(case.lease.trust_id)
+    case.end()
+    assert stacks.gone(case.resource_id) is not kept
+
+
+def test_others_in_the_lease_do_not_count(stacks):
+    case = reserved(stacks, on_end='suspend')
+    with_members(case, 'ACTIVE')
+    other = heat.add(stacks.state)
+    (stack, member) = case.lease.reservations
+    member = dataclasses.replace(member, params={'on_end': 'delete', 'stack_id': other['id']})
+    case.lease = dataclasses.replace(case.lease, reservations=(stack, member))
+    case.end()
+    assert stacks.gone(case.resource_id)
