@@ -72,6 +72,7 @@ class HeatTest(common.HeatTestCase):
         self.bus = self.useFixture(bus.Bus())
         self.bus.meanwhile = self.leases.run
         self.engine = self.start_engine()
+        self._loaded = []
 
     def _authenticate(self):
         keystone = self.keystone
@@ -162,9 +163,7 @@ class HeatTest(common.HeatTestCase):
         return self._update(stack, template, user, run, {rpc.PARAM_EXISTING: True}, kwargs)
 
     def _update(self, stack, template, user, run, args, kwargs):
-        given = {'params': None, 'files': None} | (_environment(kwargs) if kwargs else {})
-        if not args.get(rpc.PARAM_EXISTING):
-            given = _environment(kwargs)
+        given = _environment(kwargs)
         self.ask('update_stack', user, self._identity(stack), template, **given, args=args)
         self._run(run)
 
@@ -206,6 +205,14 @@ class HeatTest(common.HeatTestCase):
         self.ask('resource_signal', user, self._identity(stack), resource, details, sync_call=True)
         self._run(run)
 
+    def dies(self, stack, *resources):
+        """Leave resources as an engine that dies leaves them: at work, and locked by it."""
+        for name in resources:
+            found = self.resource(stack, name)
+            values = {'status': 'IN_PROGRESS', 'status_reason': '', 'engine_id': 'dead'}
+            db.resource_update_and_save(ALICE.context(), found.id, values)
+        self.bus.forget()
+
     def _run(self, run):
         if run:
             self.bus.run()
@@ -219,7 +226,10 @@ class HeatTest(common.HeatTestCase):
 
     def resource(self, stack, name):
         """A resource of the stack (heat.engine.resource.Resource)."""
-        return self.load(stack)[name]
+        found = self.load(stack)
+        # A resource has only a weak reference to its stack.
+        self._loaded.append(found)
+        return found[name]
 
     def resources(self, stack):
         """Name -> status of all resources of the stack, as ``CREATE_COMPLETE``."""

@@ -22,7 +22,9 @@ from climate_core.lease import states
 from climate_core.manager import change, create, endpoint
 from climate_core.plugins import base
 from climateclient.extension import hints as parsing
+from tests.functional.heat.bus import Killed  # noqa: F401
 from tests.functional.heat.clouds import Refusal
+from tests.functional.heat.users import ALICE  # noqa: F401
 from tests.unit.engine import world
 
 _PARAMS = {
@@ -83,7 +85,9 @@ class LeaseService(fixtures.Fixture):
     :param keystone: knows whose a token is
     :param directory: for its database
     :ivar requests: every webob.Request, in order
-    :ivar answers: webob.Responses to give instead, one after the other; None for none
+    :ivar answers: webob.Responses to give instead, one after the other, or what is raised in the
+        midst of heat; None for none
+    :ivar after: the same, for when the request has been done
     :ivar servers: the plugin of virtual:instance: ``calls``, ``answers``; so ``volumes`` and
         ``stacks``
     """
@@ -94,7 +98,7 @@ class LeaseService(fixtures.Fixture):
 
     def _setUp(self):
         self.url = f'http://leases-{uuid.uuid4().hex}:80/v1'
-        self.requests, self.answers = [], []
+        self.requests, self.answers, self.after = [], [], []
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         self.world = world.World(f'sqlite:///{self._directory}/leases.sqlite', world.Time(now))
         self.addCleanup(self.world.database.dispose)
@@ -117,7 +121,8 @@ class LeaseService(fixtures.Fixture):
     @webob.dec.wsgify
     def _app(self, request):
         self.requests.append(request)
-        if self.answers and (answer := self.answers.pop(0)):
+        answer = _next(self.answers)
+        if answer:
             return answer
         headers = self._keystone.headers(
             request.headers.get('X-Auth-Token'), request.headers.get('X-Service-Token')
@@ -125,7 +130,8 @@ class LeaseService(fixtures.Fixture):
         if headers is None:
             return refusal(401, 'The token is not good.')
         request.headers.update(headers)
-        return request.get_response(self._api)
+        response = request.get_response(self._api)
+        return _next(self.after) or response
 
     # What the service does by itself, and what others do to it.
 
@@ -161,11 +167,17 @@ class LeaseService(fixtures.Fixture):
         """A lease as the service has it (climate_core.lease.model.Lease); also a deleted one."""
         return self.world.lease(lease_id)
 
-    def make(self, user, **values):
+    def make(self, user, *reservations, **values):
         """Make a lease of a user, beside heat; gives its id."""
-        values = {'start': self.later(hours=1), 'end': self.later(hours=2), **values}
+        values = {
+            'name': 'lease0',
+            'start_date': self.later(hours=1),
+            'end_date': self.later(hours=2),
+            'reservations': list(reservations),
+            **values,
+        }
         context = world.user(project=user.project_id, name=user.name)
-        return self.world.create(context=context, **values)
+        return create.create_lease(self.world.parts, context, values)
 
     def reserve(self, caller, kind, resource_id, hints):
         """What the extensions of nova and cinder do when a resource is created.
@@ -203,6 +215,11 @@ class LeaseService(fixtures.Fixture):
                     change.remove_reservation(self.world.parts, world.user(), lease.id, each.id)
         self.run()
 
+    def fail(self, resource_id, reason):
+        """Have a server or a volume never wake up."""
+        for each in (self.servers, self.volumes):
+            each.answers['wake', resource_id] = [exceptions.Permanent(reason)]
+
     @property
     def lease(self):
         """The only lease that is not deleted."""
@@ -221,6 +238,18 @@ class LeaseService(fixtures.Fixture):
     def members(self, lease_id):
         """What a lease holds: {(resource type, resource id)}."""
         return {(r.resource_type, r.resource_id) for r in self.get(lease_id).live}
+
+
+def _next(answers):
+    answer = answers.pop(0) if answers else None
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def of_server(server, **more):
+    """The reservation of a server."""
+    return {'resource_type': 'virtual:instance', 'resource_id': server, **more}
 
 
 def refusal(status, message, **more):

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OS::Climate::Lease: what is wrong is said before anything is built."""
+
+import pytest
+from heat.common import exception
+
+from tests.functional.heat import leases
+from tests.functional.heat.leased import SERVER, LeaseTest
+from tests.functional.heat.users import BOB
+
+
+class TestValidation(LeaseTest):
+    def refused(self, **properties):
+        template = leases.template(**{'end_date': self.leases.later(hours=2), **properties})
+        with pytest.raises(exception.StackValidationFailed) as caught:
+            self.create(template)
+        assert not self.leases.requests
+        return str(caught.value)
+
+    def test_end_is_needed_once(self):
+        told = 'Either end_date or duration is needed, and not both.'
+        assert told in self.refused(duration='1h')
+        with pytest.raises(exception.StackValidationFailed, match=told):
+            self.create(leases.template(name='lease1'))
+
+    def test_dates_explain_themselves(self):
+        for name in ('start_date', 'end_date', 'before_end_date'):
+            told = self.refused(**{name: 'tomorrow'})
+            assert name in told
+            assert "'tomorrow' does not fit" in told
+            assert 'YYYY-MM-DD HH:MM' in told
+        assert 'does not fit' in self.refused(start_date='2026-02-30 12:00')
+
+    def test_duration_explains_itself(self):
+        for text in ('soon', '0', '1y', 'PT', '-5', '90 m', 'P1M'):
+            template = leases.template(duration=text)
+            with pytest.raises(exception.StackValidationFailed, match='PT1H30M'):
+                self.create(template)
+
+    def test_order_of_dates(self):
+        assert 'must end after its start' in self.refused(start_date=self.leases.later(hours=3))
+        between = 'between the start and the end'
+        assert between in self.refused(before_end_date=self.leases.later(hours=3))
+        late = {'event_type': 'take_backup', 'time': self.leases.later(hours=3)}
+        assert 'events[0]: it must not be after the end' in self.refused(events=[late])
+
+    def test_events(self):
+        time = self.leases.later(hours=1)
+        assert 'event_type' in self.refused(events=[{'time': time}])
+        assert 'lower case' in self.refused(events=[{'event_type': 'Backup', 'time': time}])
+        assert 'lower case' in self.refused(events=[{'event_type': 'it.error', 'time': time}])
+
+    def test_reservations_have_a_type(self):
+        told = self.refused(reservations=[{'resource_id': SERVER}])
+        assert 'reservations[0]: a resource_type is needed' in told
+
+    def test_values_that_are_chosen(self):
+        assert 'start_policy' in self.refused(start_policy='later')
+        assert 'on_end' in self.refused(on_end='stop')
+        assert 'before_start' in self.refused(before_start=[0])
+        assert 'secret' in self.refused(webhook={'url': 'https://a', 'secret': 'short'})
+        assert 'name' in self.refused(name='')
+
+    def test_what_is_not_known_yet_is_not_judged(self):
+        template = self.template()
+        other = {'type': 'OS::Heat::Value', 'properties': {'value': self.leases.later(hours=3)}}
+        template['resources']['other'] = other
+        properties = template['resources']['lease']['properties']
+        properties['end_date'] = {'get_attr': ['other', 'value']}
+        stack = self.create(template)
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert self.leases.lease.end_date.isoformat() == self.leases.later(hours=3)
+
+    def test_parameters_can_have_the_same_constraints(self):
+        template = self.template()
+        for value, name in [('soon', 'climate.date'), ('never', 'climate.duration')]:
+            template['parameters'] = {
+                'given': {'type': 'string', 'constraints': [{'custom_constraint': name}]}
+            }
+            with pytest.raises(exception.StackValidationFailed, match=f"'{value}' does not fit"):
+                self.create(template, given=value)
+
+
+class TestConstraint(LeaseTest):
+    """climate.lease."""
+
+    TEMPLATE = {
+        'heat_template_version': '2018-08-31',
+        'parameters': {
+            'lease': {'type': 'string', 'constraints': [{'custom_constraint': 'climate.lease'}]}
+        },
+        'resources': {
+            'value': {'type': 'OS::Heat::Value', 'properties': {'value': {'get_param': 'lease'}}}
+        },
+    }
+
+    def test_lease_of_the_project(self):
+        lease = self.leases.make(leases.ALICE)
+        self.assert_stack(self.create(self.TEMPLATE, lease=lease), 'CREATE_COMPLETE')
+
+    def test_lease_of_others(self):
+        lease = self.leases.make(BOB)
+        with pytest.raises(exception.StackValidationFailed, match=f'Lease \\({lease}\\)'):
+            self.create(self.TEMPLATE, lease=lease)
+
+    def test_service_that_does_not_answer(self):
+        self.leases.answers = [leases.refusal(500, 'The database is away.')]
+        with pytest.raises(exception.StackValidationFailed, match='The database is away'):
+            self.create(self.TEMPLATE, lease=SERVER)
