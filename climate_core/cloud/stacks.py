@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keystoneauth1 import adapter
-from keystoneauth1 import exceptions as ksa
 
 from climate_core.cloud import errors
 
@@ -180,15 +179,6 @@ def every_id(conn: 'connection.Connection') -> Iterator[str]:
         if len(page) < _PAGE:
             return
         marker = {'marker': page[-1]['id']}
-
-
-def offered(conn: 'connection.Connection') -> bool:
-    """Tell whether the cloud has a Heat at all."""
-    with errors.translated(_HEAT):
-        try:
-            return _client(conn).get_endpoint() is not None
-        except ksa.EndpointNotFound:
-            return False
 
 
 def _send(

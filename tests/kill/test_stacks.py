@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager dies on the way of leases with a stack and its members."""
+
+import dataclasses
+
+import pytest
+
+from tests.fakes import leases
+from tests.kill.test_kill import check_no_error, check_told, kills
+from tests.kill.test_volumes import survive
+from tests.servers import ENGINES
+
+
+def build(stage, server='RESERVED', volume='lease-reserved', count=2):
+    """A stack with servers and a volume; its id and theirs."""
+    servers = stage.cloud.servers(count, status=server)
+    volumes = stage.cloud.volumes(1, status=volume, mark=volume == 'lease-reserved')
+    (stack,) = stage.cloud.stacks(1, members=[*volumes, *servers])
+    return stack, servers, volumes
+
+
+def hold(stage, stack, servers, volumes, on_end='delete'):
+    trust_id = stage.cloud.trust()
+    return leases.make(
+        stage.database,
+        servers,
+        trust_id,
+        volume_ids=volumes,
+        stack_ids=[stack],
+        stack_end=on_end,
+    )
+
+
+def over(stage, lease):
+    """The lease as it is when it has started and ends now."""
+    now = lease.start_date
+    woken = [dataclasses.replace(r, woken_at=now) for r in leases.started(lease).reservations]
+    started = dataclasses.replace(leases.started(lease), reservations=tuple(woken))
+    return leases.write(stage.database, leases.due(started))
+
+
+def woken_by_heat(stage):
+    return [e['id'] for e in stage.cloud.journal() if e['what'] == 'woken by heat']
+
+
+@pytest.mark.parametrize('kill', kills('start_lease', looks=(1, 2)))
+def test_start(stage, kill):
+    """Heat wakes each member once; nobody else wakes anything."""
+    stack, servers, volumes = build(stage)
+    lease = leases.write(stage.database, hold(stage, stack, servers, volumes))
+
+    stage.manager(kill).dies()
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert {each.status for each in after.reservations} == {'active'}
+    assert sorted(woken_by_heat(stage)) == sorted([*servers, *volumes])
+    effects = stage.cloud.effects()
+    assert set(effects[stack]) == {'update'}
+    assert [effects[each] for each in (*servers, *volumes)] == [['woken by heat']] * 3
+    check_told(stage, 'lease.event.start_lease', kill)
+
+
+@pytest.mark.parametrize('kill', kills('end_lease', looks=(1, 2)))
+def test_end(stage, kill):
+    stack, servers, volumes = build(stage, 'ACTIVE', 'available')
+    lease = over(stage, hold(stage, stack, servers, volumes))
+
+    survive(stage, kill, lease)
+
+    effects = stage.cloud.effects()
+    assert effects[stack] == ['delete']
+    assert [effects[each] for each in (*servers, *volumes)] == [['deleted by heat']] * 3
+
+
+@pytest.mark.parametrize('kill', kills('end_lease', looks=(1, 2, 3, 4)))
+def test_end_of_a_stack_that_is_kept(stage, kill):
+    """The server that ran is suspended with it, the spare is deleted; the volume stays."""
+    stack, servers, volumes = build(stage, 'ACTIVE', 'available')
+    (spare,) = stage.cloud.servers(1)
+    lease = over(stage, hold(stage, stack, [*servers, spare], volumes, 'snapshot'))
+
+    survive(stage, kill, lease)
+
+    effects = stage.cloud.effects()
+    assert effects[stack] == ['snapshot', 'suspend']
+    assert stage.made('snapshot create') == 1
+    assert effects[spare] == ['delete']
+    assert [effects[each] for each in servers] == [['suspended by heat']] * 2
+    assert [effects[each] for each in volumes] == [[]]
+
+
+@pytest.mark.parametrize('stage', ENGINES, indirect=True)
+def test_the_whole_life_with_a_death_at_every_remote_call(stage):
+    """One manager after the other dies after a call, and leaves its claims behind."""
+    stack, servers, volumes = build(stage, count=1)
+    lease = leases.write(stage.database, hold(stage, stack, servers, volumes))
+    for count in (1, 2, 3):
+        stage.manager(f'remote.after:start_lease:{count}', claims_expire=False).dies()
+    stage.manager(claims_expire=False)
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    check_no_error(stage.lease(lease))
+    assert sorted(woken_by_heat(stage)) == sorted([*servers, *volumes])
