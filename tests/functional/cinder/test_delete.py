@@ -140,6 +140,22 @@ class TestDelete(CinderTest):
         assert self.array.volumes == {}
         assert self.quota_usage() == (0, 0)
 
+    def test_a_creation_that_begins_just_then(self):
+        """Between the look at the mark and the lock: what is there by now is for the driver."""
+        real = marks.waiting
+
+        def late(context, volume):
+            found = real(context, volume)
+            marks.begin(context, volume)
+            self.array.volumes[volume.id] = HOST
+            return found
+
+        with fixtures.MonkeyPatch('cinder_ext.marks.waiting', late):
+            self.delete(self.volume)
+        self.assert_gone(self.volume)
+        assert self.array.volumes == {}
+        assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
+
     def test_cinder_refuses_and_it_is_reserved_as_before(self):
         service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
         service.frozen = True
