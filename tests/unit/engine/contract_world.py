@@ -20,8 +20,13 @@ from tests.unit.engine.world import NOON, TYPE, Things, Time, World
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]
 
-BASE = 'test:base'
-RANKS = {BASE: Things.rank - 10, TYPE: Things.rank}
+BASE, LEADER = 'test:base', 'test:leader'
+#: Type -> rank at the start, rank at the end.
+RANKS = {
+    LEADER: (Things.rank - 15, Things.rank + 80),
+    BASE: (Things.rank - 10, Things.rank - 10),
+    TYPE: (Things.rank, Things.rank),
+}
 
 #: What several leases want; there is more of which each is wanted once.
 THINGS = [f'thing{n}' for n in range(5)]
@@ -131,23 +136,22 @@ class Ledger(Things):
         self, lease: model.Lease, reservation: model.Reservation, state: str
     ) -> frozenset[str]:
         def before(other: model.Reservation) -> bool:
-            ranks = RANKS[other.resource_type], RANKS[reservation.resource_type]
+            theirs, own = RANKS[other.resource_type], RANKS[reservation.resource_type]
             if state == 'awake':
                 asleep = self.state[other.resource_id] == 'asleep'
                 waits = other.status == 'pending' and other.id not in self.hopeless
-                return ranks[0] < ranks[1] and asleep and waits
-            return ranks[0] > ranks[1] and other.live and self.state[other.resource_id] != 'gone'
+                return theirs[0] < own[0] and asleep and waits
+            there = other.live and self.state[other.resource_id] != 'gone'
+            return theirs[1] > own[1] and there
 
         return frozenset(each.id for each in lease.reservations if before(each))
 
 
-class Bases(ResourcePlugin):
-    """The even ones among the things of a ledger: what others stand on."""
+class Others(ResourcePlugin):
+    """Things of a ledger with a rank of their own."""
 
-    resource_type = BASE
     title, description, schema = Things.title, Things.description, Things.schema
     changeable = Things.changeable
-    rank = Things.rank - 10
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -162,6 +166,20 @@ class Bases(ResourcePlugin):
         return self._ledger.end(lease, reservation)
 
 
+class Bases(Others):
+    """What others stand on."""
+
+    resource_type = BASE
+    rank, _ = RANKS[BASE]
+
+
+class Leaders(Others):
+    """What comes first at both ends."""
+
+    resource_type = LEADER
+    rank, rank_at_end = RANKS[LEADER]
+
+
 class ContractWorld(World):
     """Managers that can be killed at a point of the engine or before an SQL statement."""
 
@@ -170,7 +188,7 @@ class ContractWorld(World):
     def __init__(self) -> None:
         self.ledger = Ledger()
         super().__init__('sqlite://', self.ledger.time, things=self.ledger)
-        self.plugins[BASE] = Bases(self.ledger)
+        self.plugins |= {BASE: Bases(self.ledger), LEADER: Leaders(self.ledger)}
         self.ledger.look = self._look
         self._dead = False
         self._elsewhere = False
@@ -195,8 +213,8 @@ class ContractWorld(World):
         self._fresh = itertools.count(len(THINGS))
 
     def wanted(self, thing: str) -> dict[str, str]:
-        """Return the reservation of a thing; those with an even number are bases."""
-        kind = BASE if int(thing.removeprefix('thing')) % 2 == 0 else TYPE
+        """Return the reservation of a thing; its number says its type."""
+        kind = (LEADER, TYPE, BASE)[int(thing.removeprefix('thing')) % 3]
         return {'resource_type': kind, 'resource_id': thing}
 
     def fresh(self) -> str:
