@@ -155,7 +155,7 @@ class Step:
         points.reached('remote.after', **info)
         if result is None:
             return steps.DONE
-        return steps.Outcome(steps.Result.WAIT, result.seconds)
+        return steps.Outcome(steps.Result.WAIT, result.seconds, result.reason)
 
     def _bug(
         self, exc: Exception, event: model.Event, info: Mapping[str, str | None]

@@ -28,7 +28,7 @@ class Outcome:
     """What became of one reservation, or of the whole event.
 
     :param seconds: when to look again, for WAIT and RETRY
-    :param reason: a sentence for the user, for RETRY and FAILED
+    :param reason: a sentence for the user, for RETRY and FAILED; for WAIT if that takes long
     """
 
     result: Result
@@ -264,7 +264,9 @@ def _with_outcomes(
 ) -> model.Lease:
     def change(reservation: model.Reservation) -> model.Reservation:
         outcome = outcomes.get(reservation.id)
-        if outcome is None or not reservation.live or outcome.result is Result.WAIT:
+        if outcome is None or not reservation.live:
+            return reservation
+        if outcome.result is Result.WAIT and outcome.reason is None:
             return reservation
         if done == _R.ACTIVE and reservation.status != _R.PENDING:
             # It was taken out of the lease while it was woken.

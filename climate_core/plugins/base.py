@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wait:
-    """The resource is on its way: look again in ``seconds``."""
+    """The resource is on its way: look again in ``seconds``.
+
+    :param reason: a sentence for the user if that takes strangely long
+    """
 
     seconds: float
+    reason: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

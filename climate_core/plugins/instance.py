@@ -108,7 +108,8 @@ class InstancePlugin(base.ResourcePlugin):
         if status in _GONE:
             raise errors.Gone('The server was deleted.')
         if task in _DELETING or status in _UNSETTLED or (status == _RESERVED and task):
-            return self._waking.wait(reservation.id)
+            state = f'{status}, {task}' if task else status
+            return self._waking.wait(reservation.id, f'The server has been {state}')
         if status == _RESERVED:
             return self._ask_to_wake(owner, server, reservation)
         self._waking.done(reservation.id)

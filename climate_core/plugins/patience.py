@@ -16,6 +16,8 @@ V = TypeVar('V')
 
 _REST: Final = 'rest'
 _KEPT: Final = 10_000
+#: Looks after which it is told that something is still on its way: about ten minutes.
+_LONG: Final = 30
 
 
 class Patience:
@@ -34,13 +36,17 @@ class Patience:
         self._failures: collections.OrderedDict[str, int] = collections.OrderedDict()
         self._asked: collections.OrderedDict[str, str] = collections.OrderedDict()
 
-    def wait(self, reservation_id: str) -> Wait:
-        """Return the next wait, longer than the one before."""
+    def wait(self, reservation_id: str, doing: str | None = None) -> Wait:
+        """Return the next wait, longer than the one before.
+
+        :param doing: what it is that is waited for, told when there were many looks
+        """
         with self._lock:
             looks = self._looks.get(reservation_id, 0)
             self._put(self._looks, reservation_id, looks + 1)
         power = min(looks, 50)
-        return Wait(min(self._longest, self._first * self._factor**power))
+        reason = f'{doing} for a long time already.' if doing and looks >= _LONG else None
+        return Wait(min(self._longest, self._first * self._factor**power), reason)
 
     def looks(self, reservation_id: str) -> int:
         """Return how many waits there were since something was asked for."""

@@ -103,7 +103,7 @@ class VolumePlugin(base.ResourcePlugin):
     ) -> Wait | None:
         status = volume['status']
         if status in CREATING:
-            return self._waking.wait(reservation.id)
+            return self._waking.wait(reservation.id, f'The volume has been {status}')
         if status in (RESERVED, *BROKEN):
             return self._ask_to_wake(owner, status, reservation)
         self._waking.done(reservation.id)

@@ -74,6 +74,24 @@ def test_a_resource_on_its_way_is_looked_at_again(world: World, time: Time) -> N
     assert world.things.calls.count(('wake', 'b')) == 1
 
 
+def test_a_resource_that_is_on_its_way_for_long_is_told(world: World, time: Time) -> None:
+    world.things.answers['wake', 'a'] = [Wait(5), Wait(5, 'It has been creating.'), Wait(5)]
+    lease_id = world.create('a')
+    world.run_until_idle()
+    told = []
+    for _ in range(3):
+        time.forward(seconds=5)
+        world.run_until_idle()
+        lease = world.lease(lease_id)
+        told.append((lease.status, lease.reservations[0].status_reason))
+    assert told == [
+        ('STARTING', 'It has been creating.'),
+        ('STARTING', 'It has been creating.'),
+        ('ACTIVE', None),
+    ]
+    assert lease.events[0].attempts == 0
+
+
 def test_what_is_transient_is_tried_again_with_back_off(world: World, time: Time) -> None:
     world.things.answers['wake', 'a'] = [exceptions.Transient('Nova is away')] * 3
     lease_id = world.create('a')

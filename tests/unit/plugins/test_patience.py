@@ -15,6 +15,14 @@ def test_each_reservation_has_its_own():
     assert [patient.wait(each).seconds for each in 'abab'] == [1.0, 1.0, 2.0, 2.0]
 
 
+def test_what_takes_long_is_told():
+    patient = patience.Patience()
+    reasons = [patient.wait('a', 'It has been creating').reason for _ in range(31)]
+    assert reasons == [None] * 30 + ['It has been creating for a long time already.']
+    assert patient.wait('a').reason is None
+    assert patient.wait('b', 'It has been creating').reason is None
+
+
 def test_what_was_asked_is_told_once():
     patient = patience.Patience()
     patient.asked('a', 'image')

@@ -102,6 +102,14 @@ def test_what_was_done_after_the_start_is_respected(volumes, status):
     assert volumes.wakes(case.resource_id) == 0
 
 
+def test_a_creation_that_does_not_end_is_told(volumes):
+    case = reserved(volumes)
+    change(case, status='creating')
+    for _ in range(30):
+        assert look(case).reason is None
+    assert look(case).reason == 'The volume has been creating for a long time already.'
+
+
 @pytest.mark.parametrize('status', ['creating', 'downloading'])
 def test_what_is_on_its_way_is_waited_for(volumes, status):
     case = reserved(volumes)
