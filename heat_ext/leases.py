@@ -5,6 +5,7 @@ import datetime
 from typing import Any
 
 from heat.common import exception
+from oslo_utils import timeutils
 
 from climateclient import exceptions, models
 from climateclient.extension import leases
@@ -45,6 +46,11 @@ def has_started(lease: models.Lease | None, now: datetime.datetime) -> bool:
     if lease.status == 'ERROR':
         return lease.start_date is not None and lease.start_date <= now
     return lease.status in _STARTED
+
+
+def now() -> datetime.datetime:
+    """Give the time as heat has it, timezone-aware."""
+    return timeutils.utcnow().replace(tzinfo=datetime.UTC)
 
 
 def hold(client: Any, lease_id: str, stack_id: str) -> None:

@@ -16,13 +16,11 @@ only asks for an update that changes nothing.
 """
 
 import contextlib
-import datetime
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from heat.common import exception
 from heat.engine import resource
-from oslo_utils import timeutils
 
 from climateclient import models
 from climateclient.extension import hints
@@ -85,7 +83,7 @@ class Reservable:
         return leases.find(self.client('climate'), self.lease_id())
 
     def _due(self) -> bool:
-        return not self.is_spare() and leases.has_started(self._lease(), _now())
+        return not self.is_spare() and leases.has_started(self._lease(), leases.now())
 
     # Creation.
 
@@ -290,7 +288,7 @@ class Reservable:
         lease = self._lease()
         if not leases.is_joinable(lease):
             return False
-        return self.is_spare() or not leases.has_started(lease, _now())
+        return self.is_spare() or not leases.has_started(lease, leases.now())
 
     def handle_snapshot(self) -> Any:
         return None if self.asleep() else super().handle_snapshot()
@@ -306,7 +304,3 @@ class Reservable:
 
 def _others(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in hints.NAMES}
-
-
-def _now() -> datetime.datetime:
-    return timeutils.utcnow(with_timezone=True)

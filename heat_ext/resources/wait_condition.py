@@ -12,7 +12,6 @@ from typing import Any
 
 from heat.engine.resources import stack_resource
 from heat.engine.resources.openstack.heat import wait_condition
-from oslo_utils import timeutils
 
 from heat_ext import deferred, leases, member, paths, tree, wishes
 
@@ -31,7 +30,7 @@ class WaitCondition(deferred.Deferred, wait_condition.HeatWaitCondition):
         spares = self.stack.env.param_defaults.get(wishes.SPARES)
         if paths.among(self.stack, self.name, spares):
             return True
-        client, now = self.client('climate'), timeutils.utcnow(with_timezone=True)
+        client, now = self.client('climate'), leases.now()
         return not all(
             leases.has_started(leases.find(client, lease_id), now)
             for lease_id in {row.lease_id for row in rows}

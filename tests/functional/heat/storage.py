@@ -22,6 +22,7 @@ class Storage(Service):
     :ivar volumes: id -> record: ``status``, ``next``, ``hints``, ``size``, ``attachments``,
         ``body`` as it was sent, ``failures``, how many times it will not be created, and
         ``broken``, whether that was so the last time
+    :ivar backups: id -> record
     :ivar full: whether there is no room for another one
     """
 
@@ -38,13 +39,14 @@ class Storage(Service):
         ('DELETE', '/volumes/([^/]+)', '_delete'),
         ('POST', '/volumes/([^/]+)/action', '_act'),
         ('PUT', '/volumes/([^/]+)/metadata', '_metadata'),
+        ('GET', '/backups/([^/]+)', '_backup'),
         ('GET', '/snapshots', '_snapshots'),
         ('GET', '/snapshots/detail', '_snapshots'),
     )
 
     def _setUp(self):
         super()._setUp()
-        self.volumes, self.full = {}, False
+        self.volumes, self.backups, self.full = {}, {}, False
 
     def statuses(self):
         """Statuses of all volumes, in order of their creation."""
@@ -58,6 +60,11 @@ class Storage(Service):
 
     def _types(self, request):
         return {'volume_types': []}
+
+    def _backup(self, request, key):
+        if key not in self.backups:
+            raise Refusal(404, f'Backup {key} could not be found.')
+        return {'backup': self.backups[key]}
 
     def _snapshots(self, request):
         return {'snapshots': []}

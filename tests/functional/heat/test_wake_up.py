@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wake-up: what goes wrong on the way, who else may do it, and when it is not done."""
+
+import datetime
+
+import sqlalchemy as sa
+from oslo_utils import fixture
+
+from climate_core.db import tables
+from tests.functional.heat.bus import Killed
+from tests.functional.heat.clouds import Refusal
+from tests.functional.heat.leases import refusal
+from tests.functional.heat.reserved import ReservedTest
+from tests.functional.heat.templates import PAIR, added, changed, hinted, stack_level, without
+
+#: Two servers, the second after the first.
+CHAIN = """
+heat_template_version: 2018-08-31
+resources:
+  net: {type: 'OS::Neutron::Net'}
+  first:
+    type: OS::Nova::Server
+    properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
+  second:
+    type: OS::Nova::Server
+    depends_on: first
+    properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
+"""
+
+
+class TestFailure(ReservedTest):
+    def test_what_is_awake_stays_and_the_rest_is_tried_again(self):
+        stack = self.reserve_all(CHAIN)
+        first, second = self.ids(stack, 'first', 'second')
+        self.cloud.nova.servers[second].update(failures=1, sleeps_on=True)
+        self.start(stack, 'UPDATE_FAILED')
+        reason = self.load(stack).status_reason
+        assert 'The server could not be started: No valid host was found.' in reason
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'RESERVED']
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.wakes() == [first, second, second]
+        assert self.ids(stack, 'first', 'second') == [first, second]
+
+    def test_server_in_error_is_replaced_by_the_next_update(self):
+        stack = self.reserve_all(CHAIN)
+        first, second = self.ids(stack, 'first', 'second')
+        self.cloud.nova.servers[second]['failures'] = 1
+        self.start(stack, 'UPDATE_FAILED')
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'ERROR']
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+        assert self.ids(stack, 'first') == [first]
+        assert self.held() == set(self.ids(stack, 'first', 'second'))
+        assert second not in self.held()
+
+    def test_volume_in_error_is_asked_for_again(self):
+        stack = self.reserve_all()
+        disk, server = self.ids(stack, 'disk', 'server')
+        self.cloud.cinder.volumes[disk]['failures'] = 1
+        self.start(stack, 'UPDATE_FAILED')
+        assert 'The volume could not be created' in self.load(stack).status_reason
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'disk', 'server') == [disk, server]
+        assert self.wakes() == [disk, disk, server]
+
+    def test_volume_that_was_never_reserved_is_replaced(self):
+        self.cloud.cinder.full = True
+        stack = self.create(PAIR, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_FAILED')
+        self.cloud.cinder.full = False
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.cinder.statuses() == ['lease-reserved']
+        assert self.wakes() == []
+        self.start(stack)
+        assert self.wakes() == self.ids(stack, 'disk', 'server')
+
+    def test_outage_of_nova(self):
+        stack = self.reserve_all(CHAIN)
+        self.leases.start(self.lease)
+        self.cloud.nova.faults.append(('POST', '/action', 503))
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_FAILED')
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+
+    def test_outage_between_two_looks_is_waited_for(self):
+        stack = self.reserve_all(CHAIN)
+        self.leases.start(self.lease)
+        first = self.ids(stack, 'first')[0]
+        self.bus.meanwhile = lambda: self.once_woken(('GET', f'/servers/{first}', 503))
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.done
+
+    done = False
+
+    def once_woken(self, fault):
+        self.leases.run()
+        if self.wakes() and not self.done:
+            self.done = True
+            self.cloud.nova.faults.append(fault)
+
+    def test_outage_of_the_lease_service(self):
+        stack = self.reserve_all(CHAIN)
+        self.leases.start(self.lease)
+        outage = [self.unavailable() for _ in range(4)]
+        self.leases.answers[:] = outage
+        self.patch_stack(stack)
+        found = self.assert_stack(stack, 'UPDATE_FAILED')
+        assert 'resources.first' in found.status_reason
+        self.leases.answers.clear()
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+
+    def unavailable(self):
+        return refusal(503, 'Later.')
+
+    def test_engine_is_stopped_after_it_has_asked(self):
+        stack = self.reserve_all(CHAIN)
+        self.leases.start(self.lease)
+        first = self.ids(stack, 'first')[0]
+        self.bus.meanwhile = lambda: self.once_woken(('GET', f'/servers/{first}', Killed()))
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_FAILED')
+        assert self.wakes() == [first]
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.wakes() == self.ids(stack, 'first', 'second')
+
+
+class TestOthers(ReservedTest):
+    def test_somebody_is_faster(self):
+        stack = self.reserve_all(CHAIN)
+        act = self.cloud.nova._act
+
+        def faster(request, key):
+            del self.cloud.nova._act
+            act(request, key)
+            raise Refusal(409, 'Somebody was faster.')
+
+        self.cloud.nova._act = faster
+        self.start(stack)
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+        assert self.wakes() == self.ids(stack, 'first', 'second')
+
+    def test_it_is_just_being_started(self):
+        stack = self.reserve_all(CHAIN)
+        first, second = self.ids(stack, 'first', 'second')
+        self.cloud.nova.servers[first]['OS-EXT-STS:task_state'] = 'scheduling'
+        self.leases.start(self.lease)
+        self.bus.meanwhile = lambda: self.cloud.nova.servers[first].update(
+            {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+        )
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.wakes() == [second]
+
+    def test_a_refusal_that_is_no_hurry_fails(self):
+        stack = self.reserve_all(CHAIN)
+        self.leases.start(self.lease)
+        self.cloud.nova.faults.append(('POST', '/action', 409))
+        self.patch_stack(stack)
+        found = self.assert_stack(stack, 'UPDATE_FAILED')
+        assert 'A fault that the test ordered.' in found.status_reason
+
+    def test_what_others_have_woken_is_completed(self):
+        template = changed(PAIR, 'disk', read_only=True)
+        template = changed(template, 'server', tags=['a'])
+        stack = self.reserve_all(template)
+        disk, server = self.ids(stack, 'disk', 'server')
+        self.cloud.cinder.volumes[disk].update(status='available', broken=False)
+        self.cloud.nova.servers[server]['status'] = 'ACTIVE'
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.wakes() == []
+        assert self.cloud.nova.servers[server]['tags'] == ['a']
+        assert self.cloud.cinder.changed('os-update_readonly_flag') == [disk]
+        assert self.outputs(stack)['status'] == 'available'
+        assert 'climate_lease' not in self.resource(stack, 'server').data()
+
+    def test_what_others_have_woken_and_used(self):
+        stack = self.reserve_all()
+        disk, server = self.ids(stack, 'disk', 'server')
+        self.cloud.cinder.volumes[disk]['status'] = 'in-use'
+        self.cloud.nova.servers[server]['status'] = 'SHUTOFF'
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.changes()[2:] == []
+
+
+class TestWithoutServiceUser(ReservedTest):
+    SERVICE_USER = False
+
+    def test_nova_says_why(self):
+        stack = self.reserve_all(CHAIN)
+        self.start(stack, 'UPDATE_FAILED')
+        assert "Policy doesn't allow wake_up" in self.load(stack).status_reason
+        assert self.cloud.nova.statuses() == ['RESERVED', 'RESERVED']
+
+
+class TestTheTime(ReservedTest):
+    def test_a_lease_that_failed_after_its_start_has_started(self):
+        self.see('ERROR', datetime.timedelta(minutes=-1), 'ACTIVE')
+
+    def test_a_lease_that_failed_before_its_start_has_not(self):
+        self.see('ERROR', datetime.timedelta(minutes=1), 'RESERVED')
+
+    def test_a_lease_that_ends_wakes_nothing(self):
+        self.see('TERMINATING', datetime.timedelta(minutes=-1), 'RESERVED')
+
+    def see(self, status, start, result):
+        stack = self.reserve_all(without(CHAIN, 'second'))
+        now = self.leases.get(self.lease).start_date - start
+        self.useFixture(fixture.TimeFixture(now.replace(tzinfo=None)))
+        with self.leases.world.database.writer() as session:
+            session.execute(sa.update(tables.LEASES).values(status=status))
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == [result]
+
+    def test_lease_starts_while_the_stack_is_created(self):
+        self.bus.meanwhile = self.start_once_the_volume_sleeps
+        stack = self.create(PAIR, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert self.cloud.cinder.statuses() == ['available']
+        assert self.wakes() == self.ids(stack, 'disk', 'server')
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert len(self.wakes()) == 2
+        assert self.outputs(stack)['status'] == 'available'
+
+    def start_once_the_volume_sleeps(self):
+        if self.cloud.nova.statuses() == ['BUILD']:
+            self.leases.start(self.lease)
+
+    def test_a_volume_of_a_backup_is_made_of_it_at_the_start(self):
+        template = added(
+            without(PAIR, 'disk', 'server'), 'disk', 'OS::Cinder::Volume', backup_id='backup1'
+        )
+        self.cloud.cinder.backups['backup1'] = {'id': 'backup1', 'size': 7}
+        stack = self.create(hinted(template, self.lease))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        (volume,) = self.cloud.cinder.volumes.values()
+        assert volume['body']['volume']['backup_id'] == 'backup1'
+        assert volume['size'] == 7
+        assert volume['status'] == 'lease-reserved'
+        self.start(stack)
+        assert volume['status'] == 'available'
+
+    def test_own_new_lease(self):
+        params = {'start': self.leases.later(hours=3), 'length': '1h'}
+        template = changed(
+            CHAIN, 'first', scheduler_hints={'reserved': True, 'lease_params': params}
+        )
+        stack = self.create(without(template, 'second'))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        lease_id = self.resource(stack, 'first').data()['climate_lease']
+        members = self.leases.members(lease_id)
+        assert members == {('virtual:instance', *self.ids(stack, 'first'))}
+        self.leases.start(lease_id)
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.wakes() == self.ids(stack, 'first')
