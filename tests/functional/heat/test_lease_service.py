@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lease service asks of Heat, answered by the real one: the fake one must not lie."""
+
+import json as jsonlib
+import uuid
+from unittest import mock
+
+import pytest
+import requests
+from heat.api.middleware import fault
+from heat.api.openstack import v1
+from heat.common import context, wsgi
+from heat.rpc import client as rpc_client
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import errors, stacks
+from tests.functional.heat.base import HeatTest
+from tests.functional.heat.users import ALICE, ALICES, BOB, User
+
+EMPTY = {'heat_template_version': '2021-04-16'}
+NOTHING = {'a': {'type': 'OS::Heat::None'}, 'b': {'type': 'OS::Heat::TestResource'}}
+TEMPLATE = {**EMPTY, 'resources': NOTHING}
+
+
+class Administrator(User):
+    """Climate's own user, whose project is another."""
+
+    def context(self):
+        return context.RequestContext.from_dict({**super().context().to_dict(), 'is_admin': True})
+
+
+#: Keystone lets an administrator have the lesser roles, too.
+CLIMATE = Administrator('climate', BOB.project_id, 'admin', 'member', 'reader', 'service')
+
+
+class TestLeaseService(HeatTest):
+    """The API and the engine in one process; a user stands for a connection."""
+
+    def setUp(self):
+        super().setUp()
+        # As heat-api does when it starts.
+        log.register_options(cfg.CONF)
+        self.api = fault.FaultWrapper(v1.API(cfg.CONF))
+        # There is no policy file.
+        self.patchobject(cfg.ConfigOpts, 'find_file', return_value=None)
+        self.patchobject(rpc_client.EngineClient, 'call', new=self._call)
+        self.patchobject(stacks, '_client', new=self._client)
+
+    def _call(self, who, message, version=None, timeout=None):
+        """What heat-api asks heat-engine."""
+        name, values = message
+        user = mock.Mock(context=lambda: who)
+        return self.ask(name, user, **values)
+
+    def _client(self, user):
+        """What keystoneauth's adapter does, without a network."""
+
+        def request(path, method, json=None, params=None, raise_exc=True):
+            assert raise_exc is False
+            who = user.context()
+            query = requests.models.PreparedRequest()
+            query.prepare_url(f'http://heat/{who.project_id}{path}', params)
+            asked = wsgi.Request.blank(query.path_url, method=method)
+            if json is not None:
+                asked.body = jsonlib.dumps(json).encode()
+                asked.content_type = 'application/json'
+            asked.context = who
+            found = asked.get_response(self.api)
+            self.bus.run()
+            answer = requests.Response()
+            answer.status_code, answer._content = found.status_int, found.body
+            return answer
+
+        return mock.Mock(request=request)
+
+    def test_a_stack(self):
+        made = self.create(TEMPLATE, name='web')
+        found = stacks.get(ALICE, made)
+        assert found == stacks.Stack(
+            made, 'web', 'CREATE_COMPLETE', 'Stack CREATE completed successfully', None, None
+        )
+        with pytest.raises(errors.Gone):
+            stacks.get(ALICE, str(uuid.uuid4()))
+
+    def test_an_update_with_what_it_has(self):
+        made = self.create(TEMPLATE)
+        stacks.wake(ALICE, stacks.get(ALICE, made))
+        assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
+        assert set(self.resources(made)) == {'a', 'b'}
+
+    def test_suspend_and_resume(self):
+        made = self.create(TEMPLATE)
+        stacks.act(ALICE, stacks.get(ALICE, made), 'suspend')
+        found = stacks.get(ALICE, made)
+        assert found.status == 'SUSPEND_COMPLETE'
+        with pytest.raises(exceptions.Permanent, match='suspended'):
+            stacks.wake(ALICE, found)
+        stacks.act(ALICE, found, 'resume')
+        assert stacks.get(ALICE, made).status == 'RESUME_COMPLETE'
+        stacks.wake(ALICE, found)
+        assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
+
+    def test_a_snapshot(self):
+        made = self.create(TEMPLATE)
+        found = stacks.get(ALICE, made)
+        name = stacks.snapshot_name('reserved_', found, 'r1')
+        stacks.create_snapshot(ALICE, found, name)
+        snapshot = stacks.find_snapshot(ALICE, found, 'r1')
+        assert snapshot.status == 'COMPLETE'
+        assert stacks.get(ALICE, made).status == 'SNAPSHOT_COMPLETE'
+        assert stacks.find_snapshot(ALICE, found, 'r2') is None
+        stacks.delete_snapshot(ALICE, found, snapshot.id)
+        assert stacks.find_snapshot(ALICE, found, 'r1') is None
+
+    def test_deletion(self):
+        made = self.create(TEMPLATE)
+        found = stacks.get(ALICE, made)
+        stacks.delete(ALICE, found)
+        with pytest.raises(errors.Gone):
+            stacks.get(ALICE, made)
+        with pytest.raises(errors.Gone):
+            stacks.delete(ALICE, found)
+
+    def test_nested_stacks(self):
+        group = {
+            'type': 'OS::Heat::ResourceGroup',
+            'properties': {'count': 2, 'resource_def': NOTHING['b']},
+        }
+        made = self.create({**EMPTY, 'resources': {'group': group}}, name='web')
+        nested = self.nested(made, 'group')
+        found = stacks.get(ALICE, nested)
+        assert found.parent == made
+        assert stacks.root(ALICE, found).name == 'web'
+        ids = stacks.physical_ids(ALICE, stacks.get(ALICE, made))
+        assert nested in ids
+        assert len(ids) == 3
+
+    def test_an_administrator_sees_and_does_everything(self):
+        made = {self.create(TEMPLATE, name=f'stack{number}') for number in range(3)}
+        self.patchobject(stacks, '_PAGE', new=2)
+        assert set(stacks.every_id(CLIMATE)) == made
+        stacks.check_all_visible(CLIMATE)
+        found = stacks.get(CLIMATE, made.pop())
+        assert found.project == ALICES
+        stacks.delete(CLIMATE, found)
+        assert set(stacks.every_id(CLIMATE)) == made
+
+    def test_others_do_not(self):
+        made = self.create(TEMPLATE)
+        assert list(stacks.every_id(BOB)) == []
+        with pytest.raises(errors.Refused):
+            stacks.check_all_visible(BOB)
+        with pytest.raises(errors.Gone):
+            stacks.get(BOB, made)
+        with pytest.raises(errors.Gone):
+            stacks.delete(BOB, stacks.get(ALICE, made))
