@@ -247,9 +247,10 @@ class Lease(resource.Resource):
         return (reservation.resource_type, reservation.resource_id) == own
 
     def check_delete_complete(self, lease_id: str | None) -> bool:
-        """Wait until nothing is held any more.
+        """Wait until nothing is held any more, as far as that does not wait for this stack.
 
-        The reservation of this stack ends when the stack is gone, so nobody waits for that here.
+        The stack is the first that ends in a lease, and its reservation ends when it is gone:
+        what the lease holds beside it is freed after that.
         """
         if lease_id is None:
             return True
@@ -258,9 +259,13 @@ class Lease(resource.Resource):
         except (exceptions.ServerError, ks_exceptions.ConnectFailure) as error:
             LOG.warning('Whether lease %s is gone is not known: %s', lease_id, error)
             return False
-        if lease is None or lease.status == 'TERMINATED':
-            return True
-        return all(self._is_own_stack(each) for each in reservations.live(lease))
+        held = reservations.live(lease) if lease else []
+        return not held or any(self._waits_for_us(each) for each in held)
+
+    def _waits_for_us(self, reservation: models.Reservation) -> bool:
+        if not self._is_own_stack(reservation):
+            return False
+        return self._stack_goes() or reservation.params.get(terms.ON_END) != 'nothing'
 
 
 def shown(lease: models.Lease) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class HeatTest(common.HeatTestCase):
         self.bus.meanwhile = self.leases.run
         self.engine = self.start_engine()
         self._loaded = []
+        self.leases.stacks.status = self._status
+        self.leases.stacks.delete = lambda stack: self.delete(stack, run=False)
 
     def _authenticate(self):
         keystone = self.keystone
@@ -217,6 +219,7 @@ class HeatTest(common.HeatTestCase):
         if run:
             self.bus.run()
             self.leases.run()
+            self.bus.run()
 
     # What users see.
 
@@ -273,6 +276,11 @@ class HeatTest(common.HeatTestCase):
         found = self.load(stack)
         assert f'{found.action}_{found.status}' == status, (found.state, found.status_reason)
         return found
+
+    def _status(self, stack):
+        return (
+            f'{self.load(stack).action}_{self.load(stack).status}' if self.exists(stack) else None
+        )
 
     def _identity(self, stack, user=ALICE):
         found = db.stack_get(user.context(), stack, show_deleted=True)

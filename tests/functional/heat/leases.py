@@ -24,7 +24,7 @@ from climate_core.plugins import base
 from climateclient.extension import hints as parsing
 from tests.functional.heat.bus import Killed  # noqa: F401
 from tests.functional.heat.clouds import Refusal
-from tests.functional.heat.users import ALICE  # noqa: F401
+from tests.functional.heat.users import ALICE
 from tests.unit.engine import world
 
 _PARAMS = {
@@ -58,8 +58,34 @@ class Volumes(Reserved):
 
 
 class Stacks(Reserved):
+    """What climate_core.plugins.stack_end does, with this heat.
+
+    :ivar status: stack -> its status, None when it is gone
+    :ivar delete: asks heat to delete a stack
+    """
+
     resource_type = 'virtual:stack'
     rank = 5
+    rank_at_end = 100
+
+    def __init__(self):
+        super().__init__()
+        self.status = self.delete = lambda stack: None
+
+    def end(self, lease, reservation):
+        stack, on_end = reservation.resource_id, reservation.params.get('on_end')
+        status = self.status(stack)
+        if status in (None, 'DELETE_COMPLETE'):
+            return self._act('end', stack, 'gone')
+        asleep = any(r.params.get('stack_id') == stack for r in lease.live)
+        if on_end == 'delete' or (asleep and not reservation.woken_at):
+            if status != 'DELETE_IN_PROGRESS':
+                self.journal.append(('delete', stack))
+                self.delete(stack)
+            return base.Wait(5)
+        if status == 'DELETE_IN_PROGRESS' or (on_end != 'nothing' and status[-3:] == 'ESS'):
+            return base.Wait(5)
+        return self._act('end', stack, 'kept')
 
 
 class Manager:
@@ -207,6 +233,25 @@ class LeaseService(fixtures.Fixture):
             raise Refusal(400, f'lease_id: {error}') from None
         return True
 
+    def join(self, lease_id, item, user=ALICE):
+        """Let a resource join a lease, beside heat."""
+        context = world.user(project=user.project_id, name=user.name)
+        create.add_reservation(self.world.parts, context, lease_id, item)
+
+    def leave(self, reservation):
+        """Take a resource out of its lease, beside heat."""
+        change.remove_reservation(
+            self.world.parts, world.user(), reservation.lease_id, reservation.id
+        )
+        self.run()
+
+    def lose(self, lease_id):
+        """Let a lease be gone, however that came."""
+        status, self.stacks.status = self.stacks.status, lambda stack: None
+        self.world.delete(lease_id)
+        self.run()
+        self.stacks.status = status
+
     def freed(self, resource_id):
         """What the listener does when a resource is gone: its reservation is over."""
         for lease in self.all():
@@ -269,3 +314,8 @@ def template(**properties):
     """A template of one lease with these properties."""
     lease = {'type': 'OS::Climate::Lease', 'properties': properties}
     return {'heat_template_version': '2018-08-31', 'resources': {'lease': lease}}
+
+
+def text(template):
+    """A template as a file has it."""
+    return json.dumps(template)

@@ -48,8 +48,7 @@ class TestAttributes(LeaseTest):
 
     def test_lease_that_is_gone_has_none(self):
         stack = self.make()
-        self.leases.world.delete(self.leases.lease.id)
-        self.leases.run()
+        self.leases.lose(self.leases.lease.id)
         assert self.outputs(stack)['status'] is None
 
     def test_secret_is_not_shown(self):
@@ -72,8 +71,7 @@ class TestCheck(LeaseTest):
     def test_lease_that_is_gone(self):
         stack = self.make()
         lease = self.leases.lease.id
-        self.leases.world.delete(lease)
-        self.leases.run()
+        self.leases.lose(lease)
         status, reason = self.checked(stack)
         assert status == 'FAILED'
         assert f'Lease {lease} does not exist any more.' in reason
