@@ -32,7 +32,7 @@ class Administrator(User):
 
 
 #: Keystone lets an administrator have the lesser roles, too.
-CLIMATE = Administrator('climate', BOB.project_id, 'admin', 'member', 'reader', 'service')
+CLIMATE = Administrator(BOB.name, BOB.project_id, 'admin', 'member', 'reader', 'service')
 
 
 class TestLeaseService(HeatTest):
