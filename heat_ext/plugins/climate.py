@@ -11,13 +11,14 @@ from heat_ext import constraints, seams
 from heat_ext.resources import (
     attachment,
     deployment,
+    groups,
     lease,
     server,
     volume,
     wait_condition,
 )
 
-MODULES = (attachment, deployment, lease, server, volume, wait_condition)
+MODULES = (attachment, deployment, groups, lease, server, volume, wait_condition)
 
 seams.check()
 

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``OS::Climate::AutoScalingGroup``: ``OS::Heat::AutoScalingGroup`` that holds its maximum.
+
+A group whose members join a lease always has ``max_size`` members. Heat's own code decides how
+many of them are wanted; the others are spares, which stay asleep for the whole lease:
+
+* at the start the wanted ones are woken, all at once as heat creates them;
+* scaling up wakes spares, and schedules nothing;
+* scaling down before the start makes spares of wanted members. After it, new spares are reserved
+  for those that run and are to go, and then these are deleted. Without room for the new spares
+  nothing changes, and the update or the signal fails with the reason;
+* what is wanted, and only that, is counted by attributes, policies and cooldowns.
+
+Once the lease is over the group is an ordinary one: its spares are gone, and nothing can be added.
+"""
+
+import enum
+import functools
+import itertools
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from heat.common import environment_format, exception, grouputils, short_id
+from heat.engine import environment, scheduler
+from heat.engine import stack as parser
+from heat.engine.resources import stack_resource
+from heat.engine.resources.openstack.heat import autoscaling_group
+from heat.scaling import template
+from oslo_utils import timeutils
+
+from heat_ext import leases, spares
+
+LOG = logging.getLogger(__name__)
+_Core = autoscaling_group.AutoScalingResourceGroup
+_HOT = ('heat_template_version', '2015-04-30')
+
+
+class _Phase(enum.Enum):
+    """What the leases of the members are."""
+
+    NONE = 'there is none'
+    BEFORE = 'they have not started'
+    STARTED = 'one has started'
+    OVER = 'one cannot be joined any more'
+
+
+class AutoScalingGroup(_Core):
+    """A group whose members may be reserved."""
+
+    def __init__(self, name: str, definition: Any, stack: Any) -> None:
+        self._phase: _Phase | None = None
+        self._asleep: frozenset[str] | None = None
+        self._rolling = self._counts_all = False
+        super().__init__(name, definition, stack)
+
+    # Who is a member.
+
+    def spare_names(self) -> frozenset[str]:
+        """Names of the members that stay asleep, as the nested stack has them now."""
+        if self.resource_id is None:
+            return frozenset()
+        return spares.listed(self.context, self.resource_id)
+
+    def rpc_client(self) -> Any:
+        """Heat's client; its lists of members leave out the spares."""
+        client = super().rpc_client()
+        asleep = frozenset() if self._counts_all else self.spare_names()
+        return spares.WithoutSpares(client, asleep) if asleep else client
+
+    def _validate_nested_resources(self, templ: Any) -> None:
+        # The limit of the resources of a stack is for all that there are.
+        self._counts_all = True
+        try:
+            super()._validate_nested_resources(templ)
+        finally:
+            self._counts_all = False
+
+    def _members(self) -> spares.Members:
+        found = grouputils.GroupInspector(
+            self.context, super().rpc_client(), self.nested_identifier()
+        )
+        asleep, current = self.spare_names(), found.template()
+        definitions = current.resource_definitions(None) if current else {}
+        every = [name for name in found.member_names(True) if name in definitions]
+        return spares.Members(
+            [(name, definitions[name]) for name in every if name not in asleep],
+            [(name, definitions[name]) for name in every if name in asleep],
+            frozenset(every).difference(found.member_names(False)),
+        )
+
+    # Whether it is reserved.
+
+    def _lease_ids(self) -> set[str]:
+        """Find out which leases a new member would join, without making one."""
+        one = template.make_template([('member', self._get_resource_definition())])
+        definition = self.child_definition(one, super().child_params())
+        stack = parser.Stack(
+            self.context,
+            f'{self.stack.name}-{self.name}',
+            definition.t,
+            parent_resource=self.name,
+            owner_id=self.stack.id,
+            nested_depth=self._child_nested_depth(),
+            strict_validate=False,
+        )
+        stack.set_parent_stack(self.stack)
+        return spares.leases_of(stack)
+
+    def _look_at_leases(self) -> _Phase:
+        """Ask the lease service; the answer counts for what is done next.
+
+        :raises keystoneauth1.exceptions.ClientException: it does not answer
+        """
+        now, client = timeutils.utcnow(with_timezone=True), None
+        self._phase = _Phase.NONE
+        for each in self._lease_ids():
+            client = client or self.client('climate')
+            lease = leases.find(client, each)
+            if not leases.is_joinable(lease):
+                self._phase = _Phase.OVER
+                break
+            if leases.has_started(lease, now):
+                self._phase = _Phase.STARTED
+            elif self._phase is _Phase.NONE:
+                self._phase = _Phase.BEFORE
+        return self._phase
+
+    def _is_reserved(self) -> bool:
+        if self._phase is None:
+            return bool(self._lease_ids())
+        return self._phase in (_Phase.BEFORE, _Phase.STARTED)
+
+    # The nested stack.
+
+    def child_params(self) -> dict[str, Any]:
+        """Give heat's environment of the nested stack, and in it who stays asleep."""
+        params = super().child_params()
+        names = self.spare_names() if self._asleep is None else self._asleep
+        own = self.physical_resource_name()
+        if names and own:
+            params[environment_format.PARAMETER_DEFAULTS] = spares.defaults(
+                own, names, self.stack.env.param_defaults
+            )
+        return params
+
+    def _create_template(
+        self,
+        num_instances: int,
+        num_replace: int = 0,
+        template_version: tuple[str, str] = _HOT,
+    ) -> Any:
+        """Write the template of the nested stack.
+
+        :param num_instances: how many members are wanted
+        :param num_replace: how many of them get their new definition
+        """
+        if not self._is_reserved():
+            self._asleep = frozenset()
+            return super()._create_template(num_instances, num_replace, template_version)
+        definition, members = self._get_resource_definition(), self._members()
+        names = itertools.chain(members.to_wake(), iter(short_id.generate_id, None))
+        wanted = list(
+            template.member_definitions(
+                members.wanted, definition, num_instances, num_replace, names.__next__
+            )
+        )
+        return self._write(wanted, self._rest(members, wanted, definition))
+
+    def _rest(
+        self, members: spares.Members, wanted: list[spares.Definition], definition: Any
+    ) -> list[spares.Definition]:
+        """Choose the spares: those that there are, as far as the maximum allows, and new ones."""
+        taken = {name for name, _ in wanted}
+        free = members.spares
+        if self._phase is not _Phase.STARTED:
+            free = free + members.wanted
+        free = [each for each in free if each[0] not in taken]
+        missing = max(self.properties[self.MAX_SIZE] - len(wanted), 0)
+        count = len(free) if self._rolling else missing
+        return list(
+            template.member_definitions(free, definition, count, count, short_id.generate_id)
+        )
+
+    def _write(self, wanted: list[spares.Definition], asleep: Iterable[spares.Definition]) -> Any:
+        asleep = list(asleep)
+        self._asleep = frozenset(name for name, _ in asleep)
+        env = environment.get_child_environment(
+            self.stack.env, self.child_params(), item_to_remove=self.resource_info
+        )
+        result = template.make_template([*wanted, *asleep], version=_HOT, child_env=env)
+        get_attr, get_resource = (
+            functools.partial(result.functions[name], None, name)
+            for name in ('get_attr', 'get_resource')
+        )
+        names = [name for name, _ in wanted]
+        for each in self._nested_output_defns(names, get_attr, get_resource):
+            result.add_output(each)
+        return result
+
+    # Changes. What is needed is reserved before anything that runs is touched.
+
+    def resize(self, new_capacity: int) -> None:
+        """Let so many members be wanted.
+
+        :raises heat.common.exception.ResourceFailure: one could not be reserved: all is as it
+            was; or one could not be woken: it is tried again by the next update
+        """
+        phase = self._look_at_leases()
+        if self._is_reserved():
+            members = self._members()
+            kept = len(members.wanted)
+            if phase is _Phase.STARTED:
+                kept = min(kept, new_capacity)
+            self._hold(members, self.properties[self.MAX_SIZE] - kept - len(members.spares))
+        super().resize(new_capacity)
+
+    def _replace(self, min_in_service: int, batch_size: int, pause_sec: float) -> None:
+        """Give all members their new definition: the spares first, as nobody misses them.
+
+        The members that heat has beside the others meanwhile are spares that are woken.
+        """
+        phase = self._look_at_leases()
+        if not self._is_reserved():
+            super()._replace(min_in_service, batch_size, pause_sec)
+            return
+        self._renew_spares(batch_size)
+        if phase is _Phase.STARTED:
+            self._hold_for_batches(min_in_service, batch_size)
+        else:
+            min_in_service = 0
+        self._rolling = True
+        try:
+            super()._replace(min_in_service, batch_size, pause_sec)
+        finally:
+            self._rolling = False
+
+    def _renew_spares(self, batch_size: int) -> None:
+        definition = self._get_resource_definition()
+        members = self._members()
+        old = [name for name, each in members.spares if each != definition]
+        for first in range(0, len(old), batch_size):
+            new = set(old[: first + batch_size])
+            self._update(
+                members.wanted,
+                [(name, definition if name in new else each) for name, each in members.spares],
+            )
+
+    def _hold_for_batches(self, min_in_service: int, batch_size: int) -> None:
+        members = self._members()
+        now = len(members.wanted)
+        after = min(self.get_size() or now, now)
+        batches = self._get_batches(after, now, batch_size, min_in_service)
+        most = max((total for total, _ in batches), default=now)
+        total = self.properties[self.MAX_SIZE] + most - now
+        self._hold(members, total - after - len(members.spares))
+
+    def _hold(self, members: spares.Members, count: int) -> None:
+        """Reserve new spares, all or none."""
+        if count <= 0:
+            return
+        definition = self._get_resource_definition()
+        new = [(short_id.generate_id(), definition) for _ in range(count)]
+        try:
+            self._update(members.wanted, members.spares + new)
+        except Exception:
+            self._take_back(members)
+            raise
+
+    def _take_back(self, members: spares.Members) -> None:
+        try:
+            self._update(members.wanted, members.spares)
+        except Exception:
+            # The one that it follows is told.
+            LOG.exception('The group %s could not be put back', self.name)
+
+    def _update(
+        self, wanted: list[spares.Definition], asleep: Iterable[spares.Definition]
+    ) -> None:
+        """Update the nested stack, and wait for it."""
+        cookie = self.update_with_template(self._write(wanted, asleep))
+        waiting = scheduler.TaskRunner(self._until_updated, cookie)
+        waiting(timeout=self.stack.timeout_secs())
+        self._group_data(refresh=True)
+
+    def _until_updated(self, cookie: Any) -> Iterator[None]:
+        # Not that of a group: its cooldown begins when all is done.
+        while not stack_resource.StackResource.check_update_complete(self, cookie):
+            yield
+
+    # Attributes.
+
+    def get_attribute(self, key: str, *path: Any) -> Any:
+        """Give an attribute of those that are wanted; heat's own way back knows all members."""
+        asleep = self.spare_names()
+        if not asleep or key == self.CURRENT_SIZE:
+            return super().get_attribute(key, *path)
+        if key.startswith('resource.'):
+            return self._attribute_of_one(key, path)
+        if key in (self.REFS, self.REFS_MAP):
+            found = super().get_attribute(self.REFS_MAP)
+        elif path:
+            found = super().get_attribute(self.OUTPUTS, *path)
+        else:
+            return super().get_attribute(key)
+        found = {name: value for name, value in found.items() if name not in asleep}
+        return found if key in (self.REFS_MAP, self.OUTPUTS) else list(found.values())
+
+    def _attribute_of_one(self, key: str, path: tuple[Any, ...]) -> Any:
+        _, index, *attribute = key.split('.', 2)
+        path = (*attribute, *path)
+        names = list(self._group_data().member_names(False))
+        found = super().get_attribute(self.OUTPUTS if path else self.REFS_MAP, *path)
+        try:
+            return found[names[int(index)]]
+        except (IndexError, KeyError):
+            message = f'Member {index!r} not found in group resource {self.name!r}.'
+            raise exception.NotFound(message) from None
+
+
+TYPES = {'OS::Climate::AutoScalingGroup': AutoScalingGroup}
