@@ -6,7 +6,8 @@ is being deleted, by whomever, is waited for: members and the lease in it are fr
 Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
 
 A stack that was never woken is deleted, whatever its end action is. One whose wake-up failed
-half-way may hold data, so it is ended as asked if a member of it is awake.
+half-way may hold data, so it is ended as asked if a member of it is awake. And one that its user
+updates so that it has neither a lease nor members goes on: heat_ext asks for ``nothing`` then.
 """
 
 import dataclasses
@@ -32,6 +33,8 @@ CHOICES = [
     ('snapshot', 'Make a snapshot of it, then suspend it: Heat deletes snapshots with the stack.'),
     ('nothing', 'Leave it as it is.'),
 ]
+#: Statuses in which Heat may be about to take the lease out of a stack.
+_CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,12 +96,12 @@ def end(ending: Ending) -> Wait | None:
     if stack.status == 'DELETE_IN_PROGRESS':
         return ending.wait()
     on_end = ending.reservation.params.get('on_end', 'delete')
-    if on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _holds_data(ending):
+    if on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(ending, stack):
         return _delete(ending, stack)
     return _STEPS[on_end](ending, stack)
 
 
-def _holds_data(ending: Ending) -> bool:
+def _stays(ending: Ending, stack: 'Stack') -> bool:
     if ending.has_run:
         return True
     members = {
@@ -106,7 +109,9 @@ def _holds_data(ending: Ending) -> bool:
         for each in ending.lease.live
         if each.params.get(membership.KEY) == ending.reservation.resource_id
     }
-    return bool(members and members - membership.asleep(ending.conn, ending.as_service))
+    if not members:
+        return ending.reservation.params.get('on_end') == 'nothing' and stack.status in _CHANGING
+    return bool(members - membership.asleep(ending.conn, ending.as_service))
 
 
 def _delete(ending: Ending, stack: 'Stack') -> Wait:

@@ -226,3 +226,22 @@ def test_others_in_the_lease_do_not_count(stacks):
     case.lease = dataclasses.replace(case.lease, reservations=(stack, member))
     case.end()
     assert stacks.gone(case.resource_id)
+
+
+@pytest.mark.parametrize('status', ['UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'])
+def test_a_stack_whose_lease_is_taken_out_goes_on(stacks, status):
+    case = reserved(stacks, on_end='nothing')
+    change(case, status=status)
+    assert look(case) is None
+    assert not stacks.gone(case.resource_id)
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'statuses'), [('nothing', ['RESERVED']), ('suspend', []), ('delete', [])]
+)
+def test_a_stack_that_sleeps_is_deleted_in_the_middle_of_an_update(stacks, on_end, statuses):
+    case = reserved(stacks, on_end=on_end)
+    with_members(case, *statuses)
+    change(case, status='UPDATE_IN_PROGRESS')
+    case.end()
+    assert stacks.gone(case.resource_id)
