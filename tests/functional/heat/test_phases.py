@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions of a reserved stack before, while and after it is woken."""
+
+import json
+
+from heat.engine.resources.openstack.nova import server as nova_server
+from oslo_config import cfg
+
+from tests.functional.heat.reserved import ReservedTest
+from tests.functional.heat.templates import PAIR, parse, stack_level
+
+
+class PhaseTest(ReservedTest):
+    def setUp(self):
+        super().setUp()
+        self.stack = self.reserve_all()
+        self.before = self.changes()
+
+    def assert_untouched(self):
+        assert self.changes() == self.before
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        assert self.cloud.cinder.statuses() == ['lease-reserved']
+
+
+class TestAsleep(PhaseTest):
+    def test_check(self):
+        self.check(self.stack)
+        self.assert_stack(self.stack, 'CHECK_COMPLETE')
+        self.assert_untouched()
+
+    def test_suspend_and_resume(self):
+        self.suspend(self.stack)
+        self.assert_stack(self.stack, 'SUSPEND_COMPLETE')
+        self.assert_untouched()
+        self.resume(self.stack)
+        self.assert_stack(self.stack, 'RESUME_COMPLETE')
+        self.assert_untouched()
+        self.start(self.stack)
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
+    def test_delete(self):
+        self.delete(self.stack)
+        assert not self.exists(self.stack)
+        assert not self.cloud.nova.servers
+        assert not self.cloud.cinder.volumes
+        assert self.held() == set()
+
+    def test_delete_with_the_policy_to_keep_a_snapshot(self):
+        template = parse(PAIR)
+        for name in ('disk', 'server'):
+            template['resources'][name]['deletion_policy'] = 'Snapshot'
+        cfg.CONF.set_override('backups_enabled', True, group='volumes')
+        stack = self.create(template, name='other', environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        self.delete(stack)
+        assert not self.exists(stack)
+
+    def test_snapshot(self):
+        self.snapshot(self.stack)
+        self.assert_stack(self.stack, 'SNAPSHOT_COMPLETE')
+        self.assert_untouched()
+        self.start(self.stack)
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
+    def test_abandon_and_adopt(self):
+        left = self.abandon(self.stack)
+        assert not self.exists(self.stack)
+        self.assert_untouched()
+        data = left['resources']['server']['resource_data']
+        assert data['climate_lease'] == self.lease
+        # The lease service wakes them, and the stack that has adopted them finds that out.
+        stack = self.adopt(left)
+        self.leases.start(self.lease)
+        for volume in self.cloud.cinder.volumes.values():
+            volume['status'] = 'available'
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert self.outputs(stack)['status'] == 'available'
+
+    def adopt(self, left):
+        text = json.dumps({key: left[key] for key in left if key != 'files'})
+        stack = self.create(
+            left['template'], name='adopted', environment=left['environment'],
+            args={'adopt_stack_data': text},
+        )  # fmt: skip
+        self.assert_stack(stack, 'ADOPT_COMPLETE')
+        return stack
+
+    def test_attributes(self):
+        template = parse(PAIR)
+        for name in nova_server.Server.attributes_schema:
+            if name not in ('console_urls', 'show', 'os_collect_config', 'tags', 'addresses'):
+                template['outputs'][name] = {'value': {'get_attr': ['server', name]}}
+        stack = self.create(template, name='other', environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert self.outputs(stack)['networks'] == {}
+        assert self.outputs(stack)['first_address'] == ''
+
+
+class TestWhileItIsWoken(PhaseTest):
+    def during(self, do):
+        todo = [do]
+
+        def meanwhile():
+            self.leases.run()
+            if todo and self.cloud.nova.changed('wake_up'):
+                todo.pop()()
+
+        self.bus.meanwhile = meanwhile
+
+    def test_delete(self):
+        self.during(lambda: self.delete(self.stack, run=False))
+        self.leases.start(self.lease)
+        self.patch_stack(self.stack)
+        assert not self.exists(self.stack)
+        assert not self.cloud.nova.servers
+        assert not self.cloud.cinder.volumes
+        assert self.held() == set()
+
+    def test_delete_while_a_volume_is_made(self):
+        (disk,) = self.ids(self.stack, 'disk')
+        volume = self.cloud.cinder.volumes[disk]
+        volume.update(status='creating', next=['creating', 'downloading', 'available'])
+        self.delete(self.stack)
+        assert not self.exists(self.stack)
+        assert not self.cloud.cinder.volumes
+
+    def test_cancel(self):
+        self.during(lambda: self.cancel(self.stack, run=False))
+        self.leases.start(self.lease)
+        self.patch_stack(self.stack)
+        found = self.load(self.stack)
+        assert found.state in (('UPDATE', 'FAILED'), ('UPDATE', 'COMPLETE'))
+        self.bus.meanwhile = self.leases.run
+        self.patch_stack(self.stack)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert len(self.wakes()) == 2
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
+    def test_second_update(self):
+        """What the lease service does when its manager has died."""
+        self.during(lambda: self.patch_stack(self.stack, run=False))
+        self.leases.start(self.lease)
+        self.patch_stack(self.stack)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert len(self.wakes()) == 2
+
+
+class TestAwake(PhaseTest):
+    def setUp(self):
+        super().setUp()
+        self.start(self.stack)
+
+    def test_check(self):
+        self.check(self.stack)
+        self.assert_stack(self.stack, 'CHECK_COMPLETE')
+
+    def test_suspend_and_resume(self):
+        self.suspend(self.stack)
+        self.assert_stack(self.stack, 'SUSPEND_COMPLETE')
+        assert self.cloud.nova.statuses() == ['SUSPENDED']
+        self.resume(self.stack)
+        self.assert_stack(self.stack, 'RESUME_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
+    def test_delete(self):
+        self.delete(self.stack)
+        assert not self.exists(self.stack)
+        assert not self.cloud.nova.servers
+        assert not self.cloud.cinder.volumes
+
+    def test_abandon(self):
+        left = self.abandon(self.stack)
+        assert 'climate_lease' not in left['resources']['server']['resource_data']
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
+
+class TestNotWoken(PhaseTest):
+    """The lease has started, and nobody has woken the stack yet."""
+
+    def setUp(self):
+        super().setUp()
+        self.leases.start(self.lease)
+
+    def test_check_says_so_and_the_update_wakes(self):
+        before = self.ids(self.stack, 'disk', 'server')
+        self.check(self.stack)
+        found = self.assert_stack(self.stack, 'CHECK_FAILED')
+        assert "got 'lease-reserved'" in found.status_reason
+        self.patch_stack(self.stack)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert self.ids(self.stack, 'disk', 'server') == before
+        assert self.wakes() == before
+
+    def test_a_server_that_does_not_run_is_replaced_as_ever(self):
+        self.patch_stack(self.stack)
+        (before,) = self.ids(self.stack, 'server')
+        self.cloud.nova.servers[before]['status'] = 'ERROR'
+        self.check(self.stack)
+        self.assert_stack(self.stack, 'CHECK_FAILED')
+        self.cloud.nova.servers[before]['volumes'] = []
+        self.patch_stack(self.stack)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert self.ids(self.stack, 'server') != [before]
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
+    def test_suspend(self):
+        self.suspend(self.stack)
+        self.assert_stack(self.stack, 'SUSPEND_COMPLETE')
+        self.assert_untouched()
+
+    def test_delete(self):
+        self.delete(self.stack)
+        assert not self.exists(self.stack)
+        assert self.held() == set()
+
+
+class TestAfterTheEnd(PhaseTest):
+    def setUp(self):
+        super().setUp()
+        # The lease service leaves the stack alone.
+        self.leases.stacks.status = lambda stack: None
+
+    def test_what_the_lease_has_taken_away_is_not_made_again(self):
+        """Kept by its action at the end, with a spare that was never woken."""
+        (server,) = self.ids(self.stack, 'server')
+        self.leases.end(self.lease)
+        self.cloud.nova.forget(server)
+        changes = self.changes()
+        self.patch_stack(self.stack)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert self.changes() == changes
+
+    def test_check_says_what_sleeps_for_ever(self):
+        self.leases.end(self.lease)
+        self.check(self.stack)
+        self.assert_stack(self.stack, 'CHECK_FAILED')
+
+    def test_delete(self):
+        self.leases.end(self.lease)
+        self.delete(self.stack)
+        assert not self.exists(self.stack)
+        assert not self.cloud.nova.servers
