@@ -9,17 +9,15 @@ from cinder.policies import base
 from oslo_config import cfg
 from oslo_policy import policy
 
+from climateclient.extension import policies
+
 WAKE_UP = 'climate:volumes:wake_up'
 
 RULES = (
-    policy.DocumentedRuleDefault(
-        name=WAKE_UP,
-        check_str='role:admin or (project_id:%(project_id)s and service_roles:service)',
-        description='Create what a reserved volume reserves. The lease service does it with a '
-        'token of a trust of the owner together with its own service token; the owner alone '
-        'cannot start early.',
-        operations=[{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-wake_up)'}],
-        scope_types=['project'],
+    policies.wake_up(
+        WAKE_UP,
+        'Create what a reserved volume reserves.',
+        '/volumes/{volume_id}/action (os-wake_up)',
     ),
 )
 
@@ -31,11 +29,7 @@ def list_rules() -> list[policy.RuleDefault]:
 
 @functools.cache
 def _enforcer() -> policy.Enforcer:
-    """Make an enforcer of our own on cinder's policy file; cinder's is left as it is."""
-    enforcer = policy.Enforcer(cfg.CONF)
-    enforcer.suppress_default_change_warnings = True
-    enforcer.register_defaults([*base.list_rules(), *RULES])
-    return enforcer
+    return policies.enforcer(cfg.CONF, [*base.list_rules(), *RULES])
 
 
 def authorize_wake_up(context: Any, volume: Any) -> None:
@@ -43,15 +37,4 @@ def authorize_wake_up(context: Any, volume: Any) -> None:
 
     :raises cinder.exception.PolicyNotAuthorized: no
     """
-    target = {'project_id': volume.project_id, 'user_id': volume.user_id}
-    try:
-        _enforcer().authorize(
-            WAKE_UP,
-            target,
-            context,
-            do_raise=True,
-            exc=exception.PolicyNotAuthorized,
-            action=WAKE_UP,
-        )
-    except policy.InvalidScope:
-        raise exception.PolicyNotAuthorized(action=WAKE_UP) from None
+    policies.authorize(_enforcer(), WAKE_UP, context, volume, exception.PolicyNotAuthorized)

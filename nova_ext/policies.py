@@ -9,17 +9,12 @@ from nova import exception
 from nova.policies import base
 from oslo_policy import policy
 
+from climateclient.extension import policies
+
 WAKE_UP = 'climate:servers:wake_up'
 
 RULES = (
-    policy.DocumentedRuleDefault(
-        name=WAKE_UP,
-        check_str='role:admin or (project_id:%(project_id)s and service_roles:service)',
-        description='Start a reserved server. The lease service does it with a token of a trust '
-        'of the owner together with its own service token; the owner alone cannot start early.',
-        operations=[{'method': 'POST', 'path': '/servers/{server_id}/action (wake_up)'}],
-        scope_types=['project'],
-    ),
+    policies.wake_up(WAKE_UP, 'Start a reserved server.', '/servers/{server_id}/action (wake_up)'),
 )
 
 
@@ -30,11 +25,7 @@ def list_rules() -> list[policy.RuleDefault]:
 
 @functools.cache
 def _enforcer() -> policy.Enforcer:
-    """Make an enforcer of our own on nova's policy file; nova's is left as it is."""
-    enforcer = policy.Enforcer(nova.conf.CONF)
-    enforcer.suppress_default_change_warnings = True
-    enforcer.register_defaults([*base.list_rules(), *RULES])
-    return enforcer
+    return policies.enforcer(nova.conf.CONF, [*base.list_rules(), *RULES])
 
 
 def authorize_wake_up(context: Any, instance: Any) -> None:
@@ -42,15 +33,4 @@ def authorize_wake_up(context: Any, instance: Any) -> None:
 
     :raises nova.exception.PolicyNotAuthorized: no
     """
-    target = {'project_id': instance.project_id, 'user_id': instance.user_id}
-    try:
-        _enforcer().authorize(
-            WAKE_UP,
-            target,
-            context,
-            do_raise=True,
-            exc=exception.PolicyNotAuthorized,
-            action=WAKE_UP,
-        )
-    except policy.InvalidScope:
-        raise exception.PolicyNotAuthorized(action=WAKE_UP) from None
+    policies.authorize(_enforcer(), WAKE_UP, context, instance, exception.PolicyNotAuthorized)

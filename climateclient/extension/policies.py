@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may wake a resource, in the policy file of its service beside that service's own rules."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from oslo_config import cfg
+from oslo_policy import policy
+
+
+def wake_up(name: str, what: str, operation: str) -> policy.DocumentedRuleDefault:
+    """Make the rule for one action.
+
+    :param name: of the rule
+    :param what: is done, as the first sentence of its description
+    :param operation: the path, and the action in brackets
+    """
+    return policy.DocumentedRuleDefault(
+        name=name,
+        check_str='role:admin or (project_id:%(project_id)s and service_roles:service)',
+        description=f'{what} The lease service does it with a token of a trust of the owner '
+        'together with its own service token; the owner alone cannot start early.',
+        operations=[{'method': 'POST', 'path': operation}],
+        scope_types=['project'],
+    )
+
+
+def enforcer(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> policy.Enforcer:
+    """Make an enforcer of our own on the policy file of a service; the service's is left as it is.
+
+    :param rules: ours, and those of the service that a policy file may name
+    """
+    made = policy.Enforcer(conf)
+    made.suppress_default_change_warnings = True
+    made.register_defaults(list(rules))
+    return made
+
+
+def authorize(
+    judge: policy.Enforcer, rule: str, context: Any, resource: Any, refused: type[Exception]
+) -> None:
+    """Check that the caller may do this to a resource.
+
+    :param resource: has project_id and user_id
+    :param refused: the service's own exception, which takes the rule as ``action``
+    :raises Exception: that, if he may not
+    """
+    target = {'project_id': resource.project_id, 'user_id': resource.user_id}
+    try:
+        judge.authorize(rule, target, context, do_raise=True, exc=refused, action=rule)
+    except policy.InvalidScope:
+        raise refused(action=rule) from None  # type: ignore[call-arg]
