@@ -34,6 +34,7 @@ class Stack(NamedTuple):
     :param status: its last action and how it went, ``UPDATE_FAILED``
     :param reason: Heat's words about the status
     :param parent: the id of the stack that it is nested in; None if in none
+    :param owner: the name of the user who made it
     :param project: the project that it belongs to; None if only its own project sees it
     """
 
@@ -42,6 +43,7 @@ class Stack(NamedTuple):
     status: str
     reason: str
     parent: str | None
+    owner: str | None
     project: str | None
 
     @property
@@ -79,6 +81,7 @@ def _read(shown: Mapping[str, Any]) -> Stack:
         status=shown['stack_status'],
         reason=str(shown.get('stack_status_reason') or 'Heat does not say why'),
         parent=shown.get('parent') or None,
+        owner=shown.get('stack_owner') or None,
         project=shown.get('project') or None,
     )
 

@@ -12,7 +12,8 @@ A stack that its user suspended before is resumed first, for Heat updates none t
 The update is asked for with the rights of the lease's owner. Heat then works with the rights that
 the stack's own user left with it, and takes those of another user only from a token that may
 delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token of a trust may not: the
-lease must be of the user who made the stack.
+lease must be of the user who made the stack. For the same reason a stack is reserved by its id and
+never made from a template here: Heat takes a trust from whoever makes a stack.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,13 +82,10 @@ class StackPlugin(base.ResourcePlugin):
             if stack.project not in (None, context.project_id):
                 raise errors.Gone(f'There is no stack {wanted} in this project.')
             _check_state(user, stack)
-            # Heat asks before it builds the first member.
-            if _SERVICE not in (context.service_roles or ()) and not _asleep(user, stack):
-                raise exceptions.Permanent(
-                    f'The stack {stack.name} has no server that is RESERVED and no volume that '
-                    'is lease-reserved. Create it in an environment with climate_lease_id, or '
-                    'with the hint reserved=True of its servers and volumes.'
-                )
+            # Heat asks in the name of the stack's user, before it builds the first member.
+            if _SERVICE not in (context.service_roles or ()):
+                _check_owner(context, stack)
+                _check_asleep(user, stack)
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         return Claimed(resource_id=stack.id, params={'on_end': on_end}, amounts={'stacks': 1})
 
@@ -194,10 +192,30 @@ def _went_wrong(stack: 'Stack') -> bool:
     return stack.status.endswith('_FAILED') or stack.status.startswith('ROLLBACK_')
 
 
-def _asleep(user: 'connection.Connection', stack: 'Stack') -> bool:
-    """Tell whether a stack has a server or a volume that waits for its lease."""
+def _check_owner(context: 'RequestContext', stack: 'Stack') -> None:
+    """Refuse what Heat would refuse at the start only.
+
+    :raises climate_core.exceptions.Permanent: it is the stack of another user
+    """
+    if stack.owner and context.user_name and stack.owner != context.user_name:
+        raise exceptions.Permanent(
+            f'The stack {stack.name} was made by {stack.owner}, and Heat would not let anybody '
+            f'else wake it with a lease: it has to be reserved by {stack.owner}.'
+        )
+
+
+def _check_asleep(user: 'connection.Connection', stack: 'Stack') -> None:
+    """Refuse a stack without a server or a volume that waits for its lease.
+
+    :raises climate_core.exceptions.Permanent: it has none
+    """
     waiting = membership.asleep(user, every_project=False)
-    return not waiting.isdisjoint(stacks.physical_ids(user, stack))
+    if waiting.isdisjoint(stacks.physical_ids(user, stack)):
+        raise exceptions.Permanent(
+            f'The stack {stack.name} has no server that is RESERVED and no volume that is '
+            'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '
+            'reserved=True of its servers and volumes.'
+        )
 
 
 def _exists(conn: 'connection.Connection', stack_id: str) -> bool:

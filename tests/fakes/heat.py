@@ -33,6 +33,7 @@ def add(state: State, **fields: Any) -> Record:
         'status': 'CREATE_COMPLETE',
         'reason': 'Stack CREATE completed successfully',
         'parent': None,
+        'owner': 'alice',
         'members': [],
         'spares': [],
         'next': [],
@@ -162,6 +163,7 @@ def _shown(stack: Record, admin: bool) -> Record:
         'stack_status': stack['status'],
         'stack_status_reason': stack['reason'],
         'parent': stack['parent'],
+        'stack_owner': stack['owner'],
         **project,
     }
 

@@ -79,7 +79,13 @@ class TestLeaseService(HeatTest):
         made = self.create(TEMPLATE, name='web')
         found = stacks.get(ALICE, made)
         assert found == stacks.Stack(
-            made, 'web', 'CREATE_COMPLETE', 'Stack CREATE completed successfully', None, None
+            made,
+            'web',
+            'CREATE_COMPLETE',
+            'Stack CREATE completed successfully',
+            None,
+            'alice',
+            None,
         )
         with pytest.raises(errors.Gone):
             stacks.get(ALICE, str(uuid.uuid4()))

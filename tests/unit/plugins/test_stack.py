@@ -83,6 +83,35 @@ def test_heat_asks_before_there_are_members(stacks):
     assert sum('/heat/' in line for line in sent) == 1
 
 
+@pytest.mark.parametrize(
+    ('owner', 'name', 'refused'),
+    [
+        ('bob', 'alice', True),
+        ('alice', 'alice', False),
+        (None, 'alice', False),
+        ('b', None, False),
+    ],
+)
+def test_a_stack_of_another_user_of_the_project(stacks, owner, name, refused):
+    stack = stacks.stack(owner=owner)
+    context = stacks.context('alice')
+    context.user_name = name
+    if refused:
+        with pytest.raises(exceptions.BadRequest, match='reserved by bob') as caught:
+            reserve(stacks, context, resource_id=stack['id'])
+        assert caught.value.field == 'resource_id'
+    else:
+        assert reserve(stacks, context, resource_id=stack['id']).resource_id == stack['id']
+
+
+def test_heat_asks_for_another_user(stacks):
+    """Who updates the stack of another user has it from then on."""
+    stack = heat.add(stacks.state, owner='bob')
+    context = as_heat(stacks)
+    context.user_name = 'alice'
+    assert reserve(stacks, context, resource_id=stack['id']).resource_id == stack['id']
+
+
 def test_a_cloud_without_cinder(stacks):
     stacks.state.no_cinder = True
     stack = heat.add(stacks.state, members=[nova.add(stacks.state)['id']])
