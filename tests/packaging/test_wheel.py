@@ -64,6 +64,12 @@ def test_wheel_holds_the_migrations(wheel: pathlib.Path) -> None:
     assert any(name.startswith('migrations/versions/') for name in names(wheel))
 
 
+def test_wheel_holds_what_heat_loads(wheel: pathlib.Path) -> None:
+    loaded = {'heat_ext/plugins/climate.py', 'heat_ext/environment.d/climate.yaml'}
+    assert loaded <= set(names(wheel))
+    assert entry_points(wheel)['heat.clients']['climate'] == 'heat_ext.client:ClimateClientPlugin'
+
+
 def test_wheel_holds_the_sample_files(wheel: pathlib.Path) -> None:
     assert any(name.endswith('etc/climate/config-generator.conf') for name in names(wheel))
 

@@ -77,8 +77,9 @@ class Stacks(Reserved):
         status = self.status(stack)
         if status in (None, 'DELETE_COMPLETE'):
             return self._act('end', stack, 'gone')
-        asleep = any(r.params.get('stack_id') == stack for r in lease.live)
-        if on_end == 'delete' or (asleep and not reservation.woken_at):
+        members = any(r.params.get('stack_id') == stack for r in lease.live)
+        taken_out = on_end == 'nothing' and status.endswith('_IN_PROGRESS') and not members
+        if on_end == 'delete' or not (reservation.woken_at or taken_out):
             if status != 'DELETE_IN_PROGRESS':
                 self.journal.append(('delete', stack))
                 self.delete(stack)

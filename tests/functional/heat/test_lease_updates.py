@@ -186,6 +186,7 @@ class TestReservations(UpdateTest):
 
     def test_stack_that_was_taken_out_is_put_back(self):
         stack = self.make(on_end='nothing')
+        self.leases.start(self.leases.lease.id)
         (own,) = self.leases.lease.live
         self.leases.leave(own)
         assert not self.leases.lease.live

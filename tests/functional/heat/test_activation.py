@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the extension comes into heat, and what happens in a heat that does not fit."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import yaml
+from heat.engine import clients, resources
+from keystoneauth1 import exceptions as ks_exceptions
+from keystoneauth1 import loading, token_endpoint
+from oslo_config import cfg
+
+from climateclient.extension.errors import Incompatible
+from heat_ext import client, conf, seams
+from tests.functional.heat import installed
+from tests.functional.heat.base import HeatTest
+from tests.functional.heat.users import ALICE
+
+
+class TestLoaded(HeatTest):
+    def test_classes_are_ours_and_heats_are_there(self):
+        environment = resources.global_env()
+        names = yaml.safe_load((installed.ROOT / 'environment.d/climate.yaml').read_text())
+        for name, ours in names['resource_registry'].items():
+            assert environment.get_class(name).__module__.startswith('heat_ext.')
+            assert environment.get_class(name) is environment.get_class(ours)
+            # Nothing of heat is replaced: our class is one of its own kind.
+            stock = environment.get_class(name).__mro__
+            assert any(each.__module__.startswith('heat.engine.resources.') for each in stock)
+
+    def test_names_of_the_extension(self):
+        found = set(resources.global_env().get_types(ALICE.context()))
+        assert 'OS::Climate::Lease' in found
+        assert resources.global_env().get_constraint('climate.lease')
+        assert clients.has_client('climate')
+
+    def test_existing_plugins_are_where_heat_loads_them(self):
+        assert str(installed.ROOT / 'plugins') in cfg.CONF.plugin_dirs
+
+
+class TestSeams:
+    def test_this_heat_fits(self):
+        seams.check()
+
+    def test_differences_are_named(self, monkeypatch):
+        table = {
+            ('heat.engine.resource', 'Resource.handle_update'): ('self', 'definition'),
+            ('heat.engine.resource', 'Resource.handle_nothing'): None,
+        }
+        monkeypatch.setattr(seams, 'TABLES', (*seams.TABLES, table))
+        with pytest.raises(Incompatible) as caught:
+            seams.check()
+        told = str(caught.value)
+        assert 'Climate cannot work in this heat, and does not start' in told
+        assert 'Resource.handle_update takes' in told
+        assert 'Resource.handle_nothing is missing' in told
+
+    def test_engine_of_another_heat_does_not_start(self, tmp_path):
+        """As heat-engine does it: the resources are read before anything else."""
+        code = """
+            import heat.tests.common
+            from heat.engine import resource, resources
+            from tests.functional.heat import installed
+            del resource.Resource.needs_replace_failed
+            installed.configure()
+            resources.initialise()
+        """
+        root = pathlib.Path(__file__).resolve().parents[3]
+        found = subprocess.run(
+            [sys.executable, '-c', textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, 'PYTHONPATH': str(root)},
+        )
+        assert found.returncode == 1
+        assert 'Climate cannot work in this heat, and does not start' in found.stderr
+        assert 'Resource.needs_replace_failed is missing' in found.stderr
+
+
+class TestConfiguration(HeatTest):
+    def test_options_are_listed(self):
+        sections = dict(conf.list_opts())
+        names = {each.name.replace('-', '_') for each in sections['climate']}
+        assert {'endpoint_override', 'timeout', 'cafile', 'region_name'} <= names
+        # Leases of stacks say their dates.
+        assert not any(name.startswith('reservation_') for name in names)
+        assert 'auth_type' in {each.name.replace('-', '_') for each in sections['service_user']}
+
+    def test_registered_twice(self):
+        conf.register(cfg.CONF)
+        conf.register(cfg.CONF)
+        assert cfg.CONF.climate.service_type == 'reservation'
+
+    def test_service_is_found_in_the_catalogue_of_the_user(self):
+        assert self._client().get_endpoint() == self.leases.url
+
+    def test_endpoint_of_the_operator_wins(self):
+        cfg.CONF.set_override('endpoint_override', 'http://other.test/v1', group='climate')
+        assert self._client().get_endpoint() == 'http://other.test/v1'
+
+    def test_service_that_is_nowhere(self):
+        del self.keystone.endpoints['reservation']
+        with pytest.raises(ks_exceptions.EndpointNotFound):
+            self._client().get('/leases')
+
+    def test_region_of_the_stack(self):
+        def region():
+            context = ALICE.context()
+            context.region_name = 'here'
+            return self._client(context).session.region_name
+
+        assert region() == 'here'
+        cfg.CONF.set_override('region_name', 'there', group='climate')
+        assert region() == 'there'
+
+    def test_certificates_are_heats_unless_said(self):
+        def used():
+            context = ALICE.context()
+            context.keystone_session.verify = '/etc/heat/ca.pem'
+            context.keystone_session.cert = ('/etc/heat/cert.pem', '/etc/heat/key.pem')
+            session = self._client(context).session.session
+            return session.verify, session.cert
+
+        assert used() == ('/etc/heat/ca.pem', ('/etc/heat/cert.pem', '/etc/heat/key.pem'))
+        cfg.CONF.set_override('cafile', '/etc/climate/ca.pem', group='climate')
+        cfg.CONF.set_override('certfile', '/etc/climate/both.pem', group='climate')
+        assert used() == ('/etc/climate/ca.pem', '/etc/climate/both.pem')
+        cfg.CONF.set_override('insecure', True, group='climate')
+        assert used()[0] is False
+
+    def test_nobody_is_waited_for_without_end(self):
+        assert self._client().session.session.timeout == 30
+
+    def _client(self, context=None):
+        self.context = context or ALICE.context()
+        return self.context.clients.client('climate')
+
+
+class TestServiceUser:
+    """The real loading of [service_user]."""
+
+    @pytest.fixture(autouse=True)
+    def fresh(self):
+        conf.register(cfg.CONF)
+        options = loading.get_auth_plugin_conf_options('password')
+        cfg.CONF.register_opts(options, group='service_user')
+        client.service_auth.cache_clear()
+        yield
+        client.service_auth.cache_clear()
+        for name in ('auth_type', 'auth_url'):
+            cfg.CONF.clear_override(name, group='service_user')
+
+    def test_without_credentials(self):
+        assert client.service_auth() is None
+        context = ALICE.context()
+        context._auth_plugin = token_endpoint.Token('http://keystone.test', 'token')
+        assert client.both_tokens(context) is context.auth_plugin
+
+    def test_with_credentials(self):
+        cfg.CONF.set_override('auth_type', 'password', group='service_user')
+        cfg.CONF.set_override('auth_url', 'http://keystone.test', group='service_user')
+        found = client.service_auth()
+        assert type(found).__name__ == 'Password'
+        # Its token is kept, so it must be the same each time.
+        assert client.service_auth() is found
+        context = ALICE.context()
+        context._auth_plugin = token_endpoint.Token('http://keystone.test', 'token')
+        both = client.both_tokens(context)
+        assert both.user_auth is context.auth_plugin
+        assert both.service_auth is found
