@@ -10,6 +10,9 @@ from climateclient.extension.seams import Seams
 
 _RESOURCE = 'heat.engine.resource'
 _CLIENT = 'heat.engine.clients.client_plugin'
+_NOVA = 'heat.engine.resources.openstack.nova'
+_CINDER = 'heat.engine.resources.openstack.cinder'
+_HEAT = 'heat.engine.resources.openstack.heat'
 
 LEASE: Seams = {
     (_RESOURCE, 'Resource.always_replace_on_check_failed'): None,
@@ -34,7 +37,50 @@ LEASE: Seams = {
     ('heat.common.context', 'RequestContext.keystone_session'): None,
 }  # fmt: skip
 
-TABLES = (LEASE,)
+MEMBERS: Seams = {
+    (_RESOURCE, 'Resource.needs_replace'): ('self', 'after_props'),
+    (_RESOURCE, 'Resource.needs_replace_with_prop_diff'): (
+        'self', 'changed_properties_set', 'after_props', 'before_props',
+    ),
+    (_RESOURCE, 'Resource.update_template_diff_properties'): (
+        'self', 'after_props', 'before_props',
+    ),
+    (_RESOURCE, 'Resource.calc_update_allowed'): ('self', 'props'),
+    (_RESOURCE, 'Resource.get_live_state'): ('self', 'resource_properties'),
+    (_RESOURCE, 'Resource.prepare_for_replace'): ('self',),
+    (_RESOURCE, 'Resource.restore_prev_rsrc'): ('self', 'convergence'),
+    (_RESOURCE, 'Resource.data'): ('self',),
+    (_RESOURCE, 'Resource.data_set'): ('self', 'key', 'value', 'redact'),
+    (_RESOURCE, 'Resource.data_delete'): ('self', 'key'),
+    ('heat.engine.resources.scheduler_hints', 'SchedulerHintsMixin._scheduler_hints'): (
+        'self', 'scheduler_hints',
+    ),
+    ('heat.engine.rsrc_defn', 'ResourceDefinition.required_resource_names'): ('self',),
+    ('heat.engine.stack', 'Stack.path_in_stack'): ('self',),
+    ('heat.objects.resource', 'Resource.get_all_by_physical_resource_id'): (
+        'context', 'physical_resource_id',
+    ),
+    ('heat.objects.resource', 'Resource.get_all_by_root_stack'): (
+        'context', 'stack_id', 'filters', 'cache',
+    ),
+    # By their packages: a plugin of heat that is imported by its own name is there twice.
+    (_NOVA, 'server.Server.handle_create'): ('self',),
+    (_NOVA, 'server.Server.check_create_complete'): ('self', 'server_id'),
+    (_NOVA, 'server.Server.store_external_ports'): ('self',),
+    (_NOVA, 'server.Server.attach_ports'): ('self', 'server'),
+    (_CINDER, 'volume.CinderVolume.handle_create'): ('self',),
+    (_CINDER, 'volume.CinderVolume.check_create_complete'): ('self', 'vol_id'),
+    (_CINDER, 'volume.CinderVolume._create_arguments'): ('self',),
+    (_CINDER, 'volume.CinderVolume._fetch_name_and_description'): ('self', 'name', 'description'),
+    (_CINDER, 'volume.CinderVolume._store_config_default_properties'): ('self', 'attributes'),
+    (_CINDER, 'volume.CinderVolume._volume_creating_status'): None,
+    (_CINDER, 'volume.CinderVolumeAttachment.handle_create'): ('self',),
+    (_HEAT, 'software_deployment.SoftwareDeployment.handle_create'): ('self',),
+    (_HEAT, 'wait_condition.HeatWaitCondition.handle_create'): ('self',),
+    (_HEAT, 'wait_condition.HeatWaitCondition._get_handle_resource'): ('self',),
+}  # fmt: skip
+
+TABLES = (LEASE, MEMBERS)
 
 
 def check() -> None:

@@ -79,6 +79,7 @@ class TestAsleep(PhaseTest):
         assert self.outputs(stack)['status'] == 'available'
 
     def adopt(self, left):
+        cfg.CONF.set_override('enable_stack_adopt', True)
         text = json.dumps({key: left[key] for key in left if key != 'files'})
         stack = self.create(
             left['template'], name='adopted', environment=left['environment'],

@@ -35,6 +35,10 @@ EVERYTHING = changed(EVERYTHING, 'server', user_data_format='SOFTWARE_CONFIG', t
 
 
 class TestUnreserved(HeatTest):
+    def setUp(self):
+        super().setUp()
+        self.kinds = []
+
     def journey(self, name):
         """The requests of the whole life of a stack; ids are numbered as they appear."""
         cloud = self.cloud
@@ -43,6 +47,7 @@ class TestUnreserved(HeatTest):
             each.changes.clear()
         stack = self.create(EVERYTHING, name=name)
         self.assert_stack(stack, 'CREATE_COMPLETE')
+        self.kinds.append({type(each) for each in self.load(stack).resources.values()})
         self.patch_stack(stack)
         larger = changed(changed(EVERYTHING, 'server', flavor='m2', name='x'), 'disk', name='y')
         self.update(stack, larger)
@@ -68,6 +73,8 @@ class TestUnreserved(HeatTest):
             registry._registry[name] = environment.ClassResourceInfo(registry, [name], core)
         cores = self.journey('stack2')
         assert ours == cores
+        assert set(CORE.values()) & self.kinds[0] == set()
+        assert len(set(CORE.values()) & self.kinds[1]) == 4
         assert min(len(each) for each in ours) > 3
 
     def test_the_lease_service_is_not_asked(self):
