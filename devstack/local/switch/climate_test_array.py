@@ -11,5 +11,5 @@ from cinder.tests import fake_driver
 class TestArray(fake_driver.FakeLoggingVolumeDriver):
     """Say that an image was cloned."""
 
-    def clone_image(self, context, volume, image_location, image_meta, image_service):
+    def clone_image(self, *_image_and_volume):
         return {}, True
