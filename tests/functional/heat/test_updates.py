@@ -38,6 +38,12 @@ class UpdateTest(ReservedTest):
         self.update(stack, template, **kwargs)
         return self.assert_stack(stack, status)
 
+    def set_dates(self, **dates):
+        """Change the lease, beside the stack."""
+        end = self.leases.now + datetime.timedelta(days=9)
+        client = ALICE.context().clients.client('climate')
+        client.leases.update(self.lease, end=end, **dates)
+
 
 class TestBeforeTheStart(UpdateTest):
     def test_what_is_added_is_reserved(self):
@@ -193,19 +199,12 @@ class TestBeforeTheStart(UpdateTest):
     def test_new_dates_keep_every_member(self):
         stack = self.reserve_all()
         before, changes = self.ids(stack, 'disk', 'server'), self.changes()
-        self.leases.forward(minutes=1)
-        self.move(hours=5)
+        self.set_dates(start=self.leases.now + datetime.timedelta(hours=5))
         self.patch_stack(stack)
         assert self.ids(stack, 'disk', 'server') == before
         assert self.changes() == changes
         self.start(stack)
         assert self.wakes() == before
-
-    def move(self, **delta):
-        """Let the lease start and end later."""
-        client = ALICE.context().clients.client('climate')
-        start = self.leases.now + datetime.timedelta(**delta)
-        client.leases.update(self.lease, start=start, end=start.replace(year=start.year + 1))
 
     def test_what_was_deleted_beside_heat_is_reserved_again(self):
         stack = self.reserve_all(PLAIN)
@@ -263,6 +262,38 @@ class TestAfterTheStart(UpdateTest):
         self.change(self.stack, changed(PLAIN, 'server', flavor='m2'))
         assert self.ids(self.stack, 'server') == before
         assert self.cloud.nova.changed('resize') == before
+
+    def test_another_name_changes_in_place(self):
+        before = self.ids(self.stack, 'server')
+        self.change(self.stack, changed(PLAIN, 'server', name='web'))
+        assert self.ids(self.stack, 'server') == before
+        assert self.cloud.nova.servers[before[0]]['name'] == 'web'
+
+    def test_a_larger_volume_is_extended(self):
+        stack = self.create(PAIR, name='late', environment=stack_level(self.lease))
+        before = self.ids(stack, 'disk', 'server')
+        self.change(stack, changed(PAIR, 'disk', size=5))
+        assert self.ids(stack, 'disk', 'server') == before
+        assert self.cloud.cinder.changed('os-extend') == before[:1]
+
+    def test_new_dates_keep_every_member(self):
+        before, changes = self.ids(self.stack, 'server'), self.changes()
+        self.set_dates()
+        self.patch_stack(self.stack)
+        assert self.ids(self.stack, 'server') == before
+        assert self.changes() == changes
+
+    def test_another_lease_changes_nothing_and_takes_nothing(self):
+        before, changes = self.ids(self.stack, 'server'), self.changes()
+        environment = stack_level(self.leases.make(ALICE))
+        self.change(self.stack, PLAIN, environment=environment)
+        assert self.changes() == changes
+        found = self.change(
+            self.stack, with_second(PLAIN), status='UPDATE_FAILED', environment=environment
+        )
+        assert f'already reserved by lease {self.lease}' in found.status_reason
+        assert self.held() == set(before)
+        assert self.changes() == changes
 
     def test_taking_out_the_lease_leaves_all_running(self):
         before = self.ids(self.stack, 'server')
