@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserved stacks of one person on the local cloud."""
+
+import pathlib
+import uuid
+from typing import Any
+
+from tests.cloud.conftest import ROOT, Person, at, wait_for
+from tests.cloud.reserving import wait_lease
+
+#: What users read; used as it is.
+TEMPLATES = ROOT / 'doc' / 'source' / 'user' / 'templates'
+
+
+def template(name: str) -> str:
+    """Read a template of the documents."""
+    return (TEMPLATES / f'{name}.yaml').read_text()
+
+
+class Stacking:
+    """Makes stacks and leases, and cleans up after a test."""
+
+    def __init__(self, person: Person) -> None:
+        self.person = person
+        self.heat = person.sdk.orchestration
+        self.stacks: list[str] = []
+        self.leases: list[str] = []
+
+    # Leases.
+
+    def lease(self, **terms: Any) -> str:
+        """Make a lease that starts in an hour; return its id."""
+        terms = {'start': at(hours=1), 'end': at(hours=3), **terms}
+        made = self.person.leases.create(f'lease-{uuid.uuid4().hex[:8]}', **terms)
+        self.leases.append(made.id)
+        return made.id
+
+    def start(self, lease_id: str) -> None:
+        """Let it start now, and wait until all that it holds has started."""
+        self.person.leases.update(lease_id, start='now')
+        self.wait_lease(lease_id, 'ACTIVE')
+
+    def end(self, lease_id: str) -> None:
+        self.person.leases.end(lease_id)
+        self.wait_lease(lease_id, 'TERMINATED')
+
+    def wait_lease(self, lease_id: str, *statuses: str) -> Any:
+        return wait_lease(self.person, lease_id, *statuses)
+
+    def wait_deleted(self, lease_id: str) -> Any:
+        """Wait until a lease has ended that was deleted; return it."""
+
+        def look() -> Any:
+            leases = self.person.leases.list(deleted=True)
+            found = [each for each in leases if each.id == lease_id]
+            return found[0] if found and found[0].status == 'TERMINATED' else None
+
+        return wait_for(look, f'lease {lease_id} deleted')
+
+    def lease_of(self, stack_id: str) -> Any:
+        """The lease that reserves a stack; fails if there is none."""
+        (lease,) = self.person.leases.list(resource_id=stack_id)
+        return lease
+
+    def trouble(self, lease_id: str) -> list[Any]:
+        """What had to be tried again in a lease, or failed."""
+        history = self.person.leases.history(lease_id)
+        return [each for each in history if each.result in ('retry', 'failed')]
+
+    # Stacks.
+
+    def write(self, directory: pathlib.Path, lease_id: str) -> pathlib.Path:
+        """Write the environment that reserves a whole stack, as the guide says."""
+        file = directory / 'lease.yaml'
+        file.write_text(f'parameter_defaults:\n  climate_lease_id: {lease_id}\n')
+        return file
+
+    def create(self, text: str, lease_id: str | None = None, **parameters: Any) -> str:
+        """Create a stack, and wait until it is complete.
+
+        :param lease_id: of the whole stack
+        :returns: its id
+        """
+        name = f'test-{uuid.uuid4().hex[:8]}'
+        response = self.heat.post(
+            '/stacks', json={'stack_name': name, **body(text, lease_id, parameters)}
+        )
+        assert response.status_code == 201, response.text
+        self.stacks.append(response.json()['stack']['id'])
+        return self.wait(self.stacks[-1], 'CREATE_COMPLETE')['id']
+
+    def update(
+        self, stack_id: str, text: str, lease_id: str | None = None, **parameters: Any
+    ) -> None:
+        """Update a stack with a template, and wait until it is complete."""
+        self.ask(stack_id, text, lease_id, **parameters)
+        self.wait(stack_id, 'UPDATE_COMPLETE')
+
+    def ask(
+        self, stack_id: str, text: str, lease_id: str | None = None, **parameters: Any
+    ) -> None:
+        """Ask for an update. Its status has changed when Heat answers."""
+        response = self.heat.put(self.path(stack_id), json=body(text, lease_id, parameters))
+        assert response.status_code == 202, response.text
+
+    def act(self, stack_id: str, action: str) -> None:
+        response = self.heat.post(f'{self.path(stack_id)}/actions', json={action: None})
+        assert response.status_code in (200, 202), response.text
+
+    def signal(self, stack_id: str, resource: str) -> None:
+        """Signal a resource; what it does then is not waited for."""
+        response = self.heat.post(f'{self.path(stack_id)}/resources/{resource}/signal', json={})
+        assert response.status_code == 200, response.text
+
+    def delete(self, stack_id: str) -> None:
+        """Delete a stack and wait until it is gone."""
+        self.heat.delete(self.path(stack_id))
+        self.wait_gone(stack_id)
+
+    def path(self, stack_id: str) -> str:
+        return f'/stacks/{self.look(stack_id)["stack_name"]}/{stack_id}'
+
+    def look(self, stack_id: str) -> Any:
+        """The stack as Heat shows it; None when it is gone."""
+        response = self.heat.get('/stacks', params={'id': stack_id})
+        (found,) = response.json()['stacks'] or (None,)
+        return found
+
+    def show(self, stack_id: str) -> Any:
+        return self.heat.get(self.path(stack_id)).json()['stack']
+
+    def wait(self, stack_id: str, *statuses: str) -> Any:
+        """Wait until a stack has one of these statuses; a failure nobody waits for fails."""
+
+        def look() -> Any:
+            found = self.look(stack_id)
+            assert found, f'stack {stack_id} is gone'
+            status = found['stack_status']
+            if status.endswith('_FAILED') and status not in statuses:
+                raise AssertionError(f'{status}: {found["stack_status_reason"]}')
+            return found if status in statuses else None
+
+        return wait_for(look, f'stack {stack_id} in {statuses}')
+
+    def wait_gone(self, stack_id: str) -> None:
+        wait_for(lambda: self.look(stack_id) is None, f'stack {stack_id} gone')
+
+    def outputs(self, stack_id: str) -> dict[str, Any]:
+        outputs = self.show(stack_id)['outputs']
+        return {each['output_key']: each.get('output_value') for each in outputs}
+
+    def resources(self, stack_id: str) -> list[Any]:
+        """What it has and what is nested in it."""
+        path = f'{self.path(stack_id)}/resources'
+        return self.heat.get(path, params={'nested_depth': 3}).json()['resources']
+
+    def ids(self, stack_id: str, kind: str) -> list[str]:
+        """What it has of a type, by the ids."""
+        return [
+            each['physical_resource_id']
+            for each in self.resources(stack_id)
+            if each['resource_type'] == kind and each['physical_resource_id']
+        ]
+
+    def servers(self, stack_id: str) -> list[str]:
+        """The statuses of its servers."""
+        compute = self.person.sdk.compute
+        found = [compute.get_server(one) for one in self.ids(stack_id, 'OS::Nova::Server')]
+        return sorted(one.status for one in found)
+
+    def wait_servers(self, stack_id: str, *statuses: str) -> None:
+        """Wait until its servers have these statuses."""
+        wait_for(
+            lambda: self.servers(stack_id) == list(statuses),
+            f'servers {statuses} of {stack_id}',
+        )
+
+    def volumes(self, stack_id: str) -> list[str]:
+        """The statuses of its volumes."""
+        cinder = self.person.sdk.block_storage
+        found = [cinder.get_volume(one) for one in self.ids(stack_id, 'OS::Cinder::Volume')]
+        return sorted(one.status for one in found)
+
+    def updated(self, stack_id: str) -> list[str]:
+        """Name what an update completed, in this order."""
+        events = self.heat.get(f'{self.path(stack_id)}/events', params={'sort_dir': 'asc'})
+        return [
+            each['resource_name']
+            for each in events.json()['events']
+            if each['resource_status'] == 'UPDATE_COMPLETE'
+        ]
+
+    def clean(self) -> None:
+        """Delete what the test made."""
+        for stack_id in self.stacks:
+            if self.look(stack_id):
+                self.delete(stack_id)
+        for lease_id in self.leases:
+            self.person.leases.delete(lease_id, ignore_missing=True)
+
+
+def body(text: str, lease_id: str | None, parameters: dict[str, Any]) -> dict[str, Any]:
+    environment = {'parameter_defaults': {'climate_lease_id': lease_id}} if lease_id else {}
+    return {
+        'template': text,
+        'environment': environment,
+        'parameters': parameters,
+        'timeout_mins': 10,
+    }
