@@ -139,29 +139,33 @@ SCHEMA: dict[str, properties.Schema] = {
 }
 
 
-def check(terms: Mapping[str, Any], now: datetime.datetime) -> None:
-    """Check what no single property can tell. What is not known yet is left out.
+def check(terms: Mapping[str, Any]) -> None:
+    """Check what no single property can tell.
+
+    A date that is not known yet is left out, and so is "now": what was right when the lease was
+    made must not be wrong when its stack is updated later.
 
     :param terms: the properties; None for what is not said or not known yet
-    :param now: timezone-aware
     :raises heat.common.exception.StackValidationFailed: it makes no sense
     """
     for number, each in enumerate(terms[RESERVATIONS] or ()):
         if each is not None and not each.get('resource_type'):
             raise _wrong(f'{RESERVATIONS}[{number}]', 'a resource_type is needed')
-    start, end, before = (_read(terms[name], now) for name in (START, END, BEFORE_END))
+    start, end, before = (_read(terms[name]) for name in (START, END, BEFORE_END))
     if start and end and end <= start:
         raise _wrong(END, 'the lease must end after its start')
     if before and ((start and before < start) or (end and before > end)):
         raise _wrong(BEFORE_END, 'it must lie between the start and the end of the lease')
     for number, each in enumerate(terms[EVENTS] or ()):
-        time = _read(each['time'], now)
+        time = _read(each['time'])
         if time and end and time > end:
             raise _wrong(f'{EVENTS}[{number}]', 'it must not be after the end of the lease')
 
 
-def _read(text: str | None, now: datetime.datetime) -> datetime.datetime | None:
-    return dates.parse(text, now) if text else None
+def _read(text: str | None) -> datetime.datetime | None:
+    if not text or text.strip() == 'now':
+        return None
+    return dates.parse(text, datetime.datetime.max)
 
 
 def _wrong(name: str, why: str) -> exception.StackValidationFailed:

@@ -19,15 +19,14 @@ from heat.engine import attributes, resource
 from heat.objects import stack as stack_object
 from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
-from oslo_utils import timeutils
 
 from climateclient import exceptions, models, times
 from heat_ext import client, reservations, terms
 
 LOG = log.getLogger(__name__)
 
-#: Statuses of a lease in which nothing can be kept any more.
-OVER = frozenset(('TERMINATING', 'TERMINATED', 'DELETING'))
+#: Statuses of a lease that is no good any more.
+BAD = frozenset(('ERROR', 'TERMINATING', 'TERMINATED', 'DELETING'))
 
 _A = attributes.Schema
 
@@ -81,7 +80,7 @@ class Lease(resource.Resource):
             raise exception.StackValidationFailed(
                 message='Either end_date or duration is needed, and not both.'
             )
-        terms.check(given, timeutils.utcnow(with_timezone=True))
+        terms.check(given)
         return result
 
     # Creation.
@@ -137,21 +136,21 @@ class Lease(resource.Resource):
         lease = self._find()
         if lease is None:
             raise exception.Error(f'Lease {self.resource_id} does not exist any more.')
-        if lease.status == 'ERROR' or lease.status in OVER:
+        if lease.status in BAD:
             reason = lease.status_reason or 'No reason is known.'
             raise exception.Error(f'Lease {lease.id} is {lease.status}: {reason}')
 
     # Updates.
 
     def needs_replace_failed(self) -> bool:
-        """Whether a resource that failed is beyond repair: its lease is not there, or is over."""
+        """Whether a resource that failed is beyond repair: its lease is gone, or is over."""
         try:
             lease = self._find() if self.resource_id else None
         except ks_exceptions.ClientException:
             LOG.warning('It is not known whether lease %s is there', self.resource_id)
             # What is done next fails with the reason, and replaces nothing.
             return False
-        return lease is None or lease.status in OVER
+        return _is_over(lease)
 
     def _needs_update(self, *args: Any, **kwargs: Any) -> bool:
         # An update that failed half-way left something behind, which this one puts right.
@@ -160,7 +159,7 @@ class Lease(resource.Resource):
 
     def handle_update(self, json_snippet: Any, tmpl_diff: Any, prop_diff: Any) -> None:  # noqa: ARG002
         lease = self._find()
-        if lease is None or lease.status == 'TERMINATED':
+        if _is_over(lease):
             raise resource.UpdateReplace(self.name)
         after = json_snippet.properties(self.properties_schema, self.context)
         difference = reservations.compare(
@@ -307,6 +306,11 @@ def shown(lease: models.Lease) -> dict[str, Any]:
         'created_at': times.iso_time(lease.created_at),
         'updated_at': times.iso_time(lease.updated_at),
     }
+
+
+def _is_over(lease: models.Lease | None) -> bool:
+    """Whether nothing is left of a lease; one that is just ending still holds its stack."""
+    return lease is None or lease.status == 'TERMINATED'
 
 
 def _refusal(error: exceptions.ApiError) -> exception.Error:

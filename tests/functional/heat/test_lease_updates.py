@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """OS::Climate::Lease: everything is changed in place, or refused with the reason."""
 
+import datetime
 import uuid
 
+import fixtures
 import pytest
 from heat.common import exception
+from oslo_utils import fixture as timeutils_fixture
+from oslo_utils import timeutils
 
+from climate_core.plugins.base import Wait
 from tests.functional.heat import leases
 from tests.functional.heat.leased import SERVER, VOLUME, LeaseTest
 
@@ -240,6 +245,47 @@ class TestRefused(UpdateTest):
         assert self.leases.lease == before
 
 
+class TestLater(UpdateTest):
+    def test_stack_can_be_updated_when_its_lease_is_long_over(self):
+        given = {'start_date': 'now', 'on_end': 'nothing', 'end_date': self.leases.later(hours=1)}
+        template = {**self.template(**given), 'parameters': {'size': {'type': 'number'}}}
+        stack = self.create(template, size=1)
+        lease = self.leases.lease.id
+        self.leases.end(lease)
+        self.useFixture(Later(days=2))
+        self.update(stack, template, size=2)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.outputs(stack)['id'] == lease
+
+    def test_update_that_is_rolled_back_takes_the_lease_back(self):
+        stack = self.create(self.template(name='lease1'), args={'disable_rollback': False})
+        before = self.leases.lease
+        template = self.template(name='lease2', reservations=[OF_VOLUME])
+        server = {'flavor': 'm1', 'image': 'cirros', 'networks': [{'allocate_network': 'none'}]}
+        template['resources']['server'] = {
+            'type': 'OS::Nova::Server',
+            'depends_on': 'lease',
+            'properties': server,
+        }
+        self.cloud.nova.full = True
+        self.update(stack, template)
+        self.assert_stack(stack, 'ROLLBACK_COMPLETE')
+        assert self.leases.lease.name == 'lease1'
+        assert self.leases.lease.live == before.live
+
+
+class Later(fixtures.Fixture):
+    """Heat's clock is put forward."""
+
+    def __init__(self, **delta):
+        super().__init__()
+        self._delta = datetime.timedelta(**delta)
+
+    def _setUp(self):
+        fixture = timeutils_fixture.TimeFixture(timeutils.utcnow() + self._delta)
+        self.useFixture(fixture)
+
+
 class TestReplaced(UpdateTest):
     """Only a lease that is not there any more has another one put in its place."""
 
@@ -275,6 +321,19 @@ class TestReplaced(UpdateTest):
         self.patch_stack(stack)
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.outputs(stack)['id'] == before
+
+    def test_lease_that_is_just_ending_is_not(self):
+        stack = self.make(reservations=[leases.of_server(SERVER)], on_end='nothing')
+        lease = self.leases.lease.id
+        self.leases.start(lease)
+        self.leases.servers.answers['end', SERVER] = [Wait(5)]
+        self.leases.end(lease)
+        self.check(stack)
+        self.assert_stack(stack, 'CHECK_FAILED')
+        self.update(stack, self.template(end_date=self.leases.later(hours=5)))
+        self.assert_stack(stack, 'UPDATE_FAILED')
+        assert 'is TERMINATING' in self.reason(stack)
+        assert self.leases.lease.id == lease == self.resource(stack, 'lease').resource_id
 
     def test_preview_replaces_nothing(self):
         stack = self.make()
