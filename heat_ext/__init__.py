@@ -33,6 +33,7 @@ What all extensions share (hints, dates, the way to the lease service) is in
 
     seams, conf
     client, constraints    the lease service, seen from heat
+    terms, reservations    what a template says of a lease, and what that changes
     member                 a resource that can be reserved: what it asks for, asleep, to be woken
     resources/             one module per resource type
     plugins/               what heat loads
