@@ -105,6 +105,9 @@ class StackPlugin(base.ResourcePlugin):
         if stack.status.startswith('DELETE_'):
             self._waking.done(key)
             raise exceptions.Permanent(f'The stack is being deleted: {stack.reason}')
+        if stack.status == 'UPDATE_IN_PROGRESS' and self._waking.looks(key) >= stack_end.MANY:
+            # An engine that died leaves it so, and no other one goes on without being asked.
+            return self._ask(_WAKE, owner, stack, reservation)
         if stack.status.endswith('_IN_PROGRESS'):
             return self._waking.wait(key)
         if stack.status.startswith('SUSPEND_'):

@@ -12,7 +12,7 @@ updates so that it has neither a lease nor members goes on: heat_ext asks for ``
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from climate_core import exceptions
 from climate_core.cloud import stacks
@@ -35,6 +35,9 @@ CHOICES = [
 ]
 #: Statuses in which Heat may be about to take the lease out of a stack.
 _CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
+
+#: Looks, in about ten minutes, after which the engine that works on a stack may have died.
+MANY: Final = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,11 +97,20 @@ def end(ending: Ending) -> Wait | None:
     if stack.status == 'DELETE_COMPLETE':
         return None
     if stack.status == 'DELETE_IN_PROGRESS':
-        return ending.wait()
+        return _go_on(ending, stack)
     on_end = ending.reservation.params.get('on_end', 'delete')
     if on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(ending, stack):
         return _delete(ending, stack)
     return _STEPS[on_end](ending, stack)
+
+
+def _go_on(ending: Ending, stack: 'Stack') -> Wait:
+    """Wait for a deletion; ask once more after a long time, for a new engine to go on with it."""
+    key = ending.reservation.id
+    if ending.patience.looks(key) < MANY:
+        return ending.wait()
+    stacks.delete(ending.conn, stack)
+    return ending.patience.asked(key, 'delete')
 
 
 def _stays(ending: Ending, stack: 'Stack') -> bool:

@@ -174,7 +174,8 @@ def _update(request: Any, project: str, name: str, stack_id: str) -> Any:
         raise Refusal(400, 'Only what it has is expected here.')
     if stack['status'].startswith(('SUSPEND_', 'DELETE_')):
         raise Refusal(400, 'Updating a stack when it is suspended is not supported.')
-    if stack['status'].endswith('_IN_PROGRESS'):
+    # With convergence a new update takes over from one that goes on.
+    if stack['status'].endswith('_IN_PROGRESS') and stack['status'] != 'UPDATE_IN_PROGRESS':
         raise Refusal(409, f'Stack {name} already has an action in progress.')
     _act(request.server.state, stack, 'UPDATE', caller)
     return 202, {}, None

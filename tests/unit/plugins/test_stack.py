@@ -4,7 +4,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import lost
+from climate_core.plugins import lost, stack_end
 from climate_core.plugins.base import Wait
 from climate_core.plugins.instance import InstancePlugin
 from climate_core.plugins.stack import StackPlugin
@@ -192,6 +192,20 @@ def test_what_is_done_with_a_stack_is_waited_for(stacks, status):
     change(case, status='UPDATE_COMPLETE')
     case.wake()
     assert stacks.effects(case.resource_id) == ['update']
+
+
+@pytest.mark.parametrize('ours', [True, False])
+def test_an_update_whose_engine_died_is_asked_for_again(stacks, ours):
+    case = reserved(stacks)
+    if ours:
+        look(case)
+    asked = stacks.effects(case.resource_id)
+    change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 2 * stack_end.MANY)
+    while stacks.effects(case.resource_id) == asked:
+        assert case.plugin._waking.looks(case.reservation.id) <= stack_end.MANY
+        assert isinstance(look(case), Wait)
+    case.wake()
+    assert stacks.effects(case.resource_id) == [*asked, 'update']
 
 
 def test_an_update_of_its_user_is_not_ours(stacks):

@@ -4,6 +4,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
+from climate_core.plugins import stack_end
 from climate_core.plugins.base import Wait
 from tests.conformance.world import reservation_of, reserved
 from tests.fakes import heat, nova
@@ -147,6 +148,17 @@ def test_a_deletion_by_the_user_is_waited_for(stacks, on_end):
     change(case, next=['DELETE_COMPLETE'])
     assert look(case) is None
     assert effects(case) == []
+
+
+def test_a_deletion_whose_engine_died_is_asked_for_again(stacks):
+    case = woken(stacks, 'delete', status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
+    for _ in range(stack_end.MANY):
+        assert isinstance(look(case), Wait)
+    assert effects(case) == []
+    assert isinstance(look(case), Wait)
+    assert effects(case) == ['delete']
+    case.end()
+    assert effects(case) == ['delete']
 
 
 @pytest.mark.parametrize('on_end', ['delete', 'suspend', 'snapshot', 'nothing'])
