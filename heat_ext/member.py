@@ -124,7 +124,7 @@ class Reservable:
         """Do the next step of a reservation and of a wake-up.
 
         :param before: the statuses before the start
-        :param due: whether what sleeps is to be woken; asked once
+        :param due: whether what sleeps is to be woken; asked until it is
         :returns: whether nothing is left to do
         :raises heat.common.exception.HeatException: it could not be reserved or started
         """
@@ -186,9 +186,10 @@ class Reservable:
 
         At its end a lease takes away what was never woken, and there is nothing to do about it.
         """
-        if wish is None or not wish.lease_id:
+        if wish is None:
             return True
-        return leases.is_joinable(leases.find(self.client('climate'), wish.lease_id))
+        lease_id = wish.lease_id or self.lease_id()
+        return leases.is_joinable(leases.find(self.client('climate'), lease_id))
 
     def _moves(self, wish: wishes.Wish | None) -> bool:
         if wish is None:
@@ -221,7 +222,7 @@ class Reservable:
 
     def _is_to_wake(self) -> bool:
         found = self._look() if self.lease_id() else None
-        return found is not None and (self._status(found) not in self.ASLEEP or self._due())
+        return found is not None and (self._status(found) not in self.WAKEABLE or self._due())
 
     def update_template_diff_properties(self, after_props: Any, before_props: Any) -> Any:
         self._hints_may_change = self._has_outgrown(after_props, before_props)

@@ -66,8 +66,17 @@ class TestStackLevel(ReservedTest):
         self.assert_stack(stack, 'CREATE_COMPLETE')
         assert self.cloud.nova.statuses() == ['ACTIVE']
         assert self.leases.members(self.lease) == set()
-        assert ('virtual:volume', *self.ids(stack, 'disk')) in self.leases.members(other)
-        assert ('virtual:stack', stack) in self.leases.members(other)
+        # A stack belongs to one lease; what is in another one is woken by that.
+        (disk,) = self.ids(stack, 'disk')
+        assert self.leases.members(other) == {('virtual:volume', disk)}
+        (held,) = self.leases.get(other).live
+        assert 'stack_id' not in held.params
+        self.patch_stack(stack)
+        assert self.wakes() == []
+        self.leases.start(other)
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.cinder.statuses() == ['available']
 
     def test_hint_without_a_lease_means_that_of_the_stack(self):
         stack = self.reserve_all(changed(PAIR, 'disk', scheduler_hints={'reserved': True}))
@@ -99,6 +108,8 @@ class TestStackLevel(ReservedTest):
         other = self.create(PAIR, name='other', environment=stack_level(self.lease))
         self.assert_stack(other, 'CREATE_COMPLETE')
         self.leases.end(self.lease)
+        self.bus.run()
+        self.leases.forward(minutes=1)
         before = self.changes()
         stack = self.create(PAIR, environment=stack_level(self.lease))
         found = self.assert_stack(stack, 'CREATE_FAILED')

@@ -79,6 +79,18 @@ class TestFailure(ReservedTest):
         self.start(stack)
         assert self.wakes() == self.ids(stack, 'disk', 'server')
 
+    def test_volume_in_error_is_not_woken_early(self):
+        stack = self.reserve_all()
+        (disk,) = self.ids(stack, 'disk')
+        # An administrator may write this; cinder then takes a wake_up as well.
+        self.cloud.cinder.volumes[disk].update(status='error', broken=True)
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.wakes() == []
+        self.start(stack)
+        assert self.wakes() == self.ids(stack, 'disk', 'server')
+        assert self.ids(stack, 'disk') == [disk]
+
     def test_outage_of_nova(self):
         stack = self.reserve_all(CHAIN)
         self.leases.start(self.lease)
@@ -270,3 +282,18 @@ class TestTheTime(ReservedTest):
         self.patch_stack(stack)
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.wakes() == self.ids(stack, 'first')
+
+    def test_own_lease_that_is_over_is_not_made_again(self):
+        template = changed(
+            CHAIN, 'first', scheduler_hints={'lease_params': {'start': self.leases.later(hours=1)}}
+        )
+        stack = self.reserve_all(without(template, 'second'))
+        (server,) = self.ids(stack, 'first')
+        lease_id = self.resource(stack, 'first').data()['climate_lease']
+        self.leases.end(lease_id)
+        if server in self.cloud.nova.servers:
+            self.cloud.nova.forget(server)
+        before = self.changes()
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.changes() == before
