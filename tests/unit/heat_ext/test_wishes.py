@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hints in a template and the line in an environment mean together."""
+
+import json
+import uuid
+
+import pytest
+
+from climateclient.extension import hints
+from heat_ext import wishes
+
+LEASE = str(uuid.uuid4())
+OTHER = str(uuid.uuid4())
+ROOT = str(uuid.uuid4())
+FOR_ALL = {'climate_lease_id': LEASE, 'something': 'else'}
+
+
+@pytest.mark.parametrize('own', [None, {}, {'group': 'x'}, {'reserved': False}])
+def test_ordinary(own):
+    assert wishes.read(own, {}) is None
+
+
+@pytest.mark.parametrize('value', ['', None])
+def test_an_empty_lease_of_the_stack_is_none(value):
+    assert wishes.read(None, {'climate_lease_id': value}) is None
+
+
+@pytest.mark.parametrize('value', ['x', 17, ['x'], {'a': 'b'}])
+def test_what_is_no_lease_of_the_stack(value):
+    with pytest.raises(hints.BadHint, match='climate_lease_id'):
+        wishes.read(None, {'climate_lease_id': value})
+
+
+@pytest.mark.parametrize(
+    'own', [None, {}, {'group': 'x'}, {'reserved': True}, {'reserved': 'yes'}]
+)
+def test_the_lease_of_the_stack(own):
+    wish = wishes.read(own, FOR_ALL)
+    assert wish.new_id() == LEASE
+    others = {'group': 'x'} if own and 'group' in own else {}
+    assert wish.as_hints(LEASE, ROOT) == {
+        **others,
+        'reserved': 'True',
+        'lease_id': LEASE,
+        'heat_root_stack_id': ROOT,
+    }
+
+
+@pytest.mark.parametrize('defaults', [{}, {'climate_lease_id': OTHER}])
+def test_own_lease_wins(defaults):
+    wish = wishes.read({'lease_id': [OTHER]}, defaults)
+    assert wish.new_id() == OTHER
+    assert wish.as_hints(OTHER, ROOT)['heat_root_stack_id'] == ROOT
+
+
+def test_another_lease_than_that_of_the_stack_is_not_woken_by_it():
+    wish = wishes.read({'lease_id': OTHER}, FOR_ALL)
+    assert wish.as_hints(OTHER, ROOT) == {'reserved': 'True', 'lease_id': OTHER}
+
+
+def test_left_out():
+    assert wishes.read({'reserved': 'no'}, FOR_ALL) is None
+
+
+@pytest.mark.parametrize('name', ['lease_id', 'lease_params'])
+def test_left_out_and_named_at_once(name):
+    with pytest.raises(hints.BadHint, match=f'{name}: makes no sense with reserved=False'):
+        wishes.read({'reserved': False, name: LEASE}, {})
+
+
+def test_what_is_no_boolean():
+    with pytest.raises(hints.BadHint, match='reserved'):
+        wishes.read({'reserved': 'perhaps'}, {})
+
+
+@pytest.mark.parametrize('params', [{'name': 'l', 'end': '1h'}, '{"name": "l", "end": "1h"}'])
+def test_new_lease_gets_an_id_to_know_it_by(params):
+    wish = wishes.read({'lease_params': params}, FOR_ALL)
+    made = wish.new_id()
+    sent = wish.as_hints(made, ROOT)
+    assert set(sent) == {'reserved', 'lease_params'}
+    assert json.loads(sent['lease_params']) == {'name': 'l', 'end': '1h', 'id': made}
+    assert wish.new_id() != made
+
+
+def test_id_of_a_new_lease_that_is_given():
+    wish = wishes.read({'lease_params': {'id': OTHER}}, {})
+    assert wish.new_id() == OTHER
+
+
+def test_new_lease_without_a_word_about_it():
+    wish = wishes.read({'reserved': True}, {})
+    assert json.loads(wish.as_hints(OTHER, ROOT)['lease_params']) == {'id': OTHER}
+
+
+@pytest.mark.parametrize('params', ['{', '[1]', 'x'])
+def test_what_is_no_object_is_left_to_nova(params):
+    wish = wishes.read({'lease_params': params}, {})
+    assert uuid.UUID(wish.new_id())
+    sent = wish.as_hints(OTHER, ROOT)['lease_params']
+    assert sent in (params, json.dumps(json.loads('[1]')))
+
+
+def test_what_happens_at_the_end_goes_along():
+    wish = wishes.read({'lease_id': LEASE, 'lease_params': {'on_end': 'stop'}}, {})
+    assert wish.as_hints(LEASE, ROOT)['lease_params'] == '{"on_end": "stop"}'
+
+
+def test_hints_read_what_is_sent():
+    """The extensions of nova and cinder understand it as it is meant."""
+    sent = wishes.read({'reserved': True}, FOR_ALL).as_hints(LEASE, ROOT)
+    assert hints.wants_reservation(sent)
