@@ -26,6 +26,7 @@ import yaml
 from heat.common import context as heat_context
 from heat.common import template_format
 from heat.db import api as db
+from heat.db import models
 from heat.engine import service
 from heat.engine import stack as parser
 from heat.rpc import api as rpc
@@ -36,6 +37,10 @@ from oslo_messaging import ExpectedException, server
 from heat_ext import client, conf
 from tests.functional.heat import bus, clouds, installed, leases, users
 from tests.functional.heat.users import ALICE
+
+#: Heat deletes stored attributes by ids that it remembers, twice if need be
+#: (heat.engine.resource.Resource.clear_stored_attributes); no database but this gives them again.
+models.ResourcePropertiesData.__table__.dialect_options['sqlite']['autoincrement'] = True
 
 
 class Threads(service.ThreadGroupManager):
