@@ -10,11 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from climateclient import models
-
-#: What the lease service calls a stack.
-STACK = 'virtual:stack'
-#: Statuses of a reservation that holds its resource.
-LIVE = frozenset(('pending', 'active'))
+from heat_ext import leases
 
 Item = Mapping[str, Any]
 
@@ -35,12 +31,12 @@ class Difference:
 
 def of_stack(stack_id: str, on_end: str) -> dict[str, str]:
     """Write the reservation of a stack."""
-    return {'resource_type': STACK, 'resource_id': stack_id, 'on_end': on_end}
+    return {'resource_type': leases.STACK, 'resource_id': stack_id, 'on_end': on_end}
 
 
 def live(lease: models.Lease) -> list[models.Reservation]:
     """Give the reservations that hold their resource."""
-    return [each for each in lease.reservations if each.status in LIVE]
+    return [each for each in lease.reservations if each.status in leases.LIVE]
 
 
 def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item]) -> Difference:

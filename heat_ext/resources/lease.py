@@ -21,7 +21,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 
 from climateclient import exceptions, models, times
-from heat_ext import client, reservations, terms
+from heat_ext import client, leases, reservations, terms
 
 LOG = log.getLogger(__name__)
 
@@ -115,11 +115,7 @@ class Lease(resource.Resource):
     # What is there.
 
     def _find(self) -> models.Lease | None:
-        try:
-            found: models.Lease = self.client().leases.get(self.resource_id)
-        except exceptions.NotFound:
-            return None
-        return found
+        return leases.find(self.client(), self.resource_id)
 
     def _show_resource(self) -> dict[str, Any]:
         return shown(self.client().leases.get(self.resource_id))
@@ -242,7 +238,7 @@ class Lease(resource.Resource):
                     )
 
     def _is_own_stack(self, reservation: models.Reservation) -> bool:
-        own = (reservations.STACK, self.stack.root_stack_id())
+        own = (leases.STACK, self.stack.root_stack_id())
         return (reservation.resource_type, reservation.resource_id) == own
 
     def check_delete_complete(self, lease_id: str | None) -> bool:
