@@ -12,8 +12,8 @@ from climateclient.extension import leases
 
 #: What the lease service calls a stack.
 STACK = 'virtual:stack'
-#: Statuses of a reservation that holds its resource.
-LIVE = frozenset(('pending', 'active'))
+#: Statuses of a reservation that the lease service still works on.
+_LIVE = frozenset(('pending', 'active'))
 _STARTED = frozenset(('STARTING', 'ACTIVE'))
 
 
@@ -73,6 +73,6 @@ def hold(client: Any, lease_id: str, stack_id: str) -> None:
 def holds(lease: models.Lease | None, stack_id: str) -> bool:
     """Whether a stack is reserved in a lease that is not over."""
     return is_joinable(lease) and any(
-        (each.resource_type, each.resource_id) == (STACK, stack_id) and each.status in LIVE
+        (each.resource_type, each.resource_id) == (STACK, stack_id) and each.status in _LIVE
         for each in lease.reservations
     )

@@ -12,6 +12,9 @@ from typing import Any
 from climateclient import models
 from heat_ext import leases
 
+#: Statuses of a reservation that holds its resource; one that could not be woken does so too.
+_HELD = frozenset(('pending', 'active', 'error', 'deleting'))
+
 Item = Mapping[str, Any]
 
 
@@ -34,9 +37,9 @@ def of_stack(stack_id: str, on_end: str) -> dict[str, str]:
     return {'resource_type': leases.STACK, 'resource_id': stack_id, 'on_end': on_end}
 
 
-def live(lease: models.Lease) -> list[models.Reservation]:
+def held(lease: models.Lease) -> list[models.Reservation]:
     """Give the reservations that hold their resource."""
-    return [each for each in lease.reservations if each.status in leases.LIVE]
+    return [each for each in lease.reservations if each.status in _HELD]
 
 
 def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item]) -> Difference:
@@ -44,7 +47,7 @@ def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item])
 
     :param before: what the template asked for before
     """
-    left = live(lease)
+    left = held(lease)
     found = [(item, _take(left, item)) for item in wanted]
     return Difference(
         missing=[item for item, reservation in found if reservation is None],

@@ -230,7 +230,7 @@ class Lease(resource.Resource):
         Servers and volumes that run stay too; those that were never woken are deleted.
         """
         lease = self._find()
-        for each in reservations.live(lease) if lease else ():
+        for each in reservations.held(lease) if lease else ():
             if self._is_own_stack(each) and each.params.get(terms.ON_END) != 'nothing':
                 with self.client_plugin().ignore_conflict_and_not_found:
                     self.client().leases.update_reservation(
@@ -254,7 +254,7 @@ class Lease(resource.Resource):
         except (exceptions.ServerError, ks_exceptions.ConnectFailure) as error:
             LOG.warning('Whether lease %s is gone is not known: %s', lease_id, error)
             return False
-        held = reservations.live(lease) if lease else []
+        held = reservations.held(lease) if lease else []
         return not held or any(self._waits_for_us(each) for each in held)
 
     def _waits_for_us(self, reservation: models.Reservation) -> bool:

@@ -262,8 +262,8 @@ class LeaseService(fixtures.Fixture):
         self.run()
 
     def fail(self, resource_id, reason):
-        """Have a server or a volume never wake up."""
-        for each in (self.servers, self.volumes):
+        """Have a resource never wake up."""
+        for each in (self.servers, self.volumes, self.stacks):
             each.answers['wake', resource_id] = [exceptions.Permanent(reason)]
 
     @property

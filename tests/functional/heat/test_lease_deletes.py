@@ -172,6 +172,19 @@ class TestTakenOut(LeaseTest):
         self.leases.start(self.leases.lease.id)
         self.taken_out(stack, self.leases.lease.id)
 
+    def test_whose_start_failed(self):
+        stack = self.make(reservations=[leases.of_server(SERVER)])
+        lease = self.leases.lease.id
+        self.leases.fail(SERVER, 'There is no room.')
+        self.leases.fail(stack, 'Heat does not let us.')
+        self.leases.start(lease)
+        assert [each.status for each in self.leases.lease.live] == ['error', 'error']
+        self.leases.servers.answers['end', SERVER] = [Wait(5)]
+        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
+        self.update(stack, EMPTY)
+        assert self.leases.servers.state[SERVER] == 'gone'
+        self.taken_out(stack, lease)
+
     def test_whose_end_has_begun(self):
         stack = self.make(reservations=[leases.of_server(SERVER)], on_end='nothing')
         lease = self.leases.lease.id

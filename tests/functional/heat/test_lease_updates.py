@@ -167,6 +167,15 @@ class TestReservations(UpdateTest):
         assert self.held() == {SERVER: {'on_end': 'shelve'}, VOLUME: {}}
         assert [each.id for each in lease.live] == before
 
+    def test_one_that_could_not_be_woken_is_there(self):
+        stack = self.make(reservations=[leases.of_server(SERVER)])
+        self.leases.fail(SERVER, 'There is no room.')
+        self.leases.start(self.leases.lease.id)
+        self.change(stack, reservations=[leases.of_server(SERVER, on_end='shelve')])
+        assert self.held() == {SERVER: {'on_end': 'shelve'}}
+        self.change(stack)
+        assert self.held() == {}
+
     def test_what_joined_otherwise_stays(self):
         stack = self.make(reservations=[leases.of_server(SERVER)])
         self.leases.join(self.leases.lease.id, leases.of_server(OTHER))
