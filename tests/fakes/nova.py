@@ -126,10 +126,12 @@ def _step(state: State, server: Record) -> None:
 def listing(state: State, caller: Record, query: Mapping[str, str]) -> Record:
     """GET /servers by pages, in the order of ids."""
     statuses = {query['status']} if 'status' in query else None
+    everywhere = 'all_tenants' in query
     found = sorted(
         server['id']
         for server in state.servers.values()
-        if _visible(server, caller) and (not statuses or server['status'] in statuses)
+        if (everywhere or server['project_id'] == caller['project_id'])
+        and (not statuses or server['status'] in statuses)
     )
     after = [each for each in found if each > query.get('marker', '')]
     limit = int(query.get('limit', 1000))

@@ -39,6 +39,10 @@ def test_stacks_are_the_first_at_both_ends():
     assert all(StackPlugin.rank_at_end > (each.rank_at_end or each.rank) for each in others)
 
 
+def test_what_may_be_changed():
+    assert set(StackPlugin.changeable) == {'on_end'}
+
+
 def test_what_is_held_is_counted(stacks):
     claimed = reserve(stacks, resource_id=stacks.stack()['id'])
     assert claimed.amounts == {'stacks': 1}

@@ -229,6 +229,15 @@ def test_a_stack_that_woke_half_way_is_ended_as_asked(stacks, statuses, kept, tr
     assert stacks.gone(case.resource_id) is not kept
 
 
+@pytest.mark.parametrize('asked', ['update', 'delete'])
+def test_what_is_over_is_forgotten(stacks, asked):
+    """What a manager remembers must not grow with the leases that there ever were."""
+    case = woken(stacks, 'delete')
+    memory = {'update': case.plugin._waking, 'delete': case.plugin._ending}[asked]
+    case.end()
+    assert not memory.was_asked(case.reservation.id, asked)
+
+
 def test_others_in_the_lease_do_not_count(stacks):
     case = reserved(stacks, on_end='suspend')
     with_members(case, 'ACTIVE')
