@@ -8,6 +8,14 @@ from tests.functional.heat.leased import SERVER, LeaseTest
 EMPTY = {'heat_template_version': '2018-08-31'}
 
 
+def server(hints):
+    """A server with these hints."""
+    properties = {'flavor': 'm1', 'image': 'cirros', 'networks': [{'allocate_network': 'none'}]}
+    if hints:
+        properties['scheduler_hints'] = hints
+    return {'type': 'OS::Nova::Server', 'properties': properties}
+
+
 class TestWithTheStack(LeaseTest):
     """Its user deletes the stack."""
 
@@ -154,8 +162,8 @@ class TestByTheService(LeaseTest):
 class TestTakenOut(LeaseTest):
     """The lease is taken out of a template, and the stack goes on."""
 
-    def taken_out(self, stack, lease):
-        self.update(stack, EMPTY)
+    def taken_out(self, stack, lease, after=EMPTY):
+        self.update(stack, after)
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         self.leases.forward(minutes=1)
         self.bus.run()
@@ -181,9 +189,8 @@ class TestTakenOut(LeaseTest):
         assert [each.status for each in self.leases.lease.live] == ['error', 'error']
         self.leases.servers.answers['end', SERVER] = [Wait(5)]
         self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
-        self.update(stack, EMPTY)
-        assert self.leases.servers.state[SERVER] == 'gone'
         self.taken_out(stack, lease)
+        assert self.leases.servers.state[SERVER] == 'gone'
 
     def test_whose_end_has_begun(self):
         stack = self.make(reservations=[leases.of_server(SERVER)], on_end='nothing')
@@ -205,6 +212,33 @@ class TestTakenOut(LeaseTest):
         self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
         self.taken_out(stack, lease)
 
+    def with_server(self, **hints):
+        """A template of the lease and a server, which joins it."""
+        template = self.template()
+        template['resources']['server'] = server(hints)
+        return template
+
+    def test_with_a_member_before_the_start(self):
+        joins = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
+        stack = self.create(self.with_server(**joins))
+        lease = self.leases.lease.id
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        self.taken_out(stack, lease, {**EMPTY, 'resources': {'server': server({})}})
+        # Another one, which is not reserved.
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert len(self.cloud.nova.changed('delete')) == 1
+
+    def test_with_a_member_that_runs(self):
+        joins = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
+        stack = self.create(self.with_server(**joins))
+        lease = self.leases.lease.id
+        self.leases.start(lease)
+        self.patch_stack(stack)
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        self.taken_out(stack, lease, {**EMPTY, 'resources': {'server': server({})}})
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert not self.cloud.nova.changed('delete')
+
     def test_nested_stack_that_is_taken_out(self):
         outer = {**EMPTY, 'resources': {'inner': {'type': 'inner.yaml'}}}
         stack = self.create(outer, files={'inner.yaml': leases.text(self.template())})
@@ -224,15 +258,7 @@ class TestTakenOut(LeaseTest):
     def test_stack_of_a_creation_that_is_rolled_back(self):
         template = self.template()
         self.cloud.nova.full = True
-        template['resources']['server'] = {
-            'type': 'OS::Nova::Server',
-            'depends_on': 'lease',
-            'properties': {
-                'flavor': 'm1',
-                'image': 'cirros',
-                'networks': [{'allocate_network': 'none'}],
-            },
-        }
+        template['resources']['server'] = {**server({}), 'depends_on': 'lease'}
         stack = self.create(template, args={'disable_rollback': False})
         self.assert_stack(stack, 'ROLLBACK_COMPLETE')
         assert not self.leases.all()
