@@ -233,17 +233,17 @@ class Reservable:
         return allowed | {self.HINTS} if self._hints_may_change else allowed
 
     def _has_outgrown(self, after_props: Any, before_props: Any) -> bool:
-        """Whether only the lease of something that is awake is written differently.
+        """Whether only the lease of what was reserved is written differently.
 
         Heat would replace it: a running server, because its lease is over and taken out of the
-        template.
+        template. What still sleeps is replaced, see :meth:`needs_replace_with_prop_diff`.
         """
         before, after = (dict(each[self.HINTS] or {}) for each in (before_props, after_props))
         if before == after or not hints.mentioned(before) or not self.resource_id:
             return False
         if _others(before) != _others(after):
             return False
-        return hints.wants_reservation(before) and not self.asleep()
+        return hints.wants_reservation(before)
 
     def needs_replace_with_prop_diff(
         self, changed_properties_set: set[str], after_props: Any, before_props: Any

@@ -62,6 +62,14 @@ class TestAsleep(PhaseTest):
         self.start(self.stack)
         assert self.cloud.nova.statuses() == ['ACTIVE']
 
+    def test_a_snapshot_of_what_slept_restores_nothing(self):
+        before = self.ids(self.stack, 'disk', 'server')
+        made = self.snapshot(self.stack)
+        self._do('stack_restore', self.stack, made['id'])
+        self.assert_stack(self.stack, 'RESTORE_COMPLETE')
+        assert self.ids(self.stack, 'disk', 'server') == before
+        self.assert_untouched()
+
     def test_abandon_and_adopt(self):
         left = self.abandon(self.stack)
         assert not self.exists(self.stack)

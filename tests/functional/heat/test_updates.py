@@ -11,7 +11,6 @@ from tests.functional.heat.templates import (
     added,
     changed,
     hinted,
-    parse,
     stack_level,
     without,
 )
@@ -320,17 +319,24 @@ class TestHints(UpdateTest):
         assert self.ids(stack, 'disk', 'server') == before
 
     def test_other_hints_still_replace(self):
-        stack = self.reserve()
-        before = self.ids(stack, 'server')
+        hints = {'reserved': True, 'lease_id': self.lease, 'group': 'x'}
+        template = changed(PLAIN, 'server', scheduler_hints=hints)
+        stack = self.reserve(template)
         self.start(stack)
-        template = parse(PAIR)
-        template['resources'].pop('disk')
-        template = changed(
-            without(template), 'server', block_device_mapping_v2=None, image='cirros',
-            scheduler_hints={'group': 'x'},
-        )  # fmt: skip
+        before = self.ids(stack, 'server')
+        template = changed(template, 'server', scheduler_hints={**hints, 'group': 'y'})
         self.update(stack, template)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.ids(stack, 'server') != before
+
+    def test_another_end_is_reserved_anew_before_the_start(self):
+        stack = self.reserve(PLAIN)
+        before = self.ids(stack, 'server')
+        hints = {'lease_id': self.lease, 'lease_params': {'on_end': 'stop'}}
+        self.update(stack, changed(PLAIN, 'server', scheduler_hints=hints))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'server') != before
+        assert self.held() == set(self.ids(stack, 'server'))
 
     def test_hints_before_the_start_are_reserved_anew(self):
         stack = self.reserve()
