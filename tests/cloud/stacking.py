@@ -149,6 +149,12 @@ class Stacking:
         outputs = self.show(stack_id)['outputs']
         return {each['output_key']: each.get('output_value') for each in outputs}
 
+    def wait_output(self, stack_id: str, name: str, value: Any) -> None:
+        """Wait until an output is this."""
+        wait_for(
+            lambda: self.outputs(stack_id).get(name) == value, f'{name} {value} of {stack_id}'
+        )
+
     def resources(self, stack_id: str) -> list[Any]:
         """What it has and what is nested in it."""
         path = f'{self.path(stack_id)}/resources'
@@ -167,13 +173,6 @@ class Stacking:
         compute = self.person.sdk.compute
         found = [compute.get_server(one) for one in self.ids(stack_id, 'OS::Nova::Server')]
         return sorted(one.status for one in found)
-
-    def wait_servers(self, stack_id: str, *statuses: str) -> None:
-        """Wait until its servers have these statuses."""
-        wait_for(
-            lambda: self.servers(stack_id) == list(statuses),
-            f'servers {statuses} of {stack_id}',
-        )
 
     def volumes(self, stack_id: str) -> list[str]:
         """The statuses of its volumes."""

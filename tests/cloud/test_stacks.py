@@ -150,13 +150,13 @@ def test_a_group_holds_its_maximum(stacks: Stacking) -> None:
     assert stacks.servers(stack_id) == ['ACTIVE', 'RESERVED', 'RESERVED']
     reserved = set(stacks.ids(stack_id, 'OS::Nova::Server'))
     stacks.signal(stack_id, 'grow')
-    stacks.wait_servers(stack_id, 'ACTIVE', 'ACTIVE', 'RESERVED')
+    stacks.wait_output(stack_id, 'size', 2)
+    assert stacks.servers(stack_id) == ['ACTIVE', 'ACTIVE', 'RESERVED']
     assert set(stacks.ids(stack_id, 'OS::Nova::Server')) == reserved
-    assert stacks.outputs(stack_id)['size'] == 2
 
     stacks.signal(stack_id, 'shrink')
-    stacks.wait_servers(stack_id, 'ACTIVE', 'RESERVED', 'RESERVED')
-    assert stacks.outputs(stack_id)['size'] == 1
+    stacks.wait_output(stack_id, 'size', 1)
+    assert stacks.servers(stack_id) == ['ACTIVE', 'RESERVED', 'RESERVED']
     stacks.end(lease_id)
     assert stacks.look(stack_id) is None
 

@@ -137,9 +137,11 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument('-f', '--follow', action='store_true')
             command.add_argument('-n', '--lines', type=int, default=100)
         elif name == 'demo':
-            seconds = {'type': int, 'metavar': 'SECONDS', 'default': 60}
-            command.add_argument('--start-in', **seconds, help='until the lease starts (60)')
-            command.add_argument('--length', **seconds, help='of the lease (60)')
+            seconds = {'type': int, 'metavar': 'SECONDS'}
+            command.add_argument(
+                '--start-in', **seconds, default=60, help='until the first lease starts (60)'
+            )
+            command.add_argument('--length', **seconds, default=45, help='of each lease (45)')
     return parser
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main job, shown step by step: reserve a server and a volume, see them start and end.
 
+The second part is a stack, made in the idle time of the first: :mod:`climate_cloud.demo_stack`.
+
 What a user does is done as an ordinary member, with the commands that a person would type. The
 administrator only looks: at the allocation in Placement and at the compute host.
 """
@@ -8,41 +10,18 @@ administrator only looks: at the allocation in Placement and at the compute host
 import datetime
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import openstack
-from openstack import utils
-from rich.console import Console
 
 from climate_cloud import bus, content
 from climate_cloud.cloud import Cloud
-from climate_cloud.person import CommandFailed, Person
+from climate_cloud.demo_stack import StackPart
+from climate_cloud.person import CommandFailed
+from climate_cloud.showing import DemoFailed, Part, check, say, title, wait, wait_until
 
 SERVER, OTHER, VOLUME, LEASE = 'vm1', 'vm2', 'v1', 'lease1'
 FLAVOR = 'm1.xlarge'
-#: Seconds that the cloud may take for one thing.
-PATIENCE = 60
-
-console = Console(highlight=False, soft_wrap=True)
-
-
-class DemoFailed(Exception):
-    """The cloud did not do what the demo promises."""
-
-
-def say(text: str) -> None:
-    console.print(text, markup=False)
-
-
-def check(fact: object, text: str) -> None:
-    """Print a fact that was seen, or fail with it.
-
-    :raises DemoFailed: it is not so
-    """
-    if not fact:
-        raise DemoFailed(f'not so: {text}')
-    say(f'  [ok] {text}')
 
 
 def main(cloud: Cloud, start_in: int, length: int) -> int:
@@ -63,16 +42,14 @@ def main(cloud: Cloud, start_in: int, length: int) -> int:
     return 0
 
 
-class Demo:
+class Demo(Part):
     """One run."""
 
     def __init__(self, cloud: Cloud, listener: bus.Listener, start_in: int, length: int) -> None:
-        self.cloud = cloud
-        self.listener = listener
+        super().__init__(cloud, listener)
         self.start_in = start_in
         self.length = length
-        self.member = Person(cloud, 'demo')
-        self.admin = Person(cloud, 'admin')
+        self.stack = StackPart(cloud, listener)
         self.zone = content.zone(cloud.settings.compute_names[-1])
 
     def run(self) -> None:
@@ -82,11 +59,17 @@ class Demo:
         self.reserve_volume()
         self.refuse_another()
         self.look_at_lease()
+        # Heat works on it while the first lease starts.
+        self.stack.reserve(self.ends, datetime.timedelta(seconds=self.length))
         self.start()
+        self.stack.look_at_reserved()
         self.end()
+        self.stack.start()
+        self.stack.end()
 
     def clean(self) -> None:
         """Remove what an interrupted run left."""
+        self.stack.clean()
         compute, leases = self.member.sdk.compute, self.member.leases
         for lease in leases.list():
             if lease.name == LEASE:
@@ -95,15 +78,15 @@ class Demo:
         for server in left:
             compute.delete_server(server, ignore_missing=True)
         for server in left:
-            self.wait(lambda server=server: self.gone(server.id), f'{server.name} gone')
+            wait(lambda server=server: self.gone(server.id), f'{server.name} gone')
         cinder = self.member.sdk.block_storage
         for volume in [one for one in cinder.volumes() if one.name == VOLUME]:
             # Refused as long as the end of its lease is at work on it.
             path = f'/volumes/{volume.id}'
-            self.wait(lambda path=path: cinder.delete(path).status_code == 404, f'{VOLUME} gone')
+            wait(lambda path=path: cinder.delete(path).status_code == 404, f'{VOLUME} gone')
 
     def reserve(self) -> None:
-        self.title(
+        title(
             f'1. Reserve a server: {SERVER} from {self.start_in} s from now, for {self.length} s'
         )
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
@@ -118,7 +101,7 @@ class Demo:
             SERVER, '-c', 'id', '-c', 'name', '-c', 'status',
         )  # fmt: skip
         self.server_id = self.member.sdk.compute.find_server(SERVER, ignore_missing=False).id
-        self.wait(lambda: self.status() in ('RESERVED', 'ERROR'), f'{SERVER} is RESERVED')
+        wait(lambda: self.status() in ('RESERVED', 'ERROR'), f'{SERVER} is RESERVED')
         fault = self.fault(self.server_id)
         check(self.status() == 'RESERVED', f'{SERVER} is RESERVED {fault}'.rstrip())
 
@@ -145,7 +128,7 @@ class Demo:
         )  # fmt: skip
         cinder = self.member.sdk.block_storage
         self.volume_id = cinder.find_volume(VOLUME, ignore_missing=False).id
-        self.wait(lambda: self.volume_status() not in (None, 'creating'), f'{VOLUME} is reserved')
+        wait(lambda: self.volume_status() not in (None, 'creating'), f'{VOLUME} is reserved')
         check(self.volume_status() == 'lease-reserved', f'{VOLUME} is lease-reserved')
         host = self.admin.sdk.block_storage.get_volume(self.volume_id).host
         check(host, f'cinder-scheduler chose {host}, where nothing is made yet')
@@ -160,13 +143,13 @@ class Demo:
             networks=[{'uuid': sdk.network.find_network(content.NETWORK).id}],
             availability_zone=self.zone,
         )
-        self.wait(lambda: sdk.compute.get_server(other).status in ('ERROR', 'ACTIVE'), 'an answer')
+        wait(lambda: sdk.compute.get_server(other).status in ('ERROR', 'ACTIVE'), 'an answer')
         reason = self.fault(other.id)
         sdk.compute.delete_server(other)
         check('No valid host' in reason, f'it is refused: {reason}')
 
     def look_at_lease(self) -> None:
-        self.title('2. The lease')
+        title('2. The lease')
         self.member.types('openstack', 'lease', 'show', LEASE)
         lease = self.lease()
         if datetime.datetime.now(datetime.UTC) > self.starts:
@@ -183,8 +166,8 @@ class Demo:
         self.hear('lease.create', lease.id, 'PENDING')
 
     def start(self) -> None:
-        self.title('3. The start, by itself')
-        self.wait_until(self.starts, 'the start')
+        title('4. The start, by itself')
+        wait_until(self.starts, 'the start')
         seen: list[str] = []
 
         def active() -> bool:
@@ -194,10 +177,10 @@ class Demo:
                 say(f'  {datetime.datetime.now(datetime.UTC):%T.%f}  {SERVER} is {status}')
             return status in ('ACTIVE', 'ERROR')
 
-        self.wait(active, f'{SERVER} ACTIVE', pause=0.2)
+        wait(active, f'{SERVER} ACTIVE', pause=0.2)
         check(seen[-1] == 'ACTIVE', f'{SERVER} is ACTIVE {self.fault(self.server_id)}'.rstrip())
         lease = self.lease()
-        self.wait(lambda: self.lease().status != 'STARTING', 'the lease has started')
+        wait(lambda: self.lease().status != 'STARTING', 'the lease has started')
         check(self.lease().status == 'ACTIVE', f'{LEASE} is ACTIVE')
         check(self.volume_status() == 'available', f'{VOLUME} is available, made before {SERVER}')
         self.hear('instance.create.start', self.server_id, 'building')
@@ -207,14 +190,14 @@ class Demo:
         check(self.allocation(), 'Placement holds the same allocation')
 
     def end(self) -> None:
-        self.title('4. The end, by itself')
+        title('6. The end, by itself')
         lease_id = self.lease().id
-        self.wait_until(self.ends, 'the end')
-        self.wait(lambda: self.gone(self.server_id), f'{SERVER} gone')
+        wait_until(self.ends, 'the end')
+        wait(lambda: self.gone(self.server_id), f'{SERVER} gone')
         check(True, f'{SERVER} was deleted, the end action of this reservation')
-        self.wait(lambda: self.volume_status() is None, f'{VOLUME} gone')
+        wait(lambda: self.volume_status() is None, f'{VOLUME} gone')
         check(True, f'{VOLUME} was deleted after it')
-        self.wait(lambda: self.lease().status != 'TERMINATING', 'the lease has ended')
+        wait(lambda: self.lease().status != 'TERMINATING', 'the lease has ended')
         columns = [word for column in ('name', 'status', 'end_date') for word in ('-c', column)]
         self.member.types('openstack', 'lease', 'show', LEASE, *columns)
         check(self.lease().status == 'TERMINATED', f'{LEASE} is TERMINATED')
@@ -256,39 +239,3 @@ class Demo:
         lines = self.cloud.processes.log(f'nova-{self.host}').read_text(errors='replace')
         text = 'to spawn the instance on the hypervisor'
         return any(self.server_id in line and text in line for line in lines.splitlines())
-
-    # How it is shown
-
-    def title(self, text: str) -> None:
-        say(f'\n{text}')
-
-    def hear(self, event_type: str, resource: str, state: str) -> None:
-        """Wait for a notification, with the state that it says; fail when it does not come."""
-        self.listener.wait(
-            lambda: self.listener.find(event_type, resource, state) is not None, PATIENCE
-        )
-        heard = self.listener.find(event_type, resource, state)
-        sender = f' from {heard.publisher}' if heard else ''
-        check(heard, f'on the bus{sender}: {event_type}, {state}')
-
-    def wait(self, done: Callable[[], bool], what: str, pause: float = 0.5) -> None:
-        """Wait for something that comes soon.
-
-        :raises DemoFailed: it did not come
-        """
-        try:
-            for _ in utils.iterate_timeout(PATIENCE, what, wait=pause):
-                if done():
-                    return
-        except openstack.exceptions.ResourceTimeout:
-            raise DemoFailed(f'never seen in {PATIENCE} s: {what}') from None
-
-    def wait_until(self, when: datetime.datetime, what: str) -> None:
-        """Let the time pass, and show it."""
-        left = (when - datetime.datetime.now(datetime.UTC)).total_seconds()
-        say(f'  {max(left, 0):.0f} s until {what} at {when:%T} UTC ...')
-        with console.status(f'waiting for {what}') as status:
-            while left > 0:
-                time.sleep(min(left, 1))
-                left = (when - datetime.datetime.now(datetime.UTC)).total_seconds()
-                status.update(f'{what} in {max(left, 0):.0f} s')
