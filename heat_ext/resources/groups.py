@@ -159,10 +159,14 @@ class AutoScalingGroup(_Core):
             self._asleep = frozenset()
             return super()._create_template(num_instances, num_replace, template_version)
         definition, members = self._get_resource_definition(), self._members()
+        old = members.wanted
+        if self._rolling:
+            # A spare that was woken is no newer than the member that goes for it.
+            old = sorted(old, key=lambda each: each[1] == definition)
         names = itertools.chain(members.to_wake(), iter(short_id.generate_id, None))
         wanted = list(
             template.member_definitions(
-                members.wanted, definition, num_instances, num_replace, names.__next__
+                old, definition, num_instances, num_replace, names.__next__
             )
         )
         return self._write(wanted, self._rest(members, wanted, definition))
