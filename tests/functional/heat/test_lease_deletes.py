@@ -55,6 +55,8 @@ class TestWithTheStack(LeaseTest):
         stack = self.make(on_end='suspend')
         self.leases.start(self.leases.lease.id)
         self.gone(stack, self.leases.lease.id)
+        # Nothing of the lease is changed for that.
+        assert 'PUT' not in {each.method for each in self.leases.requests}
 
     def test_that_is_over(self):
         stack = self.make(on_end='nothing')
