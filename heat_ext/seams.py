@@ -80,7 +80,43 @@ MEMBERS: Seams = {
     (_HEAT, 'wait_condition.HeatWaitCondition._get_handle_resource'): ('self',),
 }  # fmt: skip
 
-TABLES = (LEASE, MEMBERS)
+_GROUP = 'autoscaling_group.AutoScalingResourceGroup'
+GROUPS: Seams = {
+    (_HEAT, f'{_GROUP}._create_template'): (
+        'self', 'num_instances', 'num_replace', 'template_version',
+    ),
+    (_HEAT, f'{_GROUP}._nested_output_defns'): (
+        'self', 'resource_names', 'get_attr_fn', 'get_res_fn',
+    ),
+    (_HEAT, f'{_GROUP}._get_resource_definition'): ('self',),
+    (_HEAT, f'{_GROUP}._replace'): ('self', 'min_in_service', 'batch_size', 'pause_sec'),
+    (_HEAT, f'{_GROUP}._get_batches'): (
+        'target_capacity', 'capacity', 'batch_size', 'min_in_service',
+    ),
+    (_HEAT, f'{_GROUP}._group_data'): ('self', 'refresh'),
+    (_HEAT, f'{_GROUP}.child_params'): ('self',),
+    (_HEAT, f'{_GROUP}.child_definition'): (
+        'self', 'child_template', 'user_params', 'nested_identifier',
+    ),
+    (_HEAT, f'{_GROUP}.resize'): ('self', 'capacity'),
+    (_HEAT, f'{_GROUP}.rpc_client'): ('self',),
+    (_HEAT, f'{_GROUP}._validate_nested_resources'): ('self', 'templ'),
+    (_HEAT, f'{_GROUP}.update_with_template'): (
+        'self', 'child_template', 'user_params', 'timeout_mins',
+    ),
+    ('heat.common.grouputils', 'GroupInspector.__init__'): (
+        'self', 'context', 'rpc_client', 'group_identity',
+    ),
+    ('heat.common.grouputils', 'GroupInspector.from_parent_resource'): ('parent_resource',),
+    ('heat.common.grouputils', 'GroupInspector.member_names'): ('self', 'include_failed'),
+    ('heat.rpc.client', 'EngineClient.list_stack_resources'): None,
+    ('heat.scaling.template', 'member_definitions'): (
+        'old_resources', 'new_definition', 'num_resources', 'num_new', 'get_new_id', 'customise',
+    ),
+    ('heat.scaling.template', 'make_template'): ('resource_definitions', 'version', 'child_env'),
+}  # fmt: skip
+
+TABLES = (LEASE, MEMBERS, GROUPS)
 
 
 def check() -> None:

@@ -204,7 +204,7 @@ class AutoScalingGroup(_Core):
 
     # Changes. What is needed is reserved before anything that runs is touched.
 
-    def resize(self, new_capacity: int) -> None:
+    def resize(self, capacity: int) -> None:
         """Let so many members be wanted.
 
         :raises heat.common.exception.ResourceFailure: one could not be reserved: all is as it
@@ -215,9 +215,9 @@ class AutoScalingGroup(_Core):
             members = self._members()
             kept = len(members.wanted)
             if phase is _Phase.STARTED:
-                kept = min(kept, new_capacity)
+                kept = min(kept, capacity)
             self._hold(members, self.properties[self.MAX_SIZE] - kept - len(members.spares))
-        super().resize(new_capacity)
+        super().resize(capacity)
 
     def _replace(self, min_in_service: int, batch_size: int, pause_sec: float) -> None:
         """Give all members their new definition: the spares first, as nobody misses them.
