@@ -58,6 +58,11 @@ class TestWithTheStack(LeaseTest):
         # Nothing of the lease is changed for that.
         assert 'PUT' not in {each.method for each in self.leases.requests}
 
+    def test_that_leaves_it_otherwise(self):
+        stack = self.make(on_end='nothing')
+        self.leases.start(self.leases.lease.id)
+        self.gone(stack, self.leases.lease.id)
+
     def test_that_is_over(self):
         stack = self.make(on_end='nothing')
         lease = self.leases.lease.id
@@ -102,6 +107,21 @@ class TestWaiting(LeaseTest):
         assert seen.count('asleep') >= 3
         assert self.leases.servers.state[SERVER] == 'gone'
         assert self.leases.get(lease).deleted_at is not None
+
+    def test_for_what_was_taken_out_before(self):
+        stack = self.make(reservations=[leases.of_server(SERVER)])
+        self.leases.servers.answers['end', SERVER] = [Wait(5)] * 3
+        template = self.template()
+        template['resources']['lease']['properties'].update(
+            start_date=self.leases.lease.start_date.isoformat(),
+            end_date=self.leases.lease.end_date.isoformat(),
+        )
+        self.update(stack, template)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.leases.lease.reservations[1].status == 'deleting'
+        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
+        self.update(stack, EMPTY)
+        assert self.leases.servers.state[SERVER] == 'gone'
 
     def test_not_for_what_waits_for_the_stack(self):
         stack = self.make(reservations=[leases.of_server(SERVER)])
@@ -176,6 +196,14 @@ class TestTakenOut(LeaseTest):
     def test_before_the_start(self):
         stack = self.make()
         self.taken_out(stack, self.leases.lease.id)
+
+    def test_before_the_start_by_a_slow_service(self):
+        """It lets the stack go on only as long as heat takes the lease out of it."""
+        stack = self.make()
+        self.leases.stacks.answers['end', stack] = [Wait(5)] * 3
+        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
+        self.taken_out(stack, self.leases.lease.id)
+        assert not self.leases.stacks.answers['end', stack]
 
     def test_in_a_lease_that_runs(self):
         stack = self.make()
