@@ -274,10 +274,6 @@ class Reservable:
             return False
         return not wakes or self._progress(self.WAKEABLE, lambda: True)
 
-    def get_live_state(self, resource_properties: Any) -> Any:
-        # Nothing of what sleeps can differ from what was asked for.
-        return {} if self.asleep() else super().get_live_state(resource_properties)
-
     # The other actions leave alone what sleeps.
 
     def handle_check(self) -> None:

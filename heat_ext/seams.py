@@ -46,7 +46,6 @@ MEMBERS: Seams = {
         'self', 'after_props', 'before_props',
     ),
     (_RESOURCE, 'Resource.calc_update_allowed'): ('self', 'props'),
-    (_RESOURCE, 'Resource.get_live_state'): ('self', 'resource_properties'),
     (_RESOURCE, 'Resource.prepare_for_replace'): ('self',),
     (_RESOURCE, 'Resource.restore_prev_rsrc'): ('self', 'convergence'),
     (_RESOURCE, 'Resource.data'): ('self',),

@@ -94,6 +94,7 @@ class TestAttachment(DeferredTest):
         assert self.cloud.nova.changed('attach') == []
         self.patch_stack(stack)
         assert self.cloud.nova.changed('attach') == []
+        assert self.resource(stack, 'attachment').state == ('CREATE', 'COMPLETE')
         self.start(stack)
         disk, server = self.ids(stack, 'disk', 'server')
         assert self.cloud.nova.changes == [
@@ -129,6 +130,16 @@ class TestAttachment(DeferredTest):
         assert self.cloud.nova.changed('attach') == []
         self.start(stack)
         (server,) = self.cloud.nova.servers.values()
+        assert server['volumes'] == self.ids(stack, 'disk')
+
+    def test_server_that_is_reserved_anew_after_the_start(self):
+        stack = self.reserve_all(ATTACHED)
+        self.leases.start(self.lease)
+        template = changed(ATTACHED, 'server', flavor='m2')
+        self.update(stack, template, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        (server,) = self.cloud.nova.servers.values()
+        assert (server['flavor'], server['status']) == ({'id': '2'}, 'ACTIVE')
         assert server['volumes'] == self.ids(stack, 'disk')
 
     def test_refusal_is_asked_for_again(self):
@@ -260,6 +271,15 @@ class TestWaitCondition(DeferredTest):
         self.patch_stack(stack)
         self.assert_stack(stack, 'UPDATE_COMPLETE')
 
+    def test_a_server_that_is_not_to_sleep_any_more(self):
+        stack = self.reserve_all(WAITING)
+        self.while_waiting(lambda: self.signal_ok(stack), until=self.is_running)
+        template = without(WAITING)
+        template['resources']['condition']['depends_on'] = 'server'
+        self.update(stack, template)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert 'climate_deferred' not in self.data(stack, 'condition')
+
     def test_servers_in_nested_stacks(self):
         group = {
             'count': 2,
@@ -291,6 +311,9 @@ class TestWaitCondition(DeferredTest):
         if self.cloud.nova.statuses() and not self.signalled:
             self.signalled = True
             self.signal_ok(self.load_named('stack1'))
+
+    def is_running(self):
+        return 'ACTIVE' in self.cloud.nova.statuses()
 
     signalled = False
 

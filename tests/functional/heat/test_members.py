@@ -18,6 +18,8 @@ class TestMembers(ReservedTest):
         params = {each.resource_id: each.params for each in self.leases.get(self.lease).live}
         assert params[disk]['stack_id'] == params[server]['stack_id'] == stack
         assert self.outputs(stack) == {'address': '', 'status': 'lease-reserved'}
+        asked = [each.method for each in self.leases.requests]
+        assert asked.count('POST') == 1
 
     def test_update_after_the_start_wakes_in_order(self):
         stack = self.reserve()
@@ -25,6 +27,8 @@ class TestMembers(ReservedTest):
         self.start(stack)
         assert self.wakes() == [disk, server]
         assert self.ids(stack, 'disk', 'server') == [disk, server]
+        assert 'climate_lease' not in self.resource(stack, 'disk').data()
+        assert 'climate_lease' not in self.resource(stack, 'server').data()
         assert self.outputs(stack) == {'address': '10.0.0.2', 'status': 'available'}
 
     def test_once_awake_an_update_does_nothing(self):

@@ -164,6 +164,19 @@ class TestBeforeTheStart(UpdateTest):
         assert server['tags'] == ['a', 'b']
         assert self.cloud.cinder.changed('os-update_readonly_flag') == [before[0]]
 
+    def test_what_changes_with_the_wake_up_is_done_after_it(self):
+        stack = self.reserve_all()
+        before = self.ids(stack, 'disk', 'server')
+        self.leases.start(self.lease)
+        template = changed(PAIR, 'server', name='web', tags=['a'])
+        self.change(stack, changed(template, 'disk', name='data', read_only=True))
+        disk, server = before
+        assert self.wakes() == before
+        assert self.cloud.nova.servers[server]['tags'] == ['a']
+        assert self.cloud.nova.servers[server]['name'] == 'web'
+        assert self.cloud.cinder.volumes[disk]['name'] == 'data'
+        assert self.cloud.cinder.changed('os-update_readonly_flag') == [disk]
+
     def test_metadata_of_a_server_is_reserved_anew(self):
         """Nova does not change those of a server that has never run."""
         stack = self.reserve_all(PLAIN)
