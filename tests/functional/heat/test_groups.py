@@ -6,7 +6,7 @@ import json
 import pytest
 from heat.common import exception
 
-from tests.functional.heat.grouped import GROUP, SERVER, GroupTest, server
+from tests.functional.heat.grouped import GROUP, GroupTest, server
 from tests.functional.heat.templates import changed, parse, stack_level
 
 #: A member of two servers and two volumes.
@@ -378,5 +378,24 @@ class TestOrdinaryGroups(GroupTest):
         self.signal(stack, 'up')
         assert self.cloud.nova.statuses() == ['RESERVED'] * 2
 
-    def test_definition_is_what_a_template_says(self):
-        assert parse(GROUP)['resources']['group']['properties']['resource'] == SERVER
+    def test_own_lease_of_each_member_holds_no_maximum(self):
+        member = parse(MEMBER)
+        dates = {
+            'start_date': self.leases.later(hours=1),
+            'end_date': self.leases.later(hours=2),
+        }
+        hints = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
+        lease = {'type': 'OS::Climate::Lease', 'properties': {'name': 'own', **dates}}
+        properties = {
+            'flavor': 'm1',
+            'image': 'cirros',
+            'networks': [{'network': {'get_param': 'net'}}],
+            'scheduler_hints': hints,
+        }
+        member['resources'] = {
+            'lease': lease,
+            'server': {'type': 'OS::Nova::Server', 'properties': properties},
+        }
+        stack = self.create(NESTED, files={'member.yaml': json.dumps(member)})
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['RESERVED']

@@ -35,6 +35,22 @@ class TestSignals(ScalingTest):
         assert self.wakes() == [*first, woken]
         assert self.created() == 3
 
+    def test_broken_spare_is_woken_last(self):
+        stack = self.running()
+        nested = self.nested(stack, 'group')
+        for turn in (0, 1):
+            broken = self.spares(stack)[turn]
+            (name,) = [
+                each.name
+                for each in self.load(nested).resources.values()
+                if each.resource_id == broken
+            ]
+            self._do('resource_mark_unhealthy', nested, name, True, 'it smells')
+            self.signal(stack, 'up')
+            assert broken in self.spares(stack)
+            self.assert_servers(stack, 2, 1)
+            self.signal(stack, 'down')
+
     def test_never_above_the_maximum(self):
         stack = self.running(desired_capacity=2)
         self.signal(stack, 'up')

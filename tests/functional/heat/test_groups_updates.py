@@ -209,6 +209,17 @@ class TestDefinitions(GroupTest):
             self.bus.meanwhile = self.leases.run
             self.delete(stack)
 
+    def test_before_the_start_no_room_for_batches_is_needed(self):
+        """Nobody is in service."""
+        policy = {**self.POLICY, 'min_in_service': 3}
+        stack = self.reserve_all(
+            changed(GROUP, 'group', desired_capacity=3, rolling_updates=policy)
+        )
+        self.watch()
+        self.renew(stack, desired_capacity=3, rolling_updates=policy)
+        assert self.flavors() == ['2'] * 3
+        assert max(self.seen) == 4
+
     def watch(self):
         self.seen = []
         self.bus.meanwhile = lambda: (
