@@ -87,7 +87,7 @@ class ClimateClientPlugin(client_plugin.ClientPlugin):
 
     def is_over_limit(self, ex: Exception) -> bool:
         """Whether a limit of the project does not allow it."""
-        return isinstance(ex, exceptions.Forbidden) and ex.code == 'lease.over_limit'
+        return isinstance(ex, exceptions.Forbidden) and ex.code == 'limits.exceeded'
 
     def get_lease(self, lease_id: str) -> models.Lease:
         """Read a lease, for the constraint ``climate.lease``.

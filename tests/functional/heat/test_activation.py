@@ -14,9 +14,11 @@ from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1 import loading, token_endpoint
 from oslo_config import cfg
 
+from climate_core import exceptions as core
+from climateclient import exceptions
 from climateclient.extension.errors import Incompatible
 from heat_ext import client, conf, seams
-from tests.functional.heat import installed
+from tests.functional.heat import installed, leases
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE
 
@@ -64,7 +66,7 @@ class TestSeams:
         code = """
             import heat.tests.common
             from heat.engine import resource, resources
-            from tests.functional.heat import installed
+            from tests.functional.heat import installed, leases
             del resource.Resource.needs_replace_failed
             installed.configure()
             resources.initialise()
@@ -140,6 +142,29 @@ class TestConfiguration(HeatTest):
     def _client(self, context=None):
         self.context = context or ALICE.context()
         return self.context.clients.client('climate')
+
+
+class TestErrors(HeatTest):
+    """What heat asks its client plugins about errors."""
+
+    def judge(self, error):
+        self.leases.answers = [leases.refusal(error.status, error.message, error_name=error.code)]
+        self.context = ALICE.context()
+        plugin = self.context.clients.client_plugin('climate')
+        with pytest.raises(exceptions.ApiError) as caught:
+            plugin.client().leases.get('any')
+        names = ('is_not_found', 'is_conflict', 'is_over_limit', 'is_client_exception')
+        return {name for name in names if getattr(plugin, name)(caught.value)}
+
+    def test_errors_of_the_service(self):
+        ours = 'is_client_exception'
+        for error, names in [
+            (core.LeaseNotFound('No such lease.'), {'is_not_found'}),
+            (core.InvalidState('It is over.'), {'is_conflict'}),
+            (core.LimitExceeded('Three is all.'), {'is_over_limit'}),
+            (core.Forbidden('Not yours.'), set()),
+        ]:
+            assert self.judge(error) == {*names, ours}
 
 
 class TestServiceUser:
