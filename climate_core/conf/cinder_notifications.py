@@ -26,8 +26,9 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         'pool',
-        default='climate',
+        default='climate-cinder',
         help='Name of the pool of listeners. It gives Climate queues of its own, so that others '
-        'who listen get every notification, too.',
+        'who listen get every notification, too. It must be another than those of the other '
+        'services: listeners of one pool take the messages away from each other.',
     ),
 ]

@@ -8,7 +8,12 @@ with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` i
 ``notify_about_instance_action``). Cinder's have ``volume_id`` (cinder/volume/volume_utils.py
 ``notify_about_volume_usage``). Heat's have ``stack_identity``, the id alone, and begin with
 ``orchestration.`` (heat/engine/notification/stack.py, heat/engine/api.py
-``format_notification_body``); abandoning a stack is told as its deletion.
+``format_notification_body``); abandoning a stack is told as its deletion. That no backend takes a
+volume is told by cinder-scheduler with the priority ``error``
+(cinder/scheduler/flows/create_volume.py).
+
+Each service has a pool of listeners of its own. RabbitMQ deals the messages of one pool out to
+its listeners, and who gets one that is not for him drops it.
 """
 
 import abc
@@ -110,7 +115,7 @@ class Servers(Endpoint):
 
 
 class Volumes(Endpoint):
-    """Notes deletions of reserved volumes."""
+    """Notes deletions of reserved volumes, and those for which there is no room."""
 
     resource_type = 'virtual:volume'
     group = cinder_notifications.GROUP
@@ -119,8 +124,16 @@ class Volumes(Endpoint):
             missing.lose_resource,
             'The volume was deleted outside of the lease.',
         ),
+        'scheduler.create_volume': (
+            missing.lose_resource,
+            'Cinder found no backend for the volume.',
+        ),
     }
     filter_rule = _filter('', noted)
+
+    def error(self, *told: Any) -> None:
+        """Hear what is told as an error, too."""
+        self.info(*told)
 
     @staticmethod
     def resource_id(payload: Mapping[str, Any]) -> str | None:

@@ -209,6 +209,12 @@ def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
         except errors.Gone:
             if ending.looks < _SURE:
                 raise
+        except exceptions.Permanent as exc:
+            # Most often it is the disk that the server boots from.
+            raise exceptions.Transient(
+                f'The volume stays attached to the server {server_id}: {exc} Delete that server, '
+                'or change on_end of the volume to nothing.'
+            ) from exc
         else:
             return
     volumes.delete_attachment(ending.conn, attachment['id'])

@@ -2,6 +2,7 @@
 """The lease service, seen from a service whose resources it reserves."""
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from oslo_config import cfg
 from climateclient import client, exceptions, models
 from climateclient.extension import hints, options
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
+
+LOG = logging.getLogger(__name__)
 
 #: Statuses of a lease that a resource can join.
 JOINABLE = ('PENDING', 'STARTING', 'ACTIVE', 'ERROR')
@@ -120,7 +123,9 @@ def _errors() -> Iterator[None]:
             ) from error
         raise LeaseRefused(error.message, error.http_status) from error
     except ks_exceptions.ClientException as error:
-        raise LeaseUnavailable(f'The lease service does not answer: {error}') from error
+        # Users need not know where it is.
+        LOG.warning('The lease service does not answer: %s', error)
+        raise LeaseUnavailable('The lease service does not answer. Try again later.') from error
 
 
 def adapter(
@@ -165,7 +170,10 @@ def _endpoint(conf: cfg.ConfigOpts, session: Any, auth: Any) -> str:
                 region_name=section.region_name,
             )
         except ks_exceptions.ClientException as error:
-            raise LeaseUnavailable(f'The lease service cannot be looked up: {error}') from error
+            LOG.warning('The lease service cannot be looked up: %s', error)
+            raise LeaseUnavailable(
+                'The lease service cannot be looked up. Try again later.'
+            ) from error
     if not url:
         raise LeaseUnavailable(
             'The lease service is not known: set [climate] endpoint_override, or register it in '

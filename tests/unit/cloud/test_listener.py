@@ -95,6 +95,22 @@ def test_an_exhausted_pool(database, endpoint, monkeypatch, caplog):
     assert 'was not noted: no connection left' in caplog.text
 
 
+def test_a_volume_for_which_there_is_no_room(database, volumes, nudged):
+    lease = leases.write(database, leases.make(database, [], volume_ids=['volume-1']))
+    told = {'volume_id': 'volume-1', 'state': 'error', 'reason': 'No valid backend'}
+    volumes.error({}, 'scheduler.ctl', 'scheduler.create_volume', told, {})
+    after = leases.read(database, lease.id)
+    assert after.status == 'TERMINATED'
+    assert 'Cinder found no backend for the volume.' in after.status_reason
+    assert nudged
+
+
+def test_no_service_takes_the_messages_of_another():
+    conf = climate_conf.load([], config_files=[])
+    sections = [kind.group for kind in (listener.Servers, listener.Volumes, listener.Stacks)]
+    assert len({conf[each].pool for each in sections}) == len(sections)
+
+
 @pytest.mark.parametrize('payload', [versioned('another'), {}, {'nova_object.data': {}}])
 def test_what_no_lease_holds(database, endpoint, payload):
     lease = leases.write(database, leases.make(database, ['server-1']))
@@ -146,6 +162,8 @@ def test_a_deletion_of_another_volume(database, volumes, nudged, payload):
     ('event_type', 'heard'),
     [
         ('volume.delete.end', True),
+        ('scheduler.create_volume', True),
+        ('scheduler.retype', False),
         ('volume.delete.start', False),
         ('volume.create.end', False),
         ('volume.delete.end.x', False),
@@ -221,27 +239,37 @@ def test_what_is_listened_to(database, types, off, count):
 
 
 @pytest.mark.parametrize(
-    ('kind', 'exchange', 'topic', 'event_type', 'payload'),
+    ('kind', 'exchange', 'topic', 'priority', 'event_type', 'payload'),
     [
-        (listener.Servers, 'nova', 'notifications', *DELETED),
-        (listener.Servers, 'nova', 'versioned_notifications', *DELETED),
+        (listener.Servers, 'nova', 'notifications', 'info', *DELETED),
+        (listener.Servers, 'nova', 'versioned_notifications', 'info', *DELETED),
         (
             listener.Volumes,
             'openstack',
             'notifications',
+            'info',
             'volume.delete.end',
+            {'volume_id': 'volume-1'},
+        ),
+        (
+            listener.Volumes,
+            'openstack',
+            'notifications',
+            'error',
+            'scheduler.create_volume',
             {'volume_id': 'volume-1'},
         ),
         (
             listener.Stacks,
             'heat',
             'notifications',
+            'info',
             'orchestration.stack.delete.end',
             {'stack_identity': 'stack-1'},
         ),
     ],
 )
-def test_over_the_bus(database, monkeypatch, kind, exchange, topic, event_type, payload):
+def test_over_the_bus(database, monkeypatch, kind, exchange, topic, priority, event_type, payload):
     """The exchanges and topics of the services, with oslo.messaging's in-process bus."""
     noted = threading.Event()
     heard = []
@@ -259,7 +287,7 @@ def test_over_the_bus(database, monkeypatch, kind, exchange, topic, event_type, 
     transport = messaging.get_notification_transport(conf)
     notifier = messaging.Notifier(transport, 'host', driver='messaging', topics=[topic])
     notifier.info({}, 'instance.update', {})
-    notifier.info({}, event_type, payload)
+    getattr(notifier, priority)({}, event_type, payload)
     assert noted.wait(20)
     server.stop()
     server.wait()

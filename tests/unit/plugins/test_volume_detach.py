@@ -124,7 +124,7 @@ def test_a_volume_that_goes_with_its_server(volumes):
 
 def test_the_root_disk_of_a_server_that_goes_on(volumes):
     case, _ = attached(volumes, root=True)
-    with pytest.raises(exceptions.Transient, match='root device'):
+    with pytest.raises(exceptions.Transient, match=r'root device.* Delete that server, or'):
         look(case)
     assert asked(case) == []
 
