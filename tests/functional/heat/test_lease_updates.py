@@ -232,6 +232,20 @@ class TestRefused(UpdateTest):
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.leases.get(mine).name == 'lease1'
 
+    def test_half_of_an_update_of_a_lease_that_runs(self):
+        given = {'start_date': 'now', 'before_start': [60], 'start_policy': 'auto'}
+        stack = self.make(name='lease1', **given)
+        self.leases.make(leases.ALICE, leases.of_server(OTHER))
+        mine = self.leases.get(self.resource(stack, 'lease').resource_id)
+        self.leases.forward(minutes=10)
+        taken = [leases.of_server(OTHER)]
+        self.update(stack, self.template(name='lease2', reservations=taken, **given))
+        self.assert_stack(stack, 'UPDATE_FAILED')
+        self.update(stack, self.template(name='lease1', **given))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        after = self.leases.get(mine.id)
+        assert (after.name, after.start_date) == ('lease1', mine.start_date)
+
     def test_what_others_changed_stays_if_nothing_failed(self):
         stack = self.make()
         end = self.leases.later(hours=9)
