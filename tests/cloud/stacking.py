@@ -47,6 +47,18 @@ class Stacking:
     def wait_lease(self, lease_id: str, *statuses: str) -> Any:
         return wait_lease(self.person, lease_id, *statuses)
 
+    def wait_held(self, lease_id: str, *members: str) -> None:
+        """Wait until a lease holds one stack with a volume and these, all active."""
+        wanted = sorted(['virtual:stack', 'virtual:volume', *members])
+
+        def look() -> bool:
+            found = self.person.leases.get(lease_id).reservations
+            return wanted == sorted(
+                each.resource_type for each in found if each.status == 'active'
+            )
+
+        wait_for(look, f'{wanted} in lease {lease_id}')
+
     def wait_deleted(self, lease_id: str) -> Any:
         """Wait until a lease has ended that was deleted; return it."""
 
