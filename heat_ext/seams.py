@@ -99,7 +99,6 @@ GROUPS: Seams = {
     ),
     (_HEAT, f'{_GROUP}.resize'): ('self', 'capacity'),
     (_HEAT, f'{_GROUP}.rpc_client'): ('self',),
-    (_HEAT, f'{_GROUP}._validate_nested_resources'): ('self', 'templ'),
     (_HEAT, f'{_GROUP}.update_with_template'): (
         'self', 'child_template', 'user_params', 'timeout_mins',
     ),

@@ -67,8 +67,8 @@ def listed(context: Any, stack_id: str) -> frozenset[str]:
     """
     found = objects.Stack.get_by_id(context, stack_id)
     environment = (found.raw_template.environment or {}) if found else {}
-    places = environment.get(environment_format.PARAMETER_DEFAULTS, {}).get(wishes.SPARES) or ()
-    own = [place.partition('/') for place in places]
+    given = environment.get(environment_format.PARAMETER_DEFAULTS) or {}
+    own = [place.partition('/') for place in given.get(wishes.SPARES) or ()]
     return frozenset(name for stack, _, name in own if stack == found.name)
 
 

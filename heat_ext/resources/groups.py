@@ -51,7 +51,7 @@ class AutoScalingGroup(_Core):
     def __init__(self, name: str, definition: Any, stack: Any) -> None:
         self._phase: _Phase | None = None
         self._asleep: frozenset[str] | None = None
-        self._rolling = self._counts_all = False
+        self._rolling = False
         super().__init__(name, definition, stack)
 
     # Who is a member.
@@ -64,17 +64,8 @@ class AutoScalingGroup(_Core):
 
     def rpc_client(self) -> Any:
         """Heat's client; its lists of members leave out the spares."""
-        client = super().rpc_client()
-        asleep = frozenset() if self._counts_all else self.spare_names()
+        client, asleep = super().rpc_client(), self.spare_names()
         return spares.WithoutSpares(client, asleep) if asleep else client
-
-    def _validate_nested_resources(self, templ: Any) -> None:
-        # The limit of the resources of a stack is for all that there are.
-        self._counts_all = True
-        try:
-            super()._validate_nested_resources(templ)
-        finally:
-            self._counts_all = False
 
     def _members(self) -> spares.Members:
         found = grouputils.GroupInspector(

@@ -54,6 +54,38 @@ def server(**properties):
     return {'type': SERVER['type'], 'properties': {**SERVER['properties'], **properties}}
 
 
+#: A member of two servers and two volumes.
+MEMBER = """
+heat_template_version: 2018-08-31
+parameters:
+  net: {type: string}
+resources:
+  disk: {type: 'OS::Cinder::Volume', properties: {size: 2, image: cirros}}
+  data: {type: 'OS::Cinder::Volume', properties: {size: 1}}
+  server:
+    type: OS::Nova::Server
+    properties:
+      flavor: m1
+      block_device_mapping_v2: [{volume_id: {get_resource: disk}, boot_index: 0}]
+      networks: [{network: {get_param: net}}]
+  attachment:
+    type: OS::Cinder::VolumeAttachment
+    properties:
+      instance_uuid: {get_resource: server}
+      volume_id: {get_resource: data}
+  second:
+    type: OS::Nova::Server
+    properties: {flavor: m1, image: cirros, networks: [{network: {get_param: net}}]}
+outputs:
+  address: {value: {get_attr: [server, first_address]}}
+"""
+NESTED = changed(
+    GROUP, 'group',
+    resource={'type': 'member.yaml', 'properties': {'net': {'get_resource': 'net'}}},
+)  # fmt: skip
+NESTED['outputs']['addresses'] = {'value': {'get_attr': ['group', 'outputs_list', 'address']}}
+
+
 class GroupTest(ReservedTest):
     """Tests of the resource ``group`` of a stack."""
 

@@ -6,39 +6,8 @@ import json
 import pytest
 from heat.common import exception
 
-from tests.functional.heat.grouped import GROUP, GroupTest, server
+from tests.functional.heat.grouped import GROUP, MEMBER, NESTED, GroupTest, server
 from tests.functional.heat.templates import changed, parse, stack_level
-
-#: A member of two servers and two volumes.
-MEMBER = """
-heat_template_version: 2018-08-31
-parameters:
-  net: {type: string}
-resources:
-  disk: {type: 'OS::Cinder::Volume', properties: {size: 2, image: cirros}}
-  data: {type: 'OS::Cinder::Volume', properties: {size: 1}}
-  server:
-    type: OS::Nova::Server
-    properties:
-      flavor: m1
-      block_device_mapping_v2: [{volume_id: {get_resource: disk}, boot_index: 0}]
-      networks: [{network: {get_param: net}}]
-  attachment:
-    type: OS::Cinder::VolumeAttachment
-    properties:
-      instance_uuid: {get_resource: server}
-      volume_id: {get_resource: data}
-  second:
-    type: OS::Nova::Server
-    properties: {flavor: m1, image: cirros, networks: [{network: {get_param: net}}]}
-outputs:
-  address: {value: {get_attr: [server, first_address]}}
-"""
-NESTED = changed(
-    GROUP, 'group',
-    resource={'type': 'member.yaml', 'properties': {'net': {'get_resource': 'net'}}},
-)  # fmt: skip
-NESTED['outputs']['addresses'] = {'value': {'get_attr': ['group', 'outputs_list', 'address']}}
 
 
 class TestCreation(GroupTest):
@@ -170,14 +139,6 @@ class TestStart(GroupTest):
         self.assert_stack(stack, 'RESUME_COMPLETE')
         self.assert_servers(stack, 1, 2)
 
-    def test_limit_of_resources_counts_spares_once(self):
-        stack = self.reserve_all(GROUP)
-        # Three servers, and net, group, up, down.
-        self.set_limit(7)
-        self.start(stack)
-        self.signal(stack, 'up')
-        self.assert_servers(stack, 2, 1)
-
     def test_limit_of_resources_counts_spares(self):
         self.set_limit(6)
         template = changed(GROUP, 'group', max_size=7)
@@ -260,6 +221,11 @@ class TestNestedMembers(GroupTest):
         assert self.nova() == ['ACTIVE'] + ['RESERVED'] * 5
         self.signal(stack, 'up')
         assert self.nova() == ['ACTIVE'] * 2 + ['RESERVED'] * 4
+        for outer in self.load(self.nested(stack, 'group')).resources.values():
+            inner = self.group(outer.resource_id)
+            members = set(self.load(inner.resource_id).resources)
+            assert len(inner.spare_names()) == 2
+            assert inner.spare_names() < members
         self.patch_stack(stack)
         assert self.size(stack) == 1
 
@@ -311,91 +277,3 @@ class TestAttributes(GroupTest):
         stack = self.running()
         with pytest.raises(exception.InvalidTemplateAttribute):
             self.attribute(stack, 'outputs')
-
-
-class TestOrdinaryGroups(GroupTest):
-    """What is not reserved is heat's own."""
-
-    def life(self, name, template, **kwargs):
-        """What is asked of everybody in the life of a group of this type."""
-        template = parse(template)
-        template['resources']['group']['type'] = name
-        asked = []
-        self.bus.casts.clear()
-        self.bus._call, call = self.recorder(asked), self.bus._call
-        before = len(self.cloud.nova.requests)
-        stack = self.create(template, **kwargs)
-        self.patch_stack(stack)
-        self.signal(stack, 'up')
-        self.outputs(stack)
-        self.update(stack, changed(template, 'group', max_size=4, desired_capacity=3), **kwargs)
-        self.signal(stack, 'down')
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.size(stack) == 2
-        self.delete(stack)
-        self.bus._call = call
-        return asked, self.bus.casts[:], len(self.cloud.nova.requests) - before
-
-    def recorder(self, asked):
-        call = self.bus._call
-
-        def _call(client, context, method, **kwargs):
-            asked.append(method)
-            return call(client, context, method, **kwargs)
-
-        return _call
-
-    def compare(self, template, **kwargs):
-        self.register_core()
-        core = self.life('Test::Core', template, **kwargs)
-        ours = self.life('OS::Heat::AutoScalingGroup', template, **kwargs)
-        assert ours == core
-        assert core[0]
-
-    def test_same_calls(self):
-        self.compare(GROUP)
-        assert self.leases.requests == []
-
-    def test_other_resources_of_a_reserved_stack(self):
-        template = changed(GROUP, 'group', resource={'type': 'OS::Neutron::Net'})
-        del template['outputs']['addresses']
-        self.compare(template, environment=stack_level(self.lease))
-        assert self.leases.requests == []
-
-    def test_members_that_are_not_to_be_reserved(self):
-        template = changed(GROUP, 'group', resource=server(scheduler_hints={'reserved': 'False'}))
-        self.compare(template, environment=stack_level(self.lease))
-        assert self.leases.requests == []
-
-    def test_members_with_leases_of_their_own_hold_no_maximum(self):
-        """These are woken by the lease service, which knows no spares."""
-        dates = {'start': self.leases.later(hours=1), 'end': self.leases.later(hours=2)}
-        hints = {'reserved': 'True', 'lease_params': dates}
-        template = changed(GROUP, 'group', resource=server(scheduler_hints=hints))
-        stack = self.create(template)
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['RESERVED']
-        self.signal(stack, 'up')
-        assert self.cloud.nova.statuses() == ['RESERVED'] * 2
-
-    def test_own_lease_of_each_member_holds_no_maximum(self):
-        member = parse(MEMBER)
-        dates = {
-            'start_date': self.leases.later(hours=1),
-            'end_date': self.leases.later(hours=2),
-        }
-        hints = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
-        lease = {'type': 'OS::Climate::Lease', 'properties': {'name': 'own', **dates}}
-        properties = {
-            'flavor': 'm1',
-            'image': 'cirros',
-            'networks': [{'network': {'get_param': 'net'}}],
-            'scheduler_hints': hints,
-        }
-        member['resources'] = {
-            'lease': lease,
-            'server': {'type': 'OS::Nova::Server', 'properties': properties},
-        }
-        stack = self.create(NESTED, files={'member.yaml': json.dumps(member)})
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['RESERVED']

@@ -151,6 +151,14 @@ class TestLeases(GroupTest):
         assert self.wanted(stack) == wanted
         assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
 
+    def test_no_lease_any_more_before_the_start_runs_who_is_wanted(self):
+        stack = self.reserve_all(GROUP)
+        self.update(stack, GROUP)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert list(self.cloud.nova.servers) == self.wanted(stack)
+        assert self.held() == set()
+
     def test_another_lease_is_refused(self):
         """As for every member: a stack stays in its lease."""
         stack = self.reserve_all(GROUP)
