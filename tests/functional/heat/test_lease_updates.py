@@ -358,6 +358,16 @@ class TestReplaced(UpdateTest):
         assert 'is TERMINATING' in self.reason(stack)
         assert self.leases.lease.id == lease == self.resource(stack, 'lease').resource_id
 
+    def test_heat_is_asked_to_compare_with_what_there_is(self):
+        stack = self.make(name='lease1')
+        before = self.leases.lease
+        self.update(stack, self.template(name='lease1'), args={'converge': True})
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.leases.lease == before
+        self.leases.lose(before.id)
+        self.update(stack, self.template(name='lease1'), args={'converge': True})
+        self.replaced(stack, before.id)
+
     def test_preview_replaces_nothing(self):
         stack = self.make()
         found = self.ask(
