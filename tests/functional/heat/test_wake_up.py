@@ -79,6 +79,16 @@ class TestFailure(ReservedTest):
         self.start(stack)
         assert self.wakes() == self.ids(stack, 'disk', 'server')
 
+    def test_volume_that_was_never_reserved_is_replaced_after_the_start(self):
+        self.leases.start(self.lease)
+        self.cloud.cinder.full = True
+        stack = self.create(PAIR, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_FAILED')
+        self.cloud.cinder.full = False
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.wakes() == self.ids(stack, 'disk', 'server')
+
     def test_volume_in_error_is_not_woken_early(self):
         stack = self.reserve_all()
         (disk,) = self.ids(stack, 'disk')
