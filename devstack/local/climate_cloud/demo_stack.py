@@ -40,7 +40,7 @@ class StackPart(Part):
             'openstack', 'lease', 'create', LEASE, '--start', f'{starts:%F %T}',
             '--end', f'{self.ends:%F %T}', '-c', 'id', '-c', 'name', '-c', 'status',
         )  # fmt: skip
-        environment = self.cloud.settings.state / 'lease.yaml'
+        environment = self.cloud.settings.data / 'lease.yaml'
         environment.write_text(ENVIRONMENT.format(self.lease().id))
         say(f'  {environment.name} names the lease:')
         for line in environment.read_text().splitlines():
