@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+import openstack
 import yaml
 
 from climate_cloud import content, identity, secrets, steps
@@ -189,7 +190,17 @@ class Cloud:
         identity.Identity(self.settings, self.secrets).make()
 
     def _content(self) -> None:
-        content.make(self.connection('admin'))
+        admin = self.connection('admin')
+        deadline = time.monotonic() + SETTLE
+        while True:
+            try:
+                content.make(admin)
+            except openstack.exceptions.HttpException:
+                # Neutron 29 answers some first requests with 403 or 500, under load.
+                if time.monotonic() > deadline or self.processes.give_up.wait(LOOK_AGAIN):
+                    raise
+            else:
+                return
 
     def _computes(self, schemas: Schemas) -> None:
         schemas.discover_computes()
