@@ -183,8 +183,6 @@ def to_send(terms: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name == WEBHOOK:
             value = _without_nulls(value)
-        elif name == DURATION and value is not None:
-            value = int(value) if value.isdecimal() else value
         elif name in (EVENTS, BEFORE_START):
             value = [dict(each) if name == EVENTS else int(each) for each in value or ()]
         result[_CLIENT.get(name, name)] = value

@@ -133,6 +133,7 @@ class TestConfiguration(HeatTest):
         cfg.CONF.set_override('cafile', '/etc/climate/ca.pem', group='climate')
         cfg.CONF.set_override('certfile', '/etc/climate/both.pem', group='climate')
         assert used() == ('/etc/climate/ca.pem', '/etc/climate/both.pem')
+        cfg.CONF.clear_override('cafile', group='climate')
         cfg.CONF.set_override('insecure', True, group='climate')
         assert used()[0] is False
 

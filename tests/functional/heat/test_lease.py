@@ -36,7 +36,7 @@ class TestCreate(LeaseTest):
             webhook={'url': 'https://example.org/told', 'secret': 'sixteen letters!'},
             reservations=[
                 {'resource_type': 'virtual:instance', 'resource_id': SERVER, 'on_end': 'shelve'},
-                {'resource_type': 'virtual:volume', 'resource_id': VOLUME},
+                {'resource_type': 'virtual:volume', 'resource_id': VOLUME, 'on_end': None},
             ],
             on_end='suspend',
         )
@@ -137,7 +137,7 @@ class TestRefused(LeaseTest):
 
 class TestLostAnswers(LeaseTest):
     def test_answer_that_is_lost_is_asked_for_again(self):
-        self.leases.after = [leases.refusal(503, 'Lost.')]
+        self.leases.after = [leases.refusal(502, 'Lost.')]
         stack = self.make()
         assert self.leases.members(self.leases.lease.id) == {('virtual:stack', stack)}
         assert [each.method for each in self.leases.requests] == ['POST', 'POST']
