@@ -286,29 +286,34 @@ class AutoScalingGroup(_Core):
     # Attributes.
 
     def get_attribute(self, key: str, *path: Any) -> Any:
-        """Give an attribute of those that are wanted; heat's own way back knows all members."""
-        asleep = self.spare_names()
-        if not asleep or key == self.CURRENT_SIZE:
+        """Give an attribute of those that are wanted, always in the same order.
+
+        What no template refers to heat asks of all members, and in an order of its own.
+        """
+        if key == self.CURRENT_SIZE or not self.spare_names():
             return super().get_attribute(key, *path)
         if key.startswith('resource.'):
             return self._attribute_of_one(key, path)
         if key in (self.REFS, self.REFS_MAP):
-            found = super().get_attribute(self.REFS_MAP)
+            found = self._of_wanted(self.REFS_MAP)
         elif path:
-            found = super().get_attribute(self.OUTPUTS, *path)
+            found = self._of_wanted(self.OUTPUTS, *path)
         else:
             return super().get_attribute(key)
-        found = {name: value for name, value in found.items() if name not in asleep}
         return found if key in (self.REFS_MAP, self.OUTPUTS) else list(found.values())
+
+    def _of_wanted(self, key: str, *path: Any) -> dict[str, Any]:
+        found = super().get_attribute(key, *path)
+        names = self._group_data().member_names(False)
+        return {name: found[name] for name in names if name in found}
 
     def _attribute_of_one(self, key: str, path: tuple[Any, ...]) -> Any:
         _, index, *attribute = key.split('.', 2)
         path = (*attribute, *path)
-        names = list(self._group_data().member_names(False))
-        found = super().get_attribute(self.OUTPUTS if path else self.REFS_MAP, *path)
+        found = list(self._of_wanted(self.OUTPUTS if path else self.REFS_MAP, *path).values())
         try:
-            return found[names[int(index)]]
-        except (IndexError, KeyError):
+            return found[int(index)]
+        except IndexError:
             message = f'Member {index!r} not found in group resource {self.name!r}.'
             raise exception.NotFound(message) from None
 

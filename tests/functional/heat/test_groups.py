@@ -255,6 +255,8 @@ class TestAttributes(GroupTest):
         assert found['list'] == ['10.0.0.4', '10.0.0.4']
         assert found['first'] == wanted[0]
         assert found['address'] == found['short'] == '10.0.0.4'
+        told = self.outputs(self.nested(stack, 'group'))
+        assert all(set(each) == set(found['refs_map']) for each in told.values())
 
     def test_what_no_template_refers_to(self):
         """Heat reads those from the members themselves."""
@@ -269,7 +271,7 @@ class TestAttributes(GroupTest):
 
     def test_spares_are_no_members(self):
         stack = self.running()
-        for path in (['resource.1'], ['resource.2', 'first_address']):
+        for path in (['resource.1'], ['resource.2', 'first_address'], ['resource.1', 'name']):
             with pytest.raises(exception.NotFound, match='not found in group'):
                 self.attribute(stack, *path)
 
