@@ -72,12 +72,12 @@ class DeferredTest(ReservedTest):
     def data(self, stack, name):
         return self.resource(stack, name).data()
 
-    def while_waiting(self, do, until=None):
+    def while_waiting(self, do, until):
         """Do something once, at a look of whoever waits after the wake-up.
 
-        :param until: what has to be there before; else something has to be woken
+        :param until: tells when
         """
-        todo, until = [do], until or self.wakes
+        todo = [do]
 
         def meanwhile():
             self.leases.run()
@@ -253,7 +253,7 @@ class TestWaitCondition(DeferredTest):
         assert 'climate_deferred' in self.data(stack, 'condition')
         self.patch_stack(stack)
         assert 'climate_deferred' in self.data(stack, 'condition')
-        self.while_waiting(lambda: self.signal_ok(stack))
+        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
         self.start(stack)
         assert self.outputs(stack) == {'data': '{"1": "up"}'}
         assert 'climate_deferred' not in self.data(stack, 'condition')
@@ -263,7 +263,7 @@ class TestWaitCondition(DeferredTest):
         stack = self.reserve_all(WAITING)
         # The whole timeout is there after the start, however long all has slept.
         time.advance_time_seconds(1000)
-        self.while_waiting(lambda: time.advance_time_seconds(601))
+        self.while_waiting(lambda: time.advance_time_seconds(601), self.is_waiting(stack))
         self.start(stack, 'UPDATE_FAILED')
         assert self.cloud.nova.statuses() == ['ACTIVE']
         assert 'WaitConditionTimeout' in self.load(stack).status_reason
@@ -294,7 +294,7 @@ class TestWaitCondition(DeferredTest):
         template['resources']['condition']['depends_on'] = 'net'
         stack = self.reserve_all(template)
         assert 'climate_deferred' in self.data(stack, 'condition')
-        self.while_waiting(lambda: self.signal_ok(stack))
+        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
         self.start(stack)
         assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
 
@@ -311,6 +311,10 @@ class TestWaitCondition(DeferredTest):
         if self.cloud.nova.statuses() and not self.signalled:
             self.signalled = True
             self.signal_ok(self.load_named('stack1'))
+
+    def is_waiting(self, stack):
+        """Tells when the condition begins to wait; its server may be woken at the same time."""
+        return lambda: self.resource(stack, 'condition').state == ('UPDATE', 'IN_PROGRESS')
 
     def is_running(self):
         return 'ACTIVE' in self.cloud.nova.statuses()
