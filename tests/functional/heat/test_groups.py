@@ -219,13 +219,13 @@ class TestNestedMembers(GroupTest):
         assert self.nova() == ['RESERVED'] * 6
         self.start(stack)
         assert self.nova() == ['ACTIVE'] + ['RESERVED'] * 5
-        self.signal(stack, 'up')
-        assert self.nova() == ['ACTIVE'] * 2 + ['RESERVED'] * 4
         for outer in self.load(self.nested(stack, 'group')).resources.values():
             inner = self.group(outer.resource_id)
             members = set(self.load(inner.resource_id).resources)
             assert len(inner.spare_names()) == 2
             assert inner.spare_names() < members
+        self.signal(stack, 'up')
+        assert self.nova() == ['ACTIVE'] * 2 + ['RESERVED'] * 4
         self.patch_stack(stack)
         assert self.size(stack) == 1
 
