@@ -128,7 +128,8 @@ class TestWhileItIsWoken(PhaseTest):
         assert self.held() == set()
 
     def test_delete_while_a_volume_is_made(self):
-        (disk,) = self.ids(self.stack, 'disk')
+        disk, server = self.ids(self.stack, 'disk', 'server')
+        self.cloud.nova.servers[server]['volumes'] = []
         volume = self.cloud.cinder.volumes[disk]
         volume.update(status='creating', next=['creating'] * 12 + ['available'])
         self.delete(self.stack)
