@@ -147,15 +147,15 @@ class TestBeforeTheStart(UpdateTest):
         assert self.cloud.nova.statuses() == ['RESERVED']
 
     def test_a_rollback_frees_the_server_that_took_the_place(self):
-        stack = self.reserve_all()
-        (disk,) = self.ids(stack, 'disk')
-        template = changed(PAIR, 'server', flavor='m2')
-        template = added(template, 'extra', 'OS::Cinder::Volume', size=1)
-        template['resources']['extra']['depends_on'] = 'server'
+        before = added(PAIR, 'extra', 'OS::Cinder::Volume', size=1)
+        before['resources']['extra']['depends_on'] = 'server'
+        stack = self.reserve_all(before)
+        disk, extra = self.ids(stack, 'disk', 'extra')
+        template = changed(changed(before, 'server', flavor='m2'), 'extra', size=2)
         self.cloud.cinder.faults.append(('POST', '/volumes$', 400))
         self.change(stack, template, status='ROLLBACK_COMPLETE', args={'disable_rollback': False})
         _, new = self.ids(stack, 'disk', 'server')
-        assert self.held() == {disk, new}
+        assert self.held() == {disk, extra, new}
         assert self.cloud.nova.servers[new]['flavor'] == {'id': '1'}
         assert list(self.cloud.nova.servers) == [new]
 
