@@ -272,10 +272,11 @@ class TestWaitCondition(DeferredTest):
         self.assert_stack(stack, 'UPDATE_COMPLETE')
 
     def test_a_server_that_is_not_to_sleep_any_more(self):
-        stack = self.reserve_all(WAITING)
-        self.while_waiting(lambda: self.signal_ok(stack), until=self.is_running)
+        """The old one still sleeps while the condition waits for the new one."""
         template = without(WAITING)
         template['resources']['condition']['depends_on'] = 'server'
+        stack = self.reserve_all(template)
+        self.while_waiting(lambda: self.signal_ok(stack), until=self.is_running)
         self.update(stack, template)
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert 'climate_deferred' not in self.data(stack, 'condition')
