@@ -10,4 +10,8 @@ import os
 
 os.environ['OS_CINDER_DISABLE_EVENTLET_PATCHING'] = 'true'
 
-import cinder.tests.unit  # noqa: F401
+import cinder.tests.unit  # noqa: I001
+
+# castellan registers another option of this one's name if it is used before
+# (castellan/key_manager/migration.py), and then cinder's own key manager cannot be imported.
+import cinder.keymgr.conf_key_mgr  # noqa: F401
