@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from climateclient import exceptions
 from tests.cloud.conftest import Person, at, wait_for
 
 RESERVED = 'lease-reserved'
@@ -124,6 +125,16 @@ class Reserving:
             for snapshot in self.cinder.snapshots(volume_id=volume.id):
                 self._delete_snapshot(snapshot.id)
             self._delete(volume.id)
+        # The next test counts what is reserved.
+        for lease_id in self.leases:
+            wait_for(lambda wanted=lease_id: self._is_gone(wanted), f'lease {lease_id} gone')
+
+    def _is_gone(self, lease_id: str) -> bool:
+        try:
+            self.person.leases.get(lease_id)
+        except exceptions.NotFound:
+            return True
+        return False
 
     def _delete_snapshot(self, snapshot_id: str) -> None:
         self.cinder.delete_snapshot(snapshot_id)
