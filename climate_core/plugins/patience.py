@@ -94,6 +94,21 @@ class Patience:
             raise exceptions.Transient(failed())
         return self.rest(reservation_id)
 
+    def once(
+        self, reservation_id: str, what: str, failed: Callable[[], str], ask: Callable[[], None]
+    ) -> Wait:
+        """Ask for something; after a failure tell that, then rest, then ask again.
+
+        :param failed: says what went wrong
+        :param ask: asks for it
+        :raises climate_core.exceptions.Transient: it went wrong just now
+        """
+        rest = self.again(reservation_id, what, failed)
+        if rest:
+            return rest
+        ask()
+        return self.asked(reservation_id, what)
+
     def done(self, reservation_id: str) -> None:
         """Forget the reservation."""
         with self._lock:

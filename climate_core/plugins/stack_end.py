@@ -70,20 +70,7 @@ class Ending:
         return self.patience.wait(self.reservation.id)
 
     def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
-        """Ask for something, after a rest if it did not come about before.
-
-        :param failed: says what went wrong
-        :raises climate_core.exceptions.Transient: it went wrong just now
-        """
-        key = self.reservation.id
-        if self.patience.was_asked(key, what):
-            self.patience.failed(key)
-            raise exceptions.Transient(failed())
-        rest = self.patience.rest(key)
-        if rest:
-            return rest
-        ask()
-        return self.patience.asked(key, what)
+        return self.patience.once(self.reservation.id, what, failed, ask)
 
 
 def end(ending: Ending) -> Wait | None:

@@ -90,12 +90,7 @@ class Ending:
         return self.patience.again(self.reservation.id, what, failed)
 
     def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
-        """Ask for something; after a failure tell that, then rest, then ask again."""
-        rest = self.again(what, failed)
-        if rest:
-            return rest
-        ask()
-        return self.patience.asked(self.reservation.id, what)
+        return self.patience.once(self.reservation.id, what, failed, ask)
 
 
 Volume = Mapping[str, Any]

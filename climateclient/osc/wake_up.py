@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``openstack server wake up`` and ``openstack volume wake up`` have in common."""
 
+import abc
 import argparse
 from typing import Any, ClassVar
 
@@ -42,6 +43,6 @@ class WakeUp(command.Command):
         answer = service.post(f'/{self.noun}s/{found.id}/action', json={self.action: {}})
         exceptions.raise_from_response(answer)
 
+    @abc.abstractmethod
     def service(self, clients: Any) -> Any:
         """Return openstacksdk's proxy of the service that has it."""
-        raise NotImplementedError
