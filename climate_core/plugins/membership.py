@@ -86,10 +86,13 @@ def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
 
 
 def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
-    """Tell whether the end of the lease was the end of a stack, and left it there."""
+    """Tell whether the end of the lease was the end of a stack, and was to leave it there.
+
+    That it was never noted as awake says nothing: one that woke half-way is kept, too.
+    """
     taken_out = any(event.reservation_id == stack.id for event in lease.events)
     ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
-    return ended and stack.woken_at is not None and stack.params.get('on_end') in KEPT
+    return ended and stack.params.get('on_end') in KEPT
 
 
 def _exists(conn: 'connection.Connection', stack_id: str) -> bool:

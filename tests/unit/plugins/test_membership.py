@@ -162,7 +162,6 @@ def test_a_member_outlives_a_stack_that_was_deleted(members):
     'fields',
     [
         {'missing_resources': True},
-        {'woken_at': None},
         {'status': 'active'},
         {'status': 'error'},
         {'resource_id': 'another'},
@@ -172,6 +171,14 @@ def test_a_stack_that_was_not_kept_by_its_end(members, fields):
     case = ended(awake(member(members)), 'nothing', **fields)
     case.end()
     assert members.gone(case.resource_id)
+
+
+@pytest.mark.parametrize('on_end', KEPT)
+def test_a_member_of_a_stack_that_woke_half_way(members, on_end):
+    """It was kept, for there may be data in it."""
+    case = ended(awake(member(members)), on_end, woken_at=None)
+    case.end()
+    assert case.resource_id in table(members)
 
 
 def test_a_stack_that_was_taken_out_before(members):

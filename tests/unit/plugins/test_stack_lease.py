@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks, their members and the engine, from one end of a lease to the other."""
+
+import pytest
+
+from tests.unit.plugins.leased import Leased
+
+
+@pytest.fixture
+def leased(stacks):
+    made = Leased(stacks)
+    yield made
+    made.database.dispose()
+
+
+def test_the_life_of_a_stack(leased):
+    stack = leased.stack(volumes=1)
+    lease_id = leased.lease_of(stack)
+    leased.run_for(lease_id, 'ACTIVE')
+    (volume, server, spare) = stack['members']
+    assert [leased.server(each) for each in (server, spare)] == ['ACTIVE', 'RESERVED']
+    assert leased.volume(volume) == 'available'
+    leased.finish(lease_id)
+    assert leased.stacks.gone(stack['id'])
+    assert leased.server(server) is leased.server(spare) is leased.volume(volume) is None
+
+
+@pytest.mark.parametrize('on_end', ['nothing', 'suspend', 'snapshot'])
+def test_a_stack_that_woke_half_way_keeps_its_members(leased, on_end):
+    stack = leased.stack(servers=3, volumes=1, update_failures=10_000)
+    lease_id = leased.lease_of(stack, on_end=on_end)
+    leased.look_around(5)
+    (volume, server, _, spare) = stack['members']
+    leased.stacks.state.servers[server]['status'] = 'ACTIVE'
+    leased.stacks.state.volumes[volume]['status'] = 'available'
+    leased.finish(lease_id)
+    (reservation, *_) = leased.lease(lease_id).reservations
+    assert reservation.woken_at is None
+    assert not leased.stacks.gone(stack['id'])
+    assert leased.server(server) == ('ACTIVE' if on_end == 'nothing' else 'SUSPENDED')
+    assert leased.volume(volume) == 'available'
+    assert leased.server(spare) is None
+
+
+def test_a_stack_that_never_woke_is_gone_with_its_members(leased):
+    stack = leased.stack(volumes=1, update_failures=10_000)
+    lease_id = leased.lease_of(stack, on_end='nothing')
+    leased.finish(lease_id)
+    assert leased.stacks.gone(stack['id'])
+    assert not set(stack['members']) & {*leased.stacks.state.servers, *leased.stacks.state.volumes}
