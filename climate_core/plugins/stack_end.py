@@ -14,8 +14,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from oslo_log import log
+
 from climate_core import exceptions
-from climate_core.cloud import stacks
+from climate_core.cloud import errors, stacks
 from climate_core.plugins import membership
 from climate_core.plugins.base import Wait
 from climate_core.plugins.patience import Patience
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     from climate_core.cloud.stacks import Stack
     from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 #: The end actions with their explanation.
 CHOICES = [
@@ -96,7 +100,7 @@ def _go_on(ending: Ending, stack: 'Stack') -> Wait:
     key = ending.reservation.id
     if ending.patience.looks(key) < MANY:
         return ending.wait()
-    stacks.delete(ending.conn, stack)
+    _ask_to_delete(ending, stack)
     return ending.patience.asked(key, 'delete')
 
 
@@ -117,8 +121,24 @@ def _delete(ending: Ending, stack: 'Stack') -> Wait:
     return ending.once(
         'delete',
         lambda: f'Heat could not delete the stack: {stack.reason}',
-        lambda: stacks.delete(ending.conn, stack),
+        lambda: _ask_to_delete(ending, stack),
     )
+
+
+def _ask_to_delete(ending: Ending, stack: 'Stack') -> None:
+    """Ask with the owner's rights, and with the service's if Heat does not take those.
+
+    It does not if another user of the project updated the stack: see ``check_refresh_cred`` in
+    heat/engine/service.py delete_stack. Then it takes a trust from whoever deletes the stack,
+    which Keystone refuses to give to one who has a trust only.
+    """
+    try:
+        stacks.delete(ending.conn, stack)
+    except errors.Refused as exc:
+        if ending.as_service:
+            raise
+        LOG.info('Deleting stack %s with the rights of the service: %s', stack.id, exc)
+        stacks.delete(ending.service, stack)
 
 
 def _nothing(ending: Ending, stack: 'Stack') -> None:  # noqa: ARG001

@@ -22,7 +22,8 @@ def add(state: State, **fields: Any) -> Record:
     """Put a stack into the cloud.
 
     Fields beside those of the API: ``members``, ids of servers and volumes; ``spares``, those of
-    them that Heat leaves asleep; ``next``; how often an update, a suspension, a snapshot or a
+    them that Heat leaves asleep; ``creds``, the id of the user whose rights Heat works with;
+    ``next``; how often an update, a suspension, a snapshot or a
     deletion will fail (``update_failures`` and so on).
     """
     made = uuid.uuid4()
@@ -34,6 +35,7 @@ def add(state: State, **fields: Any) -> Record:
         'reason': 'Stack CREATE completed successfully',
         'parent': None,
         'owner': 'alice',
+        'creds': 'alice-id',
         'members': [],
         'spares': [],
         'next': [],
@@ -168,8 +170,16 @@ def _shown(stack: Record, admin: bool) -> Record:
     }
 
 
+def _take_rights(stack: Record, caller: Record) -> None:
+    """Work with the rights of who asks from now on, if he is another user than before."""
+    if caller['user_id'] != stack['creds'] and caller['trust_id']:
+        raise Refusal(403, 'You are not authorized to perform the requested action: create trust')
+    stack['creds'] = caller['user_id']
+
+
 def _update(request: Any, project: str, name: str, stack_id: str) -> Any:
     caller, stack = _find(request, project, name, stack_id)
+    _take_rights(stack, caller)
     if request.body != {}:
         raise Refusal(400, 'Only what it has is expected here.')
     if stack['status'].startswith(('SUSPEND_', 'DELETE_')):
@@ -192,6 +202,7 @@ def _action(request: Any, project: str, name: str, stack_id: str) -> Any:
 
 def _delete(request: Any, project: str, name: str, stack_id: str) -> Any:
     caller, stack = _find(request, project, name, stack_id)
+    _take_rights(stack, caller)
     _act(request.server.state, stack, 'DELETE', caller)
     return 204, {}, None
 

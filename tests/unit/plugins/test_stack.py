@@ -324,6 +324,13 @@ def test_heat_does_not_let_us(stacks):
         look(case)
 
 
+def test_a_stack_that_another_user_updated(stacks):
+    case = reserved(stacks)
+    change(case, creds='bob-id')
+    with pytest.raises(exceptions.Permanent, match='create trust'):
+        look(case)
+
+
 def test_an_answer_that_was_lost(stacks):
     case = reserved(stacks)
     stacks.state.faults.append({**UPDATE, 'status': 0, 'after': True})

@@ -161,6 +161,14 @@ def test_a_deletion_whose_engine_died_is_asked_for_again(stacks):
     assert effects(case) == ['delete']
 
 
+def test_a_hung_deletion_of_a_stack_that_another_user_updated(stacks):
+    hung = ['DELETE_IN_PROGRESS'] * 2 * stack_end.MANY
+    case = woken(stacks, 'delete', creds='bob-id', status='DELETE_IN_PROGRESS', next=hung)
+    case.end()
+    assert effects(case) == ['delete']
+    assert stacks.gone(case.resource_id)
+
+
 @pytest.mark.parametrize('on_end', ['delete', 'suspend', 'snapshot', 'nothing'])
 def test_a_deletion_that_failed_is_asked_again(stacks, on_end):
     case = woken(stacks, on_end, status='DELETE_FAILED')
@@ -181,6 +189,35 @@ def test_a_stack_that_vanishes_between_look_and_deletion(stacks):
     fault = {'method': 'DELETE', 'path': '/stacks/', 'status': 404, 'count': 1}
     stacks.state.faults.append(fault)
     assert look(case) is None
+
+
+def test_a_stack_that_another_user_updated_is_deleted_by_the_service(stacks):
+    case = woken(stacks, 'delete', creds='bob-id')
+    case.end()
+    assert stacks.gone(case.resource_id)
+    (entry,) = [e for e in stacks.state.journal() if e['what'] == 'delete']
+    assert entry['as'] == 'climate-id'
+
+
+def test_a_deletion_is_the_owners(stacks):
+    case = woken(stacks, 'delete')
+    case.end()
+    (entry,) = [e for e in stacks.state.journal() if e['what'] == 'delete']
+    assert entry['as'] == 'alice-id'
+
+
+@pytest.mark.parametrize('trust', [True, False])
+def test_a_deletion_that_the_service_may_not_ask_for_either(stacks, trust):
+    case = woken(stacks, 'delete')
+    if not trust:
+        case.lease = dataclasses.replace(case.lease, trust_id=None)
+    fault = {'method': 'DELETE', 'path': '/stacks/', 'status': 403, 'count': 2 if trust else 1}
+    stacks.state.faults.append(fault)
+    with pytest.raises(exceptions.Transient, match='403'):
+        look(case)
+    assert not stacks.state.faults
+    case.end()
+    assert stacks.gone(case.resource_id)
 
 
 def test_what_heat_refuses_is_tried_again(stacks):

@@ -42,6 +42,16 @@ def test_a_stack_that_woke_half_way_keeps_its_members(leased, on_end):
     assert leased.server(spare) is None
 
 
+def test_a_stack_that_another_user_updated(leased):
+    stack = leased.stack(volumes=1)
+    lease_id = leased.lease_of(stack)
+    leased.run_for(lease_id, 'ACTIVE')
+    leased.stacks.state.stacks[stack['id']]['creds'] = 'bob-id'
+    leased.finish(lease_id)
+    assert leased.stacks.gone(stack['id'])
+    assert not set(stack['members']) & {*leased.stacks.state.servers, *leased.stacks.state.volumes}
+
+
 def test_a_stack_that_never_woke_is_gone_with_its_members(leased):
     stack = leased.stack(volumes=1, update_failures=10_000)
     lease_id = leased.lease_of(stack, on_end='nothing')
