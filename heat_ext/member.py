@@ -16,7 +16,7 @@ only asks for an update that changes nothing.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from heat.common import exception
@@ -118,27 +118,27 @@ class Reservable:
     def check_create_complete(self, token: Any) -> bool:
         if not self.lease_id():
             return super().check_create_complete(token)
-        return self._progress(self.ASLEEP, self._due)
+        return self._progress(self.ASLEEP)
 
-    def _progress(self, before: frozenset[str], due: Callable[[], bool]) -> bool:
+    def _progress(self, before: frozenset[str]) -> bool:
         """Do the next step of a reservation and of a wake-up.
 
         :param before: the statuses before the start
-        :param due: whether what sleeps is to be woken; asked until it is
         :returns: whether nothing is left to do
         :raises heat.common.exception.HeatException: it could not be reserved or started
         """
         found = self._fetch()
         if found is None or self._is_in_between(found):
             return False
-        if self._status(found) not in before:
+        status = self._status(found)
+        if status not in before:
             return self._is_awake(found) and self._forget()
-        if not self._asked and not due():
-            self._fall_asleep()
-            return True
-        if self._asked:
+        if self._asked or not self._due():
+            if not self._asked and status in self.ASLEEP:
+                self._fall_asleep()
+                return True
             raise exception.ResourceInError(
-                resource_status=self._status(found), status_reason=self._reason(found)
+                resource_status=status, status_reason=self._reason(found)
             )
         if self._sources_are_there():
             self._ask()
@@ -272,7 +272,7 @@ class Reservable:
             self._updated = super().check_update_complete(token)
         if not self._updated:
             return False
-        return not wakes or self._progress(self.WAKEABLE, lambda: True)
+        return not wakes or self._progress(self.WAKEABLE)
 
     # The other actions leave alone what sleeps.
 

@@ -23,6 +23,7 @@ class Compute(Service):
         many times it will not start, and ``sleeps_on``, whether it is RESERVED again then
     :ivar full: whether there is no room for another one: what is built ends in ERROR, what is
         reserved too
+    :ivar looks: how many looks find a server in BUILD before it is RESERVED or ACTIVE
     """
 
     TYPE = 'compute'
@@ -50,7 +51,7 @@ class Compute(Service):
 
     def _setUp(self):
         super()._setUp()
-        self.servers, self.full = {}, False
+        self.servers, self.full, self.looks = {}, False, 3
 
     def error(self, refusal):
         return {'badRequest': {'code': refusal.status, 'message': refusal.message}}
@@ -99,7 +100,7 @@ class Compute(Service):
             'name': wanted['name'],
             'tenant_id': request.caller.project_id,
             'status': 'BUILD',
-            'next': ['BUILD', 'ERROR' if self.full else status],
+            'next': ['BUILD'] * self.looks + ['ERROR' if self.full else status],
             'flavor': {'id': wanted['flavorRef']},
             'image': {'id': wanted.get('imageRef')},
             'addresses': {},
@@ -161,7 +162,7 @@ class Compute(Service):
         server = self.find(request, key)
         ((name, argument),) = request.json.items()
         steps = {
-            'wake_up': ('RESERVED', ['BUILD', 'ACTIVE']),
+            'wake_up': ('RESERVED', ['BUILD'] * self.looks + ['ACTIVE']),
             'suspend': ('ACTIVE', ['SUSPENDED']),
             'resume': ('SUSPENDED', ['ACTIVE']),
             'os-stop': ('ACTIVE', ['SHUTOFF']),

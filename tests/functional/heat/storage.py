@@ -24,6 +24,7 @@ class Storage(Service):
         ``broken``, whether that was so the last time
     :ivar backups: id -> record
     :ivar full: whether there is no room for another one
+    :ivar looks: how many looks find a volume ``creating`` before it is there
     """
 
     TYPE = 'volumev3'
@@ -46,7 +47,7 @@ class Storage(Service):
 
     def _setUp(self):
         super()._setUp()
-        self.volumes, self.backups, self.full = {}, {}, False
+        self.volumes, self.backups, self.full, self.looks = {}, {}, False, 3
 
     def statuses(self):
         """Statuses of all volumes, in order of their creation."""
@@ -81,7 +82,7 @@ class Storage(Service):
             'description': wanted.get('description'),
             'os-vol-tenant-attr:tenant_id': request.caller.project_id,
             'status': 'creating',
-            'next': ['creating', 'error' if self.full else status],
+            'next': ['creating'] * self.looks + ['error' if self.full else status],
             'size': wanted.get('size') or 1,
             'volume_type': None,
             'bootable': 'false',

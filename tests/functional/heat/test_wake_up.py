@@ -26,6 +26,7 @@ resources:
     depends_on: first
     properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
 """
+UNLINKED = added(without(CHAIN, 'second'), 'disk', 'OS::Cinder::Volume', size=1)
 
 
 class TestFailure(ReservedTest):
@@ -143,6 +144,34 @@ class TestFailure(ReservedTest):
 
     def unavailable(self):
         return refusal(503, 'Later.')
+
+    def test_engine_is_stopped_while_a_server_is_reserved(self):
+        self.stop_while_reserving('first', self.cloud.nova)
+        assert self.cloud.nova.statuses() == ['RESERVED']
+
+    def test_engine_is_stopped_while_a_volume_is_reserved(self):
+        self.stop_while_reserving('disk', self.cloud.cinder)
+        assert self.cloud.cinder.statuses() == ['lease-reserved']
+
+    def stop_while_reserving(self, name, service):
+        service.looks = 12
+        service.faults.append(('GET', '/(servers|volumes)/', Killed()))
+        stack = self.create(UNLINKED, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_FAILED')
+        before = self.ids(stack, name)
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, name) == before
+        assert self.wakes() == []
+
+    def test_engine_is_stopped_while_a_volume_is_reserved_that_then_fails(self):
+        self.cloud.cinder.looks, self.cloud.cinder.full = 12, True
+        self.cloud.cinder.faults.append(('GET', '/volumes/', Killed()))
+        stack = self.create(UNLINKED, environment=stack_level(self.lease))
+        self.patch_stack(stack)
+        found = self.assert_stack(stack, 'UPDATE_FAILED')
+        assert 'The volume could not be created' in found.status_reason
+        assert self.wakes() == []
 
     def test_engine_is_stopped_after_it_has_asked(self):
         stack = self.reserve_all(CHAIN)
