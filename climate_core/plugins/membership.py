@@ -11,6 +11,8 @@ at the start it is out of the lease, or       they are woken as if there were no
 cannot be woken
 at the end it was deleted, or never woke      they are gone with it, or have their own end
 at the end it was kept by its end action      they are left as they are; those asleep are deleted
+at the end it should be suspended, and        its servers are suspended one by one
+Heat could not do that
 ============================================  ===================================================
 """
 
@@ -31,8 +33,11 @@ KEY: Final = 'stack_id'
 SCHEMA: Final[Mapping[str, Any]] = {KEY: {'type': 'string', 'format': 'uuid'}}
 #: End actions of a stack that leave it there.
 KEPT = frozenset({'suspend', 'snapshot', 'nothing'})
+#: Those that leave it suspended.
+SUSPENDED = frozenset({'suspend', 'snapshot'})
 
 _S = states.ReservationStatus
+_SERVER: Final = 'virtual:instance'
 
 
 def params(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,14 +67,20 @@ def at_end(
 ) -> model.Reservation:
     """Return a member with the end action that it has: ``nothing`` if its stack was kept.
 
-    Without a stack that was kept nothing is asked.
+    A server is suspended if its stack should be and is not. Without a stack that was kept nothing
+    is asked.
 
     :param conn: the rights to look at the stack
     """
     stack = leader(lease, member)
-    if stack is None or not _kept(lease, stack) or not _exists(conn, stack.resource_id):
+    if stack is None or not _kept(lease, stack):
         return member
-    return dataclasses.replace(member, params={**member.params, 'on_end': 'nothing'})
+    status = _status(conn, stack.resource_id)
+    if status is None:
+        return member
+    wanted = stack.params['on_end'] in SUSPENDED and status != 'SUSPEND_COMPLETE'
+    on_end = 'suspend' if wanted and member.resource_type == _SERVER else 'nothing'
+    return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
 
 
 def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
@@ -95,8 +106,10 @@ def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
     return ended and stack.params.get('on_end') in KEPT
 
 
-def _exists(conn: 'connection.Connection', stack_id: str) -> bool:
+def _status(conn: 'connection.Connection', stack_id: str) -> str | None:
+    """Return the status of a stack; None if it is gone, or about to be."""
     try:
-        return not stacks.get(conn, stack_id).status.startswith('DELETE_')
+        status = stacks.get(conn, stack_id).status
     except errors.Gone:
-        return False
+        return None
+    return None if status.startswith('DELETE_') else status

@@ -53,6 +53,11 @@ class Patience:
         with self._lock:
             return self._looks.get(reservation_id, 0)
 
+    def is_due(self, reservation_id: str, looks: int) -> bool:
+        """Tell whether there were so many looks, or twice or three times as many."""
+        seen = self.looks(reservation_id)
+        return seen > 0 and seen % looks == 0
+
     def asked(self, reservation_id: str, what: str) -> Wait:
         """Remember that something was asked for, and return the first wait."""
         with self._lock:
@@ -74,6 +79,11 @@ class Patience:
             failures = self._failures.get(reservation_id, 0) + 1
             self._put(self._failures, reservation_id, failures)
             self._put(self._asked, reservation_id, _REST)
+
+    def failures(self, reservation_id: str) -> int:
+        """Return how often that was so."""
+        with self._lock:
+            return self._failures.get(reservation_id, 0)
 
     def rest(self, reservation_id: str) -> Wait | None:
         """Return a wait once after each failure, twice as long as the one before."""

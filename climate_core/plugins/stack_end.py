@@ -5,6 +5,9 @@ Heat does one thing at a time with a stack, but deletes it in the middle of anot
 is being deleted, by whomever, is waited for: members and the lease in it are freed by that.
 Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
 
+Heat suspends no stack of which a resource is broken. After a few tries the stack is left as it is,
+and its servers are suspended one by one, see :mod:`climate_core.plugins.membership`.
+
 A stack that was never woken is deleted, whatever its end action is. One whose wake-up failed
 half-way may hold data, so it is ended as asked if a member of it is awake. And one that its user
 updates so that it has neither a lease nor members goes on: heat_ext asks for ``nothing`` then.
@@ -42,6 +45,11 @@ _CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 
 #: Looks, in about ten minutes, after which the engine that works on a stack may have died.
 MANY: Final = 30
+#: Looks, in about an hour, after which that is believed of an engine that makes a snapshot: what
+#: Heat is asked for meanwhile breaks the snapshot off. An hour is also Heat's own timeout.
+VERY_MANY: Final = 120
+#: Failures after which a snapshot is given up, and as many more for the suspension.
+TRIES: Final = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,11 +78,34 @@ class Ending:
         """Whether we ever saw the stack awake; one that is taken out is active no more."""
         return self.reservation.status == 'active' or self.reservation.woken_at is not None
 
-    def wait(self) -> Wait:
-        return self.patience.wait(self.reservation.id)
+    @property
+    def failures(self) -> int:
+        return self.patience.failures(self.reservation.id)
+
+    def wait(self, stack: 'Stack') -> Wait:
+        return self.patience.wait(self.reservation.id, f'The stack has been {stack.status}')
+
+    def is_due(self, looks: int) -> bool:
+        return self.patience.is_due(self.reservation.id, looks)
 
     def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
-        return self.patience.once(self.reservation.id, what, failed, ask)
+        """Ask for something, after a rest if it did not come about before.
+
+        :param failed: says what went wrong
+        :raises climate_core.exceptions.Transient: it went wrong just now
+        """
+        rest = self.patience.again(self.reservation.id, what, failed)
+        return rest or self.ask(what, ask)
+
+    def ask(self, what: str, ask: Callable[[], None]) -> Wait:
+        """Ask for something whatever became of it before."""
+        key = self.reservation.id
+        try:
+            ask()
+        except exceptions.Permanent:
+            self.patience.failed(key)
+            raise
+        return self.patience.asked(key, what)
 
 
 def end(ending: Ending) -> Wait | None:
@@ -97,11 +128,9 @@ def end(ending: Ending) -> Wait | None:
 
 def _go_on(ending: Ending, stack: 'Stack') -> Wait:
     """Wait for a deletion; ask once more after a long time, for a new engine to go on with it."""
-    key = ending.reservation.id
-    if ending.patience.looks(key) < MANY:
-        return ending.wait()
-    _ask_to_delete(ending, stack)
-    return ending.patience.asked(key, 'delete')
+    if not ending.is_due(MANY):
+        return ending.wait(stack)
+    return ending.ask('delete', lambda: _ask_to_delete(ending, stack))
 
 
 def _stays(ending: Ending, stack: 'Stack') -> bool:
@@ -145,37 +174,82 @@ def _nothing(ending: Ending, stack: 'Stack') -> None:  # noqa: ARG001
     return None
 
 
-def _suspend(ending: Ending, stack: 'Stack') -> Wait | None:
+def _suspend(ending: Ending, stack: 'Stack', tries: int = TRIES) -> Wait | None:
+    """Suspend the stack.
+
+    :param tries: failures of anything after which that is left to the members
+    """
     if stack.status == 'SUSPEND_COMPLETE':
         return None
-    if stack.status.endswith('_IN_PROGRESS'):
-        return ending.wait()
-    return ending.once(
-        'suspend',
-        lambda: f'Heat could not suspend the stack: {stack.reason}',
-        lambda: stacks.act(ending.conn, stack, 'suspend'),
-    )
+    if stack.status.endswith('_IN_PROGRESS') and not _hangs(ending, stack):
+        return ending.wait(stack)
+    if ending.failures >= tries:
+        LOG.warning('Stack %s is left unsuspended: %s', stack.id, stack.reason)
+        return None
+    return _ask_to_suspend(ending, stack)
+
+
+def _ask_to_suspend(ending: Ending, stack: 'Stack') -> Wait:
+    """Ask for it. One that goes on for ever is taken over by a living engine."""
+
+    def ask() -> None:
+        stacks.act(ending.conn, stack, 'suspend')
+
+    try:
+        if stack.status.endswith('_IN_PROGRESS'):
+            return ending.ask('suspend', ask)
+        return ending.once('suspend', lambda: _unsuspended(stack), ask)
+    except errors.Busy:
+        return ending.wait(stack)
+
+
+def _unsuspended(stack: 'Stack') -> str:
+    return f'Heat could not suspend the stack: {stack.reason}'
 
 
 def _snapshot(ending: Ending, stack: 'Stack') -> Wait | None:
-    """Make the snapshot once, and suspend the stack when it is complete."""
+    """Make the snapshot once, and suspend the stack when it is complete or given up."""
     if stack.status.endswith('_IN_PROGRESS'):
-        return ending.wait()
+        # Heat makes no snapshot in the middle of something, but suspends a stack then.
+        return _ask_to_suspend(ending, stack) if _hangs(ending, stack) else ending.wait(stack)
     found = stacks.find_snapshot(ending.conn, stack, ending.reservation.id)
     if found and found.status == 'COMPLETE':
-        return _suspend(ending, stack)
+        return _suspend(ending, stack, 2 * TRIES)
+    if ending.failures >= TRIES or (found and _is_left(found, stack)):
+        LOG.warning('Stack %s is kept without a snapshot: %s', stack.id, stack.reason)
+        return _suspend(ending, stack, 2 * TRIES)
     if found and found.status == 'IN_PROGRESS':
-        return ending.wait()
+        return ending.wait(stack)
     if found:
         stacks.delete_snapshot(ending.conn, stack, found.id)
         ending.patience.failed(ending.reservation.id)
         raise exceptions.Transient(f'Heat could not make the snapshot: {found.reason}')
+    return _ask_for_snapshot(ending, stack)
+
+
+def _hangs(ending: Ending, stack: 'Stack') -> bool:
+    """Tell whether it is time to take over what an engine may have left."""
+    return ending.is_due(VERY_MANY if stack.status == 'SNAPSHOT_IN_PROGRESS' else MANY)
+
+
+def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
+    """Tell whether nobody makes a snapshot any more, because something else was begun.
+
+    Heat deletes none that is IN_PROGRESS (heat/engine/service.py delete_snapshot).
+    """
+    return snapshot.status == 'IN_PROGRESS' and stack.status.startswith('SUSPEND_')
+
+
+def _ask_for_snapshot(ending: Ending, stack: 'Stack') -> Wait:
     name = stacks.snapshot_name(ending.prefix, stack, ending.reservation.id)
-    return ending.once(
-        'snapshot',
-        lambda: f'The snapshot of the stack is gone before it was complete: {stack.reason}',
-        lambda: stacks.create_snapshot(ending.conn, stack, name),
-    )
+    try:
+        return ending.once(
+            'snapshot',
+            lambda: f'The snapshot of the stack is gone before it was complete: {stack.reason}',
+            lambda: stacks.create_snapshot(ending.conn, stack, name),
+        )
+    except errors.Busy:
+        return ending.wait(stack)
 
 
 _STEPS: dict[str, Callable[[Ending, 'Stack'], Wait | None]] = {

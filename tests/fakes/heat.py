@@ -240,8 +240,11 @@ def _snapshot(request: Any, project: str, name: str, stack_id: str) -> Record:
 
 def _delete_snapshot(request: Any, project: str, name: str, stack_id: str, key: str) -> Any:
     _find(request, project, name, stack_id)
+    state = request.server.state
+    if state.stack_snapshots[key]['status'] == 'IN_PROGRESS':
+        raise Refusal(400, 'Deleting in-progress snapshot is not supported.')
     entry = {'what': 'snapshot delete', 'id': key}
-    request.server.state.drop('stack_snapshots', key, entry)
+    state.drop('stack_snapshots', key, entry)
     return 204, {}, None
 
 

@@ -57,6 +57,8 @@ def awake(case):
 
 def ended(case, on_end, **fields):
     """End the stack with its action."""
+    if on_end in ('suspend', 'snapshot'):
+        case.world.stack['status'] = 'SUSPEND_COMPLETE'
     now = datetime.datetime.now(datetime.UTC)
     (leader, own) = case.lease.reservations
     values = {'status': 'deleted', 'woken_at': now, 'params': {'on_end': on_end}, **fields}
@@ -134,6 +136,19 @@ def test_a_member_of_a_stack_that_was_kept_is_left_alone(members, on_end):
     asked = calls(members, lambda: case.plugin.end(case.lease, case.reservation))
     assert [line.split()[0] for line in asked] == ['GET', 'GET']
     assert case.resource_id in table(members)
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'left'),
+    [('suspend', 'SUSPENDED'), ('snapshot', 'SUSPENDED'), ('nothing', 'ACTIVE')],
+)
+def test_a_stack_that_heat_could_not_suspend(members, on_end, left):
+    """Servers are suspended by themselves; a volume is as it would be."""
+    case = ended(awake(member(members)), on_end)
+    members.stack['status'] = 'SUSPEND_FAILED'
+    case.end()
+    left = 'available' if isinstance(members, FakeVolumes) else left
+    assert table(members)[case.resource_id]['status'] == left
 
 
 @pytest.mark.parametrize('on_end', KEPT)

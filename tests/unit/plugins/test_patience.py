@@ -67,6 +67,27 @@ def test_after_each_failure_is_a_longer_rest():
     assert rests == [2.0, 4.0, 7.0, 7.0]
 
 
+def test_failures_are_counted():
+    patient = patience.Patience()
+    for count in range(3):
+        assert patient.failures('a') == count
+        patient.failed('a')
+    assert patient.failures('b') == 0
+    patient.done('a')
+    assert patient.failures('a') == 0
+
+
+def test_what_is_due_after_many_looks():
+    patient = patience.Patience()
+    due = []
+    for _ in range(7):
+        due.append(patient.is_due('a', 3))
+        patient.wait('a')
+    assert due == [False, False, False, True, False, False, True]
+    patient.asked('a', 'image')
+    assert not patient.is_due('a', 3)
+
+
 def test_something_else_was_asked():
     patient = patience.Patience()
     patient.asked('a', 'image')

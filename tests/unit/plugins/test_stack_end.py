@@ -32,6 +32,18 @@ def effects(case):
     return case.world.effects(case.resource_id)[before:]
 
 
+def tries(case):
+    """End it; count what went wrong on the way."""
+    count = 0
+    while True:
+        try:
+            case.end()
+        except exceptions.Transient:
+            count += 1
+        else:
+            return count
+
+
 def test_snapshot_comes_before_the_suspension(stacks):
     case = woken(stacks, 'snapshot')
     case.end()
@@ -130,6 +142,78 @@ def test_a_failure_says_why_and_is_tried_again(stacks, on_end, field):
     assert rests[0] < rests[1]
     case.end()
     assert effects(case) == [on_end] * 3
+    assert stacks.ended(case.reservation)
+
+
+def test_a_suspension_that_never_succeeds_is_left_to_the_members(stacks):
+    case = woken(stacks, 'suspend', suspend_failures=99)
+    assert tries(case) == stack_end.TRIES
+    assert effects(case) == ['suspend'] * stack_end.TRIES
+
+
+def test_a_suspension_that_is_refused_is_left_to_the_members(stacks):
+    case = woken(stacks, 'suspend')
+    stacks.state.faults.append({'method': 'POST', 'path': '/actions', 'status': 403, 'count': 99})
+    assert tries(case) == stack_end.TRIES
+
+
+def test_a_snapshot_that_never_succeeds_is_left_out(stacks):
+    case = woken(stacks, 'snapshot', snapshot_failures=99)
+    assert tries(case) == stack_end.TRIES
+    assert effects(case) == ['snapshot'] * stack_end.TRIES + ['suspend']
+    assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
+    assert stacks.state.stack_snapshots == {}
+
+
+def test_neither_a_snapshot_nor_a_suspension(stacks):
+    case = woken(stacks, 'snapshot', snapshot_failures=99, suspend_failures=99)
+    assert tries(case) == 2 * stack_end.TRIES
+
+
+def test_a_deletion_is_never_given_up(stacks):
+    case = woken(stacks, 'delete', delete_failures=9)
+    assert tries(case) == 9
+    assert stacks.gone(case.resource_id)
+
+
+@pytest.mark.parametrize('on_end', ['suspend', 'snapshot'])
+@pytest.mark.parametrize(
+    'status', ['UPDATE_IN_PROGRESS', 'SUSPEND_IN_PROGRESS', 'SNAPSHOT_IN_PROGRESS']
+)
+def test_what_hangs_at_the_end_is_taken_over(stacks, on_end, status):
+    case = woken(stacks, on_end, status=status, next=[status] * 999)
+    looks = 0
+    while not effects(case):
+        assert isinstance(look(case), Wait)
+        looks += 1
+    slow = status == 'SNAPSHOT_IN_PROGRESS'
+    assert looks == 1 + (stack_end.VERY_MANY if slow else stack_end.MANY)
+    assert effects(case) == ['suspend']
+    case.end()
+    assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
+
+
+def test_our_own_snapshot_that_hangs(stacks):
+    """Heat does not delete it, either."""
+    case = woken(stacks, 'snapshot')
+    look(case)
+    change(case, next=['SNAPSHOT_IN_PROGRESS'] * 999)
+    for _ in range(stack_end.VERY_MANY - 1):
+        look(case)
+    assert effects(case) == ['snapshot']
+    case.end()
+    assert effects(case) == ['snapshot', 'suspend']
+    (left,) = stacks.state.stack_snapshots.values()
+    assert left['status'] == 'IN_PROGRESS'
+
+
+@pytest.mark.parametrize('on_end', ['suspend', 'snapshot'])
+def test_heat_is_busy_at_the_end(stacks, on_end):
+    case = woken(stacks, on_end)
+    path = '/actions' if on_end == 'suspend' else '/snapshots'
+    stacks.state.faults.append({'method': 'POST', 'path': path, 'status': 409, 'count': 2})
+    assert isinstance(look(case), Wait)
+    case.end()
     assert stacks.ended(case.reservation)
 
 

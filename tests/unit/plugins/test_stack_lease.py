@@ -42,6 +42,18 @@ def test_a_stack_that_woke_half_way_keeps_its_members(leased, on_end):
     assert leased.server(spare) is None
 
 
+@pytest.mark.parametrize('on_end', ['suspend', 'snapshot'])
+def test_a_stack_that_heat_cannot_suspend(leased, on_end):
+    stack = leased.stack(servers=3, volumes=1, suspend_failures=99, snapshot_failures=99)
+    lease_id = leased.lease_of(stack, on_end=on_end)
+    leased.run_for(lease_id, 'ACTIVE')
+    leased.finish(lease_id)
+    (volume, *servers, spare) = stack['members']
+    assert [leased.server(each) for each in servers] == ['SUSPENDED', 'SUSPENDED']
+    assert leased.volume(volume) == 'available'
+    assert leased.server(spare) is None
+
+
 def test_a_stack_that_another_user_updated(leased):
     stack = leased.stack(volumes=1)
     lease_id = leased.lease_of(stack)
