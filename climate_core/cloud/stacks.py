@@ -36,6 +36,8 @@ class Stack(NamedTuple):
     :param parent: the id of the stack that it is nested in; None if in none
     :param owner: the name of the user who made it
     :param project: the project that it belongs to; None if only its own project sees it
+    :param updated: when the last thing was begun with it, to the second; None if none was since it
+        was created (heat/engine/stack.py converge_stack)
     """
 
     id: str
@@ -45,6 +47,7 @@ class Stack(NamedTuple):
     parent: str | None
     owner: str | None
     project: str | None
+    updated: str | None
 
     @property
     def path(self) -> str:
@@ -83,6 +86,7 @@ def _read(shown: Mapping[str, Any]) -> Stack:
         parent=shown.get('parent') or None,
         owner=shown.get('stack_owner') or None,
         project=shown.get('project') or None,
+        updated=shown.get('updated_time') or None,
     )
 
 

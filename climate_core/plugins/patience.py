@@ -65,6 +65,16 @@ class Patience:
             self._looks.pop(reservation_id, None)
         return self.wait(reservation_id)
 
+    def asking(self, reservation_id: str, what: str) -> None:
+        """Remember that something is asked for, before the answer; the looks go on."""
+        with self._lock:
+            self._put(self._asked, reservation_id, what)
+
+    def last(self, reservation_id: str) -> str | None:
+        """Return what was asked for last, without forgetting it."""
+        with self._lock:
+            return self._asked.get(reservation_id)
+
     def was_asked(self, reservation_id: str, what: str) -> bool:
         """Tell whether this was the last thing asked for, and forget that it was."""
         with self._lock:

@@ -9,6 +9,9 @@ A second update finds nothing to do, so a manager that cannot remember asks once
 
 A stack that its user suspended before is resumed first, for Heat updates none that is suspended.
 
+With convergence Heat takes the update in the middle of whatever else it does with a stack, which
+is how an engine takes over what another one has left. What is on its way is waited for first.
+
 The update is asked for with the rights of the lease's owner. Heat then works with the rights that
 the stack's own user left with it, and takes those of another user only from a token that may
 delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token of a trust may not: the
@@ -38,6 +41,17 @@ if TYPE_CHECKING:
 #: The role of a service that calls in the name of a user.
 _SERVICE = 'service'
 _WAKE, _RESUME = 'update', 'resume'
+#: Statuses of a stack that takes no update (heat/engine/service.py update_stack), or of which a
+#: part is suspended.
+_SUSPENDED = frozenset(
+    {
+        'SUSPEND_IN_PROGRESS',
+        'SUSPEND_COMPLETE',
+        'SUSPEND_FAILED',
+        'RESUME_IN_PROGRESS',
+        'RESUME_FAILED',
+    }
+)
 
 
 class StackPlugin(base.ResourcePlugin):
@@ -102,42 +116,64 @@ class StackPlugin(base.ResourcePlugin):
         self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
     ) -> Wait | None:
         key = reservation.id
-        if stack.status.startswith('DELETE_'):
-            self._waking.done(key)
-            raise exceptions.Permanent(f'The stack is being deleted: {stack.reason}')
-        if stack.status == 'UPDATE_IN_PROGRESS' and self._waking.looks(key) >= stack_end.MANY:
-            # An engine that died leaves it so, and no other one goes on without being asked.
-            return self._ask(_WAKE, owner, stack, reservation)
-        if stack.status.endswith('_IN_PROGRESS'):
-            return self._waking.wait(key)
-        if stack.status.startswith('SUSPEND_'):
+        if stack.status == 'DELETE_COMPLETE':
+            raise errors.Gone('The stack was deleted.')
+        if stack.status == 'DELETE_FAILED':
+            raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
+        if stack.status.endswith('_IN_PROGRESS') and not self._hangs(stack, key):
+            return self._wait(stack, key)
+        if stack.status in _SUSPENDED:
             return self._ask(_RESUME, owner, stack, reservation)
-        if stack.status == 'UPDATE_COMPLETE' and self._waking.was_asked(key, _WAKE):
+        if stack.status == 'UPDATE_COMPLETE' and self._was_taken(_WAKE, stack, key):
             self._waking.done(key)
             # Whoever asks again is told the same.
             self._waking.asked(key, _WAKE)
             return None
         return self._ask(_WAKE, owner, stack, reservation)
 
+    def _wait(self, stack: 'Stack', key: str) -> Wait:
+        return self._waking.wait(key, f'The stack has been {stack.status}')
+
+    def _hangs(self, stack: 'Stack', key: str) -> bool:
+        """Tell whether it is time to ask: no engine goes on with what a dead one has left."""
+        if stack.status == 'DELETE_IN_PROGRESS':
+            return False
+        slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
+        return self._waking.is_due(key, stack_end.VERY_MANY if slow else stack_end.MANY)
+
+    def _was_taken(self, what: str, stack: 'Stack', key: str) -> bool:
+        """Tell whether Heat took what was asked for last, and forget that it was asked.
+
+        If its answer was lost, that something was begun since then tells.
+        """
+        last = self._waking.last(key) or ''
+        lost = last.startswith(_asking(what)) and last != _asking(what, stack)
+        return self._waking.was_asked(key, last if lost else what)
+
     def _ask(
         self, what: str, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
     ) -> Wait:
         """Ask Heat for an update or for a resume, which are what a failed one is followed by."""
         key = reservation.id
-        if self._waking.was_asked(key, what) and _went_wrong(stack):
+        if self._was_taken(what, stack, key) and _went_wrong(stack):
             self._waking.failed(key)
             raise exceptions.Transient(f'The stack could not be woken: {stack.reason}')
         rest = self._waking.rest(key)
         if rest:
             return rest
+        self._waking.asking(key, _asking(what, stack))
         try:
             if what == _RESUME:
                 stacks.act(owner, stack, _RESUME)
             else:
                 stacks.wake(owner, stack)
+        except errors.Busy:
+            self._waking.was_asked(key, _asking(what, stack))
+            return self._wait(stack, key)
         except errors.Refused:
             raise
         except exceptions.Permanent as exc:
+            self._waking.was_asked(key, _asking(what, stack))
             # Heat found a mistake, perhaps because a service did not answer: it may be mended.
             raise exceptions.Transient(str(exc)) from exc
         return self._waking.asked(key, what)
@@ -188,6 +224,11 @@ def _check_state(user: 'connection.Connection', stack: 'Stack') -> None:
         raise exceptions.Permanent(
             f'The stack {stack.name} is {stack.status} and cannot be reserved: {stack.reason}'
         )
+
+
+def _asking(what: str, stack: 'Stack | None' = None) -> str:
+    """Say that something is asked for, before there is an answer; of any stack without one."""
+    return f'{what} of a stack of {stack.updated if stack else ""}'
 
 
 def _went_wrong(stack: 'Stack') -> bool:

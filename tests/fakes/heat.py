@@ -36,6 +36,7 @@ def add(state: State, **fields: Any) -> Record:
         'parent': None,
         'owner': 'alice',
         'creds': 'alice-id',
+        'updated': 0,
         'members': [],
         'spares': [],
         'next': [],
@@ -58,6 +59,7 @@ def _act(state: State, stack: Record, action: str, caller: Record) -> None:
     after = f'{action}_FAILED' if failed else f'{action}_COMPLETE'
     stack.update(
         status=f'{action}_IN_PROGRESS',
+        updated=stack['updated'] + 1,
         next=[after],
         reason=f'Stack {action} started',
     )
@@ -166,6 +168,7 @@ def _shown(stack: Record, admin: bool) -> Record:
         'stack_status_reason': stack['reason'],
         'parent': stack['parent'],
         'stack_owner': stack['owner'],
+        'updated_time': f'2026-12-01T00:00:{stack["updated"]:02}Z' if stack['updated'] else None,
         **project,
     }
 
@@ -184,9 +187,7 @@ def _update(request: Any, project: str, name: str, stack_id: str) -> Any:
         raise Refusal(400, 'Only what it has is expected here.')
     if stack['status'].startswith(('SUSPEND_', 'DELETE_')):
         raise Refusal(400, 'Updating a stack when it is suspended is not supported.')
-    # With convergence a new update takes over from one that goes on.
-    if stack['status'].endswith('_IN_PROGRESS') and stack['status'] != 'UPDATE_IN_PROGRESS':
-        raise Refusal(409, f'Stack {name} already has an action in progress.')
+    # With convergence an update takes over from whatever goes on.
     _act(request.server.state, stack, 'UPDATE', caller)
     return 202, {}, None
 

@@ -92,3 +92,13 @@ def test_something_else_was_asked():
     patient = patience.Patience()
     patient.asked('a', 'image')
     assert patient.again('a', 'delete', lambda: 'It burnt.') is None
+
+
+def test_what_is_asked_for_before_there_is_an_answer():
+    patient = patience.Patience(1.0, 5.0, 2.0)
+    patient.wait('a')
+    patient.asking('a', 'image')
+    assert patient.looks('a') == 1
+    assert patient.last('a') == patient.last('a') == 'image'
+    assert patient.was_asked('a', 'image')
+    assert patient.last('a') is None

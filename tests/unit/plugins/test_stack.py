@@ -4,15 +4,12 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import lost, stack_end
-from climate_core.plugins.base import Wait
+from climate_core.plugins import lost
 from climate_core.plugins.instance import InstancePlugin
 from climate_core.plugins.stack import StackPlugin
 from climate_core.plugins.volume import VolumePlugin
 from tests.conformance.world import reserved
 from tests.fakes import cinder, heat, nova
-
-UPDATE = {'method': 'PATCH', 'path': '/stacks/', 'count': 1}
 
 
 def reserve(stacks, context=None, **values):
@@ -174,177 +171,6 @@ def test_a_step_costs_the_same_for_any_number_of_members(stacks):
     assert costs[0] == costs[1]
     (asked, woken, _) = costs[0]
     assert (asked, woken) == (['GET'] * 4, ['GET', 'PATCH', 'GET'])
-
-
-def test_spares_sleep_on(stacks):
-    spare, wanted = nova.add(stacks.state), nova.add(stacks.state)
-    stack = heat.add(stacks.state, members=[spare['id'], wanted['id']], spares=[spare['id']])
-    case = reserved(stacks)
-    case.reservation = dataclasses.replace(case.reservation, resource_id=stack['id'])
-    case.wake()
-    assert (spare['status'], wanted['status']) == ('RESERVED', 'ACTIVE')
-
-
-@pytest.mark.parametrize(
-    'status', ['CREATE_IN_PROGRESS', 'UPDATE_IN_PROGRESS', 'SNAPSHOT_IN_PROGRESS']
-)
-def test_what_is_done_with_a_stack_is_waited_for(stacks, status):
-    case = reserved(stacks)
-    change(case, status=status)
-    assert isinstance(look(case), Wait)
-    assert stacks.effects(case.resource_id) == []
-    change(case, status='UPDATE_COMPLETE')
-    case.wake()
-    assert stacks.effects(case.resource_id) == ['update']
-
-
-@pytest.mark.parametrize('ours', [True, False])
-def test_an_update_whose_engine_died_is_asked_for_again(stacks, ours):
-    case = reserved(stacks)
-    if ours:
-        look(case)
-    asked = stacks.effects(case.resource_id)
-    change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 2 * stack_end.MANY)
-    while stacks.effects(case.resource_id) == asked:
-        assert case.plugin._waking.looks(case.reservation.id) <= stack_end.MANY
-        assert isinstance(look(case), Wait)
-    case.wake()
-    assert stacks.effects(case.resource_id) == [*asked, 'update']
-
-
-def test_an_update_of_its_user_is_not_ours(stacks):
-    """It may have been before the start: what it found asleep sleeps on."""
-    case = reserved(stacks)
-    change(case, status='UPDATE_COMPLETE')
-    case.wake()
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_manager_that_remembers_nothing_asks_once_more(stacks):
-    case = reserved(stacks)
-    case.wake()
-    case.wake(stacks.plugin())
-    assert stacks.effects(case.resource_id) == ['update', 'update']
-    assert stacks.wakes(case.resource_id) == 1
-
-
-@pytest.mark.parametrize('after', ['CHECK_COMPLETE', 'SNAPSHOT_COMPLETE'])
-def test_something_else_was_done_after_the_update(stacks, after):
-    """Whether the update was complete before is not known."""
-    case = reserved(stacks)
-    look(case)
-    change(case, status=after, next=[])
-    assert isinstance(look(case), Wait)
-    case.wake()
-    assert stacks.effects(case.resource_id) == ['update', 'update']
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_failed_update_says_why_and_is_tried_again(stacks):
-    case = reserved(stacks)
-    change(case, update_failures=2)
-    for _ in range(2):
-        with pytest.raises(exceptions.Transient, match='No valid host was found'):
-            case.wake()
-    assert stacks.effects(case.resource_id) == ['update', 'update']
-    case.wake()
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_rest_after_each_failure(stacks):
-    case = reserved(stacks)
-    change(case, update_failures=2)
-    rests = []
-    for _ in range(2):
-        with pytest.raises(exceptions.Transient):
-            case.wake()
-        rests.append(look(case).seconds)
-    assert rests[0] < rests[1]
-    assert stacks.effects(case.resource_id) == ['update', 'update']
-
-
-def test_an_update_that_heat_takes_back(stacks):
-    case = reserved(stacks)
-    look(case)
-    change(case, status='ROLLBACK_COMPLETE', next=[], reason='Taken back.')
-    with pytest.raises(exceptions.Transient, match='Taken back'):
-        look(case)
-    case.wake()
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_stack_that_failed_before_is_updated(stacks):
-    case = reserved(stacks)
-    change(case, status='UPDATE_FAILED')
-    case.wake()
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_suspended_stack_is_resumed_first(stacks):
-    case = reserved(stacks)
-    change(case, status='SUSPEND_COMPLETE')
-    case.wake()
-    assert stacks.effects(case.resource_id) == ['resume', 'update']
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_suspended_stack_that_cannot_be_resumed(stacks):
-    case = reserved(stacks)
-    change(case, status='SUSPEND_FAILED')
-    look(case)
-    change(case, status='SUSPEND_FAILED', next=[], reason='It is stuck.')
-    with pytest.raises(exceptions.Transient, match='It is stuck'):
-        look(case)
-
-
-@pytest.mark.parametrize('status', ['DELETE_IN_PROGRESS', 'DELETE_FAILED', 'DELETE_COMPLETE'])
-def test_a_stack_that_is_being_deleted_is_not_woken(stacks, status):
-    case = reserved(stacks)
-    change(case, status=status)
-    with pytest.raises(exceptions.Permanent, match='deleted'):
-        look(case)
-    assert stacks.effects(case.resource_id) == []
-
-
-@pytest.mark.parametrize('answer', [409, 500, 400])
-def test_heat_does_not_take_the_update_now(stacks, answer):
-    """400 is what Heat says, too, when a service did not answer while it looked for mistakes."""
-    case = reserved(stacks)
-    stacks.state.faults.append({**UPDATE, 'status': answer})
-    with pytest.raises(exceptions.Transient, match='Heat'):
-        look(case)
-    case.wake()
-    assert stacks.wakes(case.resource_id) == 1
-
-
-def test_heat_does_not_let_us(stacks):
-    case = reserved(stacks)
-    stacks.state.faults.append({**UPDATE, 'status': 403})
-    with pytest.raises(exceptions.Permanent):
-        look(case)
-
-
-def test_a_stack_that_another_user_updated(stacks):
-    case = reserved(stacks)
-    change(case, creds='bob-id')
-    with pytest.raises(exceptions.Permanent, match='create trust'):
-        look(case)
-
-
-def test_an_answer_that_was_lost(stacks):
-    case = reserved(stacks)
-    stacks.state.faults.append({**UPDATE, 'status': 0, 'after': True})
-    with pytest.raises(exceptions.Transient):
-        look(case)
-    case.wake()
-    assert stacks.wakes(case.resource_id) == 1
-
-
-def test_waking_is_the_owners(stacks):
-    case = reserved(stacks)
-    case.wake()
-    (update,) = [e for e in stacks.state.journal() if e['what'] == 'update']
-    assert update['as'] == 'alice-id'
 
 
 def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypatch):
