@@ -11,9 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from heat.common import environment_format
 from heat.engine.resources import stack_resource
-from heat.objects import stack as objects
 from heat.rpc import api as rpc
 
 from heat_ext import member, wishes
@@ -57,19 +55,6 @@ class WithoutSpares:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
-
-
-def listed(context: Any, stack_id: str) -> frozenset[str]:
-    """Read the names of the spares of a group from heat's database.
-
-    :param context: heat's RequestContext
-    :param stack_id: of the nested stack of the group
-    """
-    found = objects.Stack.get_by_id(context, stack_id)
-    environment = (found.raw_template.environment or {}) if found else {}
-    given = environment.get(environment_format.PARAMETER_DEFAULTS) or {}
-    own = [place.partition('/') for place in given.get(wishes.SPARES) or ()]
-    return frozenset(name for stack, _, name in own if stack == found.name)
 
 
 def defaults(

@@ -27,9 +27,8 @@ from heat.engine import stack as parser
 from heat.engine.resources import stack_resource
 from heat.engine.resources.openstack.heat import autoscaling_group
 from heat.scaling import template
-from oslo_utils import timeutils
 
-from heat_ext import leases, spares
+from heat_ext import leases, spares, tree
 
 LOG = logging.getLogger(__name__)
 _Core = autoscaling_group.AutoScalingResourceGroup
@@ -60,7 +59,7 @@ class AutoScalingGroup(_Core):
         """Names of the members that stay asleep, as the nested stack has them now."""
         if self.resource_id is None:
             return frozenset()
-        return spares.listed(self.context, self.resource_id)
+        return tree.spares(self.context, self.resource_id)
 
     def rpc_client(self) -> Any:
         """Heat's client; its lists of members leave out the spares."""
@@ -103,7 +102,7 @@ class AutoScalingGroup(_Core):
 
         :raises keystoneauth1.exceptions.ClientException: it does not answer
         """
-        now, client = timeutils.utcnow(with_timezone=True), None
+        now, client = leases.now(), None
         self._phase = _Phase.NONE
         for each in self._lease_ids():
             client = client or self.client('climate')

@@ -3,8 +3,9 @@
 
 The signals are expected from what refers to the handle, directly or by way of a software
 configuration, and from what the condition depends on; of both from what is nested in it, too. As
-soon as one of these sleeps and will not be woken now, the condition completes without a signal.
-The update that wakes them waits for the signals, with the whole timeout.
+soon as one of these sleeps and will not be woken now, the condition completes without a signal:
+before the start of its lease, and also when its turn was over before the lease started. The
+update that wakes them waits for the signals, with the whole timeout.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,19 +22,27 @@ class WaitCondition(deferred.Deferred, wait_condition.HeatWaitCondition):
 
     def __init__(self, name: str, definition: Any, stack: Any) -> None:
         self._senders: frozenset[str] | None = None
+        self._all_awake = False
         super().__init__(name, definition, stack)
 
     def is_too_early(self) -> bool:
-        rows = tree.sleepers_among(self.context, self.stack, self.senders())
-        if not rows:
+        if self._all_awake:
             return False
+        turn = tree.turn_of(self.context, self.stack, self.senders())
+        self._all_awake = turn.is_over and not turn.sleepers
+        if not turn.sleepers:
+            return False
+        return bool(turn.passed) or self._is_spare() or not self._have_started(turn.sleepers)
+
+    def _is_spare(self) -> bool:
         spares = self.stack.env.param_defaults.get(wishes.SPARES)
-        if paths.among(self.stack, self.name, spares):
-            return True
+        return paths.among(self.stack, self.name, spares)
+
+    def _have_started(self, sleepers: Iterable[tree.Row]) -> bool:
         client, now = self.client('climate'), leases.now()
-        return not all(
+        return all(
             leases.has_started(leases.find(client, lease_id), now)
-            for lease_id in {row.lease_id for row in rows}
+            for lease_id in {row.lease_id for row in sleepers}
         )
 
     def check_create_complete(self, token: Any) -> bool:
@@ -46,6 +55,11 @@ class WaitCondition(deferred.Deferred, wait_condition.HeatWaitCondition):
             self._defer()
             return True
         return super().check_create_complete(token)
+
+    def check_update_complete(self, token: Any) -> bool:
+        if self.is_deferred() and self.is_too_early():
+            return True
+        return super().check_update_complete(token)
 
     def senders(self) -> frozenset[str]:
         """Names of the resources of this stack that may sleep and are to send the signals."""

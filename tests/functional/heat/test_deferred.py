@@ -5,7 +5,7 @@ from heat.objects import software_deployment as deployments
 from oslo_utils import fixture
 
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import PAIR, added, changed, stack_level, without
+from tests.functional.heat.templates import PAIR, added, changed, parse, stack_level, without
 from tests.functional.heat.users import ALICE
 
 _NET = [{'network': {'get_resource': 'net'}}]
@@ -66,6 +66,12 @@ resources:
 outputs:
   data: {value: {get_attr: [condition, data]}}
 """
+#: It does depend on the server.
+AFTERWARDS = parse(WAITING)
+AFTERWARDS['resources']['condition']['depends_on'] = 'server'
+#: And on another one, which takes its time.
+CROWDED = added(AFTERWARDS, 'slow', 'OS::Nova::Server', **_SERVER)
+CROWDED['resources']['condition']['depends_on'] = ['server', 'slow']
 
 
 class DeferredTest(ReservedTest):
@@ -298,6 +304,57 @@ class TestWaitCondition(DeferredTest):
         self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
         self.start(stack)
         assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+
+    def test_lease_starts_after_the_turn_of_its_server(self):
+        """Nobody wakes the server while its stack is created, so no signal comes."""
+        self.start_once_reserved()
+        stack = self.create(AFTERWARDS, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert 'climate_deferred' in self.data(stack, 'condition')
+        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.outputs(stack) == {'data': '{"1": "up"}'}
+
+    def test_lease_starts_after_the_turn_of_its_server_in_an_update(self):
+        stack = self.reserve_all(AFTERWARDS)
+        self.start_once_reserved(2)
+        self.update(stack, CROWDED, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.leases.get(self.lease).status == 'ACTIVE'
+        assert 'climate_deferred' in self.data(stack, 'condition')
+        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.outputs(stack) == {'data': '{"1": "up"}'}
+
+    def start_once_reserved(self, count=1):
+        """Let the lease start when the last of some servers has just been put to sleep."""
+
+        def reserved():
+            return self.cloud.nova.statuses() == ['RESERVED'] * count
+
+        self.while_waiting(lambda: self.leases.start(self.lease), until=reserved)
+
+    def test_spares_send_no_signals(self):
+        group = {
+            'min_size': 1,
+            'max_size': 2,
+            'resource': {
+                'type': 'OS::Nova::Server',
+                'properties': {**_SERVER, 'user_data': {'get_attr': ['handle', 'token']}},
+            },
+        }
+        template = added(
+            without(WAITING, 'server', 'config'), 'servers', 'OS::Heat::AutoScalingGroup', **group
+        )
+        template['resources']['condition']['depends_on'] = 'servers'
+        stack = self.reserve_all(template)
+        assert 'climate_deferred' in self.data(stack, 'condition')
+        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
+        self.start(stack)
+        assert sorted(self.cloud.nova.statuses()) == ['ACTIVE', 'RESERVED']
+        assert 'climate_deferred' not in self.data(stack, 'condition')
 
     def test_of_a_server_that_is_not_reserved_it_waits_as_ever(self):
         template = changed(WAITING, 'server', scheduler_hints={'reserved': False})
