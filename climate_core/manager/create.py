@@ -305,7 +305,7 @@ def _join(
     if (present := draft.find(lease, draft.wanted_key(values))) is not None:
         return present.id
     _check_seen(lease, generation)
-    kind, claimed = parts.reserve(context, values)
+    kind, claimed = parts.reserve(context, values, lease)
     key = (kind, claimed.resource_id)
     if (present := draft.find(lease, key)) is not None:
         return present.id

@@ -126,7 +126,7 @@ def reserve(
         with refusals.noted():
             if present is not None and at(place, find, present, wanted_key(item)) is not None:
                 continue
-            kind, claimed = at(place, parts.reserve, context, item)
+            kind, claimed = at(place, parts.reserve, context, item, present)
             if (kind, claimed.resource_id) in seen:
                 raise exceptions.BadRequest(
                     'A resource can be reserved only once.', field='reservations'

@@ -90,9 +90,12 @@ class Parts:
     limits: Limits = dataclasses.field(default_factory=Unlimited)
     external: External = dataclasses.field(default_factory=Nobody)
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> tuple[str, Claimed]:
+    def reserve(
+        self, context: 'RequestContext', values: Mapping[str, Any], lease: Lease | None = None
+    ) -> tuple[str, Claimed]:
         """Ask the plugin whether a resource can be reserved.
 
+        :param lease: the one that it joins; None if it is made with the reservation
         :returns: the type of the resource and what the plugin found
         :raises climate_core.exceptions.UnknownResourceType: no plugin for it is enabled
         :raises climate_core.exceptions.ClimateError: what the plugin says
@@ -106,4 +109,19 @@ class Parts:
                 f'are: {known}.',
                 field='resource_type',
             )
+        if lease is not None and plugin.owner_only:
+            _check_owner(context, lease, plugin)
         return plugin.resource_type, plugin.reserve(context, values)
+
+
+def _check_owner(context: 'RequestContext', lease: Lease, plugin: ResourcePlugin) -> None:
+    """Refuse to join a lease that has the rights of another user of the project.
+
+    :raises climate_core.exceptions.BadRequest: it does
+    """
+    if lease.project_id == context.project_id and lease.user_id != context.user_id:
+        raise exceptions.BadRequest(
+            f'Lease {lease.id} was made by another user of the project, with whose rights a '
+            f'{plugin.title.lower()} of yours cannot be woken: it can only join a lease of yours.',
+            field='resource_id',
+        )

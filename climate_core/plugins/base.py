@@ -78,6 +78,10 @@ class ResourcePlugin(abc.ABC):
     #: Whether the resource outlives its lease in every case and can be reserved again then.
     reusable: ClassVar[bool] = False
 
+    #: Whether a resource can be woken with the rights of its own user only: nobody else of the
+    #: project can let it join his lease.
+    owner_only: ClassVar[bool] = False
+
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         self.conf = conf
         self.cloud = cloud

@@ -62,6 +62,7 @@ class StackPlugin(base.ResourcePlugin):
     description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
     rank = 5
     rank_at_end = 100
+    owner_only = True
     options = (
         cfg.StrOpt(
             'on_end',

@@ -102,6 +102,31 @@ def test_a_resource_that_is_named_twice_is_refused(world: World) -> None:
     assert world.create('a', 'a', id=ID) == ID
 
 
+@pytest.mark.parametrize('owner_only', [True, False])
+def test_what_only_its_own_user_can_wake(
+    world: World, monkeypatch: pytest.MonkeyPatch, owner_only: bool
+) -> None:
+    monkeypatch.setattr(world.things, 'owner_only', owner_only)
+    lease_id = world.create('a', id=ID)
+    other = user(name='user2')
+    world.join(lease_id, 'b')
+    if not owner_only:
+        world.join(lease_id, 'c', other)
+        world.create('a', 'd', id=ID, context=other)
+        return
+    with pytest.raises(exceptions.BadRequest, match='another user') as alone:
+        world.join(lease_id, 'c', other)
+    assert alone.value.field == 'resource_id'
+    with pytest.raises(exceptions.BadRequest, match='another user') as together:
+        world.create('a', 'd', id=ID, context=other)
+    assert together.value.field == 'reservations[1].resource_id'
+    # What is in it already is the answer, whoever asks.
+    assert world.create('a', 'b', id=ID, context=other) == lease_id
+    assert [each.resource_id for each in world.lease(lease_id).live] == ['a', 'b']
+    with pytest.raises(exceptions.LeaseNotFound):
+        world.join(lease_id, 'c', user(project='project2', name='user2'))
+
+
 def test_none_joins_while_one_is_being_taken_out(world: World) -> None:
     world.create('a', 'b', id=ID)
     world.remove(ID, 'b')

@@ -36,6 +36,14 @@ def test_stacks_are_the_first_at_both_ends():
     assert all(StackPlugin.rank_at_end > (each.rank_at_end or each.rank) for each in others)
 
 
+def test_who_may_let_it_join():
+    assert [each.owner_only for each in (StackPlugin, InstancePlugin, VolumePlugin)] == [
+        True,
+        False,
+        False,
+    ]
+
+
 def test_what_may_be_changed():
     assert set(StackPlugin.changeable) == {'on_end'}
 
