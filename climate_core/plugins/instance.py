@@ -68,6 +68,7 @@ class InstancePlugin(base.ResourcePlugin):
         super().__init__(conf, cloud)
         self._waking = Patience()
         self._ending = Patience()
+        self._leaders = membership.Leaders(cloud)
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         wanted = values['resource_id']
@@ -157,7 +158,7 @@ class InstancePlugin(base.ResourcePlugin):
         return server_end.Ending(
             conn=conn,
             service=self.cloud.service(),
-            reservation=membership.at_end(conn, lease, reservation),
+            reservation=self._leaders.at_end(conn, lease, reservation),
             patience=self._ending,
             image_prefix=self.conf[self.resource_type].image_prefix,
         )

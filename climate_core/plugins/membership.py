@@ -20,11 +20,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from climate_core.cloud import errors, servers, stacks, volumes
+from climate_core.cloud import auth, errors, servers, stacks, volumes
 from climate_core.lease import model, states
 
 if TYPE_CHECKING:
     from openstack import connection
+
+    from climate_core.cloud import Cloud
 
 STACK: Final = 'virtual:stack'
 #: What makes a reservation a member: the id of its root stack.
@@ -38,6 +40,9 @@ SUSPENDED = frozenset({'suspend', 'snapshot'})
 
 _S = states.ReservationStatus
 _SERVER: Final = 'virtual:instance'
+#: How many stacks that end are remembered, and for how many seconds: their members end together.
+_STACKS: Final = 1000
+_SECONDS: Final = 10.0
 
 
 def params(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,25 +67,50 @@ def woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 
 
-def at_end(
-    conn: 'connection.Connection', lease: model.Lease, member: model.Reservation
-) -> model.Reservation:
-    """Return a member with the end action that it has: ``nothing`` if its stack was kept.
+class Leaders:
+    """The stacks of members at their end, each looked at once for all its members."""
 
-    A server is suspended if its stack should be and is not. Without a stack that was kept nothing
-    is asked.
+    def __init__(self, cloud: 'Cloud') -> None:
+        self._cloud = cloud
+        self._statuses: auth.Recent[str | None] = auth.Recent(_STACKS, _SECONDS)
 
-    :param conn: the rights to look at the stack
-    """
-    stack = leader(lease, member)
-    if stack is None or not _kept(lease, stack):
-        return member
-    status = _status(conn, stack.resource_id)
-    if status is None:
-        return member
-    wanted = stack.params['on_end'] in SUSPENDED and status != 'SUSPEND_COMPLETE'
-    on_end = 'suspend' if wanted and member.resource_type == _SERVER else 'nothing'
-    return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
+    def at_end(
+        self, conn: 'connection.Connection', lease: model.Lease, member: model.Reservation
+    ) -> model.Reservation:
+        """Return a member with the end action that it has: ``nothing`` if its stack was kept.
+
+        A server is suspended if its stack should be and is not. Without a stack that was kept
+        nothing is asked.
+
+        :param conn: the rights to look at the stack
+        :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
+        """
+        stack = leader(lease, member)
+        if stack is None or not _kept(lease, stack):
+            return member
+        status = self._status(conn, lease, stack.resource_id)
+        if status is None:
+            return member
+        wanted = stack.params['on_end'] in SUSPENDED and status != 'SUSPEND_COMPLETE'
+        on_end = 'suspend' if wanted and member.resource_type == _SERVER else 'nothing'
+        return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
+
+    def _status(
+        self, conn: 'connection.Connection', lease: model.Lease, stack_id: str
+    ) -> str | None:
+        """Return the status of a stack; None if it is gone, or about to be."""
+        as_service = conn is self._cloud.service()
+
+        def look() -> str | None:
+            try:
+                status = stacks.get(conn, stack_id).status
+            except errors.Gone:
+                if as_service:
+                    stacks.check_all_visible(conn)
+                return None
+            return None if status.startswith('DELETE_') else status
+
+        return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', look)
 
 
 def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
@@ -104,12 +134,3 @@ def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
     taken_out = any(event.reservation_id == stack.id for event in lease.events)
     ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
     return ended and stack.params.get('on_end') in KEPT
-
-
-def _status(conn: 'connection.Connection', stack_id: str) -> str | None:
-    """Return the status of a stack; None if it is gone, or about to be."""
-    try:
-        status = stacks.get(conn, stack_id).status
-    except errors.Gone:
-        return None
-    return None if status.startswith('DELETE_') else status

@@ -190,9 +190,7 @@ class StackPlugin(base.ResourcePlugin):
             prefix=self.conf[self.resource_type].snapshot_prefix,
         )
         try:
-            wait = stack_end.end(ending)
-        except errors.Gone:
-            wait = None
+            wait = _end(ending)
         except exceptions.Permanent as exc:
             raise exceptions.Transient(str(exc)) from exc
         if wait is None:
@@ -209,6 +207,19 @@ class StackPlugin(base.ResourcePlugin):
             reservations, lambda: stacks.every_id(conn), lambda each: _exists(conn, each)
         )
         return {each.id: 'The stack was deleted outside of the lease.' for each in found}
+
+
+def _end(ending: stack_end.Ending) -> Wait | None:
+    """Take the next step; a stack that is gone is at its end.
+
+    :raises climate_core.cloud.errors.Refused: the service cannot tell that it is
+    """
+    try:
+        return stack_end.end(ending)
+    except errors.Gone:
+        if ending.as_service:
+            stacks.check_all_visible(ending.conn)
+        return None
 
 
 def _check_state(user: 'connection.Connection', stack: 'Stack') -> None:

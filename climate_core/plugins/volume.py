@@ -65,6 +65,7 @@ class VolumePlugin(base.ResourcePlugin):
         super().__init__(conf, cloud)
         self._waking = Patience()
         self._ending = Patience()
+        self._leaders = membership.Leaders(cloud)
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         wanted = values['resource_id']
@@ -161,7 +162,7 @@ class VolumePlugin(base.ResourcePlugin):
         return volume_end.Ending(
             conn=conn,
             service=self.cloud.service(),
-            reservation=membership.at_end(conn, lease, reservation),
+            reservation=self._leaders.at_end(conn, lease, reservation),
             patience=self._ending,
             prefix=self.conf[self.resource_type].backup_prefix,
         )

@@ -239,6 +239,40 @@ def test_heat_does_not_answer(members):
     assert case.plugin.end(case.lease, case.reservation) is None
 
 
+def test_the_service_may_not_see_the_stack(members):
+    """That it finds none says nothing then."""
+    case = ended(awake(member(members)), 'suspend')
+    case.lease = dataclasses.replace(case.lease, trust_id=None)
+    del members.state.stacks[STACK]
+    fault = {'method': 'GET', 'path': '/heat/.*/services', 'status': 403, 'count': 1}
+    members.state.faults.append(fault)
+    with pytest.raises(exceptions.Transient, match='403'):
+        case.plugin.end(case.lease, case.reservation)
+    assert case.resource_id in table(members)
+
+
+@pytest.mark.parametrize('count', [1, 40])
+def test_a_kept_stack_is_looked_at_once(members, count):
+    case = ended(awake(member(members)), 'nothing')
+    others = [awake(member(members)) for _ in range(count - 1)]
+    every = [case.reservation, *(each.reservation for each in others)]
+    leader = case.lease.reservations[0]
+    lease = dataclasses.replace(case.lease, reservations=(leader, *every))
+    with members.counted() as sent:
+        for each in every:
+            assert case.plugin.end(lease, each) is None
+    assert sum('/heat/' in line for line in sent) == 1
+    assert {each.resource_id for each in every} <= set(table(members))
+
+
+def test_another_owner_looks_again(members):
+    case = ended(awake(member(members)), 'nothing')
+    case.end()
+    another = dataclasses.replace(case.lease, trust_id=members.trust())
+    asked = calls(members, lambda: case.plugin.end(another, case.reservation))
+    assert sum('/heat/' in line for line in asked) == 1
+
+
 def test_the_owner_is_no_more(members):
     case = ended(awake(member(members)), 'suspend')
     members.cloud.trusts.delete(case.lease.trust_id)

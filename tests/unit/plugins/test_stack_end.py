@@ -304,6 +304,23 @@ def test_a_deletion_that_the_service_may_not_ask_for_either(stacks, trust):
     assert stacks.gone(case.resource_id)
 
 
+def test_a_stack_that_the_service_may_not_see_is_not_gone(stacks):
+    case = woken(stacks, 'delete')
+    case.lease = dataclasses.replace(case.lease, trust_id=None)
+    roles = stacks.state.users['climate-id']['roles']
+    stacks.state.users['climate-id']['roles'] = ['service']
+    for token in stacks.state.tokens.values():
+        if token['user_id'] == 'climate-id':
+            token['roles'] = ['service']
+    with pytest.raises(exceptions.Transient, match='403'):
+        look(case)
+    for token in stacks.state.tokens.values():
+        if token['user_id'] == 'climate-id':
+            token['roles'] = roles
+    case.end()
+    assert stacks.gone(case.resource_id)
+
+
 def test_what_heat_refuses_is_tried_again(stacks):
     case = woken(stacks, 'suspend')
     fault = {'method': 'POST', 'path': '/actions', 'status': 403, 'count': 1}
