@@ -330,11 +330,14 @@ class TestWaitCondition(DeferredTest):
 
     def start_once_reserved(self, count=1):
         """Let the lease start when the last of some servers has just been put to sleep."""
+        interfaces = self.cloud.nova._interfaces
 
-        def reserved():
-            return self.cloud.nova.statuses() == ['RESERVED'] * count
+        def start(request, key):
+            if self.cloud.nova.statuses() == ['RESERVED'] * count:
+                self.leases.start(self.lease)
+            return interfaces(request, key)
 
-        self.while_waiting(lambda: self.leases.start(self.lease), until=reserved)
+        self.cloud.nova._interfaces = start
 
     def test_spares_send_no_signals(self):
         group = {
