@@ -3,7 +3,7 @@
 
 It is that of ``rank`` and ``rank_at_end``, see :class:`climate_core.plugins.base.ResourcePlugin`.
 What failed for good keeps nobody waiting: a server that does not use the volume that failed can
-still be woken.
+still be woken. And a type may say that it keeps only some waiting, as a stack does its members.
 """
 
 import itertools
@@ -35,6 +35,28 @@ def in_order(
     ordered = sorted(reservations, key=rank, reverse=backwards)
     for _, group in itertools.groupby(ordered, rank):
         yield tuple(group)
+
+
+def before(
+    reservation: model.Reservation,
+    tried: Iterable[tuple[model.Reservation, steps.Outcome]],
+    plugins: Mapping[str, ResourcePlugin],
+) -> Sequence[steps.Outcome]:
+    """Return what became of those that a reservation waits for, without those that are done.
+
+    :param tried: what was tried of the ranks before. What only waited for others is none of it:
+        who waits for that waits for those, or for nobody
+    """
+
+    def holds_up(own: model.Reservation) -> bool:
+        plugin = plugins.get(own.resource_type)
+        return plugin is None or plugin.holds_up(own, reservation)
+
+    return tuple(
+        outcome
+        for own, outcome in tried
+        if outcome.result is not steps.Result.DONE and holds_up(own)
+    )
 
 
 def unsettled(outcomes: Iterable[steps.Outcome]) -> steps.Outcome | None:

@@ -5,7 +5,7 @@ Look, do the difference, write down what came of it: each part may be done twice
 manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -121,16 +121,31 @@ class Step:
     def _in_order(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
         """Work on one rank after the other; what follows one that is not settled waits for it."""
         outcomes: dict[str, steps.Outcome] = {}
+        tried: list[tuple[model.Reservation, steps.Outcome]] = []
         start = claim.event_type == model.START
         for rank in ranks.in_order(work.reservations, self._plugins, backwards=not start):
-            before = tuple(outcomes.values())
-            skipped = ranks.unsettled(before)
-            if start and skipped is None:
-                skipped = retry.follow(before, work.lease, self._clock.now())
             lease = steps.so_far(work.lease, claim.event_type, outcomes, self._clock.now())
+            before = tuple(tried)
             for each in rank:
+                skipped = self._held_up(each, before, lease, start)
                 outcomes[each.id] = skipped or self._try(claim, lease, self._on_resource, each)
+                if skipped is None:
+                    tried.append((each, outcomes[each.id]))
         return outcomes
+
+    def _held_up(
+        self,
+        reservation: model.Reservation,
+        tried: Sequence[tuple[model.Reservation, steps.Outcome]],
+        lease: model.Lease,
+        start: bool,
+    ) -> steps.Outcome | None:
+        """Return what a reservation has to do if it may not be tried now."""
+        outcomes = ranks.before(reservation, tried, self._plugins)
+        skipped = ranks.unsettled(outcomes)
+        if start and skipped is None:
+            skipped = retry.follow(outcomes, lease, self._clock.now())
+        return skipped
 
     def _try(
         self,

@@ -99,6 +99,13 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.ServiceUnavailable: its service does not answer
         """
 
+    def holds_up(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+        """Tell whether another resource of the lease waits for one of ours, at both ends.
+
+        Asked only of what comes before the other in the order, and is not settled.
+        """
+        return True
+
     @abc.abstractmethod
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Bring the resource to life with the rights of the lease's owner.

@@ -104,6 +104,17 @@ class StackPlugin(base.ResourcePlugin):
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         return Claimed(resource_id=stack.id, params={'on_end': on_end}, amounts={'stacks': 1})
 
+    def holds_up(self, own: 'Reservation', other: 'Reservation') -> bool:
+        """Keep members waiting only, and those only until the stack could not be deleted often.
+
+        What a member holds is freed by its own end action then. A stack that is to be kept keeps
+        its members waiting, for their own end may be a deletion.
+        """
+        if other.params.get(membership.KEY) != own.resource_id:
+            return False
+        given_up = self._ending.failures(own.id) >= stack_end.TRIES
+        return not given_up or own.params.get('on_end') in membership.KEPT
+
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         owner = rights.owner(self.cloud, lease)
         try:

@@ -28,6 +28,13 @@ class Leaders(Things):
     rank_at_end = 100
 
 
+class Choosy(Leaders):
+    """Keeps only those waiting whose name ends as its own does."""
+
+    def holds_up(self, own: model.Reservation, other: model.Reservation) -> bool:
+        return own.resource_id[-1] == other.resource_id[-1]
+
+
 class RankedWorld(World):
     """The beginning of a name is a type of a rank of its own; one journal for all.
 
@@ -219,3 +226,64 @@ def test_those_that_come_later_see_what_became_of_the_others(
     ]
     (one, two, _) = world.lease(lease_id).reservations
     assert (one.woken_at, two.woken_at is None) == (None, False)
+
+
+@pytest.fixture
+def choosy(world: RankedWorld) -> RankedWorld:
+    """A world whose leaders lead some."""
+    leaders = Choosy()
+    leaders.journal = world.things.journal
+    world.leaders = world.plugins[LEADER] = leaders
+    return world
+
+
+@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+def test_a_leader_keeps_only_its_own_asleep(choosy: RankedWorld, trouble: object) -> None:
+    """Nor does what waits for the leader keep anybody else asleep."""
+    choosy.leaders.answers['wake', 'leader1'] = [trouble]
+    lease_id = choosy.create('leader1', 'base1', 'base2', 'server1', 'server2')
+    choosy.run_until_idle()
+    assert choosy.things.journal == [('wake', 'base2'), ('wake', 'server2')]
+    assert choosy.lease(lease_id).status == 'STARTING'
+    assert choosy.time is not None
+    choosy.time.forward(minutes=1)
+    choosy.run_until_idle()
+    assert choosy.things.journal[2:] == [
+        ('wake', 'leader1'),
+        ('wake', 'base1'),
+        ('wake', 'server1'),
+    ]
+    assert choosy.lease(lease_id).status == 'ACTIVE'
+
+
+@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+def test_a_leader_keeps_only_its_own_from_ending(
+    choosy: RankedWorld, time: Time, trouble: object
+) -> None:
+    lease_id = choosy.create('leader1', 'base1', 'base2', 'server1', 'server2')
+    choosy.run_until_idle()
+    choosy.things.journal.clear()
+    choosy.leaders.answers['end', 'leader1'] = [trouble]
+    time.forward(hours=2)
+    choosy.run_until_idle()
+    assert choosy.things.journal == [('end', 'server2'), ('end', 'base2')]
+    time.forward(minutes=10)
+    choosy.run_until_idle()
+    assert choosy.lease(lease_id).status == 'TERMINATED'
+
+
+def test_one_that_others_than_its_leader_keep_waiting(choosy: RankedWorld) -> None:
+    choosy.leaders.answers['wake', 'leader1'] = [Wait(7)]
+    choosy.bases.answers['wake', 'base2'] = [Wait(9)]
+    choosy.create('leader1', 'base1', 'base2', 'server3')
+    choosy.run_until_idle()
+    assert choosy.things.journal == []
+
+
+def test_a_leader_that_is_given_up_keeps_its_own_asleep(choosy: RankedWorld, time: Time) -> None:
+    """Only its own have lost what they may use."""
+    choosy.leaders.answers['wake', 'leader1'] = [exceptions.Permanent('It never will.')]
+    lease_id = choosy.create('leader1', 'server1', 'server2', end='2026-12-01 12:00:01')
+    choosy.run_until_idle()
+    assert statuses(choosy.lease(lease_id).reservations) == ['error', 'error', 'active']
+    assert choosy.things.journal == [('wake', 'server2')]

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.fakes import nova
 from tests.unit.plugins.leased import Leased
 
 
@@ -62,6 +63,42 @@ def test_a_stack_that_another_user_updated(leased):
     leased.finish(lease_id)
     assert leased.stacks.gone(stack['id'])
     assert not set(stack['members']) & {*leased.stacks.state.servers, *leased.stacks.state.volumes}
+
+
+def test_a_stack_that_fails_keeps_nobody_else_asleep(leased):
+    bad, good = leased.stack(volumes=1, update_failures=10_000), leased.stack()
+    alone = nova.add(leased.stacks.state)['id']
+    lease_id = leased.lease_of(bad, good, alone=[alone])
+    leased.look_around(10)
+    assert leased.server(alone) == 'ACTIVE'
+    assert [leased.server(each) for each in good['members']] == ['ACTIVE', 'RESERVED']
+    assert [leased.server(each) for each in bad['members'][1:]] == ['RESERVED', 'RESERVED']
+    assert leased.lease(lease_id).status == 'STARTING'
+
+
+def test_a_stack_that_cannot_be_deleted_keeps_nobody_running(leased):
+    stack = leased.stack(volumes=1, delete_failures=10_000)
+    alone = nova.add(leased.stacks.state)['id']
+    lease_id = leased.lease_of(stack, alone=[alone])
+    leased.run_for(lease_id, 'ACTIVE')
+    leased.time.now = leased.lease(lease_id).end_date
+    leased.look_around(3)
+    assert leased.server(alone) is None
+    leased.look_around(60)
+    assert not leased.stacks.gone(stack['id'])
+    assert not set(stack['members']) & {*leased.stacks.state.servers, *leased.stacks.state.volumes}
+    assert leased.lease(lease_id).status == 'TERMINATING'
+    leased.stacks.state.stacks[stack['id']]['delete_failures'] = 0
+    leased.run_for(lease_id, 'TERMINATED')
+
+
+def test_a_stack_that_is_to_be_kept_keeps_its_members_waiting(leased):
+    """Snapshot and suspension fail six times, and the members are not deleted meanwhile."""
+    stack = leased.stack(servers=2, snapshot_failures=99, suspend_failures=99)
+    lease_id = leased.lease_of(stack, on_end='snapshot')
+    leased.run_for(lease_id, 'ACTIVE')
+    leased.finish(lease_id)
+    assert leased.server(stack['members'][0]) == 'SUSPENDED'
 
 
 def test_a_stack_that_never_woke_is_gone_with_its_members(leased):
