@@ -149,7 +149,7 @@ class Stacks(Endpoint):
     noted = {
         'orchestration.stack.delete.end': (
             missing.lose_resource,
-            'The stack was deleted outside of the lease.',
+            'The stack was deleted or abandoned outside of the lease.',
         ),
     }
     filter_rule = _filter('', noted)

@@ -122,14 +122,14 @@ class StackPlugin(base.ResourcePlugin):
             return self._wake_up(owner, stack, reservation)
         except errors.Gone as exc:
             self._waking.done(reservation.id)
-            raise exceptions.Permanent('The stack was deleted.') from exc
+            raise exceptions.Permanent('The stack was deleted or abandoned.') from exc
 
     def _wake_up(
         self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
     ) -> Wait | None:
         key = reservation.id
         if stack.status == 'DELETE_COMPLETE':
-            raise errors.Gone('The stack was deleted.')
+            raise errors.Gone('The stack was deleted or abandoned.')
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
         if stack.status.endswith('_IN_PROGRESS') and not self._hangs(stack, key):
@@ -217,7 +217,8 @@ class StackPlugin(base.ResourcePlugin):
         found = lost.find(
             reservations, lambda: stacks.every_id(conn), lambda each: _exists(conn, each)
         )
-        return {each.id: 'The stack was deleted outside of the lease.' for each in found}
+        reason = 'The stack was deleted or abandoned outside of the lease.'
+        return dict.fromkeys((each.id for each in found), reason)
 
 
 def _end(ending: stack_end.Ending) -> Wait | None:

@@ -263,7 +263,9 @@ def _find(cmd: command.Command, kind: dict[str, Any], name: str) -> str:
         return str(clients(cmd).compute.find_server(name, ignore_missing=False).id)
     sdk = clients(cmd).sdk_connection
     if kind['resource_type'] == arguments.STACK_TYPE:
-        return str(sdk.orchestration.find_stack(name, ignore_missing=False).id)
+        # Outputs may cost Heat many calls, and nobody looks at them here.
+        found = sdk.orchestration.find_stack(name, ignore_missing=False, resolve_outputs=False)
+        return str(found.id)
     return str(sdk.volume.find_volume(name, ignore_missing=False).id)
 
 

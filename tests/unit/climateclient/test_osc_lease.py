@@ -113,7 +113,7 @@ def test_create_with_a_server_and_volumes(openstack, http, created):
 
 def test_create_with_a_stack(openstack, http, created):
     stack = {'id': STACK_ID, 'stack_name': 'web', 'stack_status': 'CREATE_COMPLETE'}
-    http.get(f'{HEAT}/stacks/web', json={'stack': stack})
+    found = http.get(f'{HEAT}/stacks/web', json={'stack': stack})
 
     status, _, err = openstack(
         *('lease', 'create', 'lease1', '--for', '3h', '--stack', 'web', '--on-end', 'suspend')
@@ -124,6 +124,7 @@ def test_create_with_a_stack(openstack, http, created):
     assert body['reservations'] == [
         {'resource_type': 'virtual:stack', 'resource_id': STACK_ID, 'on_end': 'suspend'}
     ]
+    assert 'resolve_outputs=False' in found.last_request.url
 
 
 def test_the_last_on_end_that_a_resource_knows_is_its_own(openstack, http, created):

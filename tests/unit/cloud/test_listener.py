@@ -186,7 +186,7 @@ def test_a_deletion_of_a_stack(database, stacks, nudged):
     after = leases.read(database, lease.id)
     lost = {r.resource_id for r in after.reservations if r.missing_resources}
     assert (after.status, lost) == ('PENDING', {'stack-1'})
-    assert 'stack was deleted outside' in after.status_reason
+    assert 'stack was deleted or abandoned' in after.status_reason
     assert nudged
 
 

@@ -192,7 +192,8 @@ def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypat
     assert found == {}
     stacks.destroy(cases[1].resource_id)
     found = stacks.plugin().missing([each.reservation for each in cases])
-    assert found == {cases[1].reservation.id: 'The stack was deleted outside of the lease.'}
+    told = 'The stack was deleted or abandoned outside of the lease.'
+    assert found == {cases[1].reservation.id: told}
 
 
 def test_missing_finds_what_is_deleted_though_heat_shows_it(stacks):
