@@ -50,6 +50,10 @@ class Deferred:
         self.properties = json_snippet.properties(self.properties_schema, self.context)
         if self.is_too_early():
             return _NOTHING
+        return self._create()
+
+    def _create(self) -> Any:
+        """Do what was put off."""
         return super().handle_create()
 
     def check_update_complete(self, token: Any) -> bool:

@@ -16,16 +16,19 @@ class _Deployment(deferred.Deferred):
     def needed(self) -> tuple[str | None, ...]:
         return (self.properties[self.SERVER],)
 
+    def _was_never_given(self) -> bool:
+        return self.is_deferred() and self.resource_id is None
+
     # A server that never got it has nothing to do at these times, and would never answer.
 
     def handle_suspend(self) -> Any:
-        return None if self.is_deferred() else super().handle_suspend()
+        return None if self._was_never_given() else super().handle_suspend()
 
     def handle_resume(self) -> Any:
-        return None if self.is_deferred() else super().handle_resume()
+        return None if self._was_never_given() else super().handle_resume()
 
     def handle_delete(self) -> Any:
-        return None if self.is_deferred() else super().handle_delete()
+        return None if self._was_never_given() else super().handle_delete()
 
 
 class SoftwareDeployment(_Deployment, software_deployment.SoftwareDeployment):

@@ -114,12 +114,17 @@ class Server(member.Reservable, server.Server):
         """Take the place of the next server again, after an update that is rolled back."""
         following = _asleep_in_its_place(self) if convergence else None
         if not following and not self.asleep():
-            super().restore_prev_rsrc(convergence)
+            if not self._is_freed():
+                super().restore_prev_rsrc(convergence)
             return
         if following:
             self._free(following)
         if not self.lease_id():
             self.attach_ports(self)
+
+    def _is_freed(self) -> bool:
+        """Whether it was freed in its sleep, and is reserved anew by the rollback."""
+        return self.lease_id() is not None and self._look() is None
 
     def _free(self, server_id: str) -> None:
         with self.client_plugin().ignore_not_found:

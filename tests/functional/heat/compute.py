@@ -4,6 +4,7 @@
 import uuid
 
 from tests.functional.heat.clouds import Refusal, Service
+from tests.functional.heat.interfaces import Interfaces
 
 FLAVORS = {'m1': '1', 'm2': '2'}
 VERSION = {
@@ -15,7 +16,7 @@ VERSION = {
 }
 
 
-class Compute(Service):
+class Compute(Interfaces, Service):
     """Servers.
 
     :ivar servers: id -> record: ``status``, ``next``, ``hints``, ``metadata``, ``addresses``,
@@ -47,6 +48,8 @@ class Compute(Service):
         ('GET', '/servers/([^/]+)/os-volume_attachments/([^/]+)', '_attachment'),
         ('DELETE', '/servers/([^/]+)/os-volume_attachments/([^/]+)', '_detach'),
         ('GET', '/servers/([^/]+)/os-interface', '_interfaces'),
+        ('POST', '/servers/([^/]+)/os-interface', '_attach_interface'),
+        ('DELETE', '/servers/([^/]+)/os-interface/([^/]+)', '_detach_interface'),
     )
 
     def _setUp(self):
@@ -93,6 +96,7 @@ class Compute(Service):
             if any(volume in each['volumes'] for each in self.servers.values()):
                 raise Refusal(400, f'Volume {volume} already belongs to a server')
         key = str(uuid.uuid4())
+        self._plug_all(key, wanted.get('networks'))
         reserved = self.cloud.leases.reserve(request.caller, 'virtual:instance', key, hints)
         status = 'RESERVED' if reserved else 'ACTIVE'
         self.servers[key] = {
@@ -129,9 +133,9 @@ class Compute(Service):
         if server['status'] == 'GONE':
             self._gone(server)
             raise Refusal(404, f'Instance {key} could not be found.')
-        if server['status'] == 'ACTIVE' and not server['addresses']:
-            address = f'10.0.0.{len(self.servers) + 1}'
-            server['addresses'] = {'private': [{'version': 4, 'addr': address}]}
+        if server['status'] != 'BUILD':
+            # It gets them when it is reserved.
+            server['addresses'] = self._addresses(key)
         hidden = {'next', 'hints', 'body', 'failures', 'volumes', 'sleeps_on'}
         if server['status'] not in ('ERROR', 'RESERVED'):
             hidden.add('fault')
@@ -143,6 +147,7 @@ class Compute(Service):
 
     def _gone(self, server):
         del self.servers[server['id']]
+        self._unplug_all(server['id'])
         self.cloud.leases.freed(server['id'])
         for volume in server['volumes']:
             self.cloud.cinder.leave(volume)
@@ -238,10 +243,6 @@ class Compute(Service):
         self.cloud.cinder.leave(volume)
         self.changes.append(('detach', volume))
         return 202, None
-
-    def _interfaces(self, request, key):
-        self.find(request, key)
-        return {'interfaceAttachments': []}
 
 
 def _shown(server, volume):

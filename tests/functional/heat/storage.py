@@ -176,9 +176,10 @@ class Storage(Service):
     def attach(self, key, server):
         """Put a volume into a server."""
         volume = self.volumes[key]
-        self._check(volume, 'available')
+        if volume['status'] != 'available':
+            raise Refusal(400, f'Volume {key} is {volume["status"]} and cannot be attached.')
         volume['attachments'] = [{'server_id': server, 'attachment_id': key, 'id': key}]
-        volume.update(status='attaching', next=['in-use'])
+        volume.update(status='attaching', next=['attaching'] * self.looks + ['in-use'])
 
     def leave(self, key):
         """Take a volume out of its server."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lease service asks of Heat, answered by the real one: the fake one must not lie."""
 
+import datetime
 import json as jsonlib
 import uuid
 from unittest import mock
@@ -86,6 +87,7 @@ class TestLeaseService(HeatTest):
             None,
             'alice',
             None,
+            None,
         )
         with pytest.raises(errors.Gone):
             stacks.get(ALICE, str(uuid.uuid4()))
@@ -93,7 +95,9 @@ class TestLeaseService(HeatTest):
     def test_an_update_with_what_it_has(self):
         made = self.create(TEMPLATE)
         stacks.wake(ALICE, stacks.get(ALICE, made))
-        assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
+        found = stacks.get(ALICE, made)
+        assert found.status == 'UPDATE_COMPLETE'
+        assert datetime.datetime.fromisoformat(str(found.updated))
         assert set(self.resources(made)) == {'a', 'b'}
 
     def test_suspend_and_resume(self):
@@ -103,6 +107,7 @@ class TestLeaseService(HeatTest):
         assert found.status == 'SUSPEND_COMPLETE'
         with pytest.raises(exceptions.Permanent, match='suspended'):
             stacks.wake(ALICE, found)
+        assert found.updated
         stacks.act(ALICE, found, 'resume')
         assert stacks.get(ALICE, made).status == 'RESUME_COMPLETE'
         stacks.wake(ALICE, found)

@@ -103,8 +103,9 @@ class TestAsleep(PhaseTest):
                 template['outputs'][name] = {'value': {'get_attr': ['server', name]}}
         stack = self.create(template, name='other', environment=stack_level(self.lease))
         self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.outputs(stack)['networks'] == {}
-        assert self.outputs(stack)['first_address'] == ''
+        (port,) = self.cloud.nova.addresses(self.ids(stack, 'server')[0])
+        assert self.outputs(stack)['networks'] == {'private': [port]}
+        assert self.outputs(stack)['first_address'] == port
 
 
 class TestWhileItIsWoken(PhaseTest):

@@ -5,43 +5,15 @@ import datetime
 
 from oslo_config import cfg
 
-from tests.functional.heat.reserved import ReservedTest
 from tests.functional.heat.templates import (
     PAIR,
     added,
     changed,
-    hinted,
     stack_level,
     without,
 )
+from tests.functional.heat.updated import PLAIN, UpdateTest, ported, with_second
 from tests.functional.heat.users import ALICE
-
-_NET = [{'network': {'get_resource': 'net'}}]
-#: A server with nothing of its own, which can be reserved anew beside itself.
-PLAIN = added(
-    without(PAIR, 'disk', 'server'), 'server', 'OS::Nova::Server',
-    flavor='m1', image='cirros', networks=_NET,
-)  # fmt: skip
-
-
-def with_second(template):
-    """One server more."""
-    return added(
-        template, 'second', 'OS::Nova::Server', flavor='m1', image='cirros', networks=_NET
-    )
-
-
-class UpdateTest(ReservedTest):
-    def change(self, stack, template, status='UPDATE_COMPLETE', **kwargs):
-        kwargs.setdefault('environment', stack_level(self.lease))
-        self.update(stack, template, **kwargs)
-        return self.assert_stack(stack, status)
-
-    def set_dates(self, **dates):
-        """Change the lease, beside the stack."""
-        end = self.leases.now + datetime.timedelta(days=9)
-        client = ALICE.context().clients.client('climate')
-        client.leases.update(self.lease, end=end, **dates)
 
 
 class TestBeforeTheStart(UpdateTest):
@@ -145,6 +117,28 @@ class TestBeforeTheStart(UpdateTest):
         assert self.held() == {disk, new}
         assert self.cloud.nova.servers[new]['flavor'] == {'id': '1'}
         assert self.cloud.nova.statuses() == ['RESERVED']
+
+    def test_a_server_with_a_port_comes_back_in_a_rollback(self):
+        template = ported(PLAIN)
+        stack = self.reserve_all(template)
+        port, old = self.ids(stack, 'port', 'server')
+        self.cloud.nova.faults.append(('POST', '/servers$', 400))
+        template = changed(template, 'server', flavor='m2')
+        self.change(stack, template, status='ROLLBACK_COMPLETE', args={'disable_rollback': False})
+        _, new = self.ids(stack, 'port', 'server')
+        assert new != old
+        assert self.held() == {new}
+        assert self.cloud.neutron.records['ports'][port]['device_id'] == new
+        assert self.cloud.nova.changed('plug') == self.cloud.nova.changed('unplug') == []
+
+    def test_a_server_with_a_port_is_freed_first(self):
+        template = ported(PLAIN)
+        stack = self.reserve_all(template)
+        (port,) = self.ids(stack, 'port')
+        self.change(stack, changed(template, 'server', flavor='m2'))
+        (new,) = self.ids(stack, 'server')
+        assert self.held() == {new}
+        assert self.cloud.neutron.records['ports'][port]['device_id'] == new
 
     def test_a_rollback_frees_the_server_that_took_the_place(self):
         before = added(PAIR, 'extra', 'OS::Cinder::Volume', size=1)
@@ -333,67 +327,3 @@ class TestAfterTheStart(UpdateTest):
         found = self.change(self.stack, with_second(PLAIN), status='UPDATE_FAILED')
         assert 'cannot be joined' in found.status_reason
         assert self.cloud.nova.changes == before
-
-
-class TestHints(UpdateTest):
-    def test_taking_out_the_hints_leaves_all_running(self):
-        stack = self.reserve()
-        before = self.ids(stack, 'disk', 'server')
-        self.start(stack)
-        self.update(stack, PAIR)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.ids(stack, 'disk', 'server') == before
-
-    def test_other_hints_still_replace(self):
-        hints = {'reserved': True, 'lease_id': self.lease, 'group': 'x'}
-        template = changed(PLAIN, 'server', scheduler_hints=hints)
-        stack = self.reserve(template)
-        self.start(stack)
-        before = self.ids(stack, 'server')
-        template = changed(template, 'server', scheduler_hints={**hints, 'group': 'y'})
-        self.update(stack, template)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.ids(stack, 'server') != before
-
-    def test_another_end_is_reserved_anew_before_the_start(self):
-        stack = self.reserve(PLAIN)
-        before = self.ids(stack, 'server')
-        hints = {'lease_id': self.lease, 'lease_params': {'on_end': 'stop'}}
-        self.update(stack, changed(PLAIN, 'server', scheduler_hints=hints))
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.ids(stack, 'server') != before
-        assert self.held() == set(self.ids(stack, 'server'))
-
-    def test_hints_before_the_start_are_reserved_anew(self):
-        stack = self.reserve()
-        before = self.ids(stack, 'disk', 'server')
-        self.update(stack, PAIR)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert not set(before) & set(self.ids(stack, 'disk', 'server'))
-        assert self.cloud.nova.statuses() == ['ACTIVE']
-        assert self.held() == set()
-
-    def test_preview_says_what_is_reserved_anew(self):
-        alone = changed(PLAIN, 'server', networks=[{'allocate_network': 'none'}])
-        stack = self.reserve(alone)
-        hinted_one = hinted(alone, self.lease)
-        assert self.previewed(stack, changed(hinted_one, 'server', name='web')) == {
-            'net': 'unchanged',
-            'server': 'updated',
-        }
-        assert self.previewed(stack, changed(hinted_one, 'server', flavor='m2')) == {
-            'net': 'unchanged',
-            'server': 'replaced',
-        }
-        assert len(self.cloud.nova.changes) == 1
-
-    def previewed(self, stack, template):
-        found = self.ask(
-            'preview_update_stack', ALICE, self._identity(stack), template, {'parameters': {}},
-            None, {},
-        )  # fmt: skip
-        return {
-            each['resource_name']: kind
-            for kind in ('added', 'deleted', 'replaced', 'updated', 'unchanged')
-            for each in found[kind]
-        }

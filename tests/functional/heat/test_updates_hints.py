@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of a stack whose template has the hints."""
+
+from tests.functional.heat.templates import PAIR, changed, hinted
+from tests.functional.heat.updated import PLAIN, UpdateTest
+from tests.functional.heat.users import ALICE
+
+
+class TestHints(UpdateTest):
+    def test_taking_out_the_hints_leaves_all_running(self):
+        stack = self.reserve()
+        before = self.ids(stack, 'disk', 'server')
+        self.start(stack)
+        self.update(stack, PAIR)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'disk', 'server') == before
+
+    def test_other_hints_still_replace(self):
+        hints = {'reserved': True, 'lease_id': self.lease, 'group': 'x'}
+        template = changed(PLAIN, 'server', scheduler_hints=hints)
+        stack = self.reserve(template)
+        self.start(stack)
+        before = self.ids(stack, 'server')
+        template = changed(template, 'server', scheduler_hints={**hints, 'group': 'y'})
+        self.update(stack, template)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'server') != before
+
+    def test_another_end_is_reserved_anew_before_the_start(self):
+        stack = self.reserve(PLAIN)
+        before = self.ids(stack, 'server')
+        hints = {'lease_id': self.lease, 'lease_params': {'on_end': 'stop'}}
+        self.update(stack, changed(PLAIN, 'server', scheduler_hints=hints))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'server') != before
+        assert self.held() == set(self.ids(stack, 'server'))
+
+    def test_hints_before_the_start_are_reserved_anew(self):
+        stack = self.reserve()
+        before = self.ids(stack, 'disk', 'server')
+        self.update(stack, PAIR)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert not set(before) & set(self.ids(stack, 'disk', 'server'))
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert self.held() == set()
+
+    def test_preview_says_what_is_reserved_anew(self):
+        alone = changed(PLAIN, 'server', networks=[{'allocate_network': 'none'}])
+        stack = self.reserve(alone)
+        hinted_one = hinted(alone, self.lease)
+        assert self.previewed(stack, changed(hinted_one, 'server', name='web')) == {
+            'net': 'unchanged',
+            'server': 'updated',
+        }
+        assert self.previewed(stack, changed(hinted_one, 'server', flavor='m2')) == {
+            'net': 'unchanged',
+            'server': 'replaced',
+        }
+        assert len(self.cloud.nova.changes) == 1
+
+    def previewed(self, stack, template):
+        found = self.ask(
+            'preview_update_stack', ALICE, self._identity(stack), template, {'parameters': {}},
+            None, {},
+        )  # fmt: skip
+        return {
+            each['resource_name']: kind
+            for kind in ('added', 'deleted', 'replaced', 'updated', 'unchanged')
+            for each in found[kind]
+        }
