@@ -41,17 +41,15 @@ if TYPE_CHECKING:
 #: The role of a service that calls in the name of a user.
 _SERVICE = 'service'
 _WAKE, _RESUME = 'update', 'resume'
-#: Statuses of a stack that takes no update (heat/engine/service.py update_stack), or of which a
-#: part is suspended.
-_SUSPENDED = frozenset(
-    {
-        'SUSPEND_IN_PROGRESS',
-        'SUSPEND_COMPLETE',
-        'SUSPEND_FAILED',
-        'RESUME_IN_PROGRESS',
-        'RESUME_FAILED',
-    }
-)
+#: What a stack that is suspended, or was, needs before it takes an update. What hangs in the
+#: middle of a suspension must be suspended first: Heat resumes nothing else
+#: (heat/engine/resource.py resume).
+_BEFORE: Mapping[str, str] = {
+    'SUSPEND_IN_PROGRESS': 'suspend',
+    'SUSPEND_COMPLETE': _RESUME,
+    'SUSPEND_FAILED': _RESUME,
+    'RESUME_IN_PROGRESS': _RESUME,
+}
 
 
 class StackPlugin(base.ResourcePlugin):
@@ -134,14 +132,12 @@ class StackPlugin(base.ResourcePlugin):
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
         if stack.status.endswith('_IN_PROGRESS') and not self._hangs(stack, key):
             return self._wait(stack, key)
-        if stack.status in _SUSPENDED:
-            return self._ask(_RESUME, owner, stack, reservation)
         if stack.status == 'UPDATE_COMPLETE' and self._was_taken(_WAKE, stack, key):
             self._waking.done(key)
             # Whoever asks again is told the same.
             self._waking.asked(key, _WAKE)
             return None
-        return self._ask(_WAKE, owner, stack, reservation)
+        return self._ask(_BEFORE.get(stack.status, _WAKE), owner, stack, reservation)
 
     def _wait(self, stack: 'Stack', key: str) -> Wait:
         return self._waking.wait(key, f'The stack has been {stack.status}')
@@ -165,7 +161,7 @@ class StackPlugin(base.ResourcePlugin):
     def _ask(
         self, what: str, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
     ) -> Wait:
-        """Ask Heat for an update or for a resume, which are what a failed one is followed by."""
+        """Ask Heat for an update or an action, which are what a failed one is followed by."""
         key = reservation.id
         if self._was_taken(what, stack, key) and _went_wrong(stack):
             self._waking.failed(key)
@@ -175,10 +171,10 @@ class StackPlugin(base.ResourcePlugin):
             return rest
         self._waking.asking(key, _asking(what, stack))
         try:
-            if what == _RESUME:
-                stacks.act(owner, stack, _RESUME)
-            else:
+            if what == _WAKE:
                 stacks.wake(owner, stack)
+            else:
+                stacks.act(owner, stack, what)
         except errors.Busy:
             self._waking.was_asked(key, _asking(what, stack))
             return self._wait(stack, key)

@@ -11,6 +11,7 @@ import requests
 from heat.api.middleware import fault
 from heat.api.openstack import v1
 from heat.common import context, wsgi
+from heat.objects import stack as stack_object
 from heat.rpc import client as rpc_client
 from oslo_config import cfg
 from oslo_log import log
@@ -112,6 +113,36 @@ class TestLeaseService(HeatTest):
         assert stacks.get(ALICE, made).status == 'RESUME_COMPLETE'
         stacks.wake(ALICE, found)
         assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
+
+    def test_what_hangs_is_taken_over(self):
+        """An engine with convergence asks nobody whether the one before lives."""
+        made = self.create(TEMPLATE)
+        for action in ('CREATE', 'UPDATE', 'ROLLBACK', 'CHECK', 'SNAPSHOT'):
+            found = self.hangs(made, action)
+            assert found.status == f'{action}_IN_PROGRESS'
+            stacks.wake(ALICE, found)
+            assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
+        for action in ('UPDATE', 'SNAPSHOT', 'SUSPEND'):
+            stacks.act(ALICE, self.hangs(made, action), 'suspend')
+            assert stacks.get(ALICE, made).status == 'SUSPEND_COMPLETE'
+        stacks.act(ALICE, self.hangs(made, 'RESUME'), 'resume')
+        assert stacks.get(ALICE, made).status == 'RESUME_COMPLETE'
+
+    def test_a_snapshot_that_hangs_is_not_deleted(self):
+        made = self.create(TEMPLATE)
+        found = stacks.get(ALICE, made)
+        self.ask('stack_snapshot', ALICE, self._identity(made), 'reserved_r1')
+        self.bus.forget()
+        snapshot = stacks.find_snapshot(ALICE, found, 'r1')
+        assert snapshot.status == 'IN_PROGRESS'
+        with pytest.raises(exceptions.Permanent, match='in-progress'):
+            stacks.delete_snapshot(ALICE, found, snapshot.id)
+
+    def hangs(self, stack, action):
+        """Let the engine die that does something with a stack."""
+        values = {'action': action, 'status': 'IN_PROGRESS'}
+        stack_object.Stack.update_by_id(ALICE.context(), stack, values)
+        return stacks.get(ALICE, stack)
 
     def test_a_snapshot(self):
         made = self.create(TEMPLATE)

@@ -66,7 +66,7 @@ def test_an_update_whose_engine_died_is_asked_for_again(stacks, ours):
         ('ROLLBACK', 'update'),
         ('CHECK', 'update'),
         ('SNAPSHOT', 'update'),
-        ('SUSPEND', 'resume'),
+        ('SUSPEND', 'suspend'),
         ('RESUME', 'resume'),
     ],
 )
@@ -172,6 +172,13 @@ def test_a_suspended_stack_is_resumed_first(stacks):
     case.wake()
     assert stacks.effects(case.resource_id) == ['resume', 'update']
     assert stacks.awake(case.resource_id)
+
+
+def test_a_resume_that_failed_is_followed_by_an_update(stacks):
+    case = reserved(stacks)
+    change(case, status='SUSPEND_COMPLETE', resume_failures=1)
+    case.wake()
+    assert stacks.effects(case.resource_id) == ['resume', 'update']
 
 
 def test_a_suspended_stack_that_cannot_be_resumed(stacks):
