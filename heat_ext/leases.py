@@ -14,6 +14,8 @@ from climateclient.extension import leases
 STACK = 'virtual:stack'
 #: Statuses of a reservation that the lease service still works on.
 _LIVE = frozenset(('pending', 'active'))
+#: Those of one that holds its resource; it does so too if that could not be woken.
+_HOLDING = _LIVE | {'error'}
 _STARTED = frozenset(('STARTING', 'ACTIVE'))
 
 
@@ -75,4 +77,11 @@ def holds(lease: models.Lease | None, stack_id: str) -> bool:
     return is_joinable(lease) and any(
         (each.resource_type, each.resource_id) == (STACK, stack_id) and each.status in _LIVE
         for each in lease.reservations
+    )
+
+
+def has(lease: models.Lease | None, resource_id: str) -> bool:
+    """Whether a server or volume is reserved in a lease."""
+    return lease is not None and any(
+        each.resource_id == resource_id and each.status in _HOLDING for each in lease.reservations
     )

@@ -83,7 +83,15 @@ class Reservable:
         return leases.find(self.client('climate'), self.lease_id())
 
     def _due(self) -> bool:
-        return not self.is_spare() and leases.has_started(self._lease(), leases.now())
+        """Whether it is to run now.
+
+        What a stack that was adopted says of its lease its user may have written: the lease itself
+        has to know the resource.
+        """
+        if self.is_spare():
+            return False
+        lease = self._lease()
+        return leases.has_started(lease, leases.now()) and leases.has(lease, self.resource_id)
 
     # Creation.
 

@@ -9,7 +9,7 @@ from heat.common import exception
 from heat.engine.resources.openstack.nova import server
 from heat.objects import resource as objects
 
-from heat_ext import member, tree, wake_up
+from heat_ext import leases, member, tree, wake_up
 
 _RESERVED = 'RESERVED'
 _WAITS = 'lease-reserved'
@@ -63,14 +63,16 @@ class Server(member.Reservable, server.Server):
     def _sources_are_there(self) -> bool:
         """Wake the volumes that it starts from, should they still sleep.
 
-        Those of the stack are awake already, unless the lease started while it was created.
+        Those of the stack are awake already, unless the lease started while it was created. For
+        one of another lease nova says no.
         """
         waiting = False
         for volume_id in self._volume_ids(self.properties):
             status = self.client('cinder').volumes.get(volume_id).status
-            if status == _WAITS:
+            due = status == _WAITS and leases.has(self._lease(), volume_id)
+            if due:
                 wake_up.volume(self, volume_id)
-            waiting |= status in _COMING or status == _WAITS
+            waiting |= due or status in _COMING
         return not waiting
 
     def _volume_ids(self, properties: Mapping[str, Any]) -> Iterator[str]:

@@ -17,7 +17,7 @@ class TestMembers(ReservedTest):
         }
         params = {each.resource_id: each.params for each in self.leases.get(self.lease).live}
         assert params[disk]['stack_id'] == params[server]['stack_id'] == stack
-        assert self.outputs(stack) == {'address': '', 'status': 'lease-reserved'}
+        assert self.outputs(stack) == {'address': '10.0.0.2', 'status': 'lease-reserved'}
         asked = [each.method for each in self.leases.requests]
         assert asked.count('POST') == 1
 

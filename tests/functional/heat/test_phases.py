@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from tests.functional.heat.reserved import ReservedTest
 from tests.functional.heat.templates import PAIR, parse, stack_level
+from tests.functional.heat.users import ALICE
 
 
 class PhaseTest(ReservedTest):
@@ -85,6 +86,18 @@ class TestAsleep(PhaseTest):
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.cloud.nova.statuses() == ['ACTIVE']
         assert self.outputs(stack)['status'] == 'available'
+
+    def test_another_lease_that_is_written_into_what_is_adopted_wakes_nothing(self):
+        other = self.leases.make(ALICE, start_date=self.leases.later(minutes=1))
+        left = self.abandon(self.stack)
+        for each in left['resources'].values():
+            each['resource_data'] = {'climate_lease': other}
+        left['environment']['parameter_defaults'] = {'climate_lease_id': other}
+        stack = self.adopt(left)
+        self.leases.start(other)
+        self.patch_stack(stack)
+        assert self.wakes() == []
+        self.assert_untouched()
 
     def adopt(self, left):
         cfg.CONF.set_override('enable_stack_adopt', True)

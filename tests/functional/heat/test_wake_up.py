@@ -12,6 +12,7 @@ from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.leases import refusal
 from tests.functional.heat.reserved import ReservedTest
 from tests.functional.heat.templates import PAIR, added, changed, hinted, stack_level, without
+from tests.functional.heat.users import ALICE
 
 #: Two servers, the second after the first.
 CHAIN = """
@@ -296,6 +297,14 @@ class TestTheTime(ReservedTest):
     def start_once_the_volume_sleeps(self):
         if self.cloud.nova.statuses() == ['BUILD']:
             self.leases.start(self.lease)
+
+    def test_a_volume_of_a_later_lease_is_not_woken_for_a_server(self):
+        later = self.leases.make(ALICE, start_date=self.leases.later(minutes=90))
+        hints = {'reserved': True, 'lease_id': later}
+        stack = self.create(hinted(changed(PAIR, 'disk', scheduler_hints=hints), self.lease))
+        self.start(stack, 'UPDATE_FAILED')
+        assert self.wakes() == []
+        assert self.cloud.cinder.statuses() == ['lease-reserved']
 
     def test_a_volume_of_a_backup_is_made_of_it_at_the_start(self):
         template = added(
