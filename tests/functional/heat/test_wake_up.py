@@ -300,8 +300,10 @@ class TestTheTime(ReservedTest):
 
     def test_a_volume_of_a_later_lease_is_not_woken_for_a_server(self):
         later = self.leases.make(ALICE, start_date=self.leases.later(minutes=90))
-        hints = {'reserved': True, 'lease_id': later}
-        stack = self.create(hinted(changed(PAIR, 'disk', scheduler_hints=hints), self.lease))
+        other = self.create(hinted(without(PAIR, 'server', 'net'), later), name='other')
+        boots = [{'volume_id': self.ids(other, 'disk')[0], 'boot_index': 0}]
+        template = changed(without(PAIR, 'disk'), 'server', block_device_mapping_v2=boots)
+        stack = self.reserve(template)
         self.start(stack, 'UPDATE_FAILED')
         assert self.wakes() == []
         assert self.cloud.cinder.statuses() == ['lease-reserved']
