@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
-#: The role of a service that calls in the name of a user.
-_SERVICE = 'service'
 _WAKE, _RESUME = 'update', 'resume'
 #: What a stack that is suspended, or was, needs before it takes an update. What hangs in the
 #: middle of a suspension must be suspended first: Heat resumes nothing else
@@ -96,7 +94,7 @@ class StackPlugin(base.ResourcePlugin):
                 raise errors.Gone(f'There is no stack {wanted} in this project.')
             _check_state(user, stack)
             # Heat asks in the name of the stack's user, before it builds the first member.
-            if _SERVICE not in (context.service_roles or ()):
+            if not rights.by_service(context):
                 _check_owner(context, stack)
                 _check_asleep(user, stack)
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end

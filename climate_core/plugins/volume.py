@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
-#: The role of a service that calls in the name of a user.
-_SERVICE = 'service'
 _DELETING = frozenset({'deleting', 'error_deleting'})
 
 
@@ -228,7 +226,7 @@ def _is_reservation(volume: Mapping[str, Any], context: 'RequestContext') -> boo
     """
     if volume['status'] == RESERVED:
         return True
-    return volume['status'] == 'creating' and _SERVICE in (context.service_roles or ())
+    return volume['status'] == 'creating' and rights.by_service(context)
 
 
 def _not_created(conn: 'connection.Connection', volume_id: str, status: str) -> str:
