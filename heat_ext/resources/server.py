@@ -32,6 +32,8 @@ class Server(member.Reservable, server.Server):
             _Core.SOFTWARE_CONFIG_TRANSPORT,
         )
     )
+    #: Whether it gets other metadata when it is awake.
+    _new_metadata = False
     #: Nova says no to tags of a server that has never run.
     WHEN_AWAKE: ClassVar[frozenset[str]] = frozenset((_Core.TAGS,))
 
@@ -85,24 +87,40 @@ class Server(member.Reservable, server.Server):
                     yield mapping[key]
 
     def _changeable(self, after_props: Mapping[str, Any]) -> frozenset[str]:
+        found = self.IN_SLEEP
         if after_props.get(self.USER_DATA_UPDATE_POLICY) == 'IGNORE':
-            return self.IN_SLEEP | {self.USER_DATA}
-        return self.IN_SLEEP
+            found |= {self.USER_DATA}
+        # They may come from what is known only now, as the signals of another server.
+        return found | {self.METADATA} if self._due() else found
+
+    def handle_update(self, json_snippet: Any, tmpl_diff: Any, prop_diff: Any) -> Any:
+        self._new_metadata = self.METADATA in prop_diff and self.asleep()
+        if self._new_metadata:
+            prop_diff = {key: prop_diff[key] for key in prop_diff if key != self.METADATA}
+        return super().handle_update(json_snippet, tmpl_diff, prop_diff)
+
+    def _forget(self) -> bool:
+        if self._new_metadata:
+            found = self.client_plugin().get_server(self.resource_id)
+            self.client_plugin().meta_update(found, self.properties[self.METADATA])
+        return super()._forget()
 
     # A server that sleeps may hold what the one in its place needs, and cannot have as well.
 
     def prepare_for_replace(self) -> None:
         """Free it first if the next server is to have the same volumes, ports or addresses.
 
-        Heat would detach ports, which nova refuses while a server sleeps. Without such things the
-        server is freed when the next one is reserved.
+        So it is at the start: then the next one is to run at once, in the same place. Heat would
+        detach ports, which nova refuses while a server sleeps. Without such things the server is
+        freed when the next one is reserved.
         """
         if not self.asleep():
             super().prepare_for_replace()
             return
         definition = self.stack.defn.resource_definition(self.name)
         following = definition.properties(self.properties_schema, self.context)
-        if set(self._owns(self.properties)) & set(self._owns(following)):
+        shared = set(self._owns(self.properties)) & set(self._owns(following))
+        if shared or self._due():
             self._free(self.resource_id)
 
     def _owns(self, properties: Mapping[str, Any]) -> Iterator[str]:

@@ -184,6 +184,25 @@ class TestBeforeTheStart(UpdateTest):
         assert self.cloud.cinder.volumes[disk]['name'] == 'data'
         assert self.cloud.cinder.changed('os-update_readonly_flag') == [disk]
 
+    def test_metadata_that_change_with_the_wake_up_are_written_after_it(self):
+        stack = self.reserve_all(PLAIN)
+        before = self.ids(stack, 'server')
+        self.leases.start(self.lease)
+        self.change(stack, changed(PLAIN, 'server', metadata={'role': 'web'}))
+        assert self.ids(stack, 'server') == before
+        assert self.wakes() == before
+        assert self.cloud.nova.servers[before[0]]['metadata'] == {'role': 'web'}
+
+    def test_what_is_made_anew_with_the_wake_up_takes_the_place_of_the_old(self):
+        stack = self.reserve_all(PLAIN)
+        (old,) = self.ids(stack, 'server')
+        self.leases.start(self.lease)
+        self.change(stack, changed(PLAIN, 'server', user_data='echo'))
+        (new,) = self.ids(stack, 'server')
+        assert self.cloud.nova.changes == [
+            ('create', old), ('delete', old), ('create', new), ('wake_up', new),
+        ]  # fmt: skip
+
     def test_metadata_of_a_server_is_reserved_anew(self):
         """Nova does not change those of a server that has never run."""
         stack = self.reserve_all(PLAIN)
