@@ -88,7 +88,7 @@ class Reservable:
         What a stack that was adopted says of its lease its user may have written: the lease itself
         has to know the resource.
         """
-        if self.is_spare():
+        if not self.lease_id() or self.is_spare():
             return False
         lease = self._lease()
         return leases.has_started(lease, leases.now()) and leases.has(lease, self.resource_id)

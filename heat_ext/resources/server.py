@@ -2,7 +2,7 @@
 """``OS::Climate::Server``: ``OS::Nova::Server`` that can be reserved."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import tenacity
 from heat.common import exception
@@ -13,6 +13,10 @@ from heat_ext import leases, member, tree, wake_up
 
 _RESERVED = 'RESERVED'
 _WAITS = 'lease-reserved'
+#: It is being built, or nova cannot reach its host just now.
+_PASSING = frozenset(('BUILD', 'UNKNOWN'))
+#: What heat makes of these after a creation: it runs, or it failed.
+_TO_JUDGE = frozenset(('ACTIVE', 'ERROR', 'DELETED', 'SOFT_DELETED'))
 _COMING = frozenset(('creating', 'downloading', 'restoring-backup'))
 _Core = server.Server
 
@@ -46,11 +50,13 @@ class Server(member.Reservable, server.Server):
     def _is_in_between(self, found: Any) -> bool:
         starting = bool(getattr(found, 'OS-EXT-STS:task_state', None))
         status = self._status(found)
-        return status == 'BUILD' or (status == _RESERVED and starting)
+        return status in _PASSING or (status == _RESERVED and starting)
 
     def _is_awake(self, found: Any) -> bool:
         # One that its user has stopped meanwhile has started before.
-        return self._status(found) not in ('ACTIVE', 'ERROR') or super()._is_awake(found)
+        if self._status(found) in _TO_JUDGE:
+            return super()._is_awake(found)
+        return True
 
     def _reason(self, found: Any) -> str:
         fault = getattr(found, 'fault', None) or {}
@@ -186,10 +192,15 @@ def _asleep_in_its_place(previous: Server) -> str | None:
     return row.physical_resource_id if asleep else None
 
 
+def _still_there(server_id: str) -> NoReturn:
+    raise exception.Error(f'The reserved server {server_id} could not be freed in a minute.')
+
+
 @tenacity.retry(
     stop=tenacity.stop_after_delay(60),
     wait=tenacity.wait_fixed(1),
     retry=tenacity.retry_if_result(lambda gone: not gone),
+    retry_error_callback=lambda state: _still_there(state.args[1]),
 )
 def _until_gone(plugin: Any, server_id: str) -> bool:
     """Wait a little: heat has no second step for this (heat.engine.resource.prepare_for_replace),

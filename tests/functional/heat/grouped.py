@@ -119,6 +119,10 @@ class GroupTest(ReservedTest):
         """Ids of the servers with a status."""
         return [key for key, each in self.cloud.nova.servers.items() if each['status'] == status]
 
+    def addresses(self, servers):
+        """The first address of each of some servers."""
+        return [self.cloud.nova.addresses(each)[0] for each in servers]
+
     def assert_servers(self, stack, awake, asleep):
         """Check who runs: those that are wanted, and no other; and that all is held."""
         assert sorted(self.by_status('ACTIVE')) == sorted(self.wanted(stack))

@@ -53,7 +53,7 @@ class TestStackLevel(ReservedTest):
         self.start(stack)
         assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
         assert sorted(self.wakes()) == sorted(members)
-        assert sorted(self.outputs(stack)['addresses']) == ['10.0.0.3', '10.0.0.3']
+        assert sorted(self.outputs(stack)['addresses']) == ['10.0.0.2', '10.0.0.3']
 
     def test_own_hints_win(self):
         other = self.leases.make(ALICE)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates of a stack whose template has the hints."""
 
+from heat.engine import resources
+from heat.engine.resources.openstack.cinder import volume
+from heat.engine.resources.openstack.nova import server
+
 from tests.functional.heat.templates import PAIR, changed, hinted
 from tests.functional.heat.updated import PLAIN, UpdateTest
 from tests.functional.heat.users import ALICE
@@ -68,3 +72,21 @@ class TestHints(UpdateTest):
             for kind in ('added', 'deleted', 'replaced', 'updated', 'unchanged')
             for each in found[kind]
         }
+
+
+class TestMapping(UpdateTest):
+    """The classes of the extension come with the environment of the stack, not of the cloud."""
+
+    def test_taking_the_mapping_out_makes_all_anew(self):
+        stack = self.reserve_all()
+        before = self.ids(stack, 'disk', 'server')
+        registry = {
+            'OS::Nova::Server': 'Test::CoreServer', 'OS::Cinder::Volume': 'Test::CoreVolume',
+        }  # fmt: skip
+        core = resources.global_env()
+        core.register_class('Test::CoreServer', server.Server)
+        core.register_class('Test::CoreVolume', volume.CinderVolume)
+        self.update(stack, PAIR, environment={'resource_registry': registry})
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert not set(before) & set(self.ids(stack, 'disk', 'server'))
+        assert self.held() == set()

@@ -242,6 +242,21 @@ class TestOthers(ReservedTest):
         assert self.outputs(stack)['status'] == 'available'
         assert 'climate_lease' not in self.resource(stack, 'server').data()
 
+    def test_what_is_thrown_away_is_not_awake(self):
+        stack = self.reserve_all(CHAIN)
+        (first,) = self.ids(stack, 'first')
+        self.cloud.nova.servers[first]['status'] = 'SOFT_DELETED'
+        self.start(stack, 'UPDATE_FAILED')
+        assert 'SOFT_DELETED' in self.load(stack).status_reason
+        assert self.cloud.nova.changed('wake_up') == []
+
+    def test_one_whose_host_is_out_of_reach_is_waited_for(self):
+        stack = self.reserve_all(CHAIN)
+        first, second = self.ids(stack, 'first', 'second')
+        self.cloud.nova.servers[first]['next'] = ['UNKNOWN'] * 12 + ['RESERVED']
+        self.start(stack)
+        assert self.wakes() == [first, second]
+
     def test_what_others_have_woken_and_used(self):
         stack = self.reserve_all()
         disk, server = self.ids(stack, 'disk', 'server')
