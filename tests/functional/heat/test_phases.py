@@ -162,6 +162,37 @@ class TestWhileItIsWoken(PhaseTest):
         assert len(self.wakes()) == 2
         assert self.cloud.nova.statuses() == ['ACTIVE']
 
+    def test_check(self):
+        self.act_meanwhile(self.check)
+
+    def test_suspend(self):
+        self.act_meanwhile(self.suspend, self.resume)
+
+    def test_snapshot(self):
+        self.act_meanwhile(self.snapshot)
+
+    def act_meanwhile(self, action, undo=None):
+        """Whatever is done meanwhile, all is awake after the next update, woken once."""
+        self.during(lambda: action(self.stack, run=False))
+        self.leases.start(self.lease)
+        self.patch_stack(self.stack)
+        self.bus.meanwhile = self.leases.run
+        if undo is not None:
+            undo(self.stack)
+        self.patch_stack(self.stack)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert len(self.wakes()) == 2
+
+    def test_preview(self):
+        seen = []
+        self.during(lambda: seen.append(self.preview(PAIR, name='other')))
+        self.leases.start(self.lease)
+        self.patch_stack(self.stack)
+        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        assert len(seen) == 1
+        assert len(self.wakes()) == 2
+
     def test_second_update(self):
         """What the lease service does when its manager has died."""
         self.during(lambda: self.patch_stack(self.stack, run=False))
