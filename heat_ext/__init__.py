@@ -31,11 +31,13 @@ in the environment of a stack.
 What all extensions share (hints, dates, the way to the lease service) is in
 ``climateclient.extension``. The rooms::
 
-    seams, conf
-    client, constraints    the lease service, seen from heat
-    terms, reservations    what a template says of a lease, and what that changes
-    member                 a resource that can be reserved: what it asks for, asleep, to be woken
-    resources/             one module per resource type
+    seams                  the places of heat that the extension leans on
     plugins/               what heat loads
     environment.d/         the names
+    resources/             one module per resource type
+    members/               what a server or a volume of a stack asks for, asleep, and what waits
+                           for it; which members of a group are spares
+    lease/                 what a template says of a lease, and what a change of that asks for
+    stacks/                the tree of a stack: what of it is asleep, where a resource is
+    service/               the lease service: options, client, constraints, and the waking calls
 """

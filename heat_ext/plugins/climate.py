@@ -7,7 +7,7 @@ leans on must not start with it.
 
 from typing import Any
 
-from heat_ext import constraints, seams
+from heat_ext import seams
 from heat_ext.resources import (
     attachment,
     deployment,
@@ -17,6 +17,7 @@ from heat_ext.resources import (
     volume,
     wait_condition,
 )
+from heat_ext.service import constraints
 
 MODULES = (attachment, deployment, groups, lease, server, volume, wait_condition)
 

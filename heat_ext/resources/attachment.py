@@ -5,7 +5,7 @@ from typing import Any
 
 from heat.engine.resources.openstack.cinder import volume
 
-from heat_ext import deferred
+from heat_ext.members import deferred
 
 
 class VolumeAttachment(deferred.Deferred, volume.CinderVolumeAttachment):

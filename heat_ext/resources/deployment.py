@@ -9,7 +9,7 @@ from typing import Any
 
 from heat.engine.resources.openstack.heat import software_deployment, structured_config
 
-from heat_ext import deferred
+from heat_ext.members import deferred
 
 
 class _Deployment(deferred.Deferred):

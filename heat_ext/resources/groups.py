@@ -28,7 +28,9 @@ from heat.engine.resources import stack_resource
 from heat.engine.resources.openstack.heat import autoscaling_group
 from heat.scaling import template
 
-from heat_ext import leases, spares, tree
+from heat_ext.members import spares
+from heat_ext.service import leases
+from heat_ext.stacks import tree
 
 LOG = logging.getLogger(__name__)
 _Core = autoscaling_group.AutoScalingResourceGroup

@@ -21,7 +21,8 @@ from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 
 from climateclient import exceptions, models, times
-from heat_ext import client, leases, reservations, terms
+from heat_ext.lease import reservations, terms
+from heat_ext.service import client, leases
 
 LOG = log.getLogger(__name__)
 

@@ -9,7 +9,9 @@ from heat.common import exception
 from heat.engine.resources.openstack.nova import server
 from heat.objects import resource as objects
 
-from heat_ext import leases, member, tree, wake_up
+from heat_ext.members import reservable
+from heat_ext.service import leases, wake_up
+from heat_ext.stacks import tree
 
 _RESERVED = 'RESERVED'
 _WAITS = 'lease-reserved'
@@ -21,7 +23,7 @@ _COMING = frozenset(('creating', 'downloading', 'restoring-backup'))
 _Core = server.Server
 
 
-class Server(member.Reservable, server.Server):
+class Server(reservable.Reservable, server.Server):
     """A server whose hints, or whose stack, may name a lease."""
 
     ASLEEP: ClassVar[frozenset[str]] = frozenset((_RESERVED,))

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 from heat.engine.resources.openstack.cinder import volume
 
-from heat_ext import member, wake_up
+from heat_ext.members import reservable
+from heat_ext.service import wake_up
 
 _RESERVED = 'lease-reserved'
 #: A wake_up that failed, which cinder lets be asked for again.
@@ -14,7 +15,7 @@ _BROKEN = frozenset(('error', 'error_restoring'))
 _TAKEN = frozenset(('in-use', 'attaching', 'reserved'))
 
 
-class Volume(member.Reservable, volume.CinderVolume):
+class Volume(reservable.Reservable, volume.CinderVolume):
     """A volume whose hints, or whose stack, may name a lease."""
 
     ASLEEP: ClassVar[frozenset[str]] = frozenset((_RESERVED,))

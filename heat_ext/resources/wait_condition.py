@@ -14,7 +14,9 @@ from typing import Any
 from heat.engine.resources import stack_resource
 from heat.engine.resources.openstack.heat import wait_condition
 
-from heat_ext import deferred, leases, member, paths, tree, wishes
+from heat_ext.members import deferred, reservable, wishes
+from heat_ext.service import leases
+from heat_ext.stacks import paths, tree
 
 
 class WaitCondition(deferred.Deferred, wait_condition.HeatWaitCondition):
@@ -81,7 +83,7 @@ class WaitCondition(deferred.Deferred, wait_condition.HeatWaitCondition):
 
     def _may_sleep(self, name: str) -> bool:
         found = self.stack[name]
-        if isinstance(found, member.Reservable):
+        if isinstance(found, reservable.Reservable):
             return found.wish() is not None
         return isinstance(found, stack_resource.StackResource)
 

@@ -67,7 +67,10 @@ def test_wheel_holds_the_migrations(wheel: pathlib.Path) -> None:
 def test_wheel_holds_what_heat_loads(wheel: pathlib.Path) -> None:
     loaded = {'heat_ext/plugins/climate.py', 'heat_ext/environment.d/climate.yaml'}
     assert loaded <= set(names(wheel))
-    assert entry_points(wheel)['heat.clients']['climate'] == 'heat_ext.client:ClimateClientPlugin'
+    assert (
+        entry_points(wheel)['heat.clients']['climate']
+        == 'heat_ext.service.client:ClimateClientPlugin'
+    )
 
 
 def test_wheel_holds_the_sample_files(wheel: pathlib.Path) -> None:

@@ -34,7 +34,7 @@ from heat.tests import common
 from oslo_config import cfg
 from oslo_messaging import ExpectedException, server
 
-from heat_ext import client, conf
+from heat_ext.service import client, conf
 from tests.functional.heat import bus, clouds, installed, leases, users
 from tests.functional.heat.users import ALICE
 

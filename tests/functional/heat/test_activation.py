@@ -17,7 +17,8 @@ from oslo_config import cfg
 from climate_core import exceptions as core
 from climateclient import exceptions
 from climateclient.extension.errors import Incompatible
-from heat_ext import client, conf, seams
+from heat_ext import seams
+from heat_ext.service import client, conf
 from tests.functional.heat import installed, leases
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE

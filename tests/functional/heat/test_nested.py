@@ -3,7 +3,7 @@
 
 from heat.common import template_format
 
-from heat_ext import paths
+from heat_ext.stacks import paths
 from tests.functional.heat.reserved import ReservedTest
 from tests.functional.heat.templates import stack_level
 

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from climateclient.extension import hints
-from heat_ext import wishes
+from heat_ext.members import wishes
 
 LEASE = str(uuid.uuid4())
 OTHER = str(uuid.uuid4())

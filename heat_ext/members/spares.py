@@ -14,7 +14,7 @@ from typing import Any
 from heat.engine.resources import stack_resource
 from heat.rpc import api as rpc
 
-from heat_ext import member, wishes
+from heat_ext.members import reservable, wishes
 
 #: A member: its name, and its heat.engine.rsrc_defn.ResourceDefinition.
 Definition = tuple[str, Any]
@@ -80,7 +80,7 @@ def leases_of(stack: Any) -> set[str]:
     """
     found = set()
     for each in stack.values():
-        if isinstance(each, member.Reservable):
+        if isinstance(each, reservable.Reservable):
             wish = each.wish()
             found |= {wish.lease_id} if wish and _is_id(wish.lease_id) else set()
         elif isinstance(each, stack_resource.StackResource):

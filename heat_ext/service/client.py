@@ -16,7 +16,7 @@ from keystoneauth1 import session as ks_session
 from oslo_config import cfg
 
 from climateclient import client, exceptions, models
-from heat_ext import conf
+from heat_ext.service import conf
 
 CLIENT_NAME = 'climate'
 #: Answers that say nothing about the request; every call that heat makes may be sent again.

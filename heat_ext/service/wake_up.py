@@ -7,7 +7,7 @@ nova and cinder want both, so that no owner starts early.
 
 from typing import Any
 
-from heat_ext import client
+from heat_ext.service import client
 
 
 def server(resource: Any, server_id: str) -> None:

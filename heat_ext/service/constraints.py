@@ -15,7 +15,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 from oslo_utils import timeutils
 
 from climateclient.extension import dates
-from heat_ext import client
+from heat_ext.service import client
 
 #: What the lease service takes for a length of time (climate_core/lease/durations.py).
 _SHORT = re.compile(

@@ -3,7 +3,8 @@
 
 ``Reservable`` goes before heat's own class. What is not reserved is heat's own resource: the same
 calls in the same order. A reserved one is complete as soon as it is asleep, and its resource data
-say so until it is awake (:data:`heat_ext.tree.ASLEEP`). Every update of its stack looks at it:
+say so until it is awake (:data:`heat_ext.stacks.tree.ASLEEP`). Every update of its stack looks at
+it:
 
 * before the start of the lease, what cannot be changed in its sleep is reserved anew and then
   freed (heat replaces it), so that a lack of room leaves all as it was;
@@ -24,7 +25,9 @@ from heat.engine import resource
 
 from climateclient import models
 from climateclient.extension import hints
-from heat_ext import leases, paths, tree, wishes
+from heat_ext.members import wishes
+from heat_ext.service import leases
+from heat_ext.stacks import paths, tree
 
 
 class Reservable:

@@ -16,7 +16,8 @@ from climateclient.extension import hints
 
 #: Of ``parameter_defaults``: the id of the lease of every server and volume of the stack.
 LEASE = 'climate_lease_id'
-#: Of ``parameter_defaults``: the members of groups that stay asleep, see :mod:`heat_ext.paths`.
+#: Of ``parameter_defaults``: the members of groups that stay asleep, see
+#: :mod:`heat_ext.stacks.paths`.
 SPARES = 'climate_spares'
 #: The hint that names the stack whose member a resource is (heat's own word, see
 #: heat/engine/resources/scheduler_hints.py).

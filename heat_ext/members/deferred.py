@@ -8,7 +8,7 @@ server, in the order of the template) does it and waits for it.
 
 from typing import Any
 
-from heat_ext import tree
+from heat_ext.stacks import tree
 
 _NOTHING = 'climate: nothing is done yet'
 

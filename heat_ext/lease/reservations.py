@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from climateclient import models
-from heat_ext import leases
+from heat_ext.service import leases
 
 #: Statuses of a reservation that holds its resource; one that could not be woken does so too.
 _HELD = frozenset(('pending', 'active', 'error', 'deleting'))

@@ -12,7 +12,7 @@ from heat.common import environment_format
 from heat.objects import resource as objects
 from heat.objects import stack as stacks
 
-from heat_ext import wishes
+from heat_ext.members import wishes
 
 #: Of the resource data of a member that sleeps: the id of its lease.
 ASLEEP = 'climate_lease'
