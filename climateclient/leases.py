@@ -24,11 +24,11 @@ class Details(TypedDict, total=False):
 
     ``duration`` is how long it lasts, instead of an end. ``reservations`` are mappings with
     ``resource_type``, mostly ``resource_id``, and what the type's plugin takes (``on_end`` of a
-    server), ``events`` mappings with ``event_type`` and ``time``. ``before_end`` is when it is
-    told that the end is near, ``before_start`` how many seconds before the start that is told
-    (several). ``start_policy`` is "auto" or "manual". ``webhook`` is a mapping with ``url``,
-    ``secret`` and perhaps ``events``. ``id`` is a uuid for the lease. What is None or missing is
-    the service's to choose.
+    server, ``name`` and ``template`` of a stack that is to be made), ``events`` mappings with
+    ``event_type`` and ``time``. ``before_end`` is when it is told that the end is near,
+    ``before_start`` how many seconds before the start that is told (several). ``start_policy`` is
+    "auto" or "manual". ``webhook`` is a mapping with ``url``, ``secret`` and perhaps ``events``.
+    ``id`` is a uuid for the lease. What is None or missing is the service's to choose.
     """
 
     duration: Length | None

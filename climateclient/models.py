@@ -61,7 +61,8 @@ class Reservation:
     """One resource of a lease.
 
     ``status`` is pending, active, deleted or error. ``params`` holds what the resource
-    type's plugin adds, like ``on_end`` of a server.
+    type's plugin adds, like ``on_end`` of a server, or ``name`` and ``hold`` of a stack that was
+    made from a template.
     """
 
     id: str

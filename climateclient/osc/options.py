@@ -10,7 +10,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import arguments
+from climateclient.osc import arguments, stack_template
 
 _PROJECT_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
@@ -54,6 +54,7 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         help='Reserve a stack of Heat with servers or volumes that are reserved: its name or id '
         '(repeat for several)',
     )
+    stack_template.add(parser)
     parser.add_argument(
         '--reservation',
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
@@ -228,12 +229,15 @@ def reservations(
 ) -> list[dict[str, Any]]:
     """The reservations to make of --reservation, with the --on-end that their types know.
 
-    :param given: they have been read already
-    :raises CommandError: no resource of the command takes an --on-end
+    That of a stack that is made from a template is one of them.
+
+    :param given: those of --reservation, if they have been read already
+    :raises CommandError: no resource of the command takes an --on-end; a file cannot be read
     """
     if given is None:
         given = [arguments.reservation(text) for text in parsed_args.reservation]
         check_on_end(parsed_args, [*given, *kinds(parsed_args)])
+    given = [*given, *stack_template.reservation(parsed_args)]
     return [on_end(parsed_args, each) | each for each in given]
 
 
@@ -246,8 +250,8 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
 
 
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The types of what --server, --volume and --stack name, in this order."""
-    return [kind for kind, _ in _named(parsed_args)]
+    """The types of what --server, --volume, --stack and --stack-template name, in this order."""
+    return [kind for kind, _ in _named(parsed_args)] + stack_template.kind(parsed_args)
 
 
 def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:

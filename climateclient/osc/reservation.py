@@ -33,7 +33,8 @@ class AddReservation(command.ShowOne):
         added += options.named(self, parsed_args)
         if not added:
             raise exceptions.CommandError(
-                'Nothing to add: give --server, --volume, --stack or --reservation.'
+                'Nothing to add: give --server, --volume, --stack, --stack-template or '
+                '--reservation.'
             )
         for each in added:
             leases.add_reservation(lease.id, **each)
