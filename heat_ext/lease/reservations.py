@@ -14,6 +14,8 @@ from heat_ext.service import leases
 
 #: Statuses of a reservation that holds its resource; one that could not be woken does so too.
 _HELD = frozenset(('pending', 'active', 'error', 'deleting'))
+#: What a stack is made from. The lease service takes it once and does not show it.
+_SOURCE = ('template', 'parameters', 'environment', 'files')
 
 Item = Mapping[str, Any]
 
@@ -60,6 +62,24 @@ def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item])
     )
 
 
+def remade(wanted: Iterable[Item], before: Iterable[Item]) -> list[str]:
+    """Name the stacks that would be made from something else than they were made from."""
+    made = {item['name']: _source(item) for item in before if _is_made(item)}
+    return [
+        item['name']
+        for item in wanted
+        if _is_made(item) and made.get(item['name'], _source(item)) != _source(item)
+    ]
+
+
+def _is_made(item: Item) -> bool:
+    return 'template' in item and 'name' in item
+
+
+def _source(item: Item) -> dict[str, Any]:
+    return {key: item[key] for key in _SOURCE if item.get(key)}
+
+
 def _take(left: list[models.Reservation], item: Item) -> models.Reservation | None:
     """Find the reservation that an item means, and take it away from what is left."""
     for each in left:
@@ -74,6 +94,8 @@ def _is(reservation: models.Reservation, item: Item) -> bool:
         return False
     if item.get('resource_id') is not None:
         return bool(reservation.resource_id == item['resource_id'])
+    if _is_made(item):
+        return bool(reservation.params.get('name') == item['name'])
     return not _changed(reservation, item)
 
 
@@ -81,7 +103,8 @@ def _changed(reservation: models.Reservation, item: Item) -> dict[str, Any]:
     return {
         key: value
         for key, value in item.items()
-        if key not in ('resource_type', 'resource_id') and reservation.params.get(key) != value
+        if key not in ('resource_type', 'resource_id', *_SOURCE)
+        and reservation.params.get(key) != value
     }
 
 

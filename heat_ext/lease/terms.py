@@ -116,8 +116,9 @@ SCHEMA: dict[str, properties.Schema] = {
     RESERVATIONS: _S(
         _S.LIST,
         'What the lease holds beside this stack: each with its resource_type, mostly the '
-        'resource_id of something that exists, and what that type takes. Servers and volumes of '
-        'this stack are none of these: they join by their hints.',
+        'resource_id of something that exists, and what that type takes. A virtual:stack may have '
+        'a name and a template in its place, the template as a text (get_file). Servers and '
+        'volumes of this stack are none of these: they join by their hints.',
         schema=_S(_S.MAP, 'One resource.'),
         constraints=[constraints.Length(max=_MAX_RESERVATIONS)],
         default=[],

@@ -159,9 +159,13 @@ class Lease(resource.Resource):
         if _is_over(lease):
             raise resource.UpdateReplace(self.name)
         after = json_snippet.properties(self.properties_schema, self.context)
-        difference = reservations.compare(
-            lease, self._wanted(after), reservations.clean(self.properties[terms.RESERVATIONS])
-        )
+        wanted = self._wanted(after)
+        before = reservations.clean(self.properties[terms.RESERVATIONS])
+        for name in reservations.remade(wanted, before):
+            raise exception.Error(
+                f'The stack {name} was made from its template: update that stack itself.'
+            )
+        difference = reservations.compare(lease, wanted, before)
         try:
             lease = self._change(lease, self._changes(after, prop_diff), difference.changes)
             self._add(lease, difference.missing)

@@ -65,12 +65,31 @@ class Stacks(Reserved):
     """
 
     resource_type = 'virtual:stack'
+    schema = {
+        **_PARAMS,
+        'name': {'type': 'string'},
+        'template': {'type': ['object', 'string']},
+        'parameters': {'type': 'object'},
+        'hold': {'type': 'string'},
+    }
+    required = ()
     rank = 5
     rank_at_end = 100
 
     def __init__(self):
         super().__init__()
         self.status = self.delete = lambda stack: None
+
+    def reserve(self, context, values):
+        if 'template' not in values:
+            return super().reserve(context, values)
+        # No heat makes it: a lease and its template are all that is looked at.
+        made = str(uuid.uuid5(uuid.NAMESPACE_URL, values['name']))
+        params = {
+            'hold': 'now',
+            **{k: values[k] for k in ('name', 'hold', 'on_end') if k in values},
+        }
+        return base.Claimed(made, params)
 
     def end(self, lease, reservation):
         stack, on_end = reservation.resource_id, reservation.params.get('on_end')

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OS::Climate::Lease: stacks among its reservations that the lease service makes."""
+
+from tests.functional.heat.test_lease_updates import UpdateTest
+
+
+class TestMadeStacks(UpdateTest):
+    """What they are made from is not shown afterwards."""
+
+    def given(self, **changes):
+        return {
+            'resource_type': 'virtual:stack',
+            'name': 'inner',
+            'template': 'heat_template_version: 2021-04-16',
+            'parameters': {'flavor': 'm1.tiny'},
+            **changes,
+        }
+
+    def made(self):
+        return [r for r in self.leases.lease.live if 'name' in r.params]
+
+    def test_one_is_made_once(self):
+        stack = self.make(reservations=[self.given()])
+        (before,) = self.made()
+        (same,) = [*self.change(stack, name='lease2', reservations=[self.given()]).live][1:]
+        assert same == before
+        # It was not even asked for again.
+        assert [each.method for each in self.leases.requests].count('POST') == 1
+        assert before.params == {'name': 'inner', 'hold': 'now'}
+        self.change(stack)
+        assert self.made() == []
+
+    def test_one_comes_later_and_is_changed(self):
+        stack = self.make()
+        self.change(stack, reservations=[self.given(on_end='delete')])
+        (before,) = self.made()
+        self.change(stack, reservations=[self.given(on_end='suspend')])
+        (after,) = self.made()
+        assert (after.id, after.params['on_end']) == (before.id, 'suspend')
+
+    def test_another_source_is_refused(self):
+        stack = self.make(reservations=[self.given()])
+        for changes in (
+            {'template': 'heat_template_version: 2018-08-31'},
+            {'parameters': {'flavor': 'm1.large'}},
+        ):
+            reason = self.refused(stack, reservations=[self.given(**changes)])
+            assert 'The stack inner was made from its template' in reason
+            # Nor the second time.
+            self.refused(stack, reservations=[self.given(**changes)])
+        self.change(stack, reservations=[self.given()])
+        assert len(self.made()) == 1
+
+    def test_another_name_is_another_stack(self):
+        stack = self.make(reservations=[self.given()])
+        self.change(stack, reservations=[self.given(name='other', template='')])
+        assert [each.params['name'] for each in self.made()] == ['other']
