@@ -36,7 +36,7 @@ What all extensions share (hints, dates, the way to the lease service) is in
     environment.d/         the names
     resources/             one module per resource type
     members/               what a server or a volume of a stack asks for, asleep, and what waits
-                           for it; which members of a group are spares
+                           for it; which members of a group are spares; who is abandoned
     lease/                 what a template says of a lease, and what a change of that asks for
     stacks/                the tree of a stack: what of it is asleep, where a resource is
     service/               the lease service: options, client, constraints, and the waking calls

@@ -47,6 +47,9 @@ MEMBERS: Seams = {
     ),
     (_RESOURCE, 'Resource.calc_update_allowed'): ('self', 'props'),
     (_RESOURCE, 'Resource.prepare_for_replace'): ('self',),
+    (_RESOURCE, 'Resource.delete_convergence'): (
+        'self', 'template_id', 'engine_id', 'timeout', 'progress_callback',
+    ),
     (_RESOURCE, 'Resource.restore_prev_rsrc'): ('self', 'convergence'),
     (_RESOURCE, 'Resource.data'): ('self',),
     (_RESOURCE, 'Resource.data_set'): ('self', 'key', 'value', 'redact'),

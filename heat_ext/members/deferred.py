@@ -8,12 +8,13 @@ server, in the order of the template) does it and waits for it.
 
 from typing import Any
 
+from heat_ext.members import abandoned
 from heat_ext.stacks import tree
 
 _NOTHING = 'climate: nothing is done yet'
 
 
-class Deferred:
+class Deferred(abandoned.Abandonable):
     """A mixin for a heat.engine.resource.Resource."""
 
     def is_too_early(self) -> bool:

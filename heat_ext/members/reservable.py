@@ -25,12 +25,12 @@ from heat.engine import resource
 
 from climateclient import models
 from climateclient.extension import hints
-from heat_ext.members import wishes
+from heat_ext.members import abandoned, wishes
 from heat_ext.service import leases
 from heat_ext.stacks import paths, tree
 
 
-class Reservable:
+class Reservable(abandoned.Abandonable):
     """A mixin for a heat.engine.resource.Resource that has scheduler hints.
 
     :cvar ASLEEP: the statuses of a resource that waits for its start

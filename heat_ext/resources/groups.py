@@ -28,7 +28,7 @@ from heat.engine.resources import stack_resource
 from heat.engine.resources.openstack.heat import autoscaling_group
 from heat.scaling import template
 
-from heat_ext.members import spares
+from heat_ext.members import abandoned, spares
 from heat_ext.service import leases
 from heat_ext.stacks import tree
 
@@ -46,7 +46,7 @@ class _Phase(enum.Enum):
     OVER = 'one cannot be joined any more'
 
 
-class AutoScalingGroup(_Core):
+class AutoScalingGroup(abandoned.Abandonable, _Core):
     """A group whose members may be reserved."""
 
     def __init__(self, name: str, definition: Any, stack: Any) -> None:

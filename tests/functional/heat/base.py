@@ -44,10 +44,14 @@ models.ResourcePropertiesData.__table__.dialect_options['sqlite']['autoincrement
 
 
 class Threads(service.ThreadGroupManager):
-    """What would run beside runs at once."""
+    """What would run in a thread runs at once, unless it sleeps."""
+
+    def __init__(self, beside):
+        super().__init__()
+        self._beside = beside
 
     def start(self, stack_id, func, *args, **kwargs):
-        func(*args, **kwargs)
+        self._beside(func, *args, **kwargs)
 
 
 class HeatTest(common.HeatTestCase):
@@ -120,7 +124,7 @@ class HeatTest(common.HeatTestCase):
     def start_engine(self, name='engine-1'):
         """Start an engine; messages go to the one that was started first."""
         engine = service.EngineService(name, rpc.ENGINE_TOPIC)
-        engine.thread_group_mgr = Threads()
+        engine.thread_group_mgr = Threads(self.bus.beside)
         # Threads that report to the database and look for dead engines.
         with fixtures.MonkeyPatch('heat.engine.service.ThreadGroup', _NoThreads):
             engine.start()
@@ -195,9 +199,9 @@ class HeatTest(common.HeatTestCase):
         """POST /stacks/{id}/actions {resume}."""
         return self._do('stack_resume', stack, **kwargs)
 
-    def cancel(self, stack, **kwargs):
-        """POST /stacks/{id}/actions {cancel_update}, without a rollback."""
-        return self._do('stack_cancel_update', stack, False, **kwargs)
+    def cancel(self, stack, rollback=False, **kwargs):
+        """POST /stacks/{id}/actions {cancel_update}, or {cancel_without_rollback}."""
+        return self._do('stack_cancel_update', stack, rollback, **kwargs)
 
     def abandon(self, stack, **kwargs):
         """DELETE /stacks/{id}/abandon; gives what is left of it."""

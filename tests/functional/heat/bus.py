@@ -5,7 +5,8 @@ Oslo.messaging's own client and dispatcher with heat's serializers and versions.
 until :meth:`Bus.run` hands it over, one after the other; a call is answered at once. Whoever
 waits in heat for something (a task between two looks) lets the next message be handled
 meanwhile, so that the other engines and the rest of the world go on, in one thread and always in
-the same order.
+the same order. What stops the workers of a stack lets them come to their end, as it does beside
+them in an engine.
 """
 
 import json
@@ -13,6 +14,7 @@ import logging
 from types import SimpleNamespace
 
 import fixtures
+import greenlet
 from heat.common import messaging
 from oslo_messaging import JsonPayloadSerializer, MessagingTimeout
 from oslo_messaging.rpc import dispatcher
@@ -42,7 +44,7 @@ class Bus(fixtures.Fixture):
     def _setUp(self):
         self.servers, self.casts, self.lost = [], [], set()
         self.meanwhile = lambda: None
-        self._queue, self._in_vain = [], 0
+        self._queue, self._in_vain, self._asleep = [], 0, []
         context = 'oslo_messaging.rpc.client._BaseCallContext'
         for name, value in [
             ('heat.common.messaging.get_rpc_server', self._server),
@@ -52,15 +54,33 @@ class Bus(fixtures.Fixture):
             # It pauses for seconds between two tries to create a resource.
             ('heat.common.timeutils.retry_backoff_delay', lambda *args, **kwargs: 0.01),
             # It gives cancelled workers five seconds, three times.
-            ('heat.engine.worker.time', SimpleNamespace(sleep=lambda seconds: None)),
+            ('heat.engine.worker.time', SimpleNamespace(sleep=self._sleep)),
         ]:
             self.useFixture(fixtures.MonkeyPatch(name, value))
 
     def run(self):
         """Hand over all casts, and those that come of them."""
         self._in_vain = 0
-        while self._queue:
-            self._deliver()
+        while self._queue or self._asleep:
+            if self._asleep:
+                self._wake()
+            else:
+                self._deliver()
+
+    def beside(self, func, *args, **kwargs):
+        """Do what an engine does in a thread of its own: at once, as far as it does not sleep."""
+        greenlet.greenlet(lambda: func(*args, **kwargs)).switch()
+
+    def _sleep(self, seconds):
+        self._asleep.append(greenlet.getcurrent())
+        greenlet.getcurrent().parent.switch()
+
+    def _wake(self):
+        """Let those go on that sleep: all others have come to their end."""
+        sleepers, self._asleep = self._asleep, []
+        for each in sleepers:
+            each.parent = greenlet.getcurrent()
+            each.switch()
 
     def forget(self):
         """Lose all casts that wait."""

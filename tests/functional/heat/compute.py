@@ -40,8 +40,8 @@ class Compute(Interfaces, Service):
         ('PUT', '/servers/([^/]+)', '_rename'),
         ('DELETE', '/servers/([^/]+)', '_delete'),
         ('POST', '/servers/([^/]+)/action', '_act'),
-        ('PUT', '/servers/([^/]+)/metadata', '_metadata'),
         ('POST', '/servers/([^/]+)/metadata', '_metadata'),
+        ('DELETE', '/servers/([^/]+)/metadata/([^/]+)', '_forget_metadata'),
         ('PUT', '/servers/([^/]+)/tags', '_tags'),
         ('GET', '/servers/([^/]+)/os-volume_attachments', '_attachments'),
         ('POST', '/servers/([^/]+)/os-volume_attachments', '_attach'),
@@ -200,8 +200,12 @@ class Compute(Interfaces, Service):
                 raise Refusal(409, f'volume {each} of this server has the status {status}')
 
     def _metadata(self, request, key):
-        self._find_started(request, key)['metadata'] = request.json['metadata']
+        self._find_started(request, key)['metadata'].update(request.json['metadata'])
         return request.json
+
+    def _forget_metadata(self, request, key, name):
+        del self._find_started(request, key)['metadata'][name]
+        return 204, None
 
     def _tags(self, request, key):
         self._find_started(request, key)['tags'] = request.json['tags']

@@ -2,12 +2,14 @@
 """Actions of a reserved stack before, while and after it is woken."""
 
 import json
+from types import SimpleNamespace
 
+import fixtures
 from heat.engine.resources.openstack.nova import server as nova_server
 from oslo_config import cfg
 
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import PAIR, parse, stack_level
+from tests.functional.heat.templates import PAIR, changed, parse, stack_level
 from tests.functional.heat.users import ALICE
 
 
@@ -16,6 +18,7 @@ class PhaseTest(ReservedTest):
         super().setUp()
         self.stack = self.reserve_all()
         self.before = self.changes()
+        self.networks = self.cloud.neutron.changes[:]
 
     def assert_untouched(self):
         assert self.changes() == self.before
@@ -151,31 +154,69 @@ class TestWhileItIsWoken(PhaseTest):
         assert not self.cloud.cinder.volumes
 
     def test_cancel(self):
-        self.during(lambda: self.cancel(self.stack, run=False))
+        """What was begun comes to its end, and the next update does the rest."""
+        self.act_meanwhile(self.cancel, status='UPDATE_FAILED')
+
+    def test_cancel_and_roll_back(self):
+        """What was before is a stack whose lease has started, too."""
+        before = self.ids(self.stack, 'disk', 'server')
+
+        def cancel(stack, run):
+            self.cancel(stack, rollback=True, run=run)
+
+        self.act_meanwhile(cancel, status='ROLLBACK_COMPLETE')
+        assert self.ids(self.stack, 'disk', 'server') == before
+
+    def test_cancel_and_roll_back_what_else_was_changed(self):
+        before = self.ids(self.stack, 'disk', 'server')
+        self.during(lambda: self.cancel(self.stack, rollback=True, run=False))
+        self.leases.start(self.lease)
+        template = changed(PAIR, 'server', metadata={'a': 'b'})
+        self.update(self.stack, template, environment=stack_level(self.lease))
+        self.assert_stack(self.stack, 'ROLLBACK_COMPLETE')
+        assert self.ids(self.stack, 'disk', 'server') == before
+        (server,) = self.cloud.nova.servers.values()
+        assert (server['status'], server['metadata']) == ('ACTIVE', {})
+        assert len(self.wakes()) == 2
+
+    def test_abandon(self):
+        self.abandon_meanwhile()
+
+    def test_abandon_while_an_engine_is_slow(self):
+        """Heat waits for its workers, but not for ever."""
+        nobody = SimpleNamespace(sleep=lambda seconds: None)
+        self.useFixture(fixtures.MonkeyPatch('heat.engine.worker.time', nobody))
+        self.abandon_meanwhile()
+
+    def abandon_meanwhile(self):
+        left = []
+        disk, server = self.ids(self.stack, 'disk', 'server')
+        self.during(lambda: left.append(self.abandon(self.stack, run=False)))
         self.leases.start(self.lease)
         self.patch_stack(self.stack)
-        found = self.load(self.stack)
-        assert found.state in (('UPDATE', 'FAILED'), ('UPDATE', 'COMPLETE'))
-        self.bus.meanwhile = self.leases.run
-        self.patch_stack(self.stack)
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
-        assert len(self.wakes()) == 2
-        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert not self.exists(self.stack)
+        assert left[0]['resources']['server']['resource_id'] == server
+        assert [each for each in self.changes() if each[0] == 'delete'] == []
+        assert self.cloud.neutron.changes == self.networks
+        # They wake up, whoever looks.
+        assert self.wakes() == [disk, server]
 
     def test_check(self):
         self.act_meanwhile(self.check)
 
     def test_suspend(self):
-        self.act_meanwhile(self.suspend, self.resume)
+        self.act_meanwhile(self.suspend, undo=self.resume)
 
     def test_snapshot(self):
         self.act_meanwhile(self.snapshot)
 
-    def act_meanwhile(self, action, undo=None):
+    def act_meanwhile(self, action, undo=None, status=None):
         """Whatever is done meanwhile, all is awake after the next update, woken once."""
         self.during(lambda: action(self.stack, run=False))
         self.leases.start(self.lease)
         self.patch_stack(self.stack)
+        if status is not None:
+            self.assert_stack(self.stack, status)
         self.bus.meanwhile = self.leases.run
         if undo is not None:
             undo(self.stack)
