@@ -46,11 +46,16 @@ class Claimed:
         JSON types only
     :param amounts: how much it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
         ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
+    :param made: whether :meth:`ResourcePlugin.make` has just made it, so that it is discarded if
+        no lease comes of it
+    :param prepare: whether :meth:`ResourcePlugin.prepare` has something to do
     """
 
     resource_id: str
     params: Mapping[str, Any]
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    made: bool = False
+    prepare: bool = False
 
 
 class ResourcePlugin(abc.ABC):
@@ -98,6 +103,46 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.BadRequest: it cannot be reserved
         :raises climate_core.exceptions.ServiceUnavailable: its service does not answer
         """
+
+    def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        """Tell, without a call, whether a lease has what a request asks for in a reservation."""
+        return reservation.resource_id == values.get('resource_id')
+
+    def make(
+        self,
+        context: 'RequestContext',  # noqa: ARG002
+        lease_id: str,  # noqa: ARG002
+        values: Mapping[str, Any],  # noqa: ARG002
+        claimed: Claimed,
+    ) -> Claimed:
+        """Make the resource, with the rights of the user, if it is made for its lease.
+
+        Called once everything else is granted, right before the lease is written. Being called
+        again for the same lease finds what the first call made.
+
+        :param values: as in :meth:`reserve`
+        :param claimed: what that found
+        :returns: the same with the id of the resource. If ``made``, and the lease is not written
+            in the end, :meth:`discard` is called
+        :raises climate_core.exceptions.ClimateError: it cannot be made, and nothing is left
+        """
+        return claimed
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:  # noqa: ARG002
+        """Do what a resource needs once its lease is written, with the rights of the owner.
+
+        Called before the start only. What is not done by then is left to :meth:`wake_up`, which
+        must be ready for that.
+
+        :returns: None when it is done, a :class:`Wait` when it is on its way
+        :raises climate_core.exceptions.Transient: try again later
+        :raises climate_core.exceptions.Permanent: it cannot be held; :meth:`take_back` comes next
+        """
+        return None
+
+    def take_back(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Free what could not be prepared, as :meth:`end` does, whatever its end action is."""
+        return self.end(lease, reservation)
 
     def holds_up(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
         """Tell whether another resource of the lease waits for one of ours, at both ends.

@@ -7,23 +7,22 @@ the lease and its end action is done at the end.
 
 import contextlib
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import base, lost, membership, rights, server_end
+from climate_core.plugins import held, membership, server_end
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.patience import Patience
+from climate_core.plugins.ending import Ending
 
 if TYPE_CHECKING:
     from openstack import connection
 
-    from climate_core.cloud import Cloud
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Lease, Reservation
+    from climate_core.lease.model import Reservation
 
 _RESERVED = 'RESERVED'
 _GONE = frozenset({'DELETED', 'SOFT_DELETED'})
@@ -35,7 +34,7 @@ _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
 
 
-class InstancePlugin(base.ResourcePlugin):
+class InstancePlugin(held.Held):
     """Reserve servers."""
 
     resource_type = 'virtual:instance'
@@ -60,15 +59,10 @@ class InstancePlugin(base.ResourcePlugin):
         'on_end': {'type': 'string', 'enum': [name for name, _ in server_end.CHOICES]},
         **membership.SCHEMA,
     }
-    required = ('resource_id',)
-    changeable = ('on_end',)
     rank = 20
-
-    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
-        super().__init__(conf, cloud)
-        self._waking = Patience()
-        self._ending = Patience()
-        self._leaders = membership.Leaders(cloud)
+    calls: ClassVar[held.Calls] = servers
+    gone = 'The server was deleted'
+    prefix = 'image_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         wanted = values['resource_id']
@@ -84,30 +78,18 @@ class InstancePlugin(base.ResourcePlugin):
                 'the hint reserved=True and was not started yet can be reserved.',
                 field='resource_id',
             )
-        on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         return Claimed(
             resource_id=server['id'],
-            params={'on_end': on_end, **membership.params(values)},
+            params=self._params(values),
             amounts=_amounts(server),
         )
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        if membership.woken_by_heat(lease, reservation):
-            return None
-        owner = rights.owner(self.cloud, lease)
-        try:
-            server = servers.get(owner, reservation.resource_id)
-            return self._wake_up(owner, server, reservation)
-        except errors.Gone as exc:
-            self._waking.done(reservation.id)
-            raise exceptions.Permanent('The server was deleted.') from exc
-
-    def _wake_up(
-        self, owner: 'connection.Connection', server: dict[str, Any], reservation: 'Reservation'
+    def _wake(
+        self, owner: 'connection.Connection', server: Mapping[str, Any], reservation: 'Reservation'
     ) -> Wait | None:
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
         if status in _GONE:
-            raise errors.Gone('The server was deleted.')
+            raise errors.Gone(self.gone)
         if task in _DELETING or status in _UNSETTLED or (status == _RESERVED and task):
             state = f'{status}, {task}' if task else status
             return self._waking.wait(reservation.id, f'The server has been {state}')
@@ -125,54 +107,27 @@ class InstancePlugin(base.ResourcePlugin):
         reservation: 'Reservation',
     ) -> Wait | None:
         server_id = reservation.resource_id
-        # If it was asked before, Nova could not start it and made it RESERVED again.
-        rest = self._waking.again(
-            reservation.id, 'wake_up', lambda: f'The server could not be started: {_fault(server)}'
-        )
-        if rest:
-            return rest
         try:
-            servers.act(owner, server_id, 'wake_up', {})
+            # If it was asked before, Nova could not start it and made it RESERVED again.
+            return self._waking.once(
+                reservation.id,
+                'wake_up',
+                lambda: f'The server could not be started: {_fault(server)}',
+                lambda: servers.act(owner, server_id, 'wake_up', {}),
+            )
         except errors.Busy:
             # Somebody was faster, or Nova found no host and put it back.
-            server = servers.get(owner, server_id)
-            if server['status'] == _RESERVED and not server.get('OS-EXT-STS:task_state'):
+            now = servers.get(owner, server_id)
+            if now['status'] == _RESERVED and not now.get('OS-EXT-STS:task_state'):
                 raise
             return self._waking.wait(reservation.id)
-        return self._waking.asked(reservation.id, 'wake_up')
 
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        self._waking.done(reservation.id)
-        try:
-            wait = server_end.end(self._ending_of(lease, reservation))
-        except errors.Gone:
-            wait = None
-        except exceptions.Permanent as exc:
-            raise exceptions.Transient(str(exc)) from exc
-        if wait is None:
-            self._ending.done(reservation.id)
-        return wait
+    def _end(self, ending: Ending) -> Wait | None:
+        return server_end.end(ending)
 
-    def _ending_of(self, lease: 'Lease', reservation: 'Reservation') -> server_end.Ending:
-        conn = rights.at_end(self.cloud, lease)
-        return server_end.Ending(
-            conn=conn,
-            service=self.cloud.service(),
-            reservation=self._leaders.at_end(conn, lease, reservation),
-            patience=self._ending,
-            image_prefix=self.conf[self.resource_type].image_prefix,
-        )
-
-    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        if not reservations:
-            return {}
-        conn = self.cloud.service()
-        # Without the right to see every project each server would look gone.
-        servers.check_all_visible(conn)
-        found = lost.find(
-            reservations, lambda: servers.every_id(conn), lambda each: _exists(conn, each)
-        )
-        return {each.id: 'The server was deleted outside of the lease.' for each in found}
+    def _is_there(self, server: Mapping[str, Any]) -> bool:
+        # One that is soft-deleted can be restored, and would then run without an end.
+        return bool(server['status'] != 'DELETED')
 
     def waiting(self) -> Iterable[str]:
         return servers.every_id(self.cloud.service(), status=_RESERVED)
@@ -202,14 +157,6 @@ def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
         'memory_mb': flavor['ram'],
         'disk_gb': root + flavor['ephemeral'],
     }
-
-
-def _exists(conn: 'connection.Connection', server_id: str) -> bool:
-    try:
-        # One that is soft-deleted can be restored, and would then run without an end.
-        return bool(servers.get(conn, server_id)['status'] != 'DELETED')
-    except errors.Gone:
-        return False
 
 
 def _fault(server: Mapping[str, Any]) -> str:

@@ -123,10 +123,18 @@ class Patience:
         :param ask: asks for it
         :raises climate_core.exceptions.Transient: it went wrong just now
         """
-        rest = self.again(reservation_id, what, failed)
-        if rest:
-            return rest
-        ask()
+        return self.again(reservation_id, what, failed) or self.ask(reservation_id, what, ask)
+
+    def ask(self, reservation_id: str, what: str, ask: Callable[[], None]) -> Wait:
+        """Ask for something whatever became of it before; a refusal is a failure, too.
+
+        :raises climate_core.exceptions.Permanent: it is refused
+        """
+        try:
+            ask()
+        except exceptions.Permanent:
+            self.failed(reservation_id)
+            raise
         return self.asked(reservation_id, what)
 
     def done(self, reservation_id: str) -> None:

@@ -5,9 +5,8 @@ What is done in which status is a table for each end action, :data:`STEPS`. A st
 the table is on its way to another one, so it is looked at again.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_log import log
 
@@ -15,12 +14,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, images, servers
 from climate_core.plugins import membership
 from climate_core.plugins.base import Wait
-from climate_core.plugins.patience import Patience
-
-if TYPE_CHECKING:
-    from openstack import connection
-
-    from climate_core.lease.model import Reservation
+from climate_core.plugins.ending import Ending
 
 LOG = log.getLogger(__name__)
 
@@ -37,29 +31,6 @@ CHOICES = [
 ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ending:
-    """One look at the end of one reservation.
-
-    :param conn: the rights to end it with: the owner's, or the service's if there are none
-    :param service: the rights of the service
-    """
-
-    conn: 'connection.Connection'
-    service: 'connection.Connection'
-    reservation: 'Reservation'
-    patience: Patience
-    image_prefix: str
-
-    def ask(self, action: str, argument: Any = None) -> Wait:
-        """Ask Nova for an action on the server."""
-        servers.act(self.conn, self.reservation.resource_id, action, argument)
-        return self.patience.wait(self.reservation.id)
-
-    def wait(self) -> Wait:
-        return self.patience.wait(self.reservation.id)
-
-
 Server = Mapping[str, Any]
 Step = Callable[[Ending, Server], Wait | None]
 
@@ -74,9 +45,14 @@ def _wait(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
 
 def _action(name: str) -> Step:
     def step(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
-        return ending.ask(name)
+        return _act(ending, name)
 
     return step
+
+
+def _act(ending: Ending, action: str) -> Wait:
+    servers.act(ending.conn, ending.resource_id, action)
+    return ending.wait()
 
 
 def _delete(ending: Ending, server: Server) -> Wait:
@@ -86,7 +62,7 @@ def _delete(ending: Ending, server: Server) -> Wait:
 
 def _reclaim(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
     """A soft-deleted server still holds its host."""
-    return ending.ask('forceDelete')
+    return _act(ending, 'forceDelete')
 
 
 def _offload(ending: Ending, server: Server) -> Wait | None:
@@ -107,23 +83,20 @@ def _broken(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
 
 def _image(ending: Ending, server: Server) -> Wait:
     """Make the image once, and delete the server when the image is complete."""
-    reservation = ending.reservation
-    image = images.find(ending.conn, reservation.id)
+    key = ending.reservation.id
+    image = images.find(ending.conn, key)
     if image and image.status == 'active':
         return _delete(ending, server)
     if image and not _is_lost(ending, image):
         return ending.wait()
     if image:
         images.delete(ending.conn, image.id)
-    if image or ending.patience.was_asked(reservation.id, 'image'):
-        ending.patience.failed(reservation.id)
-        raise exceptions.Transient('Nova could not make the image of the server.')
-    rest = ending.patience.rest(reservation.id)
-    if rest:
-        return rest
-    name = ending.image_prefix + server['name']
-    images.create(ending.conn, server['id'], name, reservation.id)
-    return ending.patience.asked(reservation.id, 'image')
+    name = ending.prefix + server['name']
+    return ending.once(
+        'image',
+        lambda: 'Nova could not make the image of the server.',
+        lambda: images.create(ending.conn, server['id'], name, key),
+    )
 
 
 def _is_lost(ending: Ending, image: images.Image) -> bool:
@@ -132,7 +105,7 @@ def _is_lost(ending: Ending, image: images.Image) -> bool:
     The server has no task any more when this is asked; that must be so for a few looks, since the
     record of an image is there a moment before the task.
     """
-    return image.status == 'queued' and ending.patience.looks(ending.reservation.id) >= _PATIENT
+    return image.status == 'queued' and ending.looks >= _PATIENT
 
 
 #: Statuses from which every end action but delete first leads back to ACTIVE.
@@ -191,9 +164,8 @@ def end(ending: Ending) -> Wait | None:
     :raises climate_core.cloud.errors.Gone: the server is gone
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Nova
     """
-    server = servers.get(ending.conn, ending.reservation.resource_id)
-    on_end = ending.reservation.params.get('on_end', 'delete')
-    step = _step(server, on_end, _has_run(server, ending.reservation))
+    server = servers.get(ending.conn, ending.resource_id)
+    step = _step(server, ending.on_end, _has_run(ending, server))
     if step is _done:
         return None
     if server.get('OS-EXT-STS:task_state') and step is not _delete:
@@ -203,13 +175,13 @@ def end(ending: Ending) -> Wait | None:
     return step(ending, server)
 
 
-def _has_run(server: Server, reservation: 'Reservation') -> bool:
+def _has_run(ending: Ending, server: Server) -> bool:
     """Tell whether there may be data in a server.
 
     Nova says when it was launched first, whoever woke it. That we noted its start is believed too,
     but not of a member of a stack, which Heat may have left asleep.
     """
-    noted = reservation.status == 'active' and membership.KEY not in reservation.params
+    noted = ending.has_run and membership.KEY not in ending.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 
@@ -231,6 +203,6 @@ def _step(server: Server, on_end: str, has_run: bool) -> Step:
 def _unlock(ending: Ending) -> Wait:
     """Undo the owner's lock; the lock of an administrator is respected."""
     try:
-        return ending.ask('unlock')
+        return _act(ending, 'unlock')
     except errors.Refused as exc:
         raise exceptions.Transient('The server was locked by an administrator.') from exc

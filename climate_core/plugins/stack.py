@@ -19,24 +19,23 @@ lease must be of the user who made the stack. For the same reason a stack is res
 never made from a template here: Heat takes a trust from whoever makes a stack.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import base, lost, membership, rights, stack_end
+from climate_core.plugins import held, membership, rights, stack_end
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.patience import Patience
+from climate_core.plugins.ending import Ending
 
 if TYPE_CHECKING:
     from openstack import connection
 
-    from climate_core.cloud import Cloud
     from climate_core.cloud.stacks import Stack
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Lease, Reservation
+    from climate_core.lease.model import Reservation
 
 _WAKE, _RESUME = 'update', 'resume'
 #: What a stack that is suspended, or was, needs before it takes an update. What hangs in the
@@ -50,7 +49,7 @@ _BEFORE: Mapping[str, str] = {
 }
 
 
-class StackPlugin(base.ResourcePlugin):
+class StackPlugin(held.Held):
     """Reserve stacks."""
 
     resource_type = membership.STACK
@@ -78,13 +77,9 @@ class StackPlugin(base.ResourcePlugin):
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'on_end': {'type': 'string', 'enum': [name for name, _ in stack_end.CHOICES]},
     }
-    required = ('resource_id',)
-    changeable = ('on_end',)
-
-    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
-        super().__init__(conf, cloud)
-        self._waking = Patience()
-        self._ending = Patience()
+    calls: ClassVar[held.Calls] = stacks
+    gone = 'The stack was deleted or abandoned'
+    prefix = 'snapshot_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         wanted, user = values['resource_id'], self.cloud.user(context)
@@ -97,8 +92,7 @@ class StackPlugin(base.ResourcePlugin):
             if not rights.by_service(context):
                 _check_owner(context, stack)
                 _check_asleep(user, stack)
-        on_end = values.get('on_end') or self.conf[self.resource_type].on_end
-        return Claimed(resource_id=stack.id, params={'on_end': on_end}, amounts={'stacks': 1})
+        return Claimed(resource_id=stack.id, params=self._params(values), amounts={'stacks': 1})
 
     def holds_up(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Keep members waiting only, and those only until the stack could not be deleted often.
@@ -111,21 +105,12 @@ class StackPlugin(base.ResourcePlugin):
         given_up = self._ending.failures(own.id) >= stack_end.TRIES
         return not given_up or own.params.get('on_end') in membership.KEPT
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        owner = rights.owner(self.cloud, lease)
-        try:
-            stack = stacks.get(owner, reservation.resource_id)
-            return self._wake_up(owner, stack, reservation)
-        except errors.Gone as exc:
-            self._waking.done(reservation.id)
-            raise exceptions.Permanent('The stack was deleted or abandoned.') from exc
-
-    def _wake_up(
+    def _wake(
         self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
     ) -> Wait | None:
         key = reservation.id
         if stack.status == 'DELETE_COMPLETE':
-            raise errors.Gone('The stack was deleted or abandoned.')
+            raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
         if stack.status.endswith('_IN_PROGRESS') and not self._hangs(stack, key):
@@ -184,48 +169,11 @@ class StackPlugin(base.ResourcePlugin):
             raise exceptions.Transient(str(exc)) from exc
         return self._waking.asked(key, what)
 
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        self._waking.done(reservation.id)
-        ending = stack_end.Ending(
-            conn=rights.at_end(self.cloud, lease),
-            service=self.cloud.service(),
-            lease=lease,
-            reservation=reservation,
-            patience=self._ending,
-            prefix=self.conf[self.resource_type].snapshot_prefix,
-        )
-        try:
-            wait = _end(ending)
-        except exceptions.Permanent as exc:
-            raise exceptions.Transient(str(exc)) from exc
-        if wait is None:
-            self._ending.done(reservation.id)
-        return wait
-
-    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        if not reservations:
-            return {}
-        conn = self.cloud.service()
-        # Without the right to see every project each stack would look gone.
-        stacks.check_all_visible(conn)
-        found = lost.find(
-            reservations, lambda: stacks.every_id(conn), lambda each: _exists(conn, each)
-        )
-        reason = 'The stack was deleted or abandoned outside of the lease.'
-        return dict.fromkeys((each.id for each in found), reason)
-
-
-def _end(ending: stack_end.Ending) -> Wait | None:
-    """Take the next step; a stack that is gone is at its end.
-
-    :raises climate_core.cloud.errors.Refused: the service cannot tell that it is
-    """
-    try:
+    def _end(self, ending: Ending) -> Wait | None:
         return stack_end.end(ending)
-    except errors.Gone:
-        if ending.as_service:
-            stacks.check_all_visible(ending.conn)
-        return None
+
+    def _is_there(self, stack: 'Stack') -> bool:
+        return stack.status != 'DELETE_COMPLETE'
 
 
 def _check_state(user: 'connection.Connection', stack: 'Stack') -> None:
@@ -278,10 +226,3 @@ def _check_asleep(user: 'connection.Connection', stack: 'Stack') -> None:
             'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '
             'reserved=True of its servers and volumes.'
         )
-
-
-def _exists(conn: 'connection.Connection', stack_id: str) -> bool:
-    try:
-        return stacks.get(conn, stack_id).status != 'DELETE_COMPLETE'
-    except errors.Gone:
-        return False

@@ -13,7 +13,6 @@ half-way may hold data, so it is ended as asked if a member of it is awake. And 
 updates so that it has neither a lease nor members goes on: heat_ext asks for ``nothing`` then.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -23,13 +22,10 @@ from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.plugins import membership
 from climate_core.plugins.base import Wait
-from climate_core.plugins.patience import Patience
+from climate_core.plugins.ending import Ending
 
 if TYPE_CHECKING:
-    from openstack import connection
-
     from climate_core.cloud.stacks import Stack
-    from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)
 
@@ -52,62 +48,6 @@ VERY_MANY: Final = 120
 TRIES: Final = 3
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ending:
-    """One look at the end of one reservation.
-
-    :param conn: the rights to end it with: the owner's, or the service's if there are none
-    :param service: the rights of the service
-    :param prefix: what the name of a snapshot begins with
-    """
-
-    conn: 'connection.Connection'
-    service: 'connection.Connection'
-    lease: 'Lease'
-    reservation: 'Reservation'
-    patience: Patience
-    prefix: str
-
-    @property
-    def as_service(self) -> bool:
-        """Whether the owner's rights are no more."""
-        return self.conn is self.service
-
-    @property
-    def has_run(self) -> bool:
-        """Whether we ever saw the stack awake; one that is taken out is active no more."""
-        return self.reservation.status == 'active' or self.reservation.woken_at is not None
-
-    @property
-    def failures(self) -> int:
-        return self.patience.failures(self.reservation.id)
-
-    def wait(self, stack: 'Stack') -> Wait:
-        return self.patience.wait(self.reservation.id, f'The stack has been {stack.status}')
-
-    def is_due(self, looks: int) -> bool:
-        return self.patience.is_due(self.reservation.id, looks)
-
-    def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
-        """Ask for something, after a rest if it did not come about before.
-
-        :param failed: says what went wrong
-        :raises climate_core.exceptions.Transient: it went wrong just now
-        """
-        rest = self.patience.again(self.reservation.id, what, failed)
-        return rest or self.ask(what, ask)
-
-    def ask(self, what: str, ask: Callable[[], None]) -> Wait:
-        """Ask for something whatever became of it before."""
-        key = self.reservation.id
-        try:
-            ask()
-        except exceptions.Permanent:
-            self.patience.failed(key)
-            raise
-        return self.patience.asked(key, what)
-
-
 def end(ending: Ending) -> Wait | None:
     """Take the next step.
 
@@ -115,21 +55,24 @@ def end(ending: Ending) -> Wait | None:
     :raises climate_core.cloud.errors.Gone: the stack is gone
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
     """
-    stack = stacks.get(ending.conn, ending.reservation.resource_id)
+    stack = stacks.get(ending.conn, ending.resource_id)
     if stack.status == 'DELETE_COMPLETE':
         return None
     if stack.status == 'DELETE_IN_PROGRESS':
         return _go_on(ending, stack)
-    on_end = ending.reservation.params.get('on_end', 'delete')
-    if on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(ending, stack):
+    if ending.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(ending, stack):
         return _delete(ending, stack)
-    return _STEPS[on_end](ending, stack)
+    return _STEPS[ending.on_end](ending, stack)
+
+
+def _wait(ending: Ending, stack: 'Stack') -> Wait:
+    return ending.wait(f'The stack has been {stack.status}')
 
 
 def _go_on(ending: Ending, stack: 'Stack') -> Wait:
     """Wait for a deletion; ask once more after a long time, for a new engine to go on with it."""
     if not ending.is_due(MANY):
-        return ending.wait(stack)
+        return _wait(ending, stack)
     return ending.ask('delete', lambda: _ask_to_delete(ending, stack))
 
 
@@ -139,10 +82,10 @@ def _stays(ending: Ending, stack: 'Stack') -> bool:
     members = {
         each.resource_id
         for each in ending.lease.live
-        if each.params.get(membership.KEY) == ending.reservation.resource_id
+        if each.params.get(membership.KEY) == ending.resource_id
     }
     if not members:
-        return ending.reservation.params.get('on_end') == 'nothing' and stack.status in _CHANGING
+        return ending.on_end == 'nothing' and stack.status in _CHANGING
     return bool(members - membership.asleep(ending.conn, ending.as_service))
 
 
@@ -182,7 +125,7 @@ def _suspend(ending: Ending, stack: 'Stack', tries: int = TRIES) -> Wait | None:
     if stack.status == 'SUSPEND_COMPLETE':
         return None
     if stack.status.endswith('_IN_PROGRESS') and not _hangs(ending, stack):
-        return ending.wait(stack)
+        return _wait(ending, stack)
     if ending.failures >= tries:
         LOG.warning('Stack %s is left unsuspended: %s', stack.id, stack.reason)
         return None
@@ -200,7 +143,7 @@ def _ask_to_suspend(ending: Ending, stack: 'Stack') -> Wait:
             return ending.ask('suspend', ask)
         return ending.once('suspend', lambda: _unsuspended(stack), ask)
     except errors.Busy:
-        return ending.wait(stack)
+        return _wait(ending, stack)
 
 
 def _unsuspended(stack: 'Stack') -> str:
@@ -211,7 +154,7 @@ def _snapshot(ending: Ending, stack: 'Stack') -> Wait | None:
     """Make the snapshot once, and suspend the stack when it is complete or given up."""
     if stack.status.endswith('_IN_PROGRESS'):
         # Heat makes no snapshot in the middle of something, but suspends a stack then.
-        return _ask_to_suspend(ending, stack) if _hangs(ending, stack) else ending.wait(stack)
+        return _ask_to_suspend(ending, stack) if _hangs(ending, stack) else _wait(ending, stack)
     found = stacks.find_snapshot(ending.conn, stack, ending.reservation.id)
     if found and found.status == 'COMPLETE':
         return _suspend(ending, stack, 2 * TRIES)
@@ -219,7 +162,7 @@ def _snapshot(ending: Ending, stack: 'Stack') -> Wait | None:
         LOG.warning('Stack %s is kept without a snapshot: %s', stack.id, stack.reason)
         return _suspend(ending, stack, 2 * TRIES)
     if found and found.status == 'IN_PROGRESS':
-        return ending.wait(stack)
+        return _wait(ending, stack)
     if found:
         stacks.delete_snapshot(ending.conn, stack, found.id)
         ending.patience.failed(ending.reservation.id)
@@ -249,7 +192,7 @@ def _ask_for_snapshot(ending: Ending, stack: 'Stack') -> Wait:
             lambda: stacks.create_snapshot(ending.conn, stack, name),
         )
     except errors.Busy:
-        return ending.wait(stack)
+        return _wait(ending, stack)
 
 
 _STEPS: dict[str, Callable[[Ending, 'Stack'], Wait | None]] = {

@@ -7,35 +7,33 @@ start of the lease and its end action is done at the end.
 
 import contextlib
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import base, lost, membership, rights, volume_end
+from climate_core.plugins import held, membership, rights, volume_end
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.patience import Patience
+from climate_core.plugins.ending import Ending
 from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
     from openstack import connection
 
-    from climate_core.cloud import Cloud
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Lease, Reservation
+    from climate_core.lease.model import Reservation
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
 
 
-class VolumePlugin(base.ResourcePlugin):
+class VolumePlugin(held.Held):
     """Reserve volumes."""
 
     resource_type = 'virtual:volume'
     title = 'Volume'
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
-    rank = 10
     options = (
         cfg.StrOpt(
             'on_end',
@@ -56,14 +54,10 @@ class VolumePlugin(base.ResourcePlugin):
         'on_end': {'type': 'string', 'enum': [name for name, _ in volume_end.CHOICES]},
         **membership.SCHEMA,
     }
-    required = ('resource_id',)
-    changeable = ('on_end',)
-
-    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
-        super().__init__(conf, cloud)
-        self._waking = Patience()
-        self._ending = Patience()
-        self._leaders = membership.Leaders(cloud)
+    rank = 10
+    calls: ClassVar[held.Calls] = volumes
+    gone = 'The volume was deleted'
+    prefix = 'backup_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         wanted = values['resource_id']
@@ -79,25 +73,13 @@ class VolumePlugin(base.ResourcePlugin):
                 'the hint reserved=True and was not started yet can be reserved.',
                 field='resource_id',
             )
-        on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         return Claimed(
             resource_id=volume['id'],
-            params={'on_end': on_end, **membership.params(values)},
+            params=self._params(values),
             amounts={'volumes': 1, 'gigabytes': int(volume['size'])},
         )
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        if membership.woken_by_heat(lease, reservation):
-            return None
-        owner = rights.owner(self.cloud, lease)
-        try:
-            volume = volumes.get(owner, reservation.resource_id)
-            return self._wake_up(owner, volume, reservation)
-        except errors.Gone as exc:
-            self._waking.done(reservation.id)
-            raise exceptions.Permanent('The volume was deleted.') from exc
-
-    def _wake_up(
+    def _wake(
         self, owner: 'connection.Connection', volume: Mapping[str, Any], reservation: 'Reservation'
     ) -> Wait | None:
         status = volume['status']
@@ -116,16 +98,15 @@ class VolumePlugin(base.ResourcePlugin):
     ) -> Wait:
         """Ask for the creation, of what is in error too: one that was begun may have failed."""
         volume_id = reservation.resource_id
-        rest = self._waking.again(
-            reservation.id, 'os-wake_up', lambda: _not_created(owner, volume_id, status)
-        )
-        if rest:
-            return rest
         try:
-            volumes.act(owner, volume_id, 'os-wake_up')
+            return self._waking.once(
+                reservation.id,
+                'os-wake_up',
+                lambda: _not_created(owner, volume_id, status),
+                lambda: volumes.act(owner, volume_id, 'os-wake_up'),
+            )
         except errors.Busy as exc:
             return self._after_a_conflict(owner, status, reservation, exc)
-        return self._waking.asked(reservation.id, 'os-wake_up')
 
     def _after_a_conflict(
         self,
@@ -145,47 +126,12 @@ class VolumePlugin(base.ResourcePlugin):
             ) from conflict
         raise conflict
 
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        self._waking.done(reservation.id)
-        try:
-            wait = self._end(self._ending_of(lease, reservation), lease)
-        except exceptions.Permanent as exc:
-            raise exceptions.Transient(str(exc)) from exc
-        if wait is None:
-            self._ending.done(reservation.id)
-        return wait
-
-    def _ending_of(self, lease: 'Lease', reservation: 'Reservation') -> volume_end.Ending:
-        conn = rights.at_end(self.cloud, lease)
-        return volume_end.Ending(
-            conn=conn,
-            service=self.cloud.service(),
-            reservation=self._leaders.at_end(conn, lease, reservation),
-            patience=self._ending,
-            prefix=self.conf[self.resource_type].backup_prefix,
-        )
-
-    @staticmethod
-    def _end(ending: volume_end.Ending, lease: 'Lease') -> Wait | None:
-        try:
-            volume = volumes.get(ending.conn, ending.volume_id)
-        except errors.Gone:
-            return None
-        if volume.get(volumes.TENANT, lease.project_id) != lease.project_id:
+    def _end(self, ending: Ending) -> Wait | None:
+        volume, project = volumes.get(ending.conn, ending.resource_id), ending.lease.project_id
+        if volume.get(volumes.TENANT, project) != project:
             # Its owner gave it away; it is on the quota of another project.
             return None
         return volume_end.end(ending, volume)
-
-    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        if not reservations:
-            return {}
-        conn = self.cloud.service()
-        # Without the right to see every project each volume would look gone.
-        volumes.check_all_visible(conn)
-        found = lost.find(
-            reservations, lambda: volumes.every_id(conn), lambda each: _exists(conn, each)
-        )
-        return {each.id: 'The volume was deleted outside of the lease.' for each in found}
 
     def waiting(self) -> Iterable[str]:
         conn = self.cloud.service()
@@ -208,14 +154,6 @@ class VolumePlugin(base.ResourcePlugin):
     def discard(self, resource_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             volumes.delete(self.cloud.service(), resource_id)
-
-
-def _exists(conn: 'connection.Connection', volume_id: str) -> bool:
-    try:
-        volumes.get(conn, volume_id)
-    except errors.Gone:
-        return False
-    return True
 
 
 def _is_reservation(volume: Mapping[str, Any], context: 'RequestContext') -> bool:

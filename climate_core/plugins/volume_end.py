@@ -6,9 +6,8 @@ the table is on its way to another one, so it is looked at again. Statuses: Volu
 cinder/objects/fields.py, and ``lease-reserved`` of cinder_ext.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_log import log
 
@@ -16,12 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import copies, errors, servers, volumes
 from climate_core.cloud.copies import Kind
 from climate_core.plugins.base import Wait
-from climate_core.plugins.patience import Patience
-
-if TYPE_CHECKING:
-    from openstack import connection
-
-    from climate_core.lease.model import Reservation
+from climate_core.plugins.ending import Ending
 
 LOG = log.getLogger(__name__)
 
@@ -44,53 +38,6 @@ CHOICES = [
     ('detach', 'Detach it and keep it.'),
     ('nothing', 'Leave it as it is.'),
 ]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ending:
-    """One look at the end of one reservation.
-
-    :param conn: the rights to end it with: the owner's, or the service's if there are none
-    :param service: the rights of the service
-    :param prefix: what the name of a copy begins with
-    """
-
-    conn: 'connection.Connection'
-    service: 'connection.Connection'
-    reservation: 'Reservation'
-    patience: Patience
-    prefix: str
-
-    @property
-    def as_service(self) -> bool:
-        """Whether the owner's rights are no more."""
-        return self.conn is self.service
-
-    @property
-    def volume_id(self) -> str:
-        return self.reservation.resource_id
-
-    @property
-    def on_end(self) -> str:
-        return str(self.reservation.params.get('on_end', 'delete'))
-
-    @property
-    def has_run(self) -> bool:
-        """Whether we ever saw the volume there; one that is taken out is active no more."""
-        return self.reservation.status == 'active' or self.reservation.woken_at is not None
-
-    @property
-    def looks(self) -> int:
-        return self.patience.looks(self.reservation.id)
-
-    def wait(self) -> Wait:
-        return self.patience.wait(self.reservation.id)
-
-    def again(self, what: str, failed: Callable[[], str]) -> Wait | None:
-        return self.patience.again(self.reservation.id, what, failed)
-
-    def once(self, what: str, failed: Callable[[], str], ask: Callable[[], None]) -> Wait:
-        return self.patience.once(self.reservation.id, what, failed, ask)
 
 
 Volume = Mapping[str, Any]
@@ -120,8 +67,8 @@ def _creating(ending: Ending, volume: Volume) -> Wait:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
     if ending.has_run or ending.looks < _NEVER:
         return ending.wait()
-    LOG.warning('Volume %s is %s for ever: deleting it', ending.volume_id, volume['status'])
-    volumes.act(ending.service, ending.volume_id, 'os-force_delete')
+    LOG.warning('Volume %s is %s for ever: deleting it', ending.resource_id, volume['status'])
+    volumes.act(ending.service, ending.resource_id, 'os-force_delete')
     return ending.patience.asked(ending.reservation.id, 'delete')
 
 
@@ -131,9 +78,9 @@ def _delete(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
 
 def _ask_to_delete(ending: Ending) -> None:
     try:
-        volumes.delete(ending.conn, ending.volume_id)
+        volumes.delete(ending.conn, ending.resource_id)
     except exceptions.Permanent as exc:
-        if not volumes.has_snapshots(ending.conn, ending.volume_id, ending.as_service):
+        if not volumes.has_snapshots(ending.conn, ending.resource_id, ending.as_service):
             raise
         raise exceptions.Transient(
             'The volume has snapshots, which are not ours to delete. It goes when they are gone.'
@@ -148,7 +95,7 @@ def _delete_again(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
     rest = ending.again('delete', _not_deleted)
     if rest:
         return rest
-    volumes.act(ending.service, ending.volume_id, 'os-reset_status', {'status': 'error'})
+    volumes.act(ending.service, ending.resource_id, 'os-reset_status', {'status': 'error'})
     return ending.wait()
 
 
@@ -171,13 +118,13 @@ def _maintenance(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
 
 def _cancel_transfer(ending: Ending, volume: Volume) -> Wait:
     """Take back an offer that nobody has accepted; Cinder deletes no volume that is offered."""
-    volumes.cancel_transfers(ending.conn, ending.volume_id, ending.as_service)
+    volumes.cancel_transfers(ending.conn, ending.resource_id, ending.as_service)
     return _hurry(ending, volume)
 
 
 def _detach(ending: Ending, volume: Volume) -> Wait:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
-    found = volumes.attachments(ending.conn, ending.volume_id, ending.as_service)
+    found = volumes.attachments(ending.conn, ending.resource_id, ending.as_service)
     if not found:
         return _hurry(ending, volume)
     first = min(found, key=lambda attachment: str(attachment['id']))
@@ -199,8 +146,8 @@ def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
     if server_id:
         try:
             if ending.on_end != 'delete':
-                servers.keep_volume(ending.conn, server_id, ending.volume_id)
-            servers.detach(ending.conn, server_id, ending.volume_id)
+                servers.keep_volume(ending.conn, server_id, ending.resource_id)
+            servers.detach(ending.conn, server_id, ending.resource_id)
         except errors.Gone:
             if ending.looks < _SURE:
                 raise
@@ -221,10 +168,10 @@ def _attaching(ending: Ending, volume: Volume) -> Wait:
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
     if ending.looks < _LONG or volumes.attachments(
-        ending.conn, ending.volume_id, ending.as_service
+        ending.conn, ending.resource_id, ending.as_service
     ):
         return _hurry(ending, volume)
-    volumes.act(ending.conn, ending.volume_id, 'os-unreserve')
+    volumes.act(ending.conn, ending.resource_id, 'os-unreserve')
     return ending.wait()
 
 
@@ -233,19 +180,19 @@ def _copied(kind: Kind, then: Step) -> Step:
 
     def step(ending: Ending, volume: Volume) -> Wait | None:
         if kind is Kind.SNAPSHOT and ending.as_service:
-            LOG.warning('Volume %s is kept without a snapshot', ending.volume_id)
+            LOG.warning('Volume %s is kept without a snapshot', ending.resource_id)
             return None
         found = _find(ending, kind)
         if found and found.status in copies.COMPLETE:
             return then(ending, volume)
         if found:
             return _incomplete(ending, kind, found)
-        name = ending.prefix + (volume.get('name') or ending.volume_id)
+        name = ending.prefix + (volume.get('name') or ending.resource_id)
         return ending.once(
             kind,
             lambda: f'The {kind} of the volume is gone before it was complete.',
             lambda: copies.create(
-                ending.conn, kind, ending.volume_id, name, ending.reservation.id
+                ending.conn, kind, ending.resource_id, name, ending.reservation.id
             ),
         )
 
@@ -254,7 +201,7 @@ def _copied(kind: Kind, then: Step) -> Step:
 
 def _find(ending: Ending, kind: Kind) -> copies.Copy | None:
     return copies.find(
-        ending.conn, kind, ending.volume_id, ending.reservation.id, ending.as_service
+        ending.conn, kind, ending.resource_id, ending.reservation.id, ending.as_service
     )
 
 
@@ -355,8 +302,8 @@ def end(ending: Ending, volume: Volume) -> Wait | None:
 def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
     """Choose what is done. A volume that was never there is deleted whatever its end action is.
 
-    Cinder does not tell whether it has been there. That we noted its start is believed, and that a
-    server has it.
+    Cinder does not tell whether it has been there. That we noted its start is believed, even of a
+    member of a stack, which Heat may have left asleep, and that a server has it.
     """
     status, attached = volume['status'], bool(volume.get('attachments'))
     if status == RESERVED:

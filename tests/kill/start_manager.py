@@ -15,7 +15,7 @@ from typing import Any
 from climate_core.cmd import manager
 from climate_core.engine import points, webhooks
 from climate_core.manager import reconcile
-from climate_core.plugins import instance, patience, stack, volume
+from climate_core.plugins import held, patience
 
 
 class Hook:
@@ -49,8 +49,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
-    for plugin in (instance, volume, stack):
-        plugin.Patience = functools.partial(patience.Patience, first=0.02)  # type: ignore[attr-defined]
+    held.Patience = functools.partial(patience.Patience, first=0.02)  # type: ignore[misc,assignment]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     points.install(Hook(kill, tell))

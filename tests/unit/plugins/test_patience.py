@@ -67,6 +67,34 @@ def test_after_each_failure_is_a_longer_rest():
     assert rests == [2.0, 4.0, 7.0, 7.0]
 
 
+def test_what_is_asked_for_once():
+    patient = patience.Patience(1.0, 7.0, 2.0)
+    asked = []
+    for _ in range(2):
+        patient.once('a', 'image', lambda: 'It burnt.', lambda: asked.append('image'))
+        with pytest.raises(exceptions.Transient, match='It burnt'):
+            patient.once('a', 'image', lambda: 'It burnt.', lambda: asked.append('too soon'))
+        rest = patient.once('a', 'image', lambda: 'It burnt.', lambda: asked.append('too soon'))
+        assert rest.seconds > 1.0
+    assert asked == ['image', 'image']
+
+
+@pytest.mark.parametrize(
+    ('error', 'failures'), [(exceptions.Permanent, 1), (exceptions.Transient, 0)]
+)
+def test_a_refusal_is_a_failure(error, failures):
+    patient = patience.Patience()
+
+    def refuse():
+        raise error('No.')
+
+    with pytest.raises(error):
+        patient.once('a', 'image', lambda: 'It burnt.', refuse)
+    assert patient.failures('a') == failures
+    assert not patient.was_asked('a', 'image')
+    assert (patient.rest('a') is not None) is bool(failures)
+
+
 def test_failures_are_counted():
     patient = patience.Patience()
     for count in range(3):

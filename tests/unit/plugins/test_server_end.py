@@ -196,3 +196,15 @@ def test_an_image_that_nobody_uploads_any_more(world):
     assert lost not in world.state.images
     case.end()
     assert asked(case) == ['createImage', 'createImage', 'delete']
+
+
+def test_a_lost_image_is_made_again_after_a_restart(world):
+    """A manager that does not remember has nothing to complain of."""
+    case = woken(world, 'create_image')
+    look(case)
+    world.state.servers[case.resource_id].update(task_state=None, next=[])
+    (lost,) = world.state.images
+    case.plugin = world.plugin()
+    case.end()
+    assert lost not in world.state.images
+    assert asked(case) == ['createImage', 'createImage', 'delete']

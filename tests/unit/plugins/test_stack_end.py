@@ -304,23 +304,6 @@ def test_a_deletion_that_the_service_may_not_ask_for_either(stacks, trust):
     assert stacks.gone(case.resource_id)
 
 
-def test_a_stack_that_the_service_may_not_see_is_not_gone(stacks):
-    case = woken(stacks, 'delete')
-    case.lease = dataclasses.replace(case.lease, trust_id=None)
-    roles = stacks.state.users['climate-id']['roles']
-    stacks.state.users['climate-id']['roles'] = ['service']
-    for token in stacks.state.tokens.values():
-        if token['user_id'] == 'climate-id':
-            token['roles'] = ['service']
-    with pytest.raises(exceptions.Transient, match='403'):
-        look(case)
-    for token in stacks.state.tokens.values():
-        if token['user_id'] == 'climate-id':
-            token['roles'] = roles
-    case.end()
-    assert stacks.gone(case.resource_id)
-
-
 def test_what_heat_refuses_is_tried_again(stacks):
     case = woken(stacks, 'suspend')
     fault = {'method': 'POST', 'path': '/actions', 'status': 403, 'count': 1}
@@ -365,15 +348,6 @@ def test_a_stack_that_woke_half_way_is_ended_as_asked(stacks, statuses, kept, tr
         stacks.cloud.trusts.delete(case.lease.trust_id)
     case.end()
     assert stacks.gone(case.resource_id) is not kept
-
-
-@pytest.mark.parametrize('asked', ['update', 'delete'])
-def test_what_is_over_is_forgotten(stacks, asked):
-    """What a manager remembers must not grow with the leases that there ever were."""
-    case = woken(stacks, 'delete')
-    memory = {'update': case.plugin._waking, 'delete': case.plugin._ending}[asked]
-    case.end()
-    assert not memory.was_asked(case.reservation.id, asked)
 
 
 def test_others_in_the_lease_do_not_count(stacks):

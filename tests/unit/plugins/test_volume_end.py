@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
+import uuid
 
 import pytest
 
@@ -72,6 +73,16 @@ def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end, before
     volumes.state.volumes[case.resource_id]['status'] = before
     case.end()
     assert asked(case) == ['delete']
+
+
+def test_a_broken_member_that_was_noted_as_awake_was_there(volumes):
+    """Heat wakes it. Cinder, unlike Nova, does not tell whether there was ever data in it."""
+    case = woken(volumes, 'backup', status='error')
+    params = {**case.reservation.params, 'stack_id': str(uuid.uuid4())}
+    case.reservation = dataclasses.replace(case.reservation, params=params)
+    with pytest.raises(exceptions.Transient, match='cannot be kept'):
+        look(case)
+    assert asked(case) == []
 
 
 @pytest.mark.parametrize('on_end', [name for name, _ in volume_end.CHOICES])

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A resource whose own service holds its capacity while it sleeps.
+
+That is what servers, volumes and stacks have in common: it is there before its lease, it is woken
+with the rights of the lease's owner and ended with them, or with the service's if the owner left
+none. Each look takes one step; what was asked for is remembered between the looks.
+"""
+
+import abc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from oslo_config import cfg
+
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.plugins import base, lost, membership, rights
+from climate_core.plugins.base import Wait
+from climate_core.plugins.ending import Ending
+from climate_core.plugins.patience import Patience
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud import Cloud
+    from climate_core.lease.model import Lease, Reservation
+
+
+class Calls(Protocol):
+    """The calls to the service of a resource: a module of :mod:`climate_core.cloud`."""
+
+    def get(self, conn: 'connection.Connection', resource_id: str, /) -> Any:
+        """Return the resource as its service shows it.
+
+        :raises climate_core.cloud.errors.Gone: there is none for these rights
+        """
+
+    def every_id(self, conn: 'connection.Connection', /) -> Iterable[str]:
+        """Give the ids of all resources of all projects."""
+
+    def check_all_visible(self, conn: 'connection.Connection', /) -> None:
+        """Do nothing if these rights see the resources of every project.
+
+        :raises climate_core.cloud.errors.Refused: they do not
+        """
+
+
+class Held(base.ResourcePlugin):
+    """Reserve resources of one type that sleep until they are woken.
+
+    A subclass gives the class attributes, and what is done in which state of a resource:
+    :meth:`reserve`, :meth:`_wake`, :meth:`_end`. It has an option ``on_end`` in its section.
+    """
+
+    required = ('resource_id',)
+    changeable = ('on_end',)
+
+    #: The calls to its service.
+    calls: ClassVar[Calls]
+    #: Says that a resource is no more, without a full stop.
+    gone: ClassVar[str]
+    #: The name of the option that says what the name of a copy begins with.
+    prefix: ClassVar[str]
+
+    def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
+        super().__init__(conf, cloud)
+        self._waking = Patience()
+        self._ending = Patience()
+        self._leaders = membership.Leaders(cloud)
+
+    @abc.abstractmethod
+    def _wake(
+        self, owner: 'connection.Connection', found: Any, reservation: 'Reservation'
+    ) -> Wait | None:
+        """Take the next step of the wake-up.
+
+        :param owner: the rights of the lease's owner
+        :param found: the resource, as its service shows it now
+        :returns: see :meth:`wake_up`
+        :raises climate_core.cloud.errors.Gone: the resource is no more
+        :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: see there
+        """
+
+    @abc.abstractmethod
+    def _end(self, ending: Ending) -> Wait | None:
+        """Take the next step of the end.
+
+        :returns: None when it is done
+        :raises climate_core.cloud.errors.Gone: the resource is no more
+        :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: it is tried
+            again after both
+        """
+
+    def _is_there(self, found: Any) -> bool:  # noqa: ARG002
+        """Tell whether a resource that its service shows is more than the memory of one."""
+        return True
+
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is kept of a request for a reservation."""
+        on_end = values.get('on_end') or self.conf[self.resource_type].on_end
+        return {'on_end': on_end, **membership.params(values)}
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        if membership.woken_by_heat(lease, reservation):
+            return None
+        owner = rights.owner(self.cloud, lease)
+        try:
+            found = self.calls.get(owner, reservation.resource_id)
+            return self._wake(owner, found, reservation)
+        except errors.Gone as exc:
+            self._waking.done(reservation.id)
+            raise exceptions.Permanent(f'{self.gone}.') from exc
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        self._waking.done(reservation.id)
+        conn = rights.at_end(self.cloud, lease)
+        try:
+            wait = self._next(conn, lease, reservation)
+        except exceptions.Permanent as exc:
+            # It holds capacity as long as it is there.
+            raise exceptions.Transient(str(exc)) from exc
+        if wait is None:
+            self._ending.done(reservation.id)
+        return wait
+
+    def _next(
+        self, conn: 'connection.Connection', lease: 'Lease', reservation: 'Reservation'
+    ) -> Wait | None:
+        """Take the next step of the end; what is gone is at its end.
+
+        :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
+        """
+        ending = Ending(
+            conn=conn,
+            service=self.cloud.service(),
+            lease=lease,
+            reservation=self._leaders.at_end(conn, lease, reservation),
+            patience=self._ending,
+            prefix=self.conf[self.resource_type][self.prefix],
+        )
+        try:
+            return self._end(ending)
+        except errors.Gone:
+            if ending.as_service:
+                self.calls.check_all_visible(conn)
+            return None
+
+    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        if not reservations:
+            return {}
+        conn = self.cloud.service()
+        # Without the right to see every project each resource would look gone.
+        self.calls.check_all_visible(conn)
+        found = lost.find(
+            reservations,
+            lambda: self.calls.every_id(conn),
+            lambda each: self._exists(conn, each),
+        )
+        return {each.id: f'{self.gone} outside of the lease.' for each in found}
+
+    def _exists(self, conn: 'connection.Connection', resource_id: str) -> bool:
+        try:
+            return self._is_there(self.calls.get(conn, resource_id))
+        except errors.Gone:
+            return False
