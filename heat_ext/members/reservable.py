@@ -217,7 +217,17 @@ class Reservable(abandoned.Abandonable):
 
     def _needs_update(self, *args: Any, **kwargs: Any) -> bool:
         with self._failing():
+            if self._is_gone_by_an_update():
+                raise resource.UpdateReplace(self)
             return super()._needs_update(*args, **kwargs) or self._is_to_wake()
+
+    def _is_gone_by_an_update(self) -> bool:
+        """Whether an update that is rolled back had taken it out.
+
+        Heat takes it for made again by that alone (heat.engine.resource.Resource.__init__).
+        """
+        never_made = self.resource_id is None and self.action == self.ROLLBACK
+        return never_made and self.wish() is not None
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:

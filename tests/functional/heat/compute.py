@@ -174,6 +174,7 @@ class Compute(Interfaces, Service):
             'os-start': ('SHUTOFF', ['ACTIVE']),
             'resize': ('ACTIVE', ['RESIZE', 'VERIFY_RESIZE']),
             'confirmResize': ('VERIFY_RESIZE', ['ACTIVE']),
+            'rebuild': ('ACTIVE', ['REBUILD', 'ACTIVE']),
         }
         if name not in steps:
             raise Refusal(400, f'There is no such action: {name}')
@@ -189,9 +190,11 @@ class Compute(Interfaces, Service):
             after = ['BUILD', 'RESERVED' if server['sleeps_on'] else 'ERROR']
         if name == 'resize':
             server['flavor'] = {'id': argument['flavorRef']}
+        if name == 'rebuild':
+            server['image'] = {'id': argument['imageRef']}
         server['next'] = list(after)
         self.changes.append((name, key))
-        return 202, None
+        return 202, {'server': {'id': key}} if name == 'rebuild' else None
 
     def _check_volumes(self, server):
         for each in server['volumes']:

@@ -39,16 +39,20 @@ class Interfaces:
             raise Refusal(409, f'Port {key} is still in use.')
         number = len(self.ports) + 1
         port.update(device_id=server, mac_address=f'fa:16:3e:00:00:{number:02x}')
-        port['fixed_ips'] = [{'ip_address': f'10.0.0.{number}'}]
+        port['fixed_ips'] = [{'ip_address': f'10.0.0.{number}', 'subnet_id': 'subnet'}]
+        return key
 
     def _plugged(self, server):
         return [each for each in self.ports.values() if each.get('device_id') == server]
 
     def _unplug_all(self, server):
         for port in self._plugged(server):
-            port['device_id'] = ''
-            if port.get('of_nova'):
-                del self.ports[port['id']]
+            self._unplug(port)
+
+    def _unplug(self, port):
+        port['device_id'] = ''
+        if port.get('of_nova'):
+            del self.ports[port['id']]
 
     def _addresses(self, server):
         found = [
@@ -78,8 +82,8 @@ class Interfaces:
 
     def _attach_interface(self, request, key):
         self._check_runs(self.find(request, key))
-        port = request.json['interfaceAttachment']['port_id']
-        self._plug(key, {'port': port})
+        wanted = request.json['interfaceAttachment']
+        port = self._plug(key, {'port': wanted.get('port_id'), 'uuid': wanted.get('net_id')})
         self.changes.append(('plug', port))
         return {'interfaceAttachment': {'port_id': port}}
 
@@ -87,7 +91,7 @@ class Interfaces:
         self._check_runs(self.find(request, key))
         if self.ports.get(port, {}).get('device_id') != key:
             raise Refusal(404, 'There is no such interface.')
-        self.ports[port]['device_id'] = ''
+        self._unplug(self.ports[port])
         self.changes.append(('unplug', port))
         return 202, None
 

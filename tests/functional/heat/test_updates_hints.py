@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates of a stack whose template has the hints."""
 
+import datetime
+
 from heat.engine import resources
 from heat.engine.resources.openstack.cinder import volume
 from heat.engine.resources.openstack.nova import server
 
-from tests.functional.heat.templates import PAIR, changed, hinted
+from tests.functional.heat.templates import PAIR, added, changed, hinted
 from tests.functional.heat.updated import PLAIN, UpdateTest
 from tests.functional.heat.users import ALICE
 
@@ -72,6 +74,52 @@ class TestHints(UpdateTest):
             for kind in ('added', 'deleted', 'replaced', 'updated', 'unchanged')
             for each in found[kind]
         }
+
+
+class TestDates(UpdateTest):
+    """The lease is in the template, and changes there."""
+
+    def test_new_dates_keep_every_member(self):
+        stack = self.create(self.leased(1, 2))
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        before, changes = self.ids(stack, 'lease', 'disk', 'server'), self.changes()
+        self.update(stack, self.leased(5, 6))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.changes() == changes
+        self.lease = before[0]
+        self.start(stack)
+        assert self.leases.now == self.at(5)
+        assert self.wakes() == before[1:]
+        changes = self.changes()
+        self.update(stack, self.leased(5, 9))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.leases.get(self.lease).end_date == self.at(9)
+        assert self.ids(stack, 'lease', 'disk', 'server') == before
+        assert self.changes() == changes
+
+    def test_the_start_of_a_lease_that_runs_is_refused(self):
+        stack = self.create(self.leased(1, 2))
+        (self.lease,) = self.ids(stack, 'lease')
+        self.start(stack)
+        before, changes = self.ids(stack, 'lease', 'disk', 'server'), self.changes()
+        self.update(stack, self.leased(3, 4))
+        found = self.assert_stack(stack, 'UPDATE_FAILED')
+        assert 'start_date' in found.status_reason
+        assert self.ids(stack, 'lease', 'disk', 'server') == before
+        assert self.changes() == changes
+
+    def setUp(self):
+        super().setUp()
+        self.zero = self.leases.now
+
+    def at(self, hours):
+        return self.zero + datetime.timedelta(hours=hours)
+
+    def leased(self, start, end):
+        """A pair in a lease of its template."""
+        dates = {'start_date': self.at(start).isoformat(), 'end_date': self.at(end).isoformat()}
+        template = added(PAIR, 'lease', 'OS::Climate::Lease', name='lease1', **dates)
+        return hinted(template, {'get_resource': 'lease'})
 
 
 class TestMapping(UpdateTest):

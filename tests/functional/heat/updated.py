@@ -15,17 +15,21 @@ PLAIN = added(
 )  # fmt: skip
 
 
+#: Another one.
+SECOND = {'flavor': 'm1', 'image': 'cirros', 'networks': _NET}
+
+
 def with_second(template):
     """One server more."""
-    return added(
-        template, 'second', 'OS::Nova::Server', flavor='m1', image='cirros', networks=_NET
-    )
+    return added(template, 'second', 'OS::Nova::Server', **SECOND)
 
 
-def ported(template):
-    """A server that has a port of the template."""
-    template = added(template, 'port', 'OS::Neutron::Port', network={'get_resource': 'net'})
-    return changed(template, 'server', networks=[{'port': {'get_resource': 'port'}}])
+def ported(template, *names):
+    """A server that has ports of the template, ``port`` and more."""
+    for name in ('port', *names):
+        template = added(template, name, 'OS::Neutron::Port', network={'get_resource': 'net'})
+    ports = [{'port': {'get_resource': name}} for name in ('port', *names)]
+    return changed(template, 'server', networks=ports)
 
 
 class UpdateTest(ReservedTest):
@@ -33,6 +37,11 @@ class UpdateTest(ReservedTest):
         kwargs.setdefault('environment', stack_level(self.lease))
         self.update(stack, template, **kwargs)
         return self.assert_stack(stack, status)
+
+    def plugged(self, server):
+        """Ids of the ports of a server."""
+        ports = self.cloud.neutron.records['ports'].values()
+        return {each['id'] for each in ports if each['device_id'] == server}
 
     def set_dates(self, **dates):
         """Change the lease, beside the stack."""
