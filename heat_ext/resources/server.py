@@ -14,6 +14,9 @@ from heat_ext.service import leases, wake_up
 from heat_ext.stacks import tree
 
 _RESERVED = 'RESERVED'
+_BROKEN = 'ERROR'
+#: When it ran for the first time.
+_LAUNCHED = 'OS-SRV-USG:launched_at'
 _WAITS = 'lease-reserved'
 #: It is being built, or nova cannot reach its host just now.
 _PASSING = frozenset(('BUILD', 'UNKNOWN'))
@@ -119,10 +122,11 @@ class Server(reservable.Reservable, server.Server):
         """Free it first if the next server is to have the same volumes, ports or addresses.
 
         So it is at the start: then the next one is to run at once, in the same place. Heat would
-        detach ports, which nova refuses while a server sleeps. Without such things the server is
-        freed when the next one is reserved.
+        detach ports, which nova refuses while a server sleeps, and leave the volumes to one that
+        could not be started. Without such things the server is freed when the next one is
+        reserved.
         """
-        if not self.asleep():
+        if not self._has_never_run():
             super().prepare_for_replace()
             return
         definition = self.stack.defn.resource_definition(self.name)
@@ -130,6 +134,12 @@ class Server(reservable.Reservable, server.Server):
         shared = set(self._owns(self.properties)) & set(self._owns(following))
         if shared or self._due():
             self._free(self.resource_id)
+
+    def _has_never_run(self) -> bool:
+        found = self._look() if self.lease_id() else None
+        if found is None or self._status(found) not in self.ASLEEP | {_BROKEN}:
+            return False
+        return not getattr(found, _LAUNCHED, None)
 
     def _owns(self, properties: Mapping[str, Any]) -> Iterator[str]:
         yield from self._volume_ids(properties)

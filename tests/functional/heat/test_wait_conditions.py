@@ -53,6 +53,40 @@ class TestWaitCondition(DeferredTest):
         assert self.outputs(stack) == {'data': '{"1": "up"}'}
         assert 'climate_deferred' not in self.data(stack, 'condition')
 
+    def test_who_is_told_the_signal_by_metadata_keeps_its_place(self):
+        template = added(
+            WAITING, 'worker', 'OS::Nova::Server', **SERVER,
+            metadata={'front': {'get_attr': ['condition', 'data']}},
+        )  # fmt: skip
+        stack = self.reserve_all(template)
+        before = self.ids(stack, 'server', 'worker')
+        self.cloud.nova.full = True
+        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
+        self.start(stack)
+        assert self.ids(stack, 'server', 'worker') == before
+        assert self.wakes() == before
+        assert self.cloud.nova.servers[before[1]]['metadata'] == {'front': '{"1": "up"}'}
+
+    def test_who_is_told_the_signal_by_user_data_is_made_anew_in_its_place(self):
+        template = added(
+            WAITING, 'worker', 'OS::Nova::Server', **SERVER,
+            user_data={'get_attr': ['condition', 'data']},
+        )  # fmt: skip
+        stack = self.reserve_all(template)
+        server, worker = self.ids(stack, 'server', 'worker')
+        self.cloud.nova.full = True
+        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
+        self.start(stack, 'UPDATE_FAILED')
+        assert 'No valid host was found.' in self.load(stack).status_reason
+        assert worker not in self.cloud.nova.servers
+        assert self.cloud.nova.servers[server]['status'] == 'ACTIVE'
+        self.cloud.nova.full = False
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.held() == set(self.ids(stack, 'server', 'worker'))
+        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+        assert self.ids(stack, 'server') == [server]
+
     def test_without_a_signal_the_update_fails(self):
         time = self.useFixture(fixture.TimeFixture())
         stack = self.reserve_all(WAITING)

@@ -12,6 +12,7 @@ from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.leases import refusal
 from tests.functional.heat.reserved import ReservedTest
 from tests.functional.heat.templates import PAIR, added, changed, hinted, stack_level, without
+from tests.functional.heat.updated import ported
 from tests.functional.heat.users import ALICE
 
 #: Two servers, the second after the first.
@@ -56,6 +57,40 @@ class TestFailure(ReservedTest):
         assert self.ids(stack, 'first') == [first]
         assert self.held() == set(self.ids(stack, 'first', 'second'))
         assert second not in self.held()
+
+    def test_server_in_error_gives_its_volume_and_port_to_the_next(self):
+        template = ported(PAIR)
+        stack = self.reserve_all(template)
+        (old,) = self.ids(stack, 'server')
+        self.cloud.nova.servers[old]['failures'] = 1
+        self.start(stack, 'UPDATE_FAILED')
+        assert self.cloud.nova.statuses() == ['ERROR']
+        self.cloud.nova.full = True
+        for _ in range(2):
+            self.patch_stack(stack)
+            found = self.assert_stack(stack, 'UPDATE_FAILED')
+            assert 'No valid host was found.' in found.status_reason
+        self.cloud.nova.full = False
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        (server,) = self.cloud.nova.servers.values()
+        disk, port, new = self.ids(stack, 'disk', 'port', 'server')
+        assert (server['id'], server['status'], server['volumes']) == (new, 'ACTIVE', [disk])
+        assert self.cloud.neutron.records['ports'][port]['device_id'] == new
+        assert self.held() == {disk, new}
+
+    def test_server_that_ran_before_it_was_in_error_is_deleted_last(self):
+        """Its disk may be all that is left of it."""
+        stack = self.reserve_all(without(CHAIN, 'second'))
+        (old,) = self.ids(stack, 'first')
+        self.cloud.nova.servers[old].update(
+            {'status': 'ERROR', 'OS-SRV-USG:launched_at': '2026-01-01T00:00:00.000000'}
+        )
+        self.start(stack, 'UPDATE_FAILED')
+        self.cloud.nova.full = True
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_FAILED')
+        assert old in self.cloud.nova.servers
 
     def test_volume_in_error_is_asked_for_again(self):
         stack = self.reserve_all()
@@ -249,6 +284,20 @@ class TestOthers(ReservedTest):
         self.start(stack, 'UPDATE_FAILED')
         assert 'SOFT_DELETED' in self.load(stack).status_reason
         assert self.cloud.nova.changed('wake_up') == []
+
+    def test_what_is_thrown_away_with_its_port_can_be_restored(self):
+        stack = self.reserve_all(ported(UNLINKED, server='first'))
+        (first,) = self.ids(stack, 'first')
+        self.cloud.nova.servers[first]['status'] = 'SOFT_DELETED'
+        self.start(stack, 'UPDATE_FAILED')
+        self.patch_stack(stack)
+        found = self.assert_stack(stack, 'UPDATE_FAILED')
+        assert 'vm_state SOFT_DELETED' in found.status_reason
+        assert self.cloud.nova.changed('delete') == []
+        self.cloud.nova.servers[first]['status'] = 'ACTIVE'
+        self.patch_stack(stack)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'first') == [first]
 
     def test_one_whose_host_is_out_of_reach_is_waited_for(self):
         stack = self.reserve_all(CHAIN)

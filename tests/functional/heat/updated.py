@@ -24,12 +24,12 @@ def with_second(template):
     return added(template, 'second', 'OS::Nova::Server', **SECOND)
 
 
-def ported(template, *names):
+def ported(template, *names, server='server'):
     """A server that has ports of the template, ``port`` and more."""
     for name in ('port', *names):
         template = added(template, name, 'OS::Neutron::Port', network={'get_resource': 'net'})
     ports = [{'port': {'get_resource': name}} for name in ('port', *names)]
-    return changed(template, 'server', networks=ports)
+    return changed(template, server, networks=ports)
 
 
 class UpdateTest(ReservedTest):
