@@ -4,6 +4,7 @@
 =========================================  ==========================================
 no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Transient`
 408, 413, 425, 429, 5xx                    :class:`~climate_core.exceptions.Transient`
+500                                        :class:`Broken`, a Transient
 401                                        :class:`Unaccepted`, a Transient
 409                                        :class:`Busy`, a Transient
 404                                        :class:`Gone`
@@ -33,6 +34,10 @@ class Busy(exceptions.Transient):
     """The thing is in a state that does not allow this now (409)."""
 
 
+class Broken(exceptions.Transient):
+    """The service came upon something that it has no answer for (500)."""
+
+
 class Unaccepted(exceptions.Transient):
     """The token is not accepted (401). If it is ours, an operator can repair it."""
 
@@ -58,6 +63,8 @@ def of_status(status: int, reason: str) -> Exception:
         return Unaccepted(reason)
     if status == 403:
         return Refused(reason)
+    if status == 500:
+        return Broken(reason)
     if status in _AGAIN or status >= 500:
         return exceptions.Transient(reason)
     return exceptions.Permanent(reason)

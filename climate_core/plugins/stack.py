@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Reservation
 
 _WAKE, _RESUME = 'update', 'resume'
+#: Heat does not say it: that Keystone refuses it a trust comes as an Internal Server Error.
+_OTHERS = (
+    'If another user of the project updated the stack, its own user has to update it once: '
+    'openstack stack update --existing'
+)
 #: What a stack that is suspended, or was, needs before it takes an update. What hangs in the
 #: middle of a suspension must be suspended first: Heat resumes nothing else
 #: (heat/engine/resource.py resume).
@@ -163,6 +168,8 @@ class StackPlugin(held.Held):
             return self._wait(stack, key)
         except errors.Refused:
             raise
+        except errors.Broken as exc:
+            raise exceptions.Transient(f'{exc}. {_OTHERS}') from exc
         except exceptions.Permanent as exc:
             self._waking.was_asked(key, _asking(what, stack))
             # Heat found a mistake, perhaps because a service did not answer: it may be mended.

@@ -102,11 +102,11 @@ def _ask_to_delete(ending: Ending, stack: 'Stack') -> None:
 
     It does not if another user of the project updated the stack: see ``check_refresh_cred`` in
     heat/engine/service.py delete_stack. Then it takes a trust from whoever deletes the stack,
-    which Keystone refuses to give to one who has a trust only.
+    which Keystone refuses to give to one who has a trust only. Heat answers that with 500.
     """
     try:
         stacks.delete(ending.conn, stack)
-    except errors.Refused as exc:
+    except (errors.Refused, errors.Broken) as exc:
         if ending.as_service:
             raise
         LOG.info('Deleting stack %s with the rights of the service: %s', stack.id, exc)

@@ -248,10 +248,14 @@ def test_heat_does_not_let_us(stacks):
 
 
 def test_a_stack_that_another_user_updated(stacks):
+    """It is woken as soon as its own user has updated it."""
     case = reserved(stacks)
     change(case, creds='bob-id')
-    with pytest.raises(exceptions.Permanent, match='create trust'):
+    with pytest.raises(exceptions.Transient, match='its own user has to update it once'):
         look(case)
+    change(case, creds='alice-id')
+    case.wake()
+    assert stacks.wakes(case.resource_id) == 1
 
 
 def until_awake(case):
