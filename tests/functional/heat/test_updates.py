@@ -105,6 +105,14 @@ class TestBeforeTheStart(UpdateTest):
         assert server['image'] == {'id': 'fedora'}
         assert server['status'] == 'RESERVED'
 
+    def test_other_user_data_are_reserved_anew(self):
+        stack = self.reserve_all(PLAIN)
+        (old,) = self.ids(stack, 'server')
+        self.change(stack, changed(PLAIN, 'server', user_data='echo'))
+        (new,) = self.ids(stack, 'server')
+        assert self.cloud.nova.changes == [('create', old), ('create', new), ('delete', old)]
+        assert self.held() == {new}
+
     def test_a_larger_volume_is_reserved_anew_with_its_server(self):
         stack = self.reserve_all()
         old = self.ids(stack, 'disk', 'server')
