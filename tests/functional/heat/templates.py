@@ -21,6 +21,44 @@ outputs:
   address: {value: {get_attr: [server, first_address]}}
   status: {value: {get_attr: [disk, status]}}
 """
+#: Two servers in heat's own group.
+COUNTED = """
+heat_template_version: 2018-08-31
+resources:
+  net: {type: 'OS::Neutron::Net'}
+  group:
+    type: OS::Heat::ResourceGroup
+    properties:
+      count: 2
+      resource_def:
+        type: OS::Nova::Server
+        properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
+outputs:
+  addresses: {value: {get_attr: [group, first_address]}}
+  names: {value: {get_attr: [group, name]}}
+"""
+#: Properties of a server that has nothing of its own.
+SERVER = {'flavor': 'm1', 'image': 'cirros', 'networks': [{'network': {'get_resource': 'net'}}]}
+
+
+def server(**properties):
+    """The definition of such a server, with other properties."""
+    return {'type': 'OS::Nova::Server', 'properties': {**SERVER, **properties}}
+
+
+#: Two servers, the second after the first.
+CHAIN = """
+heat_template_version: 2018-08-31
+resources:
+  net: {type: 'OS::Neutron::Net'}
+  first:
+    type: OS::Nova::Server
+    properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
+  second:
+    type: OS::Nova::Server
+    depends_on: first
+    properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
+"""
 
 
 def stack_level(lease_id, **more):
@@ -69,3 +107,7 @@ def added(template, name, kind, /, **properties):
     result = parse(template)
     result['resources'][name] = {'type': kind, 'properties': properties}
     return result
+
+
+#: A server and a volume that have nothing to do with each other.
+UNLINKED = added(without(CHAIN, 'second'), 'disk', 'OS::Cinder::Volume', size=1)

@@ -8,27 +8,20 @@ from oslo_utils import fixture
 
 from climate_core.db import tables
 from tests.functional.heat.bus import Killed
-from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.leases import refusal
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import PAIR, added, changed, hinted, stack_level, without
+from tests.functional.heat.templates import (
+    CHAIN,
+    PAIR,
+    UNLINKED,
+    added,
+    changed,
+    hinted,
+    stack_level,
+    without,
+)
 from tests.functional.heat.updated import ported
 from tests.functional.heat.users import ALICE
-
-#: Two servers, the second after the first.
-CHAIN = """
-heat_template_version: 2018-08-31
-resources:
-  net: {type: 'OS::Neutron::Net'}
-  first:
-    type: OS::Nova::Server
-    properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
-  second:
-    type: OS::Nova::Server
-    depends_on: first
-    properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
-"""
-UNLINKED = added(without(CHAIN, 'second'), 'disk', 'OS::Cinder::Volume', size=1)
 
 
 class TestFailure(ReservedTest):
@@ -220,110 +213,6 @@ class TestFailure(ReservedTest):
         self.patch_stack(stack)
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.wakes() == self.ids(stack, 'first', 'second')
-
-
-class TestOthers(ReservedTest):
-    def test_somebody_is_faster(self):
-        stack = self.reserve_all(CHAIN)
-        act = self.cloud.nova._act
-
-        def faster(request, key):
-            del self.cloud.nova._act
-            act(request, key)
-            raise Refusal(409, 'Somebody was faster.')
-
-        self.cloud.nova._act = faster
-        self.start(stack)
-        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
-        assert self.wakes() == self.ids(stack, 'first', 'second')
-
-    def test_it_is_just_being_started(self):
-        stack = self.reserve_all(CHAIN)
-        first, second = self.ids(stack, 'first', 'second')
-        self.cloud.nova.servers[first]['OS-EXT-STS:task_state'] = 'scheduling'
-        self.leases.start(self.lease)
-        self.cloud.nova.requests.clear()
-        self.bus.meanwhile = lambda: self.finish(first)
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.wakes() == [second]
-
-    def finish(self, server):
-        """Let another's start come to its end after some looks."""
-        if self.cloud.nova.requests.count(('GET', f'/servers/{server}')) > 10:
-            found = self.cloud.nova.servers[server]
-            found.update({'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'})
-
-    def test_a_refusal_that_is_no_hurry_fails(self):
-        stack = self.reserve_all(CHAIN)
-        self.leases.start(self.lease)
-        self.cloud.nova.faults.append(('POST', '/action', 409))
-        self.patch_stack(stack)
-        found = self.assert_stack(stack, 'UPDATE_FAILED')
-        assert 'A fault that the test ordered.' in found.status_reason
-
-    def test_what_others_have_woken_is_completed(self):
-        template = changed(PAIR, 'disk', read_only=True)
-        template = changed(template, 'server', tags=['a'])
-        stack = self.reserve_all(template)
-        disk, server = self.ids(stack, 'disk', 'server')
-        self.cloud.cinder.volumes[disk].update(status='available', broken=False)
-        self.cloud.nova.servers[server]['status'] = 'ACTIVE'
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.wakes() == []
-        assert self.cloud.nova.servers[server]['tags'] == ['a']
-        assert self.cloud.cinder.changed('os-update_readonly_flag') == [disk]
-        assert self.outputs(stack)['status'] == 'available'
-        assert 'climate_lease' not in self.resource(stack, 'server').data()
-
-    def test_what_is_thrown_away_is_not_awake(self):
-        stack = self.reserve_all(CHAIN)
-        (first,) = self.ids(stack, 'first')
-        self.cloud.nova.servers[first]['status'] = 'SOFT_DELETED'
-        self.start(stack, 'UPDATE_FAILED')
-        assert 'SOFT_DELETED' in self.load(stack).status_reason
-        assert self.cloud.nova.changed('wake_up') == []
-
-    def test_what_is_thrown_away_with_its_port_can_be_restored(self):
-        stack = self.reserve_all(ported(UNLINKED, server='first'))
-        (first,) = self.ids(stack, 'first')
-        self.cloud.nova.servers[first]['status'] = 'SOFT_DELETED'
-        self.start(stack, 'UPDATE_FAILED')
-        self.patch_stack(stack)
-        found = self.assert_stack(stack, 'UPDATE_FAILED')
-        assert 'vm_state SOFT_DELETED' in found.status_reason
-        assert self.cloud.nova.changed('delete') == []
-        self.cloud.nova.servers[first]['status'] = 'ACTIVE'
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.ids(stack, 'first') == [first]
-
-    def test_one_whose_host_is_out_of_reach_is_waited_for(self):
-        stack = self.reserve_all(CHAIN)
-        first, second = self.ids(stack, 'first', 'second')
-        self.cloud.nova.servers[first]['next'] = ['UNKNOWN'] * 12 + ['RESERVED']
-        self.start(stack)
-        assert self.wakes() == [first, second]
-
-    def test_what_others_have_woken_and_used(self):
-        stack = self.reserve_all()
-        disk, server = self.ids(stack, 'disk', 'server')
-        self.cloud.cinder.volumes[disk]['status'] = 'in-use'
-        self.cloud.nova.servers[server]['status'] = 'SHUTOFF'
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.changes()[2:] == []
-
-
-class TestWithoutServiceUser(ReservedTest):
-    SERVICE_USER = False
-
-    def test_nova_says_why(self):
-        stack = self.reserve_all(CHAIN)
-        self.start(stack, 'UPDATE_FAILED')
-        assert "Policy doesn't allow wake_up" in self.load(stack).status_reason
-        assert self.cloud.nova.statuses() == ['RESERVED', 'RESERVED']
 
 
 class TestTheTime(ReservedTest):
