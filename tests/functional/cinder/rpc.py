@@ -1,129 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The message bus of one process: a message is handled in the thread of who sends it.
+"""The message bus of cinder in one process: a cast is handled in the thread of who sends it."""
 
-Oslo.messaging's own client and dispatcher, with cinder's serializers and versions, and nothing
-between them that has to be waited for.
-"""
-
-import json
-import logging
-from types import SimpleNamespace
-
-import fixtures
 from cinder import rpc, service
-from oslo_messaging import MessagingTimeout
-from oslo_messaging.rpc import dispatcher
 
-LOG = logging.getLogger(__name__)
+from tests.functional import bus
+from tests.functional.bus import Killed  # noqa: F401
 
 
-class Bus(fixtures.Fixture):
-    """In the place of a transport.
+class Bus(bus.Bus):
+    """In the place of cinder's transport."""
 
-    :ivar servers: those that listen now
-    :ivar lost: methods whose casts go nowhere; or (service, method), with ``cinder-volume`` for
-        the service
-    :ivar kept: in the same way, those whose casts wait until :meth:`deliver`
-    :ivar casts: (method, topic, server) of every cast, in order
-    """
-
-    def _setUp(self):
-        self.servers, self.lost, self.kept = [], set(), set()
-        self.casts, self._queue = [], []
-        context = 'oslo_messaging.rpc.client._BaseCallContext'
-        for name, value in [
-            ('cinder.rpc.get_server', self._server),
-            (f'{context}.cast', lambda *args, **kwargs: self._cast(*args, **kwargs)),
-            (f'{context}.call', lambda *args, **kwargs: self._call(*args, **kwargs)),
-        ]:
-            self.useFixture(fixtures.MonkeyPatch(name, value))
-
-    def deliver(self):
-        """Hand over the casts that were kept."""
-        queue, self._queue[:] = list(self._queue), []
-        for each in queue:
-            self._send(*each)
+    get_server = 'cinder.rpc.get_server'
 
     def _server(self, target, endpoints, serializer=None):
-        return Server(self, target, endpoints, serializer)
-
-    def _cast(self, client, context, method, **kwargs):
-        target = client.target
-        self.casts.append((method, target.topic, target.server))
-        names = {method, (target.topic.partition('.')[0], method)}
-        if names & self.lost:
-            return
-        letter = (target, *_letter(client, context, method, kwargs))
-        if names & self.kept:
-            self._queue.append(letter)
-        else:
-            self._send(*letter)
-
-    def _send(self, target, context, message):
-        for server in self._find(target):
-            try:
-                server.handle(context, message)
-            except Exception:
-                # The receiver of a cast logs it; who sent it never knows.
-                LOG.exception('%s failed', message['method'])
-            except Killed:
-                LOG.info('The receiver died in %s', message['method'])
-
-    def _call(self, client, context, method, **kwargs):
-        letter = _letter(client, context, method, kwargs)
-        for server in self._find(client.target):
-            return server.handle(*letter)
-        raise MessagingTimeout(f'Nobody listens to {client.target}')
-
-    def _find(self, target):
-        """One of those who may take it, or all for a fanout."""
-        found = [
-            each
-            for each in self.servers
-            if each.target.topic == target.topic and target.server in (None, each.target.server)
-        ]
-        return found if target.fanout else found[:1]
+        return Server(self, target, endpoints, rpc.RequestContextSerializer(serializer))
 
 
-class Killed(BaseException):
-    """The receiver is gone in the middle: no handler of cinder runs."""
-
-
-class Server:
-    """What oslo.messaging's RPC server is to a service."""
+class Server(bus.Server):
+    """Remembers who it is while it works."""
 
     def __init__(self, bus, target, endpoints, serializer):
-        self.bus, self.target, self._manager = bus, target, endpoints[0]
-        self._dispatcher = dispatcher.RPCDispatcher(
-            endpoints, rpc.RequestContextSerializer(serializer)
-        )
-
-    def start(self):
-        self.bus.servers.append(self)
-
-    def stop(self):
-        if self in self.bus.servers:
-            self.bus.servers.remove(self)
-
-    def wait(self):
-        """Nothing runs beside."""
+        super().__init__(bus, target, endpoints, serializer)
+        self._manager = endpoints[0]
 
     def handle(self, context, message):
-        """Do it, and give what is answered."""
         # Cinder keeps the id of the service that a process is in its class.
         before = service.Service.service_id
         service.Service.service_id = getattr(self._manager, 'service_id', before)
         try:
-            return self._dispatcher.dispatch(
-                SimpleNamespace(ctxt=context, message=message, client_timeout=0)
-            )
+            return super().handle(context, message)
         finally:
             service.Service.service_id = before
-
-
-def _letter(client, context, method, kwargs):
-    """What goes over the wire, and comes from it."""
-    client._check_version_cap(client.target.version)
-    message = client._make_message(context, method, kwargs)
-    context = client.serializer.serialize_context(context)
-    return json.loads(json.dumps(context)), json.loads(json.dumps(message))
