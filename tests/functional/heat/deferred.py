@@ -3,9 +3,6 @@
 
 from tests.functional.heat.reserved import ReservedTest
 
-NET = [{'network': {'get_resource': 'net'}}]
-SERVER = {'flavor': 'm1', 'image': 'cirros', 'networks': NET}
-
 
 class DeferredTest(ReservedTest):
     def data(self, stack, name):

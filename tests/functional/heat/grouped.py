@@ -39,20 +39,6 @@ outputs:
   addresses: {value: {get_attr: [group, outputs_list, first_address]}}
   refs: {value: {get_attr: [group, refs]}}
 """
-SERVER = {
-    'type': 'OS::Nova::Server',
-    'properties': {
-        'flavor': 'm1',
-        'image': 'cirros',
-        'networks': [{'network': {'get_resource': 'net'}}],
-    },
-}
-
-
-def server(**properties):
-    """The definition of a member with other properties."""
-    return {'type': SERVER['type'], 'properties': {**SERVER['properties'], **properties}}
-
 
 #: A member of two servers and two volumes.
 MEMBER = """

@@ -6,14 +6,9 @@ from types import SimpleNamespace
 import fixtures
 
 from tests.functional.heat.deferred import DeferredTest
-from tests.functional.heat.grouped import GROUP, SERVER, GroupTest
-from tests.functional.heat.templates import added, without
+from tests.functional.heat.grouped import GROUP, GroupTest
+from tests.functional.heat.templates import COUNTED
 from tests.functional.heat.test_deferred import ATTACHED
-
-ORDINARY = added(
-    without(GROUP, 'group', 'up', 'down'), 'group', 'OS::Heat::ResourceGroup',
-    count=2, resource_def=SERVER,
-)  # fmt: skip
 
 
 class Slow(fixtures.Fixture):
@@ -51,7 +46,7 @@ class TestGroup(DeferredTest, GroupTest):
         assert len(self.cloud.nova.servers) == 3
 
     def test_members_of_an_ordinary_group_stay(self):
-        stack = self.reserve_all(ORDINARY)
+        stack = self.reserve_all(COUNTED)
         self.while_waiting(
             lambda: self.abandon(stack, run=False), lambda: self.cloud.nova.changed('wake_up')
         )

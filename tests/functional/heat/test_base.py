@@ -2,6 +2,7 @@
 """The fixtures themselves: stock resources of heat behave as in a cloud."""
 
 from tests.functional.heat.base import HeatTest
+from tests.functional.heat.templates import COUNTED
 
 PLAIN = """
 heat_template_version: 2018-08-31
@@ -19,22 +20,6 @@ resources:
       networks: [{network: {get_resource: net}}]
 outputs:
   address: {value: {get_attr: [server, first_address]}}
-"""
-
-NESTED = """
-heat_template_version: 2018-08-31
-resources:
-  net: {type: 'OS::Neutron::Net'}
-  group:
-    type: OS::Heat::ResourceGroup
-    properties:
-      count: 2
-      resource_def:
-        type: OS::Nova::Server
-        properties:
-          flavor: m1
-          image: cirros
-          networks: [{network: {get_resource: net}}]
 """
 
 
@@ -63,7 +48,7 @@ class TestBase(HeatTest):
         assert not self.keystone.trusts
 
     def test_group_lives(self):
-        stack = self.create(NESTED)
+        stack = self.create(COUNTED)
         self.assert_stack(stack, 'CREATE_COMPLETE')
         assert self.resources(self.nested(stack, 'group')) == {
             '0': 'CREATE_COMPLETE',

@@ -4,8 +4,8 @@
 from heat.objects import software_deployment as deployments
 
 from tests.functional.heat.bus import Killed
-from tests.functional.heat.deferred import SERVER, DeferredTest
-from tests.functional.heat.templates import PAIR, added, changed, stack_level, without
+from tests.functional.heat.deferred import DeferredTest
+from tests.functional.heat.templates import PAIR, SERVER, added, changed, stack_level, without
 from tests.functional.heat.users import ALICE
 
 ATTACHED = added(

@@ -6,8 +6,8 @@ import json
 import pytest
 from heat.common import exception
 
-from tests.functional.heat.grouped import GROUP, MEMBER, NESTED, GroupTest, server
-from tests.functional.heat.templates import changed, parse, stack_level
+from tests.functional.heat.grouped import GROUP, MEMBER, NESTED, GroupTest
+from tests.functional.heat.templates import changed, parse, server, stack_level
 
 
 class TestCreation(GroupTest):

@@ -3,8 +3,8 @@
 
 import json
 
-from tests.functional.heat.grouped import GROUP, MEMBER, NESTED, GroupTest, server
-from tests.functional.heat.templates import changed, parse, stack_level
+from tests.functional.heat.grouped import GROUP, MEMBER, NESTED, GroupTest
+from tests.functional.heat.templates import changed, parse, server, stack_level
 
 
 class TestOrdinaryGroups(GroupTest):

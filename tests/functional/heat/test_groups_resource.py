@@ -1,28 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heat's own ResourceGroup in a reserved stack."""
 
-from tests.functional.heat.grouped import GroupTest, server
-from tests.functional.heat.templates import changed, hinted, stack_level
+from tests.functional.heat.grouped import GroupTest
+from tests.functional.heat.templates import COUNTED, changed, hinted, server, stack_level
 
-COUNTED = """
-heat_template_version: 2018-08-31
-resources:
-  net: {type: 'OS::Neutron::Net'}
-  group:
-    type: OS::Heat::ResourceGroup
-    properties:
-      count: 2
-      resource_def:
-        type: OS::Nova::Server
-        properties:
-          name: web-%index%
-          flavor: m1
-          image: cirros
-          networks: [{network: {get_resource: net}}]
-          metadata: {number: '%index%'}
-outputs:
-  names: {value: {get_attr: [group, name]}}
-"""
+#: Each server knows its number.
+NUMBERED = changed(
+    COUNTED, 'group', resource_def=server(name='web-%index%', metadata={'number': '%index%'})
+)
 #: What each index stands for: a volume and a server of this number.
 INDEXED = """
 heat_template_version: 2018-08-31
@@ -49,12 +34,12 @@ class TestResourceGroup(GroupTest):
         return sorted(each['name'] for each in found if each['status'] == status)
 
     def resize(self, stack, count, status='UPDATE_COMPLETE'):
-        template = changed(COUNTED, 'group', count=count)
+        template = changed(NUMBERED, 'group', count=count)
         self.update(stack, template, environment=stack_level(self.lease))
         return self.assert_stack(stack, status)
 
     def test_start(self):
-        stack = self.reserve_all(COUNTED)
+        stack = self.reserve_all(NUMBERED)
         assert self.names('RESERVED') == ['web-0', 'web-1']
         assert self.held() == set(self.cloud.nova.servers)
         self.start(stack)
@@ -65,7 +50,7 @@ class TestResourceGroup(GroupTest):
 
     def test_hints(self):
         hints = {'reserved': True, 'lease_id': self.lease}
-        template = changed(COUNTED, 'group', resource_def=server(scheduler_hints=hints))
+        template = changed(NUMBERED, 'group', resource_def=server(scheduler_hints=hints))
         del template['outputs']
         stack = self.create(hinted(template, self.lease))
         self.assert_stack(stack, 'CREATE_COMPLETE')
@@ -74,7 +59,7 @@ class TestResourceGroup(GroupTest):
         assert self.cloud.nova.statuses() == ['ACTIVE'] * 2
 
     def test_count_before_the_start(self):
-        stack = self.reserve_all(COUNTED)
+        stack = self.reserve_all(NUMBERED)
         self.resize(stack, 3)
         assert self.names('RESERVED') == ['web-0', 'web-1', 'web-2']
         assert self.held() == set(self.cloud.nova.servers)
@@ -85,7 +70,7 @@ class TestResourceGroup(GroupTest):
         assert self.names('ACTIVE') == ['web-0']
 
     def test_count_after_the_start(self):
-        stack = self.reserve_all(COUNTED)
+        stack = self.reserve_all(NUMBERED)
         self.start(stack)
         self.resize(stack, 3)
         assert self.names('ACTIVE') == ['web-0', 'web-1', 'web-2']
@@ -95,7 +80,7 @@ class TestResourceGroup(GroupTest):
         assert self.held() == set(self.cloud.nova.servers)
 
     def test_higher_count_without_room(self):
-        stack = self.reserve_all(COUNTED)
+        stack = self.reserve_all(NUMBERED)
         self.start(stack)
         before = set(self.cloud.nova.servers)
         self.cloud.nova.full = True
@@ -109,7 +94,7 @@ class TestResourceGroup(GroupTest):
             'type': 'indexed.yaml',
             'properties': {'number': '%index%', 'net': {'get_resource': 'net'}},
         }
-        template = changed(COUNTED, 'group', resource_def=definition)
+        template = changed(NUMBERED, 'group', resource_def=definition)
         del template['outputs']
         stack = self.create(
             template, files={'indexed.yaml': INDEXED}, environment=stack_level(self.lease)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates of a group that holds its maximum, before and after the start."""
 
-from tests.functional.heat.grouped import GROUP, GroupTest, server
-from tests.functional.heat.templates import changed, stack_level, without
+from tests.functional.heat.grouped import GROUP, GroupTest
+from tests.functional.heat.templates import changed, server, stack_level, without
 from tests.functional.heat.users import ALICE
 
 

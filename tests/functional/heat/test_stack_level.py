@@ -7,23 +7,8 @@ import pytest
 from heat.common import exception
 
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import PAIR, changed, stack_level
+from tests.functional.heat.templates import COUNTED, PAIR, changed, stack_level
 from tests.functional.heat.users import ALICE, BOB
-
-GROUP = """
-heat_template_version: 2018-08-31
-resources:
-  net: {type: 'OS::Neutron::Net'}
-  group:
-    type: OS::Heat::ResourceGroup
-    properties:
-      count: 2
-      resource_def:
-        type: OS::Nova::Server
-        properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
-outputs:
-  addresses: {value: {get_attr: [group, first_address]}}
-"""
 
 
 class TestStackLevel(ReservedTest):
@@ -41,7 +26,7 @@ class TestStackLevel(ReservedTest):
         assert self.outputs(stack) == {'address': '10.0.0.2', 'status': 'available'}
 
     def test_members_of_nested_stacks_belong_to_the_root(self):
-        stack = self.reserve_all(GROUP)
+        stack = self.reserve_all(COUNTED)
         nested = self.nested(stack, 'group')
         members = self.ids(nested, '0', '1')
         assert self.leases.members(self.lease) == {

@@ -8,13 +8,8 @@ import datetime
 
 from oslo_config import cfg
 
-from tests.functional.heat.templates import (
-    PAIR,
-    added,
-    changed,
-    stack_level,
-)
-from tests.functional.heat.updated import PLAIN, SECOND, UpdateTest, ported, with_second
+from tests.functional.heat.templates import PAIR, SERVER, added, changed, stack_level
+from tests.functional.heat.updated import PLAIN, UpdateTest, ported, with_second
 from tests.functional.heat.users import ALICE
 
 
@@ -68,7 +63,7 @@ class TestBeforeTheStart(UpdateTest):
         """Heat deletes what nothing depends on at once, and not after all that is to be made."""
         stack = self.reserve_all(with_second(PLAIN))
         server, second = self.ids(stack, 'server', 'second')
-        template = added(PLAIN, 'third', 'OS::Nova::Server', **SECOND)
+        template = added(PLAIN, 'third', 'OS::Nova::Server', **SERVER)
         self.cloud.nova.faults.append(('POST', '/servers$', 400))
         self.change(stack, template, status='ROLLBACK_COMPLETE', args={'disable_rollback': False})
         assert second not in self.cloud.nova.servers

@@ -4,8 +4,8 @@
 Which test is for which row of the table in the user's guide: see test_documents.
 """
 
-from tests.functional.heat.templates import PAIR, added, changed, stack_level, without
-from tests.functional.heat.updated import PLAIN, SECOND, UpdateTest, ported, with_second
+from tests.functional.heat.templates import PAIR, SERVER, added, changed, stack_level, without
+from tests.functional.heat.updated import PLAIN, UpdateTest, ported, with_second
 from tests.functional.heat.users import ALICE
 
 
@@ -41,7 +41,7 @@ class TestAfterTheStart(UpdateTest):
     def test_what_was_taken_out_comes_back_in_a_rollback(self):
         self.change(self.stack, with_second(PLAIN))
         server, second = self.ids(self.stack, 'server', 'second')
-        template = added(PLAIN, 'third', 'OS::Nova::Server', **SECOND)
+        template = added(PLAIN, 'third', 'OS::Nova::Server', **SERVER)
         self.cloud.nova.faults.append(('POST', '/servers$', 400))
         rollback = {'disable_rollback': False}
         self.change(self.stack, template, status='ROLLBACK_COMPLETE', args=rollback)

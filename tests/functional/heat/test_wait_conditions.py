@@ -3,8 +3,8 @@
 
 from oslo_utils import fixture
 
-from tests.functional.heat.deferred import SERVER, DeferredTest
-from tests.functional.heat.templates import added, changed, parse, stack_level, without
+from tests.functional.heat.deferred import DeferredTest
+from tests.functional.heat.templates import SERVER, added, changed, parse, stack_level, without
 from tests.functional.heat.users import ALICE
 
 #: The condition does not depend on the server, which has the handle by way of a configuration.

@@ -4,24 +4,16 @@
 import datetime
 
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import PAIR, added, changed, stack_level, without
+from tests.functional.heat.templates import PAIR, SERVER, added, changed, stack_level, without
 from tests.functional.heat.users import ALICE
 
-_NET = [{'network': {'get_resource': 'net'}}]
 #: A server with nothing of its own, which can be reserved anew beside itself.
-PLAIN = added(
-    without(PAIR, 'disk', 'server'), 'server', 'OS::Nova::Server',
-    flavor='m1', image='cirros', networks=_NET,
-)  # fmt: skip
-
-
-#: Another one.
-SECOND = {'flavor': 'm1', 'image': 'cirros', 'networks': _NET}
+PLAIN = added(without(PAIR, 'disk', 'server'), 'server', 'OS::Nova::Server', **SERVER)
 
 
 def with_second(template):
     """One server more."""
-    return added(template, 'second', 'OS::Nova::Server', **SECOND)
+    return added(template, 'second', 'OS::Nova::Server', **SERVER)
 
 
 def ported(template, *names, server='server'):
