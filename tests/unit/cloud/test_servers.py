@@ -1,27 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from climate_core.cloud import errors, images, servers
-from tests.fakes import nova
-
-
-def test_every_id_goes_through_the_pages(world, monkeypatch):
-    monkeypatch.setattr(servers, '_PAGE', 2)
-    made = {nova.add(world.state)['id'] for _ in range(5)}
-    with world.counted() as sent:
-        assert set(servers.every_id(world.cloud.service())) == made
-    assert sum('/servers?' in line for line in sent) == 3
-
-
-def test_every_id_can_be_filtered(world):
-    nova.add(world.state, status='ACTIVE')
-    reserved = nova.add(world.state)
-    assert list(servers.every_id(world.cloud.service(), status='RESERVED')) == [reserved['id']]
-
-
-def test_delete_what_is_gone(world):
-    with pytest.raises(errors.Gone):
-        servers.delete(world.cloud.service(), 'nothing')
+from climate_core.cloud import images
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,6 @@ def conn(stacks):
     return stacks.cloud.service()
 
 
-def test_every_id_goes_through_the_pages(stacks, conn, monkeypatch):
-    monkeypatch.setattr(cloud_stacks, '_PAGE', 2)
-    made = {heat.add(stacks.state, project_id=f'{n}-id')['id'] for n in range(5)}
-    with stacks.counted() as sent:
-        assert set(cloud_stacks.every_id(conn)) == made
-    assert sum('/stacks?' in line for line in sent) == 3
-
-
-def test_the_last_page_may_be_full(stacks, conn, monkeypatch):
-    monkeypatch.setattr(cloud_stacks, '_PAGE', 2)
-    made = {heat.add(stacks.state)['id'] for _ in range(4)}
-    assert set(cloud_stacks.every_id(conn)) == made
-
-
 def test_a_stack_as_its_owner_and_an_administrator_see_it(stacks, conn):
     made = heat.add(stacks.state, stack_name='web', reason=None)
     user = stacks.cloud.user(stacks.user())
@@ -52,12 +38,6 @@ def test_what_a_stack_is_made_of(stacks, conn):
     heat.add(stacks.state, parent=made['id'], members=['c'])
     stack = cloud_stacks.get(conn, made['id'])
     assert cloud_stacks.physical_ids(conn, stack) == {'a', 'b', 'c'}
-
-
-def test_who_sees_everything(stacks, conn):
-    cloud_stacks.check_all_visible(conn)
-    with pytest.raises(errors.Refused):
-        cloud_stacks.check_all_visible(stacks.cloud.user(stacks.user()))
 
 
 @pytest.mark.parametrize(

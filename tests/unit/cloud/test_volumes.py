@@ -2,7 +2,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import copies, errors
+from climate_core.cloud import copies
 from climate_core.cloud import volumes as cloud_volumes
 from tests.fakes import cinder, nova
 
@@ -12,37 +12,6 @@ BACKUP = copies.Kind.BACKUP
 @pytest.fixture
 def conn(volumes):
     return volumes.cloud.service()
-
-
-def test_every_id_goes_through_the_pages(volumes, conn, monkeypatch):
-    monkeypatch.setattr(cloud_volumes, '_PAGE', 2)
-    made = {cinder.add(volumes.state, project_id=f'{n}-id')['id'] for n in range(5)}
-    with volumes.counted() as sent:
-        assert set(cloud_volumes.every_id(conn)) == made
-    assert sum('/volumes?' in line for line in sent) == 3
-
-
-def test_the_last_page_may_be_full(volumes, conn, monkeypatch):
-    monkeypatch.setattr(cloud_volumes, '_PAGE', 2)
-    made = {cinder.add(volumes.state)['id'] for _ in range(4)}
-    assert set(cloud_volumes.every_id(conn)) == made
-
-
-def test_every_id_can_be_filtered(volumes, conn):
-    cinder.add(volumes.state, status='available')
-    held = cinder.add(volumes.state)
-    assert list(cloud_volumes.every_id(conn, status='lease-reserved')) == [held['id']]
-
-
-def test_delete_what_is_gone(conn):
-    with pytest.raises(errors.Gone):
-        cloud_volumes.delete(conn, 'nothing')
-
-
-def test_who_sees_everything(volumes, conn):
-    cloud_volumes.check_all_visible(conn)
-    with pytest.raises(errors.Refused):
-        cloud_volumes.check_all_visible(volumes.cloud.user(volumes.user()))
 
 
 def test_the_attachments_of_a_volume(volumes, conn):
