@@ -171,6 +171,12 @@ class ResourceReserved(Conflict):
     code = 'reservation.resource_reserved'
 
 
+class NameTaken(Conflict):
+    """The name is taken by something else of the project."""
+
+    code = 'reservation.name_taken'
+
+
 class InvalidState(Conflict):
     """The lease is in a state that does not allow this."""
 

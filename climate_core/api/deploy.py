@@ -72,8 +72,9 @@ _CORS = {
 }
 
 
-#: Bytes: a lease of as many reservations as the schema allows, with all their parameters.
-_BODY = 512 * 1024
+#: Bytes: a lease of as many reservations as the schema allows, with all their parameters, and a
+#: stack as large as Heat takes it (heat.conf max_json_body_size).
+_BODY = (512 + 1024) * 1024
 
 
 def load_application(

@@ -7,11 +7,14 @@ A stack is looked up in the list of stacks: that costs one request whatever its 
 no output, and never shows one that is deleted, while ``/stacks/{name}/{id}`` shows those, too.
 """
 
+import datetime
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ksa
 
+from climate_core import exceptions
 from climate_core.cloud import errors
 
 if TYPE_CHECKING:
@@ -28,6 +31,10 @@ _DEPTH = 100
 _NAME = 255
 
 
+class Taken(exceptions.Permanent):
+    """There is a stack of this name in the project already."""
+
+
 class Stack(NamedTuple):
     """A stack as far as it matters here.
 
@@ -38,6 +45,7 @@ class Stack(NamedTuple):
     :param project: the project that it belongs to; None if only its own project sees it
     :param updated: when the last thing was begun with it, to the second; None if none was since it
         was created (heat/engine/stack.py converge_stack)
+    :param created: when it was, as Heat writes it
     """
 
     id: str
@@ -48,6 +56,14 @@ class Stack(NamedTuple):
     owner: str | None
     project: str | None
     updated: str | None
+    created: str
+    tags: frozenset[str]
+
+    @property
+    def changed_at(self) -> datetime.datetime:
+        """When the last thing was begun with it, UTC."""
+        when = datetime.datetime.fromisoformat(self.updated or self.created)
+        return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
 
     @property
     def path(self) -> str:
@@ -87,7 +103,55 @@ def _read(shown: Mapping[str, Any]) -> Stack:
         owner=shown.get('stack_owner') or None,
         project=shown.get('project') or None,
         updated=shown.get('updated_time') or None,
+        created=shown['creation_time'],
+        tags=frozenset(shown.get('tags') or ()),
     )
+
+
+def find(conn: 'connection.Connection', name: str) -> Stack | None:
+    """Return the stack of the project that has this name, if there is one."""
+    query = {'name': name, 'show_hidden': 'true'}
+    found = errors.read(_send(conn, 'GET', '/stacks', query=query), _HEAT, 'stacks')
+    return _read(found[0]) if found else None
+
+
+def preview(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
+    """Have Heat check what a stack would be made of; nothing is made.
+
+    :param wanted: what :func:`create` takes
+    :raises Taken: the name is
+    :raises climate_core.exceptions.Permanent: Heat finds a mistake in it
+    """
+    _check_new(_send(conn, 'POST', '/stacks/preview', wanted))
+
+
+def create(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:
+    """Ask for a stack; Heat has it in its database when it answers.
+
+    :param wanted: ``stack_name``, ``template``, perhaps ``parameters``, ``environment``,
+        ``files``, ``tags`` (a text with commas)
+    :returns: its id
+    :raises Taken: the name is
+    :raises climate_core.exceptions.Permanent: Heat finds a mistake in it
+    """
+    response = _check_new(_send(conn, 'POST', '/stacks', wanted))
+    return str(errors.read(response, _HEAT, 'stack')['id'])
+
+
+def _check_new(response: 'requests.Response') -> 'requests.Response':
+    said = f'{_HEAT} answered {response.status_code}: {errors.message(response)}'
+    if response.status_code == 409:
+        raise Taken(said)
+    if response.status_code == 413:
+        raise exceptions.Permanent(said)
+    return errors.check(response, _HEAT)
+
+
+def files(conn: 'connection.Connection', stack: Stack) -> Mapping[str, str]:
+    """Return the files that a stack was made with: name -> text."""
+    response = errors.check(_send(conn, 'GET', f'{stack.path}/files'), _HEAT)
+    found: Mapping[str, str] = response.json()
+    return found
 
 
 def root(conn: 'connection.Connection', stack: Stack) -> Stack:
@@ -97,15 +161,19 @@ def root(conn: 'connection.Connection', stack: Stack) -> Stack:
     return stack
 
 
-def wake(conn: 'connection.Connection', stack: Stack) -> None:
+def wake(
+    conn: 'connection.Connection', stack: Stack, changes: Mapping[str, Any] | None = None
+) -> None:
     """Update a stack with what it has: ``openstack stack update --existing``.
 
     Heat has the update in its database when it answers (heat/engine/stack.py converge_stack).
 
+    :param changes: what it shall not keep, as :func:`create` takes it. What an environment says is
+        added to that of the stack (heat/engine/service.py _prepare_stack_updates)
     :raises climate_core.cloud.errors.Busy: something else is done with the stack
     :raises climate_core.exceptions.Permanent: Heat finds a mistake in the stack
     """
-    errors.check(_send(conn, 'PATCH', stack.path, {}), _HEAT)
+    errors.check(_send(conn, 'PATCH', stack.path, changes or {}), _HEAT)
 
 
 def act(conn: 'connection.Connection', stack: Stack, action: str) -> None:
@@ -172,15 +240,27 @@ def check_all_visible(conn: 'connection.Connection') -> None:
     errors.check(_send(conn, 'GET', '/services'), _HEAT)
 
 
-def every_id(conn: 'connection.Connection') -> Iterator[str]:
+def offered(conn: 'connection.Connection') -> bool:
+    """Tell whether the cloud has Heat at all."""
+    with errors.translated(_HEAT):
+        try:
+            return _client(conn).get_endpoint() is not None
+        except ksa.EndpointNotFound:
+            return False
+
+
+def every_id(conn: 'connection.Connection', tag: str | None = None) -> Iterator[str]:
     """Give the ids of all root stacks of all projects, one call for each thousand.
 
     To an administrator Heat lists every project's (heat/db/api.py ``_query_stack_get_all``);
     ``global_tenant`` is for others, and refused to all by default.
+
+    :param tag: only of those that have it
     """
     marker: Mapping[str, str] = {}
+    which = {} if tag is None else {'tags': tag}
     while True:
-        query = {'limit': _PAGE, 'show_hidden': 'true', **marker}
+        query = {'limit': _PAGE, 'show_hidden': 'true', **which, **marker}
         page = errors.read(_send(conn, 'GET', '/stacks', query=query), _HEAT, 'stacks')
         yield from (str(stack['id']) for stack in page)
         if len(page) < _PAGE:

@@ -9,10 +9,10 @@ still be woken. And a type may say that it keeps only some waiting, as a stack d
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from climate_core.lease import model, steps
+from climate_core.lease import model, results
 from climate_core.plugins.base import ResourcePlugin
 
-_UNSETTLED = (steps.Result.WAIT, steps.Result.RETRY)
+_UNSETTLED = (results.Result.WAIT, results.Result.RETRY)
 
 
 def in_order(
@@ -39,9 +39,9 @@ def in_order(
 
 def before(
     reservation: model.Reservation,
-    tried: Iterable[tuple[model.Reservation, steps.Outcome]],
+    tried: Iterable[tuple[model.Reservation, results.Outcome]],
     plugins: Mapping[str, ResourcePlugin],
-) -> Sequence[steps.Outcome]:
+) -> Sequence[results.Outcome]:
     """Return what became of those that a reservation waits for, without those that are done.
 
     :param tried: what was tried of the ranks before. What only waited for others is none of it:
@@ -55,14 +55,14 @@ def before(
     return tuple(
         outcome
         for own, outcome in tried
-        if outcome.result is not steps.Result.DONE and holds_up(own)
+        if outcome.result is not results.Result.DONE and holds_up(own)
     )
 
 
-def unsettled(outcomes: Iterable[steps.Outcome]) -> steps.Outcome | None:
+def unsettled(outcomes: Iterable[results.Outcome]) -> results.Outcome | None:
     """Return what those have to do that come after: nothing, as long as these are not settled.
 
     :returns: a wait until the first of these is looked at again; None when all are settled
     """
     seconds = [o.seconds for o in outcomes if o.result in _UNSETTLED]
-    return steps.Outcome(steps.Result.WAIT, min(seconds)) if seconds else None
+    return results.Outcome(results.Result.WAIT, min(seconds)) if seconds else None

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.lease import model, steps
+from climate_core.lease import model, preparation, results
 
 #: What a plugin and the cloud may raise. That a resource is gone (``cloud.errors.Gone``) is not
 #: among them: only the plugin knows whether that is a success.
@@ -43,7 +43,7 @@ def decide(
     lease: model.Lease,
     now: datetime.datetime,
     backoff: Backoff,
-) -> steps.Outcome:
+) -> results.Outcome:
     """Decide whether and when to try again after a failure that was to be reckoned with.
 
     A start is tried until the lease is about to be over, unless it can never succeed; the waits
@@ -53,19 +53,20 @@ def decide(
     """
     permanent = isinstance(exc, exceptions.Permanent)
     end = event.event_type in (model.END, model.END_RESERVATION)
+    end = end or preparation.takes_back(lease, event)
     if permanent and not end:
-        return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
+        return results.Outcome(results.Result.FAILED, reason=reason(exc))
     delay = backoff.most if permanent else backoff.delay(event.attempts)
     if event.event_type == model.START:
         if _late(lease, now):
             return _too_late(reason(exc))
         delay = min(delay, (lease.end_date - now).total_seconds() / 2)
-    return steps.Outcome(steps.Result.RETRY, delay, reason(exc))
+    return results.Outcome(results.Result.RETRY, delay, reason(exc))
 
 
 def follow(
-    outcomes: Iterable[steps.Outcome], lease: model.Lease, now: datetime.datetime
-) -> steps.Outcome | None:
+    outcomes: Iterable[results.Outcome], lease: model.Lease, now: datetime.datetime
+) -> results.Outcome | None:
     """Decide about a start that comes after others of which some may have failed.
 
     What failed keeps nobody waiting. But if the lease is about to be over there is no point in a
@@ -73,7 +74,7 @@ def follow(
 
     :returns: that it failed, too; None if it may be tried
     """
-    failed = any(outcome.result is steps.Result.FAILED for outcome in outcomes)
+    failed = any(outcome.result is results.Result.FAILED for outcome in outcomes)
     return _too_late('What it may use was not there.') if failed and _late(lease, now) else None
 
 
@@ -81,20 +82,20 @@ def _late(lease: model.Lease, now: datetime.datetime) -> bool:
     return (lease.end_date - now).total_seconds() < TOO_LATE
 
 
-def _too_late(why: str) -> steps.Outcome:
+def _too_late(why: str) -> results.Outcome:
     told = f'It could not be started before the end of the lease: {why}'
-    return steps.Outcome(steps.Result.FAILED, reason=told)
+    return results.Outcome(results.Result.FAILED, reason=told)
 
 
-def bug(exc: Exception, event: model.Event, backoff: Backoff) -> steps.Outcome:
+def bug(exc: Exception, event: model.Event, backoff: Backoff) -> results.Outcome:
     """Decide what follows from a mistake in a program.
 
     It will not pass by itself, so a start fails at once and its user knows. What frees capacity or
     takes rights back is tried on: a plugin that is mended does it.
     """
     if event.event_type == model.START:
-        return steps.Outcome(steps.Result.FAILED, reason=reason(exc))
-    return steps.Outcome(steps.Result.RETRY, backoff.delay(event.attempts), reason(exc))
+        return results.Outcome(results.Result.FAILED, reason=reason(exc))
+    return results.Outcome(results.Result.RETRY, backoff.delay(event.attempts), reason(exc))
 
 
 def reason(exc: Exception) -> str:

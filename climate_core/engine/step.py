@@ -17,7 +17,7 @@ from climate_core.db.events import Due
 from climate_core.engine import points, ranks, retry, watch
 from climate_core.engine.claims import Claim, Claims
 from climate_core.engine.clock import Clock
-from climate_core.lease import history, model, plan, states, steps
+from climate_core.lease import history, model, plan, results, states, steps
 from climate_core.plugins.base import ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
@@ -92,7 +92,7 @@ class Step:
         known = {e.id: e.next_at for e in before.events}
         return any(e.open and e.next_at != known.get(e.id) for e in after.events)
 
-    def _begin(self, session: orm.Session, claim: Claim) -> steps.Work:
+    def _begin(self, session: orm.Session, claim: Claim) -> results.Work:
         lease, event = _mine(session, claim)
         now = self._clock.now()
         work = steps.begin(lease, event, now)
@@ -100,10 +100,10 @@ class Step:
         if work.pointless is not None:
             change = steps.drop(work.lease, event, work.pointless, now)
         saved = store.save(session, lease, change, now, _cause(claim))
-        return steps.Work(saved, work.reservations, work.pointless)
+        return results.Work(saved, work.reservations, work.pointless)
 
     def _finish(
-        self, session: orm.Session, claim: Claim, outcomes: Mapping[str, steps.Outcome]
+        self, session: orm.Session, claim: Claim, outcomes: Mapping[str, results.Outcome]
     ) -> tuple[model.Lease, model.Lease]:
         """Write what came of it; return the lease before and after."""
         lease, event = _mine(session, claim)
@@ -111,17 +111,17 @@ class Step:
         change = steps.settle(lease, event, outcomes, now)
         return lease, store.save(session, lease, change, now, _cause(claim))
 
-    def _act(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
+    def _act(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
         if claim.event_type == model.RELEASE_TRUST:
             return {claim.event_id: self._try(claim, work.lease, self._free_trust)}
         if claim.event_type == model.EXTERNAL_END:
             return {claim.event_id: self._try(claim, work.lease, self._tell_external)}
         return self._in_order(claim, work)
 
-    def _in_order(self, claim: Claim, work: steps.Work) -> dict[str, steps.Outcome]:
+    def _in_order(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
         """Work on one rank after the other; what follows one that is not settled waits for it."""
-        outcomes: dict[str, steps.Outcome] = {}
-        tried: list[tuple[model.Reservation, steps.Outcome]] = []
+        outcomes: dict[str, results.Outcome] = {}
+        tried: list[tuple[model.Reservation, results.Outcome]] = []
         start = claim.event_type == model.START
         for rank in ranks.in_order(work.reservations, self._plugins, backwards=not start):
             lease = steps.so_far(work.lease, claim.event_type, outcomes, self._clock.now())
@@ -136,10 +136,10 @@ class Step:
     def _held_up(
         self,
         reservation: model.Reservation,
-        tried: Sequence[tuple[model.Reservation, steps.Outcome]],
+        tried: Sequence[tuple[model.Reservation, results.Outcome]],
         lease: model.Lease,
         start: bool,
-    ) -> steps.Outcome | None:
+    ) -> results.Outcome | None:
         """Return what a reservation has to do if it may not be tried now."""
         outcomes = ranks.before(reservation, tried, self._plugins)
         skipped = ranks.unsettled(outcomes)
@@ -153,7 +153,7 @@ class Step:
         lease: model.Lease,
         call: Callable[..., Wait | None],
         reservation: model.Reservation | None = None,
-    ) -> steps.Outcome:
+    ) -> results.Outcome:
         """Make one remote call. Its failure is an outcome: the other resources go on."""
         if claim.lost:
             raise Lost
@@ -169,12 +169,12 @@ class Step:
             return self._bug(exc, event, info)
         points.reached('remote.after', **info)
         if result is None:
-            return steps.DONE
-        return steps.Outcome(steps.Result.WAIT, result.seconds, result.reason)
+            return results.DONE
+        return results.Outcome(results.Result.WAIT, result.seconds, result.reason)
 
     def _bug(
         self, exc: Exception, event: model.Event, info: Mapping[str, str | None]
-    ) -> steps.Outcome:
+    ) -> results.Outcome:
         """Take a mistake in a plugin for the failure of one reservation.
 
         Anything may come out of code that others wrote, and the other resources of the lease and
@@ -190,8 +190,7 @@ class Step:
         plugin = self._plugins.get(reservation.resource_type)
         if plugin is None:
             raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
-        act = plugin.wake_up if claim.event_type == model.START else plugin.end
-        return act(lease, reservation)
+        return _deed(plugin, claim, lease, reservation)(lease, reservation)
 
     def _free_trust(self, _claim: Claim, lease: model.Lease, _none: None) -> None:
         if lease.trust_id is not None:
@@ -199,6 +198,18 @@ class Step:
 
     def _tell_external(self, _claim: Claim, lease: model.Lease, _none: None) -> None:
         self._tell_end(lease)
+
+
+def _deed(
+    plugin: ResourcePlugin, claim: Claim, lease: model.Lease, reservation: model.Reservation
+) -> Callable[[model.Lease, model.Reservation], Wait | None]:
+    """Return what an event asks of a plugin."""
+    if claim.event_type == model.START:
+        return plugin.wake_up
+    if claim.event_type != model.PREPARE:
+        return plugin.end
+    failed = reservation.id in plan.unprepared(lease)
+    return plugin.take_back if failed else plugin.prepare
 
 
 def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]:

@@ -26,15 +26,17 @@ def start(lease: model.Lease, now: datetime.datetime) -> plan.Change:
         raise exceptions.InvalidState(f'Lease {lease.id} starts by itself.')
     if lease.status in states.ENDING or now >= lease.end_date:
         raise exceptions.InvalidState(f'Lease {lease.id} is over and cannot be started.')
-    if lease.status != _L.PENDING:
+    if plan.begun(lease, now):
         return plan.Change(lease)
     if now < lease.start_date:
         raise exceptions.InvalidState(
             f'Lease {lease.id} cannot be started before {dates.show(lease.start_date)} (UTC). '
             'Move its start if it shall be earlier.'
         )
-    status = states.check(states.LEASE, lease.status, _L.STARTING)
-    started = dataclasses.replace(lease, status=status, status_reason=None)
+    started = lease
+    if lease.status == _L.PENDING:
+        status = states.check(states.LEASE, lease.status, _L.STARTING)
+        started = dataclasses.replace(lease, status=status, status_reason=None)
     ready = [e for e in lease.events if e.event_type == model.READY]
     closed = [plan.close(e, 'Its user started the lease.', now) for e in ready]
     event = lease.event(model.START)
@@ -117,10 +119,16 @@ def remove(lease: model.Lease, reservation_id: str, now: datetime.datetime) -> p
     status = states.check(states.RESERVATION, reservation.status, _R.DELETING)
     after = _with(lease, dataclasses.replace(reservation, status=status, updated_at=now))
     events = [_new(lease, model.END_RESERVATION, now, reservation.id)]
-    begun = lease.event(model.START)
-    if lease.status != _L.PENDING and begun and begun.status == states.EventStatus.UNDONE:
+    events += [
+        plan.close(e, 'It is taken out of the lease.', now)
+        for e in lease.events
+        if e.event_type == model.PREPARE and e.reservation_id == reservation.id
+    ]
+    begun = lease.status != _L.PENDING and plan.begun(lease, now)
+    start = lease.event(model.START)
+    if begun and start and start.status == states.EventStatus.UNDONE:
         # The start may have waited for nothing but this one.
-        events.append(plan.rearm(begun, now, now))
+        events.append(plan.rearm(start, now, now))
     return plan.Change(plan.with_events(after, *events), {_UPDATE: None})
 
 

@@ -25,14 +25,19 @@ RELEASE_TRUST: Final = 'release_trust'
 EXTERNAL_END: Final = 'external_end'
 #: Frees one reservation that its user took out of the lease; never shown.
 END_RESERVATION: Final = 'end_reservation'
+#: Does what one reservation needs as soon as it is written, long before the start, as filling a
+#: stack; takes it back if that cannot be done. Never shown.
+PREPARE: Final = 'prepare_reservation'
 #: What is done when a lease is over, so that nothing closes it before.
 AFTERWARDS: Final = frozenset({RELEASE_TRUST, EXTERNAL_END})
 
 #: Events that the service makes and a user cannot give. BEFORE_END is none of them: clients of
 #: today may give it with a new lease.
-OWN_EVENTS: Final = frozenset({START, READY, BEFORE_START, END, END_RESERVATION, *AFTERWARDS})
+OWN_EVENTS: Final = frozenset(
+    {START, READY, BEFORE_START, END, END_RESERVATION, PREPARE, *AFTERWARDS}
+)
 #: Events that are never shown.
-HIDDEN_EVENTS: Final = AFTERWARDS | {END_RESERVATION}
+HIDDEN_EVENTS: Final = AFTERWARDS | {END_RESERVATION, PREPARE}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ _PRIORITY = {
     model.END: 1,
     model.END_RESERVATION: 1,
     model.START: 2,
+    model.PREPARE: 2,
     model.EXTERNAL_END: 3,
     model.RELEASE_TRUST: 3,
 }
@@ -160,13 +161,46 @@ def with_events(lease: model.Lease, *events: model.Event) -> model.Lease:
     return dataclasses.replace(lease, events=tuple(by_id.values()))
 
 
+def begun(lease: model.Lease, now: datetime.datetime) -> bool:
+    """Tell whether the start of a lease has begun, or is due."""
+    if lease.status not in (states.LeaseStatus.PENDING, states.LeaseStatus.ERROR):
+        return True
+    return lease.event(model.START) is not None and now >= lease.start_date
+
+
+def prepare(
+    lease: model.Lease, reservation_ids: Iterable[str], now: datetime.datetime
+) -> model.Lease:
+    """Have reservations prepared now; the start does it if that has begun."""
+    if begun(lease, now):
+        return lease
+    wanted = (new_event(lease.id, model.PREPARE, now, now, each) for each in reservation_ids)
+    return with_events(lease, *wanted)
+
+
+def unprepared(lease: model.Lease) -> frozenset[str]:
+    """Return the ids of the reservations whose resource was taken back, or is being so."""
+    failed = {
+        event.reservation_id
+        for event in lease.events
+        if event.event_type == model.PREPARE
+        and (event.open or event.status == states.EventStatus.ERROR)
+    }
+    wrong = states.ReservationStatus.ERROR
+    return frozenset(r.id for r in lease.reservations if r.id in failed and r.status == wrong)
+
+
 def join(
-    lease: model.Lease, reservations: Sequence[model.Reservation], now: datetime.datetime
+    lease: model.Lease,
+    reservations: Sequence[model.Reservation],
+    now: datetime.datetime,
+    preparing: Iterable[str] = (),
 ) -> Change:
     """Add resources to a lease; if it has started already, they are woken as soon as possible.
 
     A lease in ERROR takes more as well: what failed does not keep the others from being woken.
 
+    :param preparing: the ids of those that are to be prepared
     :raises climate_core.exceptions.InvalidState: it is over, or about to be
     """
     if lease.status in states.ENDING:
@@ -177,7 +211,7 @@ def join(
     joined = dataclasses.replace(lease, reservations=(*lease.reservations, *reservations))
     if start is not None and not start.open:
         joined = with_events(joined, rearm(start, now, now))
-    return Change(joined, {'lease.update': None})
+    return Change(prepare(joined, preparing, now), {'lease.update': None})
 
 
 def over(lease: model.Lease, now: datetime.datetime, reason: str | None) -> model.Lease:
@@ -252,13 +286,14 @@ def end_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
     return end if in_progress else rearm(end, now, now)
 
 
-def healed(lease: model.Lease) -> str:
+def healed(lease: model.Lease, now: datetime.datetime) -> str:
     """Return the status of a lease that had a failure when some of its resources are gone."""
-    wrong = (states.ReservationStatus.ERROR, states.ReservationStatus.PENDING)
-    failed = lease.status == states.LeaseStatus.ERROR
-    if not failed or any(r.status in wrong for r in lease.reservations):
+    _L, _R = states.LeaseStatus, states.ReservationStatus
+    started = begun(lease, now)
+    wrong = (_R.ERROR, _R.PENDING) if started else (_R.ERROR,)
+    if lease.status != _L.ERROR or any(r.status in wrong for r in lease.reservations):
         return lease.status
-    return states.check(states.LEASE, lease.status, states.LeaseStatus.ACTIVE)
+    return states.check(states.LEASE, lease.status, _L.ACTIVE if started else _L.PENDING)
 
 
 #: Of so many resources it is told what is wrong: MariaDB has 64 KiB for a text.
@@ -276,12 +311,14 @@ def tell_reasons(reservations: Iterable[model.Reservation]) -> str:
 def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> Change:
     """Write down that resources went away without the lease.
 
-    What is being taken out of the lease is not lost: its own event finds it gone.
+    What is being taken out of the lease is not lost: its own event finds it gone. Nor is what
+    could not be prepared, for it was deleted by its own event.
 
     :param reasons: reservation id -> what happened to its resource
     """
+    leaving = unprepared(lease)
     staying = (r for r in lease.live if r.status != states.ReservationStatus.DELETING)
-    lost = [r for r in staying if r.id in reasons]
+    lost = [r for r in staying if r.id in reasons and r.id not in leaving]
     if not lost:
         return Change(lease)
     losses = {r.id: _lose(r, reasons[r.id], now) for r in lost}
@@ -292,7 +329,9 @@ def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime)
     )
     told = tell_reasons(losses.values())
     if after.live:
-        after = dataclasses.replace(after, status=healed(after), status_reason=told)
+        wrong = [r for r in after.reservations if r.id in leaving or r.id in losses]
+        reason = tell_reasons(wrong)
+        after = dataclasses.replace(after, status=healed(after, now), status_reason=reason)
         return Change(after, {'lease.update': told})
     # Who counts the time from a start to its end must hear of an end that comes early, too.
     notices = {'lease.update': told, 'lease.event.end_lease': told}

@@ -8,35 +8,13 @@ world may have changed: ``settle`` is given the lease as it is then.
 
 import dataclasses
 import datetime
-import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from climate_core.lease import model, plan, states
+from climate_core.lease import model, plan, preparation, results, states
+from climate_core.lease.results import Outcome, Result, Work
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
-
-class Result(enum.Enum):
-    DONE = 'done'
-    WAIT = 'wait'
-    RETRY = 'retry'
-    FAILED = 'failed'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one reservation, or of the whole event.
-
-    :param seconds: when to look again, for WAIT and RETRY
-    :param reason: a sentence for the user, for RETRY and FAILED; for WAIT if that takes long
-    """
-
-    result: Result
-    seconds: float = 0.0
-    reason: str | None = None
-
-
-DONE = Outcome(Result.DONE)
 
 #: Why a lease that has begun is PENDING.
 WAITS_FOR_USER = 'Waiting to be started by its user.'
@@ -44,25 +22,11 @@ WAITS_FOR_USER = 'Waiting to be started by its user.'
 CANCELLED = 'Cancelled by its user before its start.'
 #: Why nothing of a lease was woken whose start was its user's.
 NOT_STARTED = 'Its user did not start it.'
+#: Why nothing is prepared any more.
+START_FIRST = 'The start came first.'
 #: Why there is no start any more.
 TOO_LATE = 'The lease ended before it could be started.'
 _START_FAILED = f'lease.event.{model.START}.error'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Work:
-    """What is to be done for an event.
-
-    :param lease: the lease while it is done
-    :param reservations: those to work on, in order
-    :param pointless: why nothing shall be done, if so; the event is closed
-    :param notices: what is told before it is done, as in :class:`plan.Change`
-    """
-
-    lease: model.Lease
-    reservations: tuple[model.Reservation, ...] = ()
-    pointless: str | None = None
-    notices: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
 def begin(lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
@@ -73,9 +37,11 @@ def begin(lease: model.Lease, event: model.Event, now: datetime.datetime) -> Wor
         return _begin_end(lease, now)
     if event.event_type == model.END_RESERVATION:
         return _begin_removal(lease, event)
+    if event.event_type == model.PREPARE:
+        return preparation.begin(lease, event)
     if event.event_type not in model.AFTERWARDS and lease.deleted_at is not None:
         return Work(lease, pointless='The lease is deleted.')
-    if event.event_type == model.READY and (lease.status != _L.PENDING or now >= lease.end_date):
+    if event.event_type == model.READY and (plan.begun(lease, now) or now >= lease.end_date):
         return Work(lease, pointless='There is nothing to start any more.')
     return Work(lease)
 
@@ -88,7 +54,14 @@ def _begin_start(lease: model.Lease, now: datetime.datetime) -> Work:
     if lease.status == _L.PENDING:
         lease = dataclasses.replace(lease, status=_L.STARTING)
     todo = tuple(r for r in lease.reservations if r.status == _R.PENDING)
-    return Work(lease, todo)
+    # From now on what is not prepared yet is left to the wake-up.
+    ids = {r.id for r in todo}
+    closed = [
+        plan.close(e, START_FIRST, now)
+        for e in lease.events
+        if e.event_type == model.PREPARE and e.reservation_id in ids
+    ]
+    return Work(plan.with_events(lease, *closed), todo)
 
 
 def _begin_end(lease: model.Lease, now: datetime.datetime) -> Work:
@@ -102,7 +75,7 @@ def _begin_end(lease: model.Lease, now: datetime.datetime) -> Work:
         target = states.check(states.LEASE, lease.status, _L.TERMINATING)
         lease = dataclasses.replace(lease, status=target, status_reason=ended(lease))
     # What was being taken out of the lease is freed with the rest.
-    superseded = (model.START, model.READY, model.END_RESERVATION)
+    superseded = (model.START, model.READY, model.END_RESERVATION, model.PREPARE)
     closed = [
         plan.close(e, 'The end of the lease came first.', now)
         for e in lease.events
@@ -144,6 +117,8 @@ def settle(
         return _settle_end(lease, event, outcomes, now)
     if event.event_type == model.END_RESERVATION:
         return _settle_removal(lease, event, outcomes, now)
+    if event.event_type == model.PREPARE:
+        return preparation.settle(lease, event, outcomes, now)
     if event.event_type == model.RELEASE_TRUST:
         return _settle_trust(lease, event, outcomes[event.id], now)
     if event.event_type == model.EXTERNAL_END:
@@ -151,7 +126,7 @@ def settle(
     if event.event_type == model.READY and lease.status == _L.PENDING:
         lease = dataclasses.replace(lease, status_reason=WAITS_FOR_USER)
     notice = f'lease.event.{event.event_type}'
-    return plan.Change(plan.with_events(lease, _finish(event, None, now)), {notice: None})
+    return plan.Change(plan.with_events(lease, results.finish(event, None, now)), {notice: None})
 
 
 def drop(
@@ -163,7 +138,7 @@ def drop(
     """
     start = event.event_type == model.START
     status = _E.ERROR if start else _E.DONE
-    finished = dataclasses.replace(_finish(event, reason, now), status=status)
+    finished = dataclasses.replace(results.finish(event, reason, now), status=status)
     told = start and lease.status not in states.ENDING and lease.deleted_at is None
     return plan.Change(plan.with_events(lease, finished), {_START_FAILED: reason} if told else {})
 
@@ -181,17 +156,17 @@ def _settle_start(
         todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in waiting]
         # The last trouble is told until its resource is awake, also while that is on its way.
         troubled = [r for r in waiting if r.status_reason is not None][:1]
-        reason = plan.tell_reasons(troubled) or _lasting(after)
+        reason = plan.tell_reasons(troubled) or results.lasting(after)
         after = dataclasses.replace(after, status_reason=reason)
-        return plan.Change(plan.with_events(after, _again(event, todo, now)))
+        return plan.Change(plan.with_events(after, results.again(event, todo, now)))
     failed = [r for r in after.reservations if r.status == _R.ERROR]
     if not failed:
         after = dataclasses.replace(
             after,
             status=states.check(states.LEASE, after.status, _L.ACTIVE),
-            status_reason=_lasting(after),
+            status_reason=results.lasting(after),
         )
-        after = plan.with_events(after, _finish(event, None, now))
+        after = plan.with_events(after, results.finish(event, None, now))
         return plan.Change(after, {'lease.event.start_lease': None})
     reason = plan.tell_reasons(failed)
     after = dataclasses.replace(
@@ -199,7 +174,7 @@ def _settle_start(
         status=states.check(states.LEASE, after.status, _L.ERROR),
         status_reason=reason,
     )
-    finished = dataclasses.replace(_finish(event, reason, now), status=_E.ERROR)
+    finished = dataclasses.replace(results.finish(event, reason, now), status=_E.ERROR)
     after = plan.with_events(after, finished)
     return plan.Change(after, {_START_FAILED: reason})
 
@@ -214,8 +189,8 @@ def _settle_end(
     if after.live:
         todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in after.live]
         after = dataclasses.replace(after, status_reason=_freeing(after, outcomes))
-        return plan.Change(plan.with_events(after, _again(event, todo, now)))
-    after = plan.with_events(after, _finish(event, None, now))
+        return plan.Change(plan.with_events(after, results.again(event, todo, now)))
+    after = plan.with_events(after, results.finish(event, None, now))
     notices: dict[str, str | None] = {'lease.event.end_lease': None}
     if lease.status == _L.DELETING:
         notices['lease.delete'] = None
@@ -231,11 +206,11 @@ def _settle_removal(
     after = _with_outcomes(lease, outcomes, _R.DELETED, now)
     if any(r.id == event.reservation_id for r in after.live):
         todo = list(outcomes.values())
-        return plan.Change(plan.with_events(after, _again(event, todo, now)))
-    after = plan.with_events(after, _finish(event, None, now))
-    status = plan.healed(after)
+        return plan.Change(plan.with_events(after, results.again(event, todo, now)))
+    after = plan.with_events(after, results.finish(event, None, now))
+    status = plan.healed(after, now)
     if status != after.status:
-        after = dataclasses.replace(after, status=status, status_reason=_lasting(after))
+        after = dataclasses.replace(after, status=status, status_reason=results.lasting(after))
     return plan.Change(after, {'lease.update': None})
 
 
@@ -252,11 +227,11 @@ def _settle_alone(
 ) -> plan.Change:
     """Settle an event that is about no resource and of which nobody is told."""
     if outcome.result is Result.FAILED:
-        failed = dataclasses.replace(_finish(event, outcome.reason, now), status=_E.ERROR)
+        failed = dataclasses.replace(results.finish(event, outcome.reason, now), status=_E.ERROR)
         return plan.Change(plan.with_events(lease, failed))
     if outcome.result is not Result.DONE:
-        return plan.Change(plan.with_events(lease, _again(event, [outcome], now)))
-    return plan.Change(plan.with_events(lease, _finish(event, None, now)))
+        return plan.Change(plan.with_events(lease, results.again(event, [outcome], now)))
+    return plan.Change(plan.with_events(lease, results.finish(event, None, now)))
 
 
 def _with_outcomes(
@@ -293,37 +268,6 @@ def _with_outcomes(
         )
 
     return dataclasses.replace(lease, reservations=tuple(change(r) for r in lease.reservations))
-
-
-def _again(event: model.Event, todo: Sequence[Outcome], now: datetime.datetime) -> model.Event:
-    failing = [o for o in todo if o.result is Result.RETRY]
-    # Resources that are on their way are not kept waiting by one that fails.
-    seconds = min(o.seconds for o in todo)
-    return dataclasses.replace(
-        event,
-        status=_E.UNDONE,
-        status_reason=failing[0].reason if failing else None,
-        attempts=event.attempts + 1 if failing else 0,
-        next_at=now + datetime.timedelta(seconds=max(0.0, seconds)),
-        updated_at=now,
-    )
-
-
-def _finish(event: model.Event, reason: str | None, now: datetime.datetime) -> model.Event:
-    return dataclasses.replace(
-        event,
-        status=_E.DONE,
-        status_reason=reason,
-        next_at=None,
-        attempts=0,
-        updated_at=now,
-    )
-
-
-def _lasting(lease: model.Lease) -> str | None:
-    """Say what went wrong for good: what cannot be woken, and what was lost."""
-    wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
-    return plan.tell_reasons(wrong) or None
 
 
 def _freeing(lease: model.Lease, outcomes: Mapping[str, Outcome]) -> str | None:

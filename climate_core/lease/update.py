@@ -120,7 +120,8 @@ def _plain(lease: model.Lease, wanted: Mapping[str, Any], rules: Rules) -> model
         started = lease.status != states.LeaseStatus.PENDING
         if started and new.get(field, getattr(lease, field)) != getattr(lease, field):
             raise exceptions.InvalidState(
-                f'The lease has started: {field} cannot be changed any more.', field=field
+                f'The lease has started or failed: {field} cannot be changed any more.',
+                field=field,
             )
     return dataclasses.replace(lease, **new)
 
@@ -180,7 +181,8 @@ def _check_move(
         )
     if 'start_date' in moved and lease.status != states.LeaseStatus.PENDING:
         raise exceptions.InvalidState(
-            'The start of a lease that has started cannot be changed.', field='start_date'
+            'The start of a lease that has started or failed cannot be changed.',
+            field='start_date',
         )
     if moved.get('start_date', now) < now - datetime.timedelta(seconds=late):
         raise exceptions.InvalidDate('The start must not be in the past.', field='start_date')
@@ -204,7 +206,7 @@ def _move_events(before: model.Lease, after: model.Lease, now: datetime.datetime
             time = after.end_date
         elif event.event_type == model.BEFORE_END and event.time == before.before_end_date:
             time, told = after.before_end_date or time, True
-        fixed = model.AFTERWARDS | {model.BEFORE_START, model.END_RESERVATION}
+        fixed = model.AFTERWARDS | {model.BEFORE_START, model.END_RESERVATION, model.PREPARE}
         if event.event_type not in fixed and time != event.time:
             changed.append(_move_event(event, time, now))
     if not told and after.before_end_date is not None:

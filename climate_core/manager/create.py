@@ -7,7 +7,7 @@ loses a race finds what the winner wrote, and if that is what was asked for, it 
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_db import exception as db_exc
@@ -18,19 +18,14 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import holders, leases, store
 from climate_core.db import limits as held
-from climate_core.db.engine import TROUBLE, Stale
 from climate_core.lease import history, idempotency, limits, model, plan, request
-from climate_core.manager import admission, draft
+from climate_core.manager import admission, draft, making, writing
 from climate_core.manager.parts import Parts, asked
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
 LOG = log.getLogger(__name__)
-
-#: After these the lease may be there. Also after a refusal: an attempt that follows a lost
-#: connection counts what the one before it wrote.
-_MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
 
 
 def create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, Any]) -> str:
@@ -45,6 +40,16 @@ def create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, A
     :returns: its id
     :raises climate_core.exceptions.ClimateError: it is refused, and nothing is left behind
     """
+    try:
+        return _create_lease(parts, context, values)
+    except exceptions.NameTaken:
+        # Perhaps by the stack of the lease that an equal request has made meanwhile.
+        if find_present(parts, context, values)[1] is None:
+            raise
+        return _create_lease(parts, context, values)
+
+
+def _create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, Any]) -> str:
     lease_id, present = find_present(parts, context, values)
     if present is not None and 'idempotency_key' in values:
         check_repeated(present, values)
@@ -57,7 +62,7 @@ def create_lease(parts: Parts, context: 'RequestContext', values: Mapping[str, A
     try:
         most = admission.check(parts, new.lease)
         lease = admission.with_end(parts, _with_digest(new.lease, values), now)
-        _write(parts, context, lease, most, now)
+        writing.write(parts, context, new._replace(lease=lease), most, now, values)
     except db_exc.DBDuplicateEntry:
         return _find_equal(parts, context, new, wanted, values)
     except (exceptions.LimitExceeded, exceptions.LeaseNotPermitted):
@@ -99,69 +104,20 @@ def add_reservation(
     lease = parts.database.read(leases.get, lease_id)
     if lease.project_id != context.project_id:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
-    return _join(parts, context, lease, values, generation)
+    try:
+        return _join(parts, context, lease, values, generation)
+    except exceptions.NameTaken:
+        # Perhaps by the stack that an equal request has made meanwhile.
+        lease = parts.database.read(leases.get, lease_id)
+        if (present := draft.find_wanted(parts, lease, values)) is None:
+            raise
+        return present.id
 
 
 def _with_digest(lease: model.Lease, values: Mapping[str, Any]) -> model.Lease:
     if 'idempotency_key' not in values:
         return lease
     return dataclasses.replace(lease, request_digest=idempotency.digest(values))
-
-
-def _write(
-    parts: Parts,
-    context: 'RequestContext',
-    lease: model.Lease,
-    most: limits.Amounts | None,
-    now: datetime.datetime,
-) -> None:
-    trust_id = parts.trusts.create(context)
-    lease = dataclasses.replace(lease, trust_id=trust_id)
-    try:
-        parts.database.write(_insert, lease, most, now, asked(context, 'lease.create'))
-    except _MAYBE_WRITTEN:
-        if not _was_written(parts, lease.id, trust_id):
-            raise
-
-
-def _insert(
-    session: orm.Session,
-    lease: model.Lease,
-    most: limits.Amounts | None,
-    now: datetime.datetime,
-    cause: history.Cause,
-) -> None:
-    held.lock(session, lease.project_id, most)
-    held.check(session, lease.project_id, admission.added(lease), most)
-    store.create(session, lease, now, cause)
-
-
-def _was_written(parts: Parts, lease_id: str, trust_id: str) -> bool:
-    """Tell whether a commit went through before the connection broke; if not, forget the trust.
-
-    As long as that is not known the trust stays: a lease without its trust could not start.
-    """
-    try:
-        present = parts.database.read(leases.find, lease_id)
-    except TROUBLE:
-        LOG.error(
-            'Whether lease %s was written is not known, so the trust %s stays. If no lease has '
-            'it, delete it, or let [cloud] sweep_trusts do so',
-            lease_id,
-            trust_id,
-        )
-        return False
-    if present is not None and present.trust_id == trust_id:
-        return True
-    _forget_trust(parts, trust_id)
-    return False
-
-
-def _forget_trust(parts: Parts, trust_id: str) -> None:
-    try:
-        parts.trusts.delete(trust_id)
-    except (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError):
-        LOG.warning('The trust %s of a lease that was not made stays', trust_id, exc_info=True)
 
 
 def _find_equal(
@@ -268,7 +224,7 @@ def _add_missing(
     missing = {k: r for k, r in made.items() if draft.find(lease, draft.key(r)) is None}
     if missing:
         joining = dataclasses.replace(lease, reservations=tuple(missing.values()))
-        _join_all(parts, context, lease, draft.Draft(joining, tuple(missing)), now)
+        _join_all(parts, context, lease, draft.Draft(joining, tuple(missing)), now, values)
     return lease.id
 
 
@@ -278,6 +234,7 @@ def _join_all(
     lease: model.Lease,
     joining: draft.Draft,
     now: datetime.datetime,
+    values: Mapping[str, Any],
 ) -> None:
     """Let several join, all or none.
 
@@ -285,7 +242,15 @@ def _join_all(
     """
     new = joining.lease.reservations
     try:
-        _write_all(parts, context, lease, None, new, now)
+        _write_all(
+            parts,
+            context,
+            lease,
+            None,
+            new,
+            now,
+            lambda: writing.make(parts, context, joining, values),
+        )
     except db_exc.DBDuplicateEntry:
         held_by = parts.database.read(holders.find, [draft.key(r) for r in new])
         others = {key: holder for key, holder in held_by.items() if holder.id != lease.id}
@@ -302,7 +267,7 @@ def _join(
     generation: int | None = None,
 ) -> str:
     # What is awake already could not be reserved once more, so the plugin is asked afterwards.
-    if (present := draft.find(lease, draft.wanted_key(values))) is not None:
+    if (present := draft.find_wanted(parts, lease, values)) is not None:
         return present.id
     _check_seen(lease, generation)
     kind, claimed = parts.reserve(context, values, lease)
@@ -314,11 +279,19 @@ def _join(
         lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
     )
     try:
-        after = _write_all(parts, context, lease, generation, [new], now)
+        after = _write_all(
+            parts,
+            context,
+            lease,
+            generation,
+            [new],
+            now,
+            lambda: making.make(parts, context, lease.id, [new], [values]),
+        )
     except db_exc.DBDuplicateEntry:
         holder = parts.database.read(holders.find, [key]).get(key)
         raise draft.reserved_error(context, key, holder)
-    present = draft.find(after, key)
+    present = draft.find_wanted(parts, after, values) or draft.find(after, key)
     return new.id if present is None else present.id
 
 
@@ -329,18 +302,26 @@ def _write_all(
     generation: int | None,
     new: Sequence[model.Reservation],
     now: datetime.datetime,
+    make: Callable[[], making.Made],
 ) -> model.Lease:
     after = dataclasses.replace(lease, reservations=(*lease.reservations, *new))
+    # What has no end any more is told before something is made for it.
+    plan.join(lease, new, now)
     most = admission.check(parts, after, lease)
     cause = asked(context, 'reservation.create')
-    return parts.database.write(_write_join, lease, generation, new, most, now, cause)
+    made = make()
+    try:
+        return parts.database.write(_write_join, lease, generation, made, most, now, cause)
+    except writing.MAYBE_WRITTEN:
+        making.discard(parts, made.new)
+        raise
 
 
 def _write_join(
     session: orm.Session,
     seen: model.Lease,
     generation: int | None,
-    new: Sequence[model.Reservation],
+    made: making.Made,
     most: limits.Amounts | None,
     now: datetime.datetime,
     cause: history.Cause,
@@ -348,12 +329,13 @@ def _write_join(
     held.lock(session, seen.project_id, most)
     lease = leases.get(session, seen.id, lock=True)
     # What joined while we asked, and may not be asked to join twice.
-    missing = [each for each in new if draft.find(lease, draft.key(each)) is None]
+    missing = [each for each in made.reservations if draft.find(lease, draft.key(each)) is None]
     if not missing:
         return lease
     _check_seen(lease, generation)
     held.check(session, seen.project_id, limits.amounts(missing), most)
-    return store.save(session, lease, plan.join(lease, missing, now), now, cause)
+    preparing = made.preparing & {each.id for each in missing}
+    return store.save(session, lease, plan.join(lease, missing, now, preparing), now, cause)
 
 
 def _check_seen(lease: model.Lease, generation: int | None) -> None:

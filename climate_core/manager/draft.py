@@ -124,7 +124,7 @@ def reserve(
     seen = set()
     for place, item in enumerate(values.get('reservations') or ()):
         with refusals.noted():
-            if present is not None and at(place, find, present, wanted_key(item)) is not None:
+            if present is not None and at(place, find_wanted, parts, present, item) is not None:
                 continue
             kind, claimed = at(place, parts.reserve, context, item, present)
             if (kind, claimed.resource_id) in seen:
@@ -155,9 +155,18 @@ def key(reservation: model.Reservation) -> holders.Key:
     return reservation.resource_type, reservation.resource_id
 
 
-def wanted_key(values: Mapping[str, Any]) -> holders.Key:
-    """Return the resource that a reservation of a request names, if it names one."""
-    return str(values.get('resource_type')), str(values.get('resource_id'))
+def find_wanted(
+    parts: Parts, lease: model.Lease, values: Mapping[str, Any]
+) -> model.Reservation | None:
+    """Return the reservation with which a lease has what one of a request asks for already.
+
+    :raises climate_core.exceptions.ResourceReserved: it is being taken out of the lease
+    """
+    plugin = parts.plugins.get(str(values.get('resource_type')))
+    if plugin is None:
+        return None
+    same = (each for each in lease.live if each.resource_type == plugin.resource_type)
+    return _staying(next((each for each in same if plugin.is_wanted(each, values)), None))
 
 
 def find(lease: model.Lease, what: holders.Key) -> model.Reservation | None:
@@ -165,10 +174,14 @@ def find(lease: model.Lease, what: holders.Key) -> model.Reservation | None:
 
     :raises climate_core.exceptions.ResourceReserved: it is being taken out of the lease
     """
-    found = next((each for each in lease.live if key(each) == what), None)
+    return _staying(next((each for each in lease.live if key(each) == what), None))
+
+
+def _staying(found: model.Reservation | None) -> model.Reservation | None:
     if found is not None and found.status == states.ReservationStatus.DELETING:
         raise exceptions.ResourceReserved(
-            f'{what[0]} {what[1]} is being taken out of this lease; it is free when that is done.',
+            f'{found.resource_type} {found.resource_id} is being taken out of this lease; it is '
+            'free when that is done.',
             field='resource_id',
         )
     return found

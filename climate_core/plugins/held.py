@@ -52,7 +52,7 @@ class Held(base.ResourcePlugin):
     :meth:`reserve`, :meth:`_wake`, :meth:`_end`. It has an option ``on_end`` in its section.
     """
 
-    required = ('resource_id',)
+    required: ClassVar[Sequence[str]] = ('resource_id',)
     changeable = ('on_end',)
 
     #: The calls to its service.

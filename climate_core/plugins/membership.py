@@ -131,6 +131,9 @@ def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
 
     That it was never noted as awake says nothing: one that woke half-way is kept, too.
     """
-    taken_out = any(event.reservation_id == stack.id for event in lease.events)
+    taken_out = any(
+        event.reservation_id == stack.id and event.event_type == model.END_RESERVATION
+        for event in lease.events
+    )
     ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
     return ended and stack.params.get('on_end') in KEPT

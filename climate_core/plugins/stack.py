@@ -15,18 +15,20 @@ is how an engine takes over what another one has left. What is on its way is wai
 The update is asked for with the rights of the lease's owner. Heat then works with the rights that
 the stack's own user left with it, and takes those of another user only from a token that may
 delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token of a trust may not: the
-lease must be of the user who made the stack. For the same reason a stack is reserved by its id and
-never made from a template here: Heat takes a trust from whoever makes a stack.
+lease must be of the user who made the stack. For the same reason a stack that is made here, from a
+template, is made in two steps: see :mod:`climate_core.plugins.stack_shell`.
 """
 
-from collections.abc import Mapping
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import held, membership, rights, stack_end
+from climate_core.plugins import held, membership, rights, stack_end, stack_shell
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.ending import Ending
 
@@ -35,9 +37,9 @@ if TYPE_CHECKING:
 
     from climate_core.cloud.stacks import Stack
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Reservation
+    from climate_core.lease.model import Lease, Reservation
 
-_WAKE, _RESUME = 'update', 'resume'
+_WAKE, _RESUME, _FILL = 'update', 'resume', 'fill'
 #: Heat does not say it: that Keystone refuses it a trust comes as an Internal Server Error.
 _OTHERS = (
     'If another user of the project updated the stack, its own user has to update it once: '
@@ -80,14 +82,21 @@ class StackPlugin(held.Held):
     )
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
+        **stack_shell.SCHEMA,
         'on_end': {'type': 'string', 'enum': [name for name, _ in stack_end.CHOICES]},
     }
+    required: ClassVar[Sequence[str]] = ()
     calls: ClassVar[held.Calls] = stacks
     gone = 'The stack was deleted or abandoned'
     prefix = 'snapshot_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        wanted, user = values['resource_id'], self.cloud.user(context)
+        user = self.cloud.user(context)
+        if stack_shell.is_wanted(values):
+            params = {**stack_shell.check(user, values), **self._params(values)}
+            # It has no id before it is made.
+            return Claimed(f'new:{values["name"]}', params, {'stacks': 1})
+        wanted = values['resource_id']
         with errors.for_user('resource_id'):
             stack = stacks.get(user, wanted)
             if stack.project not in (None, context.project_id):
@@ -98,6 +107,79 @@ class StackPlugin(held.Held):
                 _check_owner(context, stack)
                 _check_asleep(user, stack)
         return Claimed(resource_id=stack.id, params=self._params(values), amounts={'stacks': 1})
+
+    def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        if 'template' not in values:
+            return super().is_wanted(reservation, values)
+        # What could not be held leaves its name to the next.
+        failed = reservation.status == 'error'
+        return not failed and reservation.params.get('name') == values.get('name')
+
+    def make(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        claimed: Claimed,
+    ) -> Claimed:
+        if 'template' not in values:
+            return claimed
+        return stack_shell.make(self.cloud.user(context), lease_id, values, claimed)
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        owner = rights.owner(self.cloud, lease)
+        try:
+            stack = stacks.get(owner, reservation.resource_id)
+            return self._prepare(owner, stack, reservation)
+        except errors.Gone as exc:
+            self._waking.done(reservation.id)
+            raise exceptions.Permanent(f'{self.gone}.') from exc
+
+    def _prepare(
+        self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
+    ) -> Wait | None:
+        key = reservation.id
+        if stack.status == 'DELETE_COMPLETE':
+            raise errors.Gone(self.gone)
+        try:
+            if stack_shell.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
+                stack_shell.fill(owner, stack, reservation)
+                return self._waking.asked(key, _FILL)
+            if stack.status.endswith('_IN_PROGRESS'):
+                if self._hangs(stack, key):
+                    stacks.wake(owner, stack)
+                return self._wait(stack, key)
+        except errors.Busy:
+            return self._wait(stack, key)
+        self._waking.done(key)
+        if _went_wrong(stack):
+            raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
+        return None
+
+    def take_back(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        params = {**reservation.params, 'on_end': 'delete'}
+        return self.end(lease, dataclasses.replace(reservation, params=params))
+
+    def waiting(self) -> Iterable[str]:
+        conn = self.cloud.service()
+        return stacks.every_id(conn, stack_shell.UNFILLED) if stacks.offered(conn) else ()
+
+    def waiting_since(self, resource_id: str) -> datetime.datetime | None:
+        try:
+            stack = stacks.get(self.cloud.service(), resource_id)
+        except errors.Gone:
+            return None
+        return stack.changed_at if stack_shell.is_unfilled(stack) else None
+
+    def discard(self, resource_id: str) -> None:
+        conn = self.cloud.service()
+        try:
+            stack = stacks.get(conn, resource_id)
+            if not stack_shell.is_unfilled(stack):
+                raise exceptions.Permanent(f'The stack {stack.name} was filled meanwhile.')
+            stacks.delete(conn, stack)
+        except errors.Gone:
+            return
 
     def holds_up(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Keep members waiting only, and those only until the stack could not be deleted often.
@@ -125,7 +207,8 @@ class StackPlugin(held.Held):
             # Whoever asks again is told the same.
             self._waking.asked(key, _WAKE)
             return None
-        return self._ask(_BEFORE.get(stack.status, _WAKE), owner, stack, reservation)
+        what = _FILL if stack_shell.is_unfilled(stack) else _WAKE
+        return self._ask(_BEFORE.get(stack.status, what), owner, stack, reservation)
 
     def _wait(self, stack: 'Stack', key: str) -> Wait:
         return self._waking.wait(key, f'The stack has been {stack.status}')
@@ -151,7 +234,8 @@ class StackPlugin(held.Held):
     ) -> Wait:
         """Ask Heat for an update or an action, which are what a failed one is followed by."""
         key = reservation.id
-        if self._was_taken(what, stack, key) and _went_wrong(stack):
+        taken = self._was_taken(what, stack, key) or self._was_taken(_FILL, stack, key)
+        if taken and _went_wrong(stack):
             self._waking.failed(key)
             raise exceptions.Transient(f'The stack could not be woken: {stack.reason}')
         rest = self._waking.rest(key)
@@ -159,7 +243,9 @@ class StackPlugin(held.Held):
             return rest
         self._waking.asking(key, _asking(what, stack))
         try:
-            if what == _WAKE:
+            if what == _FILL:
+                stack_shell.fill(owner, stack, reservation)
+            elif what == _WAKE:
                 stacks.wake(owner, stack)
             else:
                 stacks.act(owner, stack, what)

@@ -11,6 +11,7 @@ and its servers are suspended one by one, see :mod:`climate_core.plugins.members
 A stack that was never woken is deleted, whatever its end action is. One whose wake-up failed
 half-way may hold data, so it is ended as asked if a member of it is awake. And one that its user
 updates so that it has neither a lease nor members goes on: heat_ext asks for ``nothing`` then.
+One that was made for its lease and is not filled yet never goes on.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,8 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import membership
+from climate_core.lease import model, steps
+from climate_core.plugins import membership, stack_shell
 from climate_core.plugins.base import Wait
 from climate_core.plugins.ending import Ending
 
@@ -79,14 +81,27 @@ def _go_on(ending: Ending, stack: 'Stack') -> Wait:
 def _stays(ending: Ending, stack: 'Stack') -> bool:
     if ending.has_run:
         return True
+    if _was_broken_off(ending):
+        return False
     members = {
         each.resource_id
         for each in ending.lease.live
         if each.params.get(membership.KEY) == ending.resource_id
     }
     if not members:
-        return ending.on_end == 'nothing' and stack.status in _CHANGING
+        changing = ending.on_end == 'nothing' and stack.status in _CHANGING
+        return changing and not stack_shell.is_made(ending.reservation)
     return bool(members - membership.asleep(ending.conn, ending.as_service))
+
+
+def _was_broken_off(ending: Ending) -> bool:
+    """Tell whether the lease came to its end before the stack was filled, and before its start."""
+    return any(
+        each.event_type == model.PREPARE
+        and each.reservation_id == ending.reservation.id
+        and each.status_reason not in (None, steps.START_FIRST)
+        for each in ending.lease.events
+    )
 
 
 def _delete(ending: Ending, stack: 'Stack') -> Wait:

@@ -56,6 +56,7 @@ _OWN_EVENTS = frozenset(
         'before_start_lease',
         'end_lease',
         'end_reservation',
+        'prepare_reservation',
         'release_trust',
         'external_end',
     )

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from tests.fakes import cinder
+from tests.fakes import cinder, heat_new
 from tests.fakes.state import Record, Refusal, State
 
 _ASLEEP = {'servers': 'RESERVED', 'volumes': cinder.RESERVED}
@@ -37,6 +37,13 @@ def add(state: State, **fields: Any) -> Record:
         'owner': 'alice',
         'creds': 'alice-id',
         'updated': 0,
+        'created': '2026-12-01T00:00:00Z',
+        'tags': [],
+        'template': {},
+        'environment': {},
+        'parameters': {},
+        'files': {},
+        'built': [],
         'members': [],
         'spares': [],
         'next': [],
@@ -55,7 +62,8 @@ def _act(state: State, stack: Record, action: str, caller: Record) -> None:
     """Begin something; what comes of it is a look away."""
     kind = action.lower()
     failed = stack[f'{kind}_failures'] > 0
-    stack[f'{kind}_failures'] -= failed
+    failed = failed or (kind == 'update' and heat_new.lacks_room(stack))
+    stack[f'{kind}_failures'] -= failed and stack[f'{kind}_failures'] > 0
     after = f'{action}_FAILED' if failed else f'{action}_COMPLETE'
     stack.update(
         status=f'{action}_IN_PROGRESS',
@@ -86,6 +94,9 @@ def _members(state: State, stack: Record) -> list[tuple[str, Record]]:
 
 
 def _wake(state: State, stack: Record) -> None:
+    if heat_new.build(state, stack):
+        # What is made by this update sleeps until the next one.
+        return
     for table, member in _members(state, stack):
         if member['status'] == _ASLEEP[table] and member['id'] not in stack['spares']:
             member['status'] = _AWAKE[table]
@@ -153,6 +164,8 @@ def _list(request: Any, project: str) -> Record:
         for stack in sorted(state.stacks.values(), key=lambda each: each['id'])
         if (admin or stack['project_id'] == caller['project_id'])
         and query.get('id', stack['id']) == stack['id']
+        and query.get('name', stack['stack_name']) == stack['stack_name']
+        and query.get('tags', '') in ('', *stack['tags'])
         and (query.get('show_nested') or not stack['parent'])
         and stack['id'] > query.get('marker', '')
     ]
@@ -168,6 +181,8 @@ def _shown(stack: Record, admin: bool) -> Record:
         'stack_status_reason': stack['reason'],
         'parent': stack['parent'],
         'stack_owner': stack['owner'],
+        'creation_time': stack['created'],
+        'tags': stack['tags'] or None,
         'updated_time': f'2026-12-01T00:00:{stack["updated"]:02}Z' if stack['updated'] else None,
         **project,
     }
@@ -184,13 +199,37 @@ def _take_rights(stack: Record, caller: Record) -> None:
 def _update(request: Any, project: str, name: str, stack_id: str) -> Any:
     caller, stack = _find(request, project, name, stack_id)
     _take_rights(stack, caller)
-    if request.body != {}:
-        raise Refusal(400, 'Only what it has is expected here.')
+    if request.body.keys() - {'template', 'environment', 'tags'}:
+        raise Refusal(400, 'Only what fills a stack is expected here.')
     if stack['status'].startswith(('SUSPEND_', 'DELETE_')):
         raise Refusal(400, 'Updating a stack when it is suspended is not supported.')
+    heat_new.change(stack, request.body)
     # With convergence an update takes over from whatever goes on.
     _act(request.server.state, stack, 'UPDATE', caller)
     return 202, {}, None
+
+
+def _create(request: Any, project: str) -> Any:
+    caller, state = _caller(request, project), request.server.state
+    if caller['trust_id']:
+        raise Refusal(403, 'You are not authorized to perform the requested action: create trust')
+    made = add(
+        state,
+        status='CREATE_IN_PROGRESS',
+        next=['CREATE_COMPLETE'],
+        **heat_new.check(state, request.body, caller),
+    )
+    return 201, {}, {'stack': {'id': made['id']}}
+
+
+def _preview(request: Any, project: str) -> Record:
+    heat_new.check(request.server.state, request.body, _caller(request, project))
+    return {'stack': {'id': 'None'}}
+
+
+def _files(request: Any, project: str, name: str, stack_id: str) -> Any:
+    files: Record = _find(request, project, name, stack_id)[1]['files']
+    return files
 
 
 def _action(request: Any, project: str, name: str, stack_id: str) -> Any:
@@ -260,7 +299,10 @@ _V1 = '/heat/v1/([^/]+)'
 _STACK = f'{_V1}/stacks/([^/]+)/([^/]+)'
 ROUTES = (
     ('GET', f'{_V1}/stacks', _list),
+    ('POST', f'{_V1}/stacks', _create),
+    ('POST', f'{_V1}/stacks/preview', _preview),
     ('GET', f'{_V1}/services', _services),
+    ('GET', f'{_STACK}/files', _files),
     ('PATCH', _STACK, _update),
     ('DELETE', _STACK, _delete),
     ('POST', f'{_STACK}/actions', _action),

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
 from climate_core.engine import retry
-from climate_core.lease import actions, model, plan, states, steps, update
+from climate_core.lease import actions, model, plan, results, states, steps, update
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -46,7 +46,7 @@ class LeaseMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = NOON
         self.lease = _lease()
-        self.claimed: dict[str, tuple[model.Event, steps.Work]] = {}
+        self.claimed: dict[str, tuple[model.Event, results.Work]] = {}
         self.ended: set[str] = set()
         self.joined = 0
 
@@ -110,15 +110,15 @@ class LeaseMachine(RuleBasedStateMachine):
             self._become(steps.settle(self.lease, present, outcomes, self.now))
 
     def _outcomes(
-        self, event: model.Event, work: steps.Work, results: list[str]
-    ) -> Mapping[str, steps.Outcome]:
+        self, event: model.Event, work: results.Work, results: list[str]
+    ) -> Mapping[str, results.Outcome]:
         ids = [r.id for r in work.reservations] or [event.id]
         outcomes = {}
         for each, result in zip(ids, results, strict=False):
             outcomes[each] = self._outcome(result, event)
         return outcomes
 
-    def _outcome(self, result: str, event: model.Event) -> steps.Outcome:
+    def _outcome(self, result: str, event: model.Event) -> results.Outcome:
         trouble = {
             'transient': exceptions.Transient('away'),
             'permanent': exceptions.Permanent('no'),
@@ -127,7 +127,7 @@ class LeaseMachine(RuleBasedStateMachine):
             return retry.bug(KeyError('x'), event, BACKOFF)
         if result in trouble:
             return retry.decide(trouble[result], event, self.lease, self.now, BACKOFF)
-        return steps.DONE if result == 'done' else steps.Outcome(steps.Result.WAIT, 5.0)
+        return results.DONE if result == 'done' else results.Outcome(results.Result.WAIT, 5.0)
 
     @rule()
     def crash(self) -> None:
@@ -238,8 +238,8 @@ class LeaseMachine(RuleBasedStateMachine):
             for _ in list(self.claimed):
                 event, work = self.claimed.popitem()[1]
                 present = next(e for e in self.lease.events if e.id == event.id)
-                outcomes = {r.id: steps.DONE for r in work.reservations}
-                outcomes[event.id] = steps.DONE
+                outcomes = {r.id: results.DONE for r in work.reservations}
+                outcomes[event.id] = results.DONE
                 self._become(steps.settle(self.lease, present, outcomes, self.now))
         assert self.lease.status == states.LeaseStatus.TERMINATED
         assert not self.lease.live

@@ -14,7 +14,7 @@ from climate_core.context import RequestContext
 from climate_core.db import limits as db
 from climate_core.db import tables
 from climate_core.lease import limits, model
-from climate_core.manager import check, create
+from climate_core.manager import check, writing
 from climate_core.plugins.base import Claimed
 from tests.unit.engine.world import TYPE, Things, Time, World, at, user
 
@@ -336,7 +336,7 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
 
     def lost(function: Any, *args: Any, **kw: Any) -> Any:
         write(function, *args, **kw)
-        if function is create._insert:
+        if function is writing._insert:
             # What the next attempt of the retry does.
             return write(function, *args, **kw)
         raise db_exc.DBConnectionError

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks that are made for a lease, from a template: first a shell, then what is in it.
+
+Heat takes a trust from whoever makes a stack, which Keystone refuses to whoever has only a trust
+himself. So the stack is made with the user's own token while the lease is made, as a *shell*: the
+version and the parameters of the template, no resources. It costs next to nothing, has the id by
+which it is reserved, and keeps what the user gave: parameters, which Heat checks and encrypts if
+they are hidden, the environment and the files; the template is one of these. A tag says that it
+is unfilled, others for which lease and by which request it was made.
+
+Filling it is one update with a token of the lease's trust: same user, same project, so Heat goes
+on with the trust that it has. Whether it is to be filled says the tag, which goes with the update,
+so whoever asks twice asks for the same.
+
+Tried with heat 27 and convergence:
+
+* An update with a template keeps parameters, hidden ones too, files and ``parameter_defaults``
+  that it does not name (``PATCH``; heat/engine/service.py ``_prepare_stack_updates``), and may
+  come before the shell is complete.
+* The tags of the update replace the old ones at once. They cannot be taken away: ``null`` leaves
+  them, and an empty text becomes a tag without a name (heat/common/param_utils.py
+  ``extract_tags``). So a stack that is filled has a tag that says so.
+* A preview checks the properties and constraints of every resource, the quota of stacks, and
+  that the name is free (409 ``StackExists``); mapped resources are checked by the classes of
+  heat_ext.
+* A template without resources is a template, in the format of AWS, too.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from climate_core import exceptions
+from climate_core.cloud import errors, stacks
+from climate_core.plugins.base import Claimed
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud.stacks import Stack
+    from climate_core.lease.model import Reservation
+
+#: What a reservation of a stack takes in place of ``resource_id``.
+SCHEMA: Final[Mapping[str, Any]] = {
+    'name': {
+        'type': 'string',
+        'pattern': '^[a-zA-Z][a-zA-Z0-9_.-]{0,254}$',
+        'description': 'The name of the stack that is made.',
+    },
+    'template': {
+        'type': ['object', 'string'],
+        'description': 'What to make a stack from, as Heat takes it, in place of resource_id.',
+    },
+    'parameters': {
+        'type': 'object',
+        'description': 'Values for the parameters of the template.',
+    },
+    'environment': {
+        'type': ['object', 'string'],
+        'description': 'The environment of the stack, as Heat takes it.',
+    },
+    'files': {
+        'type': 'object',
+        'additionalProperties': {'type': 'string'},
+        'description': 'The texts that the template names, by their name there.',
+    },
+    'hold': {
+        'type': 'string',
+        'enum': ['now', 'start'],
+        'description': 'Whether the servers and volumes of the template are reserved now, or '
+        'made at the start of the lease. Default: now.',
+    },
+}
+_NEEDS_TEMPLATE: Final = ('name', 'parameters', 'environment', 'files', 'hold')
+
+UNFILLED: Final = 'climate-unfilled'
+FILLED: Final = 'climate-filled'
+#: The file that the template is, which no user may call so.
+_FILE: Final = 'climate:template'
+_VERSIONS = ('heat_template_version', 'HeatTemplateFormatVersion', 'AWSTemplateFormatVersion')
+_PARAMETERS = ('parameters', 'Parameters')
+_LEASE: Final = 'climate_lease_id'
+#: Characters of the parameters of a template: what Heat takes in a request.
+_LONGEST: Final = 1024 * 1024
+
+
+def is_wanted(values: Mapping[str, Any]) -> bool:
+    """Tell whether a reservation of a request is to be made from a template.
+
+    :raises climate_core.exceptions.BadRequest: it says neither what is there nor what to make, or
+        both
+    """
+    if 'template' not in values:
+        for field in _NEEDS_TEMPLATE:
+            if field in values:
+                raise exceptions.BadRequest(f'{field} is for a stack of a template.', field=field)
+        if 'resource_id' not in values:
+            raise exceptions.BadRequest(
+                'Give the resource_id of a stack that is there, or a template to make one from.',
+                field='resource_id',
+            )
+        return False
+    if 'resource_id' in values:
+        raise exceptions.BadRequest(
+            'Give a template or the resource_id of a stack that is there, not both.',
+            field='template',
+        )
+    if 'name' not in values:
+        raise exceptions.BadRequest('A stack of a template needs a name.', field='name')
+    return True
+
+
+def is_made(reservation: 'Reservation') -> bool:
+    """Tell whether the stack of a reservation was made for it."""
+    return 'hold' in reservation.params
+
+
+def check(conn: 'connection.Connection', values: Mapping[str, Any]) -> dict[str, Any]:
+    """Have Heat check a stack that is to be made; nothing is made.
+
+    :param conn: with the rights of the user
+    :returns: what is kept of the request with the reservation
+    :raises climate_core.exceptions.ClimateError: it cannot be made
+    """
+    shell(values)
+    with errors.for_user('template'):
+        try:
+            stacks.preview(conn, _body(values, values['template']))
+        except stacks.Taken as exc:
+            # The shell of an equal request that was broken off is found again when it is made.
+            found = stacks.find(conn, values['name'])
+            if found is None or not is_unfilled(found):
+                raise _taken(values) from exc
+    return {'name': values['name'], 'hold': values.get('hold', 'now')}
+
+
+def make(
+    conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any], claimed: Claimed
+) -> Claimed:
+    """Make the shell for a lease, or find the one that an equal request made for it.
+
+    :param conn: with the rights of the user
+    :param claimed: what the check found
+    :raises climate_core.exceptions.NameTaken: the name is taken by another stack
+    :raises climate_core.exceptions.ClimateError: Heat does not make it
+    """
+    text = values['template']
+    text = text if isinstance(text, str) else json.dumps(text)
+    tags = [UNFILLED, lease_id, f'climate-{_digest(values)}']
+    wanted = {
+        **_body(values, shell(values)),
+        'files': {**values.get('files', {}), _FILE: text},
+        'tags': ','.join(tags),
+    }
+    made = True
+    with errors.for_user('template'):
+        try:
+            stack_id = stacks.create(conn, wanted)
+        except stacks.Taken as exc:
+            found, made = stacks.find(conn, values['name']), False
+            if found is None or found.status.startswith('DELETE_') or set(tags) - found.tags:
+                raise _taken(values) from exc
+            stack_id = found.id
+    return Claimed(
+        stack_id, claimed.params, claimed.amounts, made, prepare=claimed.params['hold'] == 'now'
+    )
+
+
+def is_unfilled(stack: 'Stack') -> bool:
+    return UNFILLED in stack.tags
+
+
+def fill(conn: 'connection.Connection', stack: 'Stack', reservation: 'Reservation') -> None:
+    """Ask Heat to make what the template says.
+
+    :param conn: with the rights of the lease's owner
+    :raises climate_core.exceptions.Permanent: it cannot be made
+    :raises climate_core.exceptions.Transient, climate_core.cloud.errors.Gone: from Heat
+    """
+    template = stacks.files(conn, stack).get(_FILE)
+    if template is None:
+        raise exceptions.Permanent('The template of the stack was taken out of it.')
+    changes: dict[str, Any] = {'template': template, 'tags': FILLED}
+    if reservation.params.get('hold') == 'now':
+        # What heat_ext reserves all servers and volumes for, nested ones too.
+        defaults = {_LEASE: reservation.lease_id}
+        changes['environment'] = {'parameter_defaults': defaults}
+    stacks.wake(conn, stack, changes)
+
+
+def shell(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the template of the shell: the version and the parameters of the real one.
+
+    :raises climate_core.exceptions.BadRequest: the template, the environment or the files cannot
+        be used, whatever Heat says about them
+    """
+    template = _read(values['template'], 'template')
+    environment = _read(values.get('environment') or {}, 'environment')
+    defaults = environment.get('parameter_defaults')
+    if isinstance(defaults, Mapping) and _LEASE in defaults:
+        raise exceptions.BadRequest(f'{_LEASE} is given by the lease itself.', field='environment')
+    if _FILE in values.get('files', {}):
+        raise exceptions.BadRequest(f'No file can be called {_FILE}.', field='files')
+    kept = {k: template[k] for k in (*_VERSIONS, *_PARAMETERS) if k in template}
+    try:
+        size = 0
+        # Bit by bit: a few aliases of YAML make more text than there is memory for.
+        for part in json.JSONEncoder().iterencode(kept):
+            size += len(part)
+            if size > _LONGEST:
+                raise ValueError('they are too long')
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise exceptions.BadRequest(
+            f'The parameters of the template cannot be sent to Heat: {exc}', field='template'
+        ) from exc
+    return kept
+
+
+class _Loader(getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads YAML as Heat does: what looks like a date is a text (heat/common/template_format)."""
+
+
+_Loader.add_constructor('tag:yaml.org,2002:timestamp', _Loader.construct_yaml_str)
+
+
+def _read(given: Any, field: str) -> Mapping[Any, Any]:
+    """Return what a template or an environment says.
+
+    :raises climate_core.exceptions.BadRequest: it is no mapping, in YAML or JSON
+    """
+    found = given
+    if isinstance(given, str):
+        try:
+            text = given.strip()
+            # Heat reads JSON with tabs, too, which is no YAML.
+            found = json.loads(text) if text.startswith('{') else yaml.load(text, _Loader)
+        except (yaml.YAMLError, ValueError, RecursionError) as exc:
+            raise exceptions.BadRequest(
+                f'It is neither YAML nor JSON: {exc}', field=field
+            ) from exc
+    if found is None and field == 'environment':
+        return {}
+    if not isinstance(found, Mapping):
+        raise exceptions.BadRequest('It has to be a mapping, in YAML or JSON.', field=field)
+    return found
+
+
+def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
+    kept = {k: values[k] for k in ('parameters', 'environment', 'files') if k in values}
+    return {'stack_name': values['name'], 'template': template, **kept}
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    """Tell requests apart that say different things about a stack of the same name."""
+    said = {k: values[k] for k in (*SCHEMA,) if k in values}
+    text = json.dumps(said, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _taken(values: Mapping[str, Any]) -> exceptions.NameTaken:
+    return exceptions.NameTaken(
+        f'There is a stack {values["name"]} in this project already. Choose another name, or '
+        'reserve that stack by its id.',
+        field='name',
+    )
