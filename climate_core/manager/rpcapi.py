@@ -7,7 +7,8 @@ wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
 ``end_lease``, ``update_reservation``, ``remove_reservation``, a generation to ``delete_lease`` and
-``add_reservation``, and more fields to the values of the others. Each call is sent with the
+``add_reservation``, and more fields to the values of the others, as the template of a stack: who
+does not know the event that fills stacks must not make one. Each call is sent with the
 lowest version that has what it needs, so that releases of two ages understand each other in what
 both can.
 """
@@ -81,7 +82,8 @@ class ManagerClient:
             ``before_start``, ``webhook``
         :returns: the id of the lease, which may have been there before
         """
-        version = _version(values, _CREATE)
+        stacks = any(map(_is_made, values.get('reservations') or ()))
+        version = VERSION if stacks else _version(values, _CREATE)
         return str(self._call(context, version, 'create_lease', values=dict(values)))
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,9 +154,10 @@ class ManagerClient:
             generation is then
         """
         kw: dict[str, Any] = {'lease_id': lease_id, 'values': dict(values)}
-        if generation is None:
-            return str(self._call(context, _FIRST, 'add_reservation', **kw))
-        return str(self._call(context, VERSION, 'add_reservation', **kw, generation=generation))
+        if generation is not None:
+            kw['generation'] = generation
+        version = _FIRST if generation is None and not _is_made(values) else VERSION
+        return str(self._call(context, version, 'add_reservation', **kw))
 
     def update_reservation(
         self,
@@ -226,3 +229,7 @@ _TOO_NEW = (
 
 def _version(values: Mapping[str, Any], first: frozenset[str]) -> str:
     return _FIRST if values.keys() <= first else VERSION
+
+
+def _is_made(reservation: Mapping[str, Any]) -> bool:
+    return 'template' in reservation

@@ -29,6 +29,8 @@ NEW: list[Call] = [
     lambda c: c.update_lease(WHO, 'x', {'reservations': []}),
     lambda c: c.delete_lease(WHO, 'x', 3),
     lambda c: c.add_reservation(WHO, 'x', {'resource_type': 'y'}, 3),
+    lambda c: c.add_reservation(WHO, 'x', {'resource_type': 'y', 'template': {}}),
+    lambda c: c.create_lease(WHO, LEASE | {'reservations': [{'template': {}}]}),
     lambda c: c.check_lease(WHO, LEASE),
     lambda c: c.start_lease(WHO, 'x'),
     lambda c: c.end_lease(WHO, 'x'),
