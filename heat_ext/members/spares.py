@@ -7,14 +7,12 @@ member, however deep they are nested, read it there.
 """
 
 import dataclasses
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from heat.engine.resources import stack_resource
 from heat.rpc import api as rpc
 
-from heat_ext.members import reservable, wishes
+from heat_ext.members import wishes
 
 #: A member: its name, and its heat.engine.rsrc_defn.ResourceDefinition.
 Definition = tuple[str, Any]
@@ -68,30 +66,3 @@ def defaults(
     """
     places = {f'{stack_name}/{name}' for name in names} | set(inherited.get(wishes.SPARES) or ())
     return {wishes.SPARES: sorted(places)}
-
-
-def leases_of(stack: Any) -> set[str]:
-    """Find out which leases the servers and volumes of a stack are to join.
-
-    What is to get a lease of its own counts for none: it is woken without heat.
-
-    :param stack: a heat.engine.stack.Stack; it need not be stored
-    :raises climateclient.extension.hints.BadHint: the hints of one make no sense
-    """
-    found = set()
-    for each in stack.values():
-        if isinstance(each, reservable.Reservable):
-            wish = each.wish()
-            found |= {wish.lease_id} if wish and _is_id(wish.lease_id) else set()
-        elif isinstance(each, stack_resource.StackResource):
-            nested = each.get_nested_parameters_stack()
-            found |= leases_of(nested) if nested else set()
-    return found
-
-
-def _is_id(value: str | None) -> bool:
-    """Tell a lease from the name of one that is not there yet."""
-    try:
-        return bool(value and uuid.UUID(value))
-    except ValueError:
-        return False

@@ -14,63 +14,41 @@ many of them are wanted; the others are spares, which stay asleep for the whole 
 Once the lease is over the group is an ordinary one: its spares are gone, and nothing can be added.
 """
 
-import enum
 import functools
 import itertools
 import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from heat.common import environment_format, exception, grouputils, short_id
+from heat.common import environment_format, grouputils, short_id
 from heat.engine import environment, scheduler
 from heat.engine import stack as parser
 from heat.engine.resources import stack_resource
 from heat.engine.resources.openstack.heat import autoscaling_group
 from heat.scaling import template
 
-from heat_ext.members import abandoned, spares
-from heat_ext.service import leases
-from heat_ext.stacks import tree
+from heat_ext.members import abandoned, group_leases, group_view, spares
+from heat_ext.members.group_leases import Phase
 
 LOG = logging.getLogger(__name__)
 _Core = autoscaling_group.AutoScalingResourceGroup
 _HOT = ('heat_template_version', '2015-04-30')
 
 
-class _Phase(enum.Enum):
-    """What the leases of the members are."""
-
-    NONE = 'there is none'
-    BEFORE = 'they have not started'
-    STARTED = 'one has started'
-    OVER = 'one cannot be joined any more'
-
-
-class AutoScalingGroup(abandoned.Abandonable, _Core):
+class AutoScalingGroup(abandoned.Abandonable, group_view.GroupView, _Core):
     """A group whose members may be reserved."""
 
     def __init__(self, name: str, definition: Any, stack: Any) -> None:
-        self._phase: _Phase | None = None
+        self._phase: Phase | None = None
         self._asleep: frozenset[str] | None = None
         self._rolling = False
         super().__init__(name, definition, stack)
 
     # Who is a member.
 
-    def spare_names(self) -> frozenset[str]:
-        """Names of the members that stay asleep, as the nested stack has them now."""
-        if self.resource_id is None:
-            return frozenset()
-        return tree.spares(self.context, self.resource_id)
-
-    def rpc_client(self) -> Any:
-        """Heat's client; its lists of members leave out the spares."""
-        client, asleep = super().rpc_client(), self.spare_names()
-        return spares.WithoutSpares(client, asleep) if asleep else client
-
     def _members(self) -> spares.Members:
         found = grouputils.GroupInspector(
-            self.context, super().rpc_client(), self.nested_identifier()
+            self.context, self.whole_client(), self.nested_identifier()
         )
         asleep, current = self.spare_names(), found.template()
         definitions = current.resource_definitions(None) if current else {}
@@ -97,31 +75,20 @@ class AutoScalingGroup(abandoned.Abandonable, _Core):
             strict_validate=False,
         )
         stack.set_parent_stack(self.stack)
-        return spares.leases_of(stack)
+        return group_leases.leases_of(stack)
 
-    def _look_at_leases(self) -> _Phase:
+    def _look_at_leases(self) -> Phase:
         """Ask the lease service; the answer counts for what is done next.
 
         :raises keystoneauth1.exceptions.ClientException: it does not answer
         """
-        now, client = leases.now(), None
-        self._phase = _Phase.NONE
-        for each in self._lease_ids():
-            client = client or self.client('climate')
-            lease = leases.find(client, each)
-            if not leases.is_joinable(lease):
-                self._phase = _Phase.OVER
-                break
-            if leases.has_started(lease, now):
-                self._phase = _Phase.STARTED
-            elif self._phase is _Phase.NONE:
-                self._phase = _Phase.BEFORE
+        self._phase = group_leases.phase_of(self._lease_ids(), lambda: self.client('climate'))
         return self._phase
 
     def _is_reserved(self) -> bool:
         if self._phase is None:
             return bool(self._lease_ids())
-        return self._phase in (_Phase.BEFORE, _Phase.STARTED)
+        return self._phase in (Phase.BEFORE, Phase.STARTED)
 
     # The nested stack.
 
@@ -169,7 +136,7 @@ class AutoScalingGroup(abandoned.Abandonable, _Core):
         """Choose the spares: those that there are, as far as the maximum allows, and new ones."""
         taken = {name for name, _ in wanted}
         free = members.spares
-        if self._phase is not _Phase.STARTED:
+        if self._phase is not Phase.STARTED:
             free = free + members.wanted
         free = [each for each in free if each[0] not in taken]
         missing = max(self.properties[self.MAX_SIZE] - len(wanted), 0)
@@ -206,7 +173,7 @@ class AutoScalingGroup(abandoned.Abandonable, _Core):
         if self._is_reserved():
             members = self._members()
             kept = len(members.wanted)
-            if phase is _Phase.STARTED:
+            if phase is Phase.STARTED:
                 kept = min(kept, capacity)
             self._hold(members, self.properties[self.MAX_SIZE] - kept - len(members.spares))
         super().resize(capacity)
@@ -221,7 +188,7 @@ class AutoScalingGroup(abandoned.Abandonable, _Core):
             super()._replace(min_in_service, batch_size, pause_sec)
             return
         self._renew_spares(batch_size)
-        if phase is _Phase.STARTED:
+        if phase is Phase.STARTED:
             self._hold_for_batches(min_in_service, batch_size)
         else:
             min_in_service = 0
@@ -283,40 +250,6 @@ class AutoScalingGroup(abandoned.Abandonable, _Core):
         # Not that of a group: its cooldown begins when all is done.
         while not stack_resource.StackResource.check_update_complete(self, cookie):
             yield
-
-    # Attributes.
-
-    def get_attribute(self, key: str, *path: Any) -> Any:
-        """Give an attribute of those that are wanted, always in the same order.
-
-        What no template refers to heat asks of all members, and in an order of its own.
-        """
-        if key == self.CURRENT_SIZE or not self.spare_names():
-            return super().get_attribute(key, *path)
-        if key.startswith('resource.'):
-            return self._attribute_of_one(key, path)
-        if key in (self.REFS, self.REFS_MAP):
-            found = self._of_wanted(self.REFS_MAP)
-        elif path:
-            found = self._of_wanted(self.OUTPUTS, *path)
-        else:
-            return super().get_attribute(key)
-        return found if key in (self.REFS_MAP, self.OUTPUTS) else list(found.values())
-
-    def _of_wanted(self, key: str, *path: Any) -> dict[str, Any]:
-        found = super().get_attribute(key, *path)
-        names = self._group_data().member_names(False)
-        return {name: found[name] for name in names if name in found}
-
-    def _attribute_of_one(self, key: str, path: tuple[Any, ...]) -> Any:
-        _, index, *attribute = key.split('.', 2)
-        path = (*attribute, *path)
-        found = list(self._of_wanted(self.OUTPUTS if path else self.REFS_MAP, *path).values())
-        try:
-            return found[int(index)]
-        except IndexError:
-            message = f'Member {index!r} not found in group resource {self.name!r}.'
-            raise exception.NotFound(message) from None
 
 
 TYPES = {'OS::Climate::AutoScalingGroup': AutoScalingGroup}
