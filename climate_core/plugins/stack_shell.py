@@ -234,9 +234,7 @@ def _read(given: Any, field: str) -> Mapping[Any, Any]:
     found = given
     if isinstance(given, str):
         try:
-            text = given.strip()
-            # Heat reads JSON with tabs, too, which is no YAML.
-            found = json.loads(text) if text.startswith('{') else yaml.load(text, _Loader)
+            found = _parse(given)
         except (yaml.YAMLError, ValueError, RecursionError) as exc:
             raise exceptions.BadRequest(
                 f'It is neither YAML nor JSON: {exc}', field=field
@@ -246,6 +244,14 @@ def _read(given: Any, field: str) -> Mapping[Any, Any]:
     if not isinstance(found, Mapping):
         raise exceptions.BadRequest('It has to be a mapping, in YAML or JSON.', field=field)
     return found
+
+
+def _parse(text: str) -> Any:
+    try:
+        # With tabs, it is no YAML.
+        return json.loads(text)
+    except ValueError:
+        return yaml.load(text, _Loader)
 
 
 def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:

@@ -105,8 +105,10 @@ def _check_template(template: Record, parameters: Record) -> None:
 
 def _mapping(given: Any, what: str) -> Record:
     try:
-        found = yaml.safe_load(given) if isinstance(given, str) else given
-    except yaml.YAMLError as exc:
+        found = given
+        if isinstance(given, str):
+            found = json.loads(given) if given.startswith('{"') else yaml.safe_load(given)
+    except (yaml.YAMLError, ValueError) as exc:
         raise Refusal(400, f'{what} not in valid format: {exc}') from exc
     if not isinstance(found, dict):
         raise Refusal(400, f'{what} not in valid format: not a mapping.')

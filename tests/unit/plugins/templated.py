@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases with stacks of templates, with a real engine in front of the fake cloud."""
+
+from climate_core.manager import change, create
+from tests.unit.plugins.leased import END, Leased
+
+START = '2026-12-01 13:00'
+SERVER = {'type': 'OS::Nova::Server'}
+TEMPLATE = {
+    'heat_template_version': '2021-04-16',
+    'parameters': {'flavor': {'type': 'string'}, 'key': {'type': 'string', 'hidden': True}},
+    'resources': {'server': SERVER, 'disk': {'type': 'OS::Cinder::Volume'}},
+}
+PARAMETERS = {'flavor': 'small', 'key': 'secret'}
+#: One that no host has room for.
+TOO_BIG = {**TEMPLATE, 'resources': {'server': SERVER, 'none': SERVER}}
+
+
+def wanted(**values):
+    """A reservation of a request."""
+    return {
+        'resource_type': 'virtual:stack',
+        'name': 'web',
+        'template': TEMPLATE,
+        'parameters': PARAMETERS,
+        **values,
+    }
+
+
+class Templated(Leased):
+    """Makes leases whose stacks are made with them."""
+
+    def made(self, *items, start=START, end=END, **values):
+        """Make a lease of such reservations."""
+        body = {'name': 'lease1', 'start_date': start, 'end_date': end, 'reservations': items}
+        return create.create_lease(self.parts, self.stacks.user(), {**body, **values})
+
+    def joined(self, lease_id, **values):
+        user = self.stacks.user()
+        return create.add_reservation(self.parts, user, lease_id, wanted(**values))
+
+    def taken_out(self, lease_id, number=0):
+        reservation = self.lease(lease_id).reservations[number]
+        user = self.stacks.user()
+        change.remove_reservation(self.parts, user, lease_id, reservation.id)
+
+    @property
+    def state(self):
+        return self.stacks.state
+
+    def only(self):
+        """The only stack of the cloud."""
+        (stack,) = self.state.stacks.values()
+        return stack
+
+    def asked(self):
+        """What was asked of stacks, in order."""
+        told = [each['what'] for each in self.state.journal()]
+        return [each for each in told if each in ('stack create', 'update', 'delete', 'suspend')]
+
+    def members(self):
+        return [
+            each['status']
+            for table in (self.state.volumes, self.state.servers)
+            for each in table.values()
+        ]
+
+    def delete_as_alice(self, lease_id):
+        change.delete_lease(self.parts, self.stacks.user(), lease_id)
+
+    def start_as_alice(self, lease_id):
+        change.start_lease(self.parts, self.stacks.user(), lease_id)
+
+    def move_as_alice(self, lease_id, **values):
+        change.update_lease(self.parts, self.stacks.user(), lease_id, values)
+
+    def finish_as_alice(self, lease_id):
+        change.end_lease(self.parts, self.stacks.user(), lease_id)
+        self.run_for(lease_id, 'TERMINATED')
