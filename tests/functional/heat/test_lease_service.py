@@ -89,7 +89,10 @@ class TestLeaseService(HeatTest):
             'alice',
             None,
             None,
+            found.created,
+            frozenset(),
         )
+        assert found.changed_at == datetime.datetime.fromisoformat(found.created)
         with pytest.raises(errors.Gone):
             stacks.get(ALICE, str(uuid.uuid4()))
 
