@@ -29,7 +29,7 @@ def fields(body: Record, caller: Record) -> Record:
         'creds': caller['user_id'],
         'template': _mapping(body['template'], 'Template'),
         'environment': environment,
-        'parameters': {**environment.get('parameters', {}), **body.get('parameters', {})},
+        'parameters': {**(environment.get('parameters') or {}), **body.get('parameters', {})},
         'files': body.get('files', {}),
         'tags': body['tags'].split(',') if body.get('tags') else [],
     }
@@ -59,7 +59,7 @@ def change(stack: Record, body: Record) -> None:
     if body.get('tags') is not None:
         stack['tags'] = body['tags'].split(',')
     defaults = body.get('environment', {}).get('parameter_defaults', {})
-    before = stack['environment'].get('parameter_defaults', {})
+    before = stack['environment'].get('parameter_defaults') or {}
     stack['environment'] = {
         **stack['environment'],
         'parameter_defaults': {**before, **defaults},
@@ -69,7 +69,7 @@ def change(stack: Record, body: Record) -> None:
 def build(state: State, stack: Record) -> bool:
     """Make the resources of the template that are not there yet; tell whether there were any."""
     before = len(stack['built'])
-    lease_id = stack['environment'].get('parameter_defaults', {}).get('climate_lease_id')
+    lease_id = (stack['environment'].get('parameter_defaults') or {}).get('climate_lease_id')
     for name, resource in stack['template'].get('resources', {}).items():
         if name in stack['built'] or name == 'none':
             continue

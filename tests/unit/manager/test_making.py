@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made with a lease: once, and not without it."""
+
+import dataclasses
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from oslo_db import exception as db_exc
+
+from climate_core import exceptions
+from climate_core.context import RequestContext
+from climate_core.lease import model
+from climate_core.manager import check, create
+from climate_core.plugins.base import Claimed, Wait
+from tests.unit.engine.world import TYPE, Things, World, user
+from tests.unit.manager.test_admission import limit, replace
+
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+LATER = '2026-12-01 13:00'
+
+
+class Crafts(Things):
+    """Things that are made for their lease, under a name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Name -> the lease that it is made for.
+        self.made: dict[str, str] = {}
+        self.discarded: list[str] = []
+        self.trouble: dict[str, Exception] = {}
+        self.meanwhile = lambda: None
+
+    def is_wanted(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
+        return reservation.resource_id == f'made-{values["resource_id"]}'
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        return dataclasses.replace(
+            super().reserve(context, values),
+            resource_id=f'new:{values["resource_id"]}',
+            amounts={'servers': 1},
+        )
+
+    def make(
+        self, context: RequestContext, lease_id: str, values: Mapping[str, Any], claimed: Claimed
+    ) -> Claimed:
+        name = values['resource_id']
+        if name in self.trouble:
+            raise self.trouble[name]
+        if self.made.setdefault(name, lease_id) != lease_id:
+            raise exceptions.NameTaken(field='name')
+        new = f'made-{name}' not in self.state
+        self.state[f'made-{name}'] = 'asleep'
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        return dataclasses.replace(claimed, resource_id=f'made-{name}', made=new, prepare=True)
+
+    def discard(self, resource_id: str) -> None:
+        if resource_id in self.trouble:
+            raise self.trouble[resource_id]
+        self.discarded.append(resource_id)
+        del self.made[resource_id.removeprefix('made-')]
+        del self.state[resource_id]
+
+    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._act('prepare', reservation.resource_id, 'ready')
+
+    def take_back(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._act('take back', reservation.resource_id, 'gone')
+
+
+@pytest.fixture
+def crafts(world: World) -> Crafts:
+    made = Crafts()
+    world.things = made
+    world.plugins[TYPE] = made
+    return made
+
+
+def limited(world: World, **most: int) -> None:
+    limit(world, **most)
+    replace(world, plugins=world.plugins)
+
+
+def preparations(world: World, lease_id: str) -> list[str]:
+    events = world.lease(lease_id).events
+    return [each.status for each in events if each.event_type == model.PREPARE]
+
+
+def test_it_is_made_for_the_lease(world: World, crafts: Crafts) -> None:
+    lease_id = world.create('a', 'b', start=LATER)
+    assert crafts.made == {'a': lease_id, 'b': lease_id}
+    found = world.lease(lease_id).reservations
+    assert [each.resource_id for each in found] == ['made-a', 'made-b']
+    assert preparations(world, lease_id) == ['UNDONE', 'UNDONE']
+    world.run_until_idle()
+    assert sorted(crafts.journal) == [('prepare', 'made-a'), ('prepare', 'made-b')]
+    assert preparations(world, lease_id) == ['DONE', 'DONE']
+
+
+def test_a_dry_run_makes_nothing(world: World, crafts: Crafts) -> None:
+    body = {'name': 'n', 'end_date': LATER, 'reservations': [world.wanted('a')]}
+    assert check.check_lease(world.parts, user(), body)['granted']
+    assert crafts.made == {}
+
+
+def test_one_of_two_cannot_be_made(world: World, crafts: Crafts) -> None:
+    crafts.trouble['b'] = exceptions.BadRequest('no', field='template')
+    with pytest.raises(exceptions.BadRequest) as caught:
+        world.create('a', 'b', id=ID)
+    assert caught.value.field == 'reservations[1].template'
+    assert crafts.discarded == ['made-a']
+    assert world.trusts.present == set()
+    with pytest.raises(AssertionError):
+        world.lease(ID)
+
+
+def test_nothing_is_made_of_what_is_refused(world: World, crafts: Crafts) -> None:
+    limited(world, reserved_servers=1)
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('a', 'b')
+    lease_id = world.create('a')
+    with pytest.raises(exceptions.LimitExceeded):
+        world.join(lease_id, 'b')
+    assert set(crafts.made) == {'a'}
+    assert crafts.discarded == []
+
+
+def test_a_limit_that_is_reached_meanwhile(world: World, crafts: Crafts) -> None:
+    limited(world, leases=1)
+    crafts.meanwhile = lambda: world.create('b', name='other')  # type: ignore[assignment]
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('a')
+    assert crafts.discarded == ['made-a']
+    assert set(crafts.made) == {'b'}
+
+
+def test_the_commit_went_through(
+    world: World, crafts: Crafts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = world.database.write
+
+    def broken(*args: Any) -> None:
+        write(*args)
+        raise db_exc.DBConnectionError
+
+    monkeypatch.setattr(world.database, 'write', broken)
+    assert crafts.made == {'a': world.create('a')}
+    assert crafts.discarded == []
+
+
+def test_the_commit_of_a_join_went_through(
+    world: World, crafts: Crafts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease_id = world.create('a')
+    write = world.database.write
+
+    def broken(*args: Any) -> None:
+        write(*args)
+        raise db_exc.DBConnectionError
+
+    monkeypatch.setattr(world.database, 'write', broken)
+    with pytest.raises(db_exc.DBConnectionError):
+        world.join(lease_id, 'b')
+    assert crafts.discarded == []
+    assert set(crafts.made) == {'a', 'b'}
+
+
+def test_what_cannot_be_discarded_is_logged(
+    world: World, crafts: Crafts, caplog: pytest.LogCaptureFixture
+) -> None:
+    crafts.trouble['b'] = exceptions.BadRequest('no')
+    crafts.trouble['made-a'] = exceptions.Transient('Heat is away')
+    with pytest.raises(exceptions.BadRequest, match='no'):
+        world.create('a', 'b')
+    assert 'made-a' in caplog.text
+
+
+def test_a_request_that_was_broken_off_is_repeated(world: World, crafts: Crafts) -> None:
+    """The manager died between the shell and the lease: the one that is there is taken."""
+    crafts.made['a'] = ID
+    crafts.state['made-a'] = 'asleep'
+    assert world.create('a', id=ID) == ID
+    assert world.lease(ID).reservations[0].resource_id == 'made-a'
+    assert world.create('a', id=ID) == ID
+
+
+def test_what_another_request_made_is_not_discarded(world: World, crafts: Crafts) -> None:
+    """It is about to be written by that."""
+    limited(world, leases=1)
+    crafts.made['a'] = ID
+    crafts.state['made-a'] = 'asleep'
+    crafts.meanwhile = lambda: world.create('b', name='other')  # type: ignore[assignment]
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('a', id=ID)
+    assert crafts.discarded == []
+
+
+@pytest.mark.parametrize('chosen', ['id', 'idempotency_key'])
+def test_an_equal_request_was_faster(world: World, crafts: Crafts, chosen: str) -> None:
+    """Its stack is not unfilled any more, so that its name is just taken."""
+    values = {chosen: ID}
+    seen: list[str] = []
+
+    def faster() -> None:
+        seen.append(world.create('a', **values))
+        crafts.trouble['a'] = exceptions.NameTaken(field='name')
+
+    create_trust = world.trusts.create
+
+    def meanwhile(context: RequestContext) -> str:
+        world.trusts.create = create_trust  # type: ignore[method-assign]
+        faster()
+        return create_trust(context)
+
+    world.trusts.create = meanwhile  # type: ignore[method-assign]
+    assert [world.create('a', **values)] == seen
+    assert crafts.discarded == []
+    assert len(world.trusts.present) == 1
+
+
+def test_a_name_that_is_taken(world: World, crafts: Crafts) -> None:
+    world.create('a')
+    for make in (lambda: world.create('a', name='other'), lambda: world.create('a', id=ID)):
+        with pytest.raises(exceptions.NameTaken):
+            make()
+    assert world.trusts.made == 3
+    assert len(world.trusts.present) == 1
+
+
+def test_two_joins_at_once_are_one(world: World, crafts: Crafts) -> None:
+    lease_id = world.create('a')
+    found: list[str] = []
+    crafts.meanwhile = lambda: found.append(world.join(lease_id, 'b'))
+    assert world.join(lease_id, 'b') == found[0]
+    assert len(world.lease(lease_id).live) == 2
+    assert crafts.discarded == []
+
+
+def test_a_join_whose_name_was_taken_by_an_equal_one(world: World, crafts: Crafts) -> None:
+    lease_id = world.create('a')
+    found: list[str] = []
+    reserve = crafts.reserve
+
+    def slow(context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        if not found:
+            found.append('')
+            found[0] = world.join(lease_id, 'b')
+            raise exceptions.NameTaken(field='name')
+        return reserve(context, values)
+
+    crafts.reserve = slow  # type: ignore[method-assign]
+    assert world.join(lease_id, 'b') == found[0]
+
+
+def test_a_join_that_is_refused_in_the_end(world: World, crafts: Crafts) -> None:
+    lease_id = world.create('a')
+    crafts.meanwhile = lambda: world.update(lease_id, name='new')
+    with pytest.raises(exceptions.GenerationConflict):
+        create.add_reservation(
+            world.parts, user(), lease_id, world.wanted('b'), world.lease(lease_id).generation
+        )
+    assert crafts.discarded == ['made-b']
+
+
+def test_a_lease_that_is_over_takes_nothing(world: World, crafts: Crafts) -> None:
+    lease_id = world.create('a')
+    world.end(lease_id)
+    with pytest.raises(exceptions.InvalidState):
+        world.join(lease_id, 'b')
+    assert set(crafts.made) == {'a'}
+
+
+def test_many_requests_for_one_name(world: World, crafts: Crafts) -> None:
+    """Of different leases one gets it, the others leave nothing."""
+    made: list[str] = []
+
+    def ask(number: int) -> None:
+        try:
+            made.append(world.create('a', name=f'lease{number}'))
+        except exceptions.NameTaken:
+            return
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(made) == 1
+    assert len(world.trusts.present) == 1
+
+
+def test_a_mistake_in_a_plugin_is_tried_again(world: World, crafts: Crafts) -> None:
+    crafts.answers['prepare', 'made-a'] = [KeyError('x')]
+    lease_id = world.create('a', start=LATER)
+    world.run_until_idle()
+    assert preparations(world, lease_id) == ['UNDONE']
+    assert 'KeyError' in str(world.lease(lease_id).status_reason)
+    assert world.time
+    world.time.forward(minutes=5)
+    world.run_until_idle()
+    assert preparations(world, lease_id) == ['DONE']
+    assert world.lease(lease_id).status_reason is None
+
+
+def test_what_cannot_be_prepared_is_taken_back(world: World, crafts: Crafts) -> None:
+    """Also if that fails for good at first: it holds capacity."""
+    crafts.answers['prepare', 'made-a'] = [Wait(5, 'long'), exceptions.Permanent('no room')]
+    crafts.answers['take back', 'made-a'] = [Wait(5), exceptions.Permanent('not now')]
+    lease_id = world.create('a', 'b', start=LATER)
+    assert world.time
+    for _ in range(60):
+        world.run_until_idle()
+        world.time.forward(seconds=10)
+    lease = world.lease(lease_id)
+    assert [each.status for each in lease.reservations] == ['error', 'pending']
+    assert lease.reservations[0].status_reason == 'no room'
+    assert (lease.status, crafts.state['made-a']) == ('ERROR', 'gone')
+    assert sorted(preparations(world, lease_id)) == ['DONE', 'ERROR']
+    assert crafts.count('take back', 'made-a') == 1
+
+
+def test_the_start_is_not_disturbed_by_a_late_preparation(world: World, crafts: Crafts) -> None:
+    """The start begins while the preparation is asked for, and fails then."""
+    lease_id = world.create('a', start=LATER)
+
+    def late() -> Exception:
+        assert world.time
+        world.time.now = world.lease(lease_id).start_date
+        (due,) = [each for each in world.due() if each.event_type == model.START]
+        world.step.run(due)
+        return exceptions.Permanent('It failed while it was woken.')
+
+    crafts.answers['prepare', 'made-a'] = [late]
+    world.run_until_idle()
+    lease = world.lease(lease_id)
+    assert (lease.status, lease.reservations[0].status) == ('ACTIVE', 'active')
+    assert crafts.count('take back', 'made-a') == 0
+
+
+@pytest.mark.parametrize('ask', ['end', 'delete', 'remove'])
+def test_the_end_comes_while_it_is_prepared(world: World, crafts: Crafts, ask: str) -> None:
+    lease_id = world.create('a', start=LATER)
+
+    def late() -> Exception:
+        asked = (lease_id, 'made-a') if ask == 'remove' else (lease_id,)
+        getattr(world, ask)(*asked)
+        return exceptions.Permanent('no room')
+
+    crafts.answers['prepare', 'made-a'] = [late]
+    world.run_until_idle()
+    assert crafts.journal == [('end', 'made-a')]
+    assert world.lease(lease_id).live == ()
+
+
+@pytest.mark.parametrize('begun', [True, False])
+def test_joining_a_lease_that_failed(world: World, crafts: Crafts, begun: bool) -> None:
+    crafts.answers['prepare', 'made-a'] = [exceptions.Permanent('no room')]
+    lease_id = world.create('a', start=LATER)
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'ERROR'
+    if begun:
+        assert world.time
+        world.time.now = world.lease(lease_id).start_date
+        world.run_until_idle()
+    world.join(lease_id, 'b')
+    world.run_until_idle()
+    assert crafts.state['made-b'] == ('awake' if begun else 'ready')
+    assert world.lease(lease_id).status == 'ERROR'

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reservation of a stack of a template may say, and how its shell is made and discarded."""
+
+import json
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.cloud import stacks as calls
+from climate_core.plugins import stack_shell
+from tests.conformance.world import reservation_of
+from tests.fakes import heat
+from tests.unit.plugins.templated import TEMPLATE, wanted
+
+LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+OTHER = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a12'
+UUID = '0ea3e7b5-0000-4000-8000-000000000000'
+
+
+def reserve(stacks, **values):
+    return stacks.plugin().reserve(stacks.user(), wanted(**values))
+
+
+def make(stacks, lease_id=LEASE, **values):
+    plugin, user = stacks.plugin(), stacks.user()
+    given = wanted(**values)
+    return plugin.make(user, lease_id, given, plugin.reserve(user, given))
+
+
+def refused(stacks, error=exceptions.BadRequest, **values):
+    """Return the field and the message of a refusal that leaves nothing behind."""
+    before = set(stacks.state.stacks)
+    with pytest.raises(error) as caught:
+        reserve(stacks, **values)
+    assert set(stacks.state.stacks) == before
+    return caught.value.field, caught.value.message
+
+
+def without(*fields):
+    return {k: v for k, v in wanted().items() if k not in fields}
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [
+        ({'resource_type': 'virtual:stack'}, 'resource_id'),
+        (wanted(resource_id=UUID), 'template'),
+        (without('name'), 'name'),
+        *(
+            ({'resource_id': UUID, field: value}, field)
+            for field, value in [
+                ('name', 'web'),
+                ('parameters', {}),
+                ('environment', {}),
+                ('files', {}),
+                ('hold', 'now'),
+            ]
+        ),
+        ({'parameters': {}}, 'parameters'),
+    ],
+)
+def test_one_or_the_other(stacks, values, field):
+    with stacks.counted() as sent, pytest.raises(exceptions.BadRequest) as caught:
+        stacks.plugin().reserve(stacks.user(), values)
+    assert caught.value.field == field
+    assert sent == []
+
+
+def test_the_check_makes_nothing(stacks):
+    with stacks.counted() as sent:
+        claimed = reserve(stacks, hold='start', on_end='nothing')
+    assert claimed.params == {'name': 'web', 'hold': 'start', 'on_end': 'nothing'}
+    assert claimed.amounts == {'stacks': 1}
+    assert not claimed.made
+    assert not stacks.state.stacks
+    asked = [line for line in sent if '/heat/' in line]
+    assert [line.split('/')[-1] for line in asked] == ['preview']
+
+
+@pytest.mark.parametrize(
+    ('values', 'field', 'told'),
+    [
+        ({'template': 'a: ['}, 'template', 'neither YAML nor JSON'),
+        ({'template': '[' * 5000}, 'template', 'neither YAML nor JSON'),
+        ({'template': '[]'}, 'template', 'a mapping'),
+        ({'template': ''}, 'template', 'a mapping'),
+        ({'template': {}}, 'template', 'version was not provided'),
+        ({'template': {**TEMPLATE, 'resources': {'a': {'type': 'x'}}}}, 'template', 'Resource Ty'),
+        ({'parameters': {}}, 'template', 'flavor'),
+        ({'parameters': {'no': 'x'}}, 'template', 'not defined'),
+        ({'environment': 'a: ['}, 'environment', 'neither YAML nor JSON'),
+        ({'environment': '- 1'}, 'environment', 'a mapping'),
+        (
+            {'environment': {'parameter_defaults': {'climate_lease_id': UUID}}},
+            'environment',
+            'given by the lease',
+        ),
+        (
+            {'environment': f'parameter_defaults: {{climate_lease_id: {UUID}}}'},
+            'environment',
+            'given by the lease',
+        ),
+        ({'files': {'climate:template': 'x'}}, 'files', 'climate:template'),
+        ({'files': {'large': 'x' * 1024 * 1024}}, 'template', 'size exceeds'),
+        ({'template': 'parameters: {a: !!binary aGFsbG8=}'}, 'template', 'cannot be sent'),
+        ({'template': 'parameters: &a {b: *a}'}, 'template', 'cannot be sent'),
+    ],
+)
+def test_what_cannot_be_used(stacks, values, field, told):
+    named, message = refused(stacks, **values)
+    assert named == field
+    assert told in message
+
+
+def test_few_aliases_of_much_text(stacks):
+    """They are not written out: that would take all the memory there is."""
+    lines = ['parameters:', '  a0: &a0 [x, x]']
+    lines += [f'  a{n}: &a{n} [*a{n - 1}, *a{n - 1}]' for n in range(1, 60)]
+    assert 'too long' in refused(stacks, template='\n'.join(lines))[1]
+
+
+@pytest.mark.parametrize('environment', ['', 'parameters:\n', {}, 'parameter_defaults:\n'])
+def test_environments_that_say_nothing(stacks, environment):
+    assert reserve(stacks, environment=environment)
+
+
+def test_a_template_of_flow_style(stacks):
+    template = '{heat_template_version: 2021-04-16, parameters: {}}'
+    assert stack_shell.shell(wanted(template=template)) == {
+        'heat_template_version': '2021-04-16',
+        'parameters': {},
+    }
+
+
+@pytest.mark.parametrize('version', ['AWSTemplateFormatVersion', 'HeatTemplateFormatVersion'])
+def test_the_shell_of_other_formats(version):
+    template = {version: '2010-09-09', 'Parameters': {'a': {'Type': 'String'}}, 'Resources': {}}
+    del template['Resources']
+    assert stack_shell.shell(wanted(template={**template, 'Resources': {}})) == template
+
+
+def test_a_name_that_is_taken(stacks):
+    heat.add(stacks.state, stack_name='web')
+    field, message = refused(stacks, exceptions.NameTaken)
+    assert field == 'name'
+    assert 'web' in message
+
+
+def test_a_name_that_is_taken_in_another_project(stacks):
+    heat.add(stacks.state, stack_name='web', project_id='other-id')
+    assert reserve(stacks)
+
+
+@pytest.mark.parametrize('status', [500, 503])
+def test_heat_does_not_answer(stacks, status):
+    fault = {'method': 'POST', 'path': '/preview', 'status': status, 'count': 1}
+    stacks.state.faults.append(fault)
+    refused(stacks, exceptions.ServiceUnavailable)
+
+
+def test_heat_does_not_let_them(stacks):
+    stacks.state.faults.append({'method': 'POST', 'path': '/preview', 'status': 403, 'count': 1})
+    assert refused(stacks, exceptions.Forbidden)[0] == 'template'
+
+
+def test_a_proxy_finds_it_too_large(stacks):
+    stacks.state.faults.append({'method': 'POST', 'path': '/preview', 'status': 413, 'count': 1})
+    assert refused(stacks)[0] == 'template'
+
+
+@pytest.mark.parametrize(('hold', 'prepare'), [(None, True), ('now', True), ('start', False)])
+def test_making_it_again_finds_it(stacks, hold, prepare):
+    values = {'hold': hold} if hold else {}
+    first = make(stacks, **values)
+    assert (first.made, first.prepare) == (True, prepare)
+    again = make(stacks, **values)
+    assert again.resource_id == first.resource_id
+    assert (again.made, again.prepare) == (False, prepare)
+    assert len(stacks.state.stacks) == 1
+
+
+@pytest.mark.parametrize(
+    ('lease_id', 'values'),
+    [
+        (OTHER, {}),
+        (LEASE, {'parameters': {'flavor': 'large', 'key': 'k'}}),
+        (LEASE, {'template': {**TEMPLATE, 'resources': {}}}),
+        (LEASE, {'files': {'a': 'b'}}),
+        (LEASE, {'hold': 'start'}),
+    ],
+)
+def test_the_shell_of_another_request(stacks, lease_id, values):
+    """A lease with another id, or another stack for the same."""
+    make(stacks)
+    with pytest.raises(exceptions.NameTaken) as caught:
+        make(stacks, lease_id, **values)
+    assert caught.value.field == 'name'
+
+
+def test_a_shell_that_is_being_deleted(stacks):
+    made = make(stacks)
+    stacks.plugin().discard(made.resource_id)
+    with pytest.raises(exceptions.NameTaken):
+        make(stacks)
+
+
+def test_the_template_is_kept_as_it_was_given(stacks):
+    text = '# ours\n' + json.dumps(TEMPLATE)
+    make(stacks, template=text)
+    (stack,) = stacks.state.stacks.values()
+    assert stack['files']['climate:template'] == text
+
+
+def test_shells_without_a_lease(stacks):
+    made = make(stacks)
+    heat.add(stacks.state, tags=['climate-filled'])
+    plugin = stacks.plugin()
+    assert list(plugin.waiting()) == [made.resource_id]
+    assert plugin.waiting_since(made.resource_id).isoformat() == '2026-12-01T00:00:00+00:00'
+    plugin.discard(made.resource_id)
+    assert stacks.state.stacks[made.resource_id]['status'] == 'DELETE_IN_PROGRESS'
+
+
+def test_what_was_filled_meanwhile_is_not_discarded(stacks):
+    made = make(stacks)
+    stacks.state.stacks[made.resource_id]['tags'] = ['climate-filled']
+    plugin = stacks.plugin()
+    assert list(plugin.waiting()) == []
+    assert plugin.waiting_since(made.resource_id) is None
+    with pytest.raises(exceptions.Permanent, match='filled'):
+        plugin.discard(made.resource_id)
+    assert stacks.state.stacks[made.resource_id]['status'] == 'CREATE_COMPLETE'
+
+
+def test_what_is_gone_is_discarded(stacks):
+    plugin = stacks.plugin()
+    plugin.discard(UUID)
+    assert plugin.waiting_since(UUID) is None
+
+
+def test_the_template_was_taken_out(stacks):
+    made = make(stacks)
+    stacks.state.stacks[made.resource_id]['files'] = {}
+    conn = stacks.cloud.user(stacks.user())
+    reservation = reservation_of(made, 'virtual:stack')
+    with pytest.raises(exceptions.Permanent, match='taken out'):
+        stack_shell.fill(conn, calls.get(conn, made.resource_id), reservation)
