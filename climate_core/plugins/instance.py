@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import held, membership, server_end
+from climate_core.plugins import held, membership, server_end, told
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.ending import Ending
 
@@ -58,6 +58,7 @@ class InstancePlugin(held.Held):
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'on_end': {'type': 'string', 'enum': [name for name, _ in server_end.CHOICES]},
         **membership.SCHEMA,
+        **told.schema('servers', 'vcpus', 'memory_mb', 'disk_gb'),
     }
     rank = 20
     calls: ClassVar[held.Calls] = servers
@@ -65,7 +66,14 @@ class InstancePlugin(held.Held):
     prefix = 'image_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        wanted = values['resource_id']
+        amounts = told.amounts(context, values)
+        if amounts is not None:
+            return Claimed(told.resource_id(values), self._params(values), amounts)
+        server = self._look(context, values['resource_id'])
+        return Claimed(server['id'], self._params(values), _amounts(server))
+
+    def _look(self, context: 'RequestContext', wanted: str) -> dict[str, Any]:
+        """Return a server of the project that waits, or is being built to."""
         with errors.for_user('resource_id'):
             server = servers.get(self.cloud.user(context), wanted, hints=True)
         if server['tenant_id'] != context.project_id or server['status'] in _GONE:
@@ -78,11 +86,7 @@ class InstancePlugin(held.Held):
                 'the hint reserved=True and was not started yet can be reserved.',
                 field='resource_id',
             )
-        return Claimed(
-            resource_id=server['id'],
-            params=self._params(values),
-            amounts=_amounts(server),
-        )
+        return server
 
     def _wake(
         self, owner: 'connection.Connection', server: Mapping[str, Any], reservation: 'Reservation'
@@ -148,7 +152,10 @@ class InstancePlugin(held.Held):
 
 
 def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
-    """What the server holds: its flavor; without the root disk if it boots from a volume."""
+    """What the server holds: its flavor; without the root disk if it boots from a volume.
+
+    nova-compute counts the same (nova_ext/compute/reserve.py, _amounts).
+    """
     flavor = server['flavor']
     root = flavor['disk'] if server.get('image') else 0
     return {

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import held, membership, rights, volume_end
+from climate_core.plugins import held, membership, rights, told, volume_end
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.ending import Ending
 from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
@@ -53,6 +53,7 @@ class VolumePlugin(held.Held):
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'on_end': {'type': 'string', 'enum': [name for name, _ in volume_end.CHOICES]},
         **membership.SCHEMA,
+        **told.schema('volumes', 'gigabytes'),
     }
     rank = 10
     calls: ClassVar[held.Calls] = volumes
@@ -60,7 +61,14 @@ class VolumePlugin(held.Held):
     prefix = 'backup_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        wanted = values['resource_id']
+        amounts = told.amounts(context, values)
+        if amounts is not None:
+            return Claimed(told.resource_id(values), self._params(values), amounts)
+        volume = self._look(context, values['resource_id'])
+        return Claimed(volume['id'], self._params(values), _amounts(volume))
+
+    def _look(self, context: 'RequestContext', wanted: str) -> dict[str, Any]:
+        """Return a volume of the project that waits, or is about to."""
         with errors.for_user('resource_id'):
             volume = volumes.get(self.cloud.user(context), wanted)
         if volume.get(volumes.TENANT, context.project_id) != context.project_id:
@@ -73,11 +81,7 @@ class VolumePlugin(held.Held):
                 'the hint reserved=True and was not started yet can be reserved.',
                 field='resource_id',
             )
-        return Claimed(
-            resource_id=volume['id'],
-            params=self._params(values),
-            amounts={'volumes': 1, 'gigabytes': int(volume['size'])},
-        )
+        return volume
 
     def _wake(
         self, owner: 'connection.Connection', volume: Mapping[str, Any], reservation: 'Reservation'
@@ -154,6 +158,11 @@ class VolumePlugin(held.Held):
     def discard(self, resource_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             volumes.delete(self.cloud.service(), resource_id)
+
+
+def _amounts(volume: Mapping[str, Any]) -> dict[str, int]:
+    """What the volume holds; cinder-api says the same (cinder_ext/api/reserve.py, _amounts)."""
+    return {'volumes': 1, 'gigabytes': int(volume['size'])}
 
 
 def _is_reservation(volume: Mapping[str, Any], context: 'RequestContext') -> bool:

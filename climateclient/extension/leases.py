@@ -3,12 +3,12 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keystoneauth1 import adapter as ks_adapter
 from keystoneauth1 import exceptions as ks_exceptions
-from keystoneauth1 import loading
+from keystoneauth1 import loading, service_token
 from oslo_config import cfg
 
 from climateclient import client, exceptions, models
@@ -34,33 +34,53 @@ class LeaseService:
     def __init__(self, adapter: ks_adapter.Adapter, resource_type: str) -> None:
         self._leases = client.Client(adapter).leases
         self._type = resource_type
+        self._as_service = isinstance(adapter.auth, service_token.ServiceTokenAuthWrapper)
 
-    def reserve(self, wanted: hints.Wanted, resource_id: str) -> None:
+    def reserve(self, wanted: hints.Wanted, resource_id: str, amounts: Mapping[str, int]) -> None:
         """Put a resource into its lease, which is made if it is new.
 
+        :param amounts: what the resource holds, by unit, as the lease service counts it. It
+            believes that with a service token only, and asks for the resource else: so while it
+            does, whoever calls this must not keep the API busy that it asks
         :raises LeaseRefused: the service says no
         :raises LeaseUnavailable: it could not be asked; it may have done it nevertheless
         """
-        on_end: dict[str, Any] = {'on_end': wanted.on_end} if wanted.on_end else {}
-        member: dict[str, Any] = {'stack_id': wanted.stack_id} if wanted.stack_id else {}
+        item: dict[str, Any] = {'resource_type': self._type, 'resource_id': resource_id}
+        if wanted.on_end:
+            item['on_end'] = wanted.on_end
+        if wanted.join and wanted.stack_id:
+            item['stack_id'] = wanted.stack_id
         with _errors():
-            if wanted.join:
-                self._leases.add_reservation(
-                    wanted.lease_id, self._type, resource_id, **on_end, **member
-                )
+            if not self._as_service:
+                self._send(wanted, item)
                 return
-            lease = wanted.lease
-            self._leases.create(
-                lease['name'],
-                lease['end_date'],
-                lease['start_date'],
-                reservations=[{'resource_type': self._type, 'resource_id': resource_id, **on_end}],
-                events=lease['events'],
-                before_end=lease.get('before_end_date'),
-                before_start=lease.get('before_start'),
-                start_policy=lease.get('start_policy'),
-                id=wanted.lease_id,
-            )
+            try:
+                self._send(wanted, {**item, 'amounts': dict(amounts)})
+            except exceptions.BadRequest as error:
+                if (error.field or '').rpartition('.')[2] != 'amounts':
+                    raise
+                # A lease service of before, or a service user without the role service.
+                LOG.warning(
+                    'The lease service does not take from us what %s holds: %s', resource_id, error
+                )
+                self._send(wanted, item)
+
+    def _send(self, wanted: hints.Wanted, item: Mapping[str, Any]) -> None:
+        if wanted.join:
+            self._leases.add_reservation(wanted.lease_id, **item)
+            return
+        lease = wanted.lease
+        self._leases.create(
+            lease['name'],
+            lease['end_date'],
+            lease['start_date'],
+            reservations=[item],
+            events=lease['events'],
+            before_end=lease.get('before_end_date'),
+            before_start=lease.get('before_start'),
+            start_policy=lease.get('start_policy'),
+            id=wanted.lease_id,
+        )
 
     def get(self, lease_id: str) -> models.Lease:
         """Read a lease of the user's project.

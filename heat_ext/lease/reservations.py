@@ -16,6 +16,8 @@ from heat_ext.service import leases
 _HELD = frozenset(('pending', 'active', 'error', 'deleting'))
 #: What a stack is made from. The lease service takes it once and does not show it.
 _SOURCE = ('template', 'parameters', 'environment', 'files')
+#: What a resource holds. The lease service believes Heat's token, so no template may say it.
+AMOUNTS = 'amounts'
 
 Item = Mapping[str, Any]
 
@@ -109,7 +111,8 @@ def _changed(reservation: models.Reservation, item: Item) -> dict[str, Any]:
 
 
 def clean(items: Sequence[Item] | None) -> list[Item]:
-    """Give the items of a template without what has no value."""
+    """Give the items of a template without what has no value, and what it may not say."""
     return [
-        {key: value for key, value in item.items() if value is not None} for item in items or ()
+        {key: value for key, value in item.items() if value is not None and key != AMOUNTS}
+        for item in items or ()
     ]

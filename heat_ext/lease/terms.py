@@ -12,6 +12,7 @@ from heat.common import exception
 from heat.engine import constraints, properties
 
 from climateclient.extension import dates
+from heat_ext.lease import reservations
 
 NAME, START, END, DURATION = 'name', 'start_date', 'end_date', 'duration'
 BEFORE_END, BEFORE_START, POLICY = 'before_end_date', 'before_start', 'start_policy'
@@ -152,6 +153,9 @@ def check(terms: Mapping[str, Any]) -> None:
     for number, each in enumerate(terms[RESERVATIONS] or ()):
         if each is not None and not each.get('resource_type'):
             raise _wrong(f'{RESERVATIONS}[{number}]', 'a resource_type is needed')
+        if each is not None and reservations.AMOUNTS in each:
+            field = f'{RESERVATIONS}[{number}].{reservations.AMOUNTS}'
+            raise _wrong(field, 'only the service that builds a resource may say what it holds')
     start, end, before = (_read(terms[name]) for name in (START, END, BEFORE_END))
     if start and end and end <= start:
         raise _wrong(END, 'the lease must end after its start')

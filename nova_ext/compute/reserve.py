@@ -155,9 +155,24 @@ def _networks(manager: Any, build: Build, mapping: Any) -> None:
 
 def _enter_lease(context: Any, instance: Any, wanted: hints.Wanted) -> None:
     try:
-        leases.service(context).reserve(wanted, instance.uuid)
+        leases.service(context).reserve(wanted, instance.uuid, _amounts(instance))
     except (LeaseRefused, LeaseUnavailable) as error:
         raise _abort(instance, str(error)) from error
+
+
+def _amounts(instance: Any) -> dict[str, int]:
+    """What the server holds: its flavor; without the root disk if it boots from a volume.
+
+    The lease service counts the same when it looks (climate_core/plugins/instance.py, _amounts).
+    """
+    flavor = instance.flavor
+    root = flavor.root_gb if instance.image_ref else 0
+    return {
+        'servers': 1,
+        'vcpus': flavor.vcpus,
+        'memory_mb': flavor.memory_mb,
+        'disk_gb': root + flavor.ephemeral_gb,
+    }
 
 
 def _save(build: Build) -> None:

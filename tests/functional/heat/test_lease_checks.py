@@ -4,6 +4,7 @@
 import pytest
 from heat.common import exception
 
+from heat_ext.lease.reservations import clean
 from tests.functional.heat import leases
 from tests.functional.heat.leased import SERVER, LeaseTest
 from tests.functional.heat.users import BOB
@@ -53,6 +54,16 @@ class TestValidation(LeaseTest):
     def test_reservations_have_a_type(self):
         told = self.refused(reservations=[{'resource_id': SERVER}])
         assert 'reservations[0]: a resource_type is needed' in told
+
+    def test_what_a_resource_holds_is_not_the_templates_to_say(self):
+        """It would go with the token of Heat's own, which the lease service believes."""
+        server = {**leases.of_server(SERVER), 'amounts': {'servers': 0}}
+        told = self.refused(reservations=[leases.of_server(SERVER), server])
+        assert 'reservations[1].amounts: only the service that builds a resource' in told
+
+    def test_what_is_known_late_is_not_sent_either(self):
+        server = leases.of_server(SERVER)
+        assert clean([{**server, 'amounts': {'servers': 0}, 'on_end': None}]) == [server]
 
     def test_values_that_are_chosen(self):
         assert 'start_policy' in self.refused(start_policy='later')

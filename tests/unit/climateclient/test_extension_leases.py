@@ -1,13 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an extension sends when a resource joins a lease."""
 
+import dataclasses
+
 import pytest
-from keystoneauth1 import adapter, session, token_endpoint
+from keystoneauth1 import adapter, service_token, session, token_endpoint
 
 from climateclient.extension import hints
+from climateclient.extension.errors import LeaseRefused
 from climateclient.extension.leases import LeaseService
 from tests.unit.climateclient import samples
 from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, SERVER_ID, STACK_ID
+
+JOIN = hints.Wanted(LEASE_ID, join=True, lease={})
+LEASE = {'name': 'l', 'start_date': 'now', 'end_date': '2099-01-01 12:00', 'events': []}
+MAKE = hints.Wanted(LEASE_ID, join=False, lease=LEASE)
+AMOUNTS = {'servers': 1, 'vcpus': 2}
+ITEM = {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID}
+
+
+def service(as_service=True):
+    """The lease service as an extension sees it, with or without a token of its own."""
+    auth = token_endpoint.Token(ENDPOINT, 'a-token')
+    if as_service:
+        own = token_endpoint.Token(ENDPOINT, 'own-token')
+        auth = service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=own)
+    way = adapter.Adapter(session.Session(auth=auth), auth=auth, endpoint_override=ENDPOINT)
+    return LeaseService(way, 'virtual:instance')
+
+
+def joins(http, *answers):
+    """Answer what is sent to the lease; the last answer is that it joined."""
+    joined = {'status_code': 201, 'json': {'reservation': samples.reservation()}}
+    http.post(f'{ENDPOINT}/leases/{LEASE_ID}/reservations', [*answers, joined])
+
+
+def refusal(field):
+    body = {**samples.error(400, f'{field}: no.', 'request.invalid'), 'field': field}
+    return {'status_code': 400, 'json': body}
 
 
 @pytest.mark.parametrize(
@@ -19,13 +49,36 @@ from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, SERVER_ID, STAC
     ],
 )
 def test_joining(http, fields, sent):
-    url = f'{ENDPOINT}/leases/{LEASE_ID}/reservations'
-    http.post(url, status_code=201, json={'reservation': samples.reservation()})
-    auth = token_endpoint.Token(ENDPOINT, 'a-token')
-    way = adapter.Adapter(session.Session(auth=auth), endpoint_override=ENDPOINT)
+    joins(http)
+    service(as_service=False).reserve(dataclasses.replace(JOIN, **fields), SERVER_ID, AMOUNTS)
+    assert http.last_request.json() == ITEM | sent
 
-    wanted = hints.Wanted(LEASE_ID, join=True, lease={}, **fields)
-    LeaseService(way, 'virtual:instance').reserve(wanted, SERVER_ID)
 
-    expected = {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, **sent}
-    assert http.last_request.json() == expected
+def test_what_it_holds_goes_with_the_token_of_the_service(http):
+    joins(http)
+    service().reserve(JOIN, SERVER_ID, AMOUNTS)
+    assert http.last_request.json() == ITEM | {'amounts': AMOUNTS}
+    assert http.last_request.headers['X-Service-Token'] == 'own-token'
+
+
+def test_what_it_holds_goes_with_a_new_lease(http):
+    http.post(f'{ENDPOINT}/leases', status_code=201, json={'lease': samples.lease()})
+    service().reserve(MAKE, SERVER_ID, AMOUNTS)
+    assert http.last_request.json()['reservations'] == [ITEM | {'amounts': AMOUNTS}]
+
+
+@pytest.mark.parametrize('field', ['amounts', 'reservations[0].amounts'])
+def test_a_lease_service_that_does_not_take_it_looks_itself(http, caplog, field):
+    """One of before, or one that does not see the role of the service in its token."""
+    joins(http, refusal(field))
+    service().reserve(JOIN, SERVER_ID, AMOUNTS)
+    assert [each.json() for each in http.request_history] == [ITEM | {'amounts': AMOUNTS}, ITEM]
+    assert f'does not take from us what {SERVER_ID} holds' in caplog.text
+
+
+@pytest.mark.parametrize('field', ['resource_id', 'reservations[0].on_end', 'amounts.vcpus'])
+def test_another_refusal_is_one(http, field):
+    joins(http, refusal(field))
+    with pytest.raises(LeaseRefused):
+        service().reserve(JOIN, SERVER_ID, AMOUNTS)
+    assert http.call_count == 1
