@@ -32,6 +32,15 @@ class TestDeferred(DeferredTest):
         assert [each for each in self.changes() if each[0] in ('delete', 'detach')] == []
 
 
+class TestDeletedAfterAll(DeferredTest):
+    def test_what_an_earlier_request_was_to_abandon_is_deleted(self):
+        stack = self.reserve_all()
+        self.resource(stack, 'server').data_set('climate_abandoned', 'an earlier traversal')
+        self.delete(stack)
+        assert not self.exists(stack)
+        assert not self.cloud.nova.servers
+
+
 class TestGroup(DeferredTest, GroupTest):
     def test_its_members_stay(self):
         stack = self.reserve_all(GROUP)

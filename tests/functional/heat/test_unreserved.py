@@ -66,16 +66,35 @@ class TestUnreserved(HeatTest):
 
     def test_same_calls_as_core(self):
         ours = self.journey('stack1')
-        registry = resources.global_env().registry
-        for name, core in CORE.items():
-            mapped = registry._registry[name]
-            self.addCleanup(registry._registry.__setitem__, name, mapped)
-            registry._registry[name] = environment.ClassResourceInfo(registry, [name], core)
+        self.use_core()
         cores = self.journey('stack2')
         assert ours == cores
         assert set(CORE.values()) & self.kinds[0] == set()
         assert len(set(CORE.values()) & self.kinds[1]) == 4
         assert min(len(each) for each in ours) > 3
+
+    def use_core(self):
+        """Let the names mean what they mean without the extension."""
+        registry = resources.global_env().registry
+        for name, core in CORE.items():
+            mapped = registry._registry[name]
+            self.addCleanup(registry._registry.__setitem__, name, mapped)
+            registry._registry[name] = environment.ClassResourceInfo(registry, [name], core)
+
+    def test_same_failure_as_core(self):
+        """What goes wrong before an update begins is told in heat's way."""
+        template = without(EVERYTHING, 'attachment', 'deployment', 'config', 'data')
+        reasons = []
+        for name in 'ours', 'cores':
+            self.cloud.nova.full = True
+            stack = self.create(template, name=name)
+            self.assert_stack(stack, 'CREATE_FAILED')
+            self.cloud.nova.faults.append(('GET', '/servers/', 403))
+            self.patch_stack(stack)
+            reasons.append(self.assert_stack(stack, 'UPDATE_FAILED').status_reason)
+            self.use_core()
+        assert 'A fault that the test ordered.' in reasons[0]
+        assert reasons[0] == reasons[1]
 
     def test_the_lease_service_is_not_asked(self):
         self.journey('stack1')

@@ -107,6 +107,9 @@ class TestBeforeTheStart(UpdateTest):
         (new,) = self.ids(stack, 'server')
         assert self.cloud.nova.changes == [('create', old), ('create', new), ('delete', old)]
         assert self.held() == {new}
+        ignored = changed(PLAIN, 'server', user_data='ls', user_data_update_policy='IGNORE')
+        self.change(stack, ignored)
+        assert self.ids(stack, 'server') == [new]
 
     def test_a_larger_volume_is_reserved_anew_with_its_server(self):
         stack = self.reserve_all()

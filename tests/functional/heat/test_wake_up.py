@@ -285,7 +285,11 @@ class TestTheTime(ReservedTest):
         assert self.cloud.nova.statuses() == ['RESERVED']
         lease_id = self.resource(stack, 'first').data()['climate_lease']
         members = self.leases.members(lease_id)
-        assert members == {('virtual:instance', *self.ids(stack, 'first'))}
+        before = self.ids(stack, 'first')
+        assert members == {('virtual:instance', *before)}
+        self.update(stack, without(changed(template, 'first', name='web'), 'second'))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.ids(stack, 'first') == before
         self.leases.start(lease_id)
         self.patch_stack(stack)
         self.assert_stack(stack, 'UPDATE_COMPLETE')

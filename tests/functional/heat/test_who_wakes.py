@@ -5,7 +5,7 @@ from oslo_config import cfg
 
 from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import CHAIN, PAIR, UNLINKED, changed
+from tests.functional.heat.templates import CHAIN, PAIR, UNLINKED, changed, stack_level
 from tests.functional.heat.updated import ported
 from tests.functional.heat.users import ALICE
 
@@ -64,6 +64,21 @@ class TestOthers(ReservedTest):
         assert self.cloud.cinder.changed('os-update_readonly_flag') == [disk]
         assert self.outputs(stack)['status'] == 'available'
         assert 'climate_lease' not in self.resource(stack, 'server').data()
+
+    def test_what_others_have_woken_gives_its_port_to_the_one_in_its_place(self):
+        template = ported(UNLINKED, server='first')
+        stack = self.reserve_all(template)
+        port, old = self.ids(stack, 'port', 'first')
+        self.cloud.nova.servers[old].update(
+            {'status': 'ACTIVE', 'OS-SRV-USG:launched_at': '2026-01-01T00:00:00.000000'}
+        )
+        policy = {'image_update_policy': 'REPLACE'}
+        template = changed(template, 'first', image='fedora', **policy)
+        self.update(stack, template, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        (new,) = self.ids(stack, 'first')
+        assert new != old
+        assert self.cloud.neutron.records['ports'][port]['device_id'] == new
 
     def test_what_is_thrown_away_is_not_awake(self):
         stack = self.reserve_all(CHAIN)
