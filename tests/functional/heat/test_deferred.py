@@ -144,6 +144,22 @@ class TestAttachment(DeferredTest):
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.cloud.nova.changed('attach') == self.ids(stack, 'disk')
 
+    def test_moved_to_a_server_that_sleeps_it_waits_again(self):
+        runs = {'scheduler_hints': {'reserved': False}}
+        template = changed(changed(ATTACHED, 'server', **runs), 'disk', **runs)
+        template = added(template, 'other', 'OS::Nova::Server', **SERVER)
+        stack = self.reserve_all(template)
+        disk, server, other = self.ids(stack, 'disk', 'server', 'other')
+        assert self.cloud.nova.servers[server]['volumes'] == [disk]
+        template = changed(template, 'attachment', instance_uuid={'get_resource': 'other'})
+        self.update(stack, template, environment=stack_level(self.lease))
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.servers[server]['volumes'] == []
+        assert 'climate_deferred' in self.data(stack, 'attachment')
+        self.start(stack)
+        assert self.cloud.nova.servers[other]['volumes'] == [disk]
+        assert self.cloud.nova.changed('attach') == [disk, disk]
+
     def test_ordinary_stack(self):
         stack = self.create(ATTACHED)
         self.assert_stack(stack, 'CREATE_COMPLETE')

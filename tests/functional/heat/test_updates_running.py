@@ -78,6 +78,20 @@ class TestAfterTheStart(UpdateTest):
         ]  # fmt: skip
         assert self.held() == {new}
 
+    def test_what_heat_replaces_gets_its_port_back_in_a_rollback(self):
+        self.change(self.stack, ported(PLAIN))
+        port, old = self.ids(self.stack, 'port', 'server')
+        self.cloud.nova.full = True
+        policy = {'image_update_policy': 'REPLACE'}
+        self.change(
+            self.stack, changed(ported(PLAIN), 'server', image='fedora', **policy),
+            status='ROLLBACK_COMPLETE', args={'disable_rollback': False},
+        )  # fmt: skip
+        assert self.ids(self.stack, 'server') == [old]
+        assert self.plugged(old) == {port}
+        assert self.held() == {old}
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+
     def test_another_port_changes_in_place(self):
         before = self.ids(self.stack, 'server')
         self.change(self.stack, ported(PLAIN))
