@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More requests at once than any API has threads: nobody waits for who waits for him."""
+
+import concurrent.futures
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cloud.conftest import Booking, Person, at, wait_for
+from tests.cloud.reserving import RESERVED, Reserving, is_gone
+
+#: nova-api, cinder-api and climate-api have four threads each.
+MANY = 24
+
+
+@pytest.fixture
+def lease(member: Person) -> Iterator[str]:
+    """A lease that holds nothing yet; its id."""
+    made = member.leases.create('at-once', at(hours=3), at(hours=2))
+    yield made.id
+    member.leases.delete(made.id, ignore_missing=True)
+    wait_for(lambda: is_gone(member, made.id), f'lease {made.id} gone')
+
+
+@pytest.fixture
+def volumes(member: Person) -> Iterator[Reserving]:
+    """Volumes of the member."""
+    made = Reserving(member)
+    yield made
+    made.clean()
+
+
+def at_once(post: Callable[[dict[str, Any]], Any], lease_id: str) -> list[dict[str, Any]]:
+    """Send requests that join a lease; give the bodies of the answers."""
+    with concurrent.futures.ThreadPoolExecutor(MANY) as threads:
+        asked = [threads.submit(post, {'lease_id': lease_id}) for _ in range(MANY)]
+        answers = [each.result() for each in asked]
+    assert {each.status_code for each in answers} == {202}, [each.text for each in answers]
+    return [each.json() for each in answers]
+
+
+def held(person: Person, unit: str) -> int:
+    """How much of something Climate counts for the project."""
+    (found,) = [each.used for each in person.client.limits() if each.name == f'reserved_{unit}']
+    return int(found or 0)
+
+
+def test_servers(booking: Booking, lease: str) -> None:
+    person, before = booking.person, held(booking.person, 'memory_mb')
+    made = [each['server']['id'] for each in at_once(booking.post, lease)]
+    for each in made:
+        booking.wait(each, 'RESERVED')
+    found = person.leases.get(lease)
+    assert sorted(each.resource_id for each in found.reservations) == sorted(made)
+    assert held(person, 'memory_mb') == before + MANY * booking.flavor.ram
+
+
+def test_volumes(volumes: Reserving, lease: str) -> None:
+    person, before = volumes.person, held(volumes.person, 'gigabytes')
+    made = [each['volume']['id'] for each in at_once(volumes.post, lease)]
+    for each in made:
+        volumes.wait(each, RESERVED)
+    found = person.leases.get(lease)
+    assert sorted(each.resource_id for each in found.reservations) == sorted(made)
+    assert held(person, 'gigabytes') == before + MANY
