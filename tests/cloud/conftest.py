@@ -57,10 +57,14 @@ def environment(user: str) -> dict[str, str]:
 
 
 class Person:
-    """Somebody with credentials on the cloud: ``sdk``, ``client`` and its ``leases``."""
+    """Somebody with credentials on the cloud: ``sdk``, ``client`` and its ``leases``.
 
-    def __init__(self, user: str) -> None:
-        self.environment = environment(user)
+    :param user: one of the cloud's
+    :param others: variables of somebody else in the same project
+    """
+
+    def __init__(self, user: str, **others: str) -> None:
+        self.environment = {**environment(user), **others}
         auth = {
             key.removeprefix('OS_').lower(): value
             for key, value in self.environment.items()
@@ -106,6 +110,18 @@ def member() -> Person:
 def stranger() -> Person:
     """An ordinary member of another project."""
     return Person('alt')
+
+
+@pytest.fixture
+def colleague(member: Person, admin: Person) -> Iterator[Person]:
+    """Another member of the project ``demo``, for one test."""
+    identity, name, password = admin.sdk.identity, f'user-{uuid.uuid4().hex[:8]}', uuid.uuid4().hex
+    project = identity.find_project(member.sdk.current_project_id)
+    user = identity.create_user(name=name, password=password, domain_id='default')
+    for role in ('member', 'heat_stack_owner'):
+        identity.assign_project_role_to_user(project, user, identity.find_role(role))
+    yield Person('demo', OS_USERNAME=name, OS_PASSWORD=password)
+    identity.delete_user(user)
 
 
 @pytest.fixture(scope='session')

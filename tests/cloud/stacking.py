@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reserved stacks of one person on the local cloud."""
 
+import contextlib
 import pathlib
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from tests.cloud.conftest import ROOT, Person, at, wait_for
-from tests.cloud.reserving import wait_lease
+from tests.cloud.reserving import is_gone, wait_lease
 
 #: What users read; used as it is.
 TEMPLATES = ROOT / 'doc' / 'source' / 'user' / 'templates'
@@ -69,10 +71,50 @@ class Stacking:
 
         return wait_for(look, f'lease {lease_id} deleted')
 
+    def order(self, text: str, **more: Any) -> tuple[str, str]:
+        """Make a lease that has a stack made from a template; ``terms`` are those of the lease.
+
+        :returns: the ids of the lease and of the stack
+        """
+        terms = more.pop('terms', {})
+        lease_id = self.lease(reservations=[self.wanted(text, **more)], **terms)
+        stack_id = str(self.stack_of(lease_id).resource_id)
+        self.stacks.append(stack_id)
+        return lease_id, stack_id
+
+    def wanted(self, text: Any, **more: Any) -> dict[str, Any]:
+        """A reservation of a stack that is to be made, by a name of its own."""
+        name = f'test-{uuid.uuid4().hex[:8]}'
+        return {'resource_type': 'virtual:stack', 'name': name, 'template': text, **more}
+
     def lease_of(self, stack_id: str) -> Any:
         """The lease that reserves a stack; fails if there is none."""
         (lease,) = self.person.leases.list(resource_id=stack_id)
         return lease
+
+    def limits(self) -> dict[str, int | None]:
+        """What is counted as held in leases, of each thing."""
+        return {each.name: each.used for each in self.person.client.limits()}
+
+    def stack_of(self, lease_id: str) -> Any:
+        """The reservation of the stack that a lease holds; fails if there is not just one."""
+        found = self.person.leases.get(lease_id).reservations
+        (stack,) = [each for each in found if each.resource_type == 'virtual:stack']
+        return stack
+
+    def at_end(self, lease_id: str, on_end: str) -> None:
+        """Choose what happens to the stack of a lease at its end."""
+        own = self.stack_of(lease_id)
+        self.person.leases.update_reservation(lease_id, own.id, on_end=on_end)
+
+    def wait_trouble(self, lease_id: str) -> Any:
+        """Wait until a lease says that something could not be started; return it."""
+
+        def look() -> Any:
+            lease = self.person.leases.get(lease_id)
+            return lease if lease.status_reason else None
+
+        return wait_for(look, f'a reason in lease {lease_id}')
 
     def trouble(self, lease_id: str) -> list[Any]:
         """What had to be tried again in a lease, or failed."""
@@ -93,13 +135,25 @@ class Stacking:
         :param lease_id: of the whole stack
         :returns: its id
         """
-        name = f'test-{uuid.uuid4().hex[:8]}'
-        response = self.heat.post(
-            '/stacks', json={'stack_name': name, **body(text, lease_id, parameters)}
-        )
+        stack_id = self.begin(text, lease_id, **parameters)
+        return self.wait(stack_id, 'CREATE_COMPLETE')['id']
+
+    def begin(
+        self, text: str, lease_id: str | None = None, rollback: bool = False, **parameters: Any
+    ) -> str:
+        """Ask for a stack; the same without waiting.
+
+        :param rollback: take all of it back if something fails
+        """
+        asked = {
+            'stack_name': f'test-{uuid.uuid4().hex[:8]}',
+            'disable_rollback': not rollback,
+            **body(text, lease_id, parameters),
+        }
+        response = self.heat.post('/stacks', json=asked)
         assert response.status_code == 201, response.text
         self.stacks.append(response.json()['stack']['id'])
-        return self.wait(self.stacks[-1], 'CREATE_COMPLETE')['id']
+        return self.stacks[-1]
 
     def update(
         self, stack_id: str, text: str, lease_id: str | None = None, **parameters: Any
@@ -115,13 +169,40 @@ class Stacking:
         response = self.heat.put(self.path(stack_id), json=body(text, lease_id, parameters))
         assert response.status_code == 202, response.text
 
+    def patch(self, stack_id: str) -> None:
+        """Update a stack with what it has: ``openstack stack update --existing``."""
+        response = self.heat.patch(self.path(stack_id), json={})
+        assert response.status_code == 202, response.text
+
     def act(self, stack_id: str, action: str) -> None:
         response = self.heat.post(f'{self.path(stack_id)}/actions', json={action: None})
         assert response.status_code in (200, 202), response.text
 
-    def signal(self, stack_id: str, resource: str) -> None:
+    def abandon(self, stack_id: str) -> None:
+        """Make Heat forget a stack, and leave what it is made of."""
+        response = self.heat.delete(f'{self.path(stack_id)}/abandon')
+        assert response.status_code == 200, response.text
+        self.wait_gone(stack_id)
+
+    def do(self, stack_id: str, action: str, status: str) -> None:
+        """Ask for an action, and wait until the stack has a status."""
+        self.act(stack_id, action)
+        self.wait(stack_id, status)
+
+    @contextlib.contextmanager
+    def locked(self, server_id: str) -> Iterator[None]:
+        """Lock a server for a while: it can neither be woken nor deleted."""
+        path = f'/servers/{server_id}/action'
+        self.person.sdk.compute.post(path, json={'lock': None})
+        try:
+            yield
+        finally:
+            self.person.sdk.compute.post(path, json={'unlock': None})
+
+    def signal(self, stack_id: str, resource: str, **details: Any) -> None:
         """Signal a resource; what it does then is not waited for."""
-        response = self.heat.post(f'{self.path(stack_id)}/resources/{resource}/signal', json={})
+        path = f'{self.path(stack_id)}/resources/{resource}/signal'
+        response = self.heat.post(path, json=details)
         assert response.status_code == 200, response.text
 
     def delete(self, stack_id: str) -> None:
@@ -154,6 +235,19 @@ class Stacking:
 
         return wait_for(look, f'stack {stack_id} in {statuses}')
 
+    def is_named(self, name: str) -> bool:
+        """Whether Heat knows a stack of this name."""
+        return bool(self.heat.get('/stacks', params={'name': name}).json()['stacks'])
+
+    def wait_resource(self, stack_id: str, name: str, status: str) -> None:
+        """Wait until a resource of the stack itself has a status."""
+
+        def look() -> bool:
+            found = {each['resource_name']: each for each in self.resources(stack_id)}
+            return found[name]['resource_status'] == status
+
+        wait_for(look, f'{name} of stack {stack_id} in {status}')
+
     def wait_gone(self, stack_id: str) -> None:
         wait_for(lambda: self.look(stack_id) is None, f'stack {stack_id} gone')
 
@@ -180,11 +274,30 @@ class Stacking:
             if each['resource_type'] == kind and each['physical_resource_id']
         ]
 
+    def id_of(self, stack_id: str, name: str) -> str:
+        """What a resource has made, by its name."""
+        found = self.resources(stack_id)
+        (wanted,) = [each for each in found if each['resource_name'] == name]
+        return wanted['physical_resource_id']
+
     def servers(self, stack_id: str) -> list[str]:
         """The statuses of its servers."""
         compute = self.person.sdk.compute
         found = [compute.get_server(one) for one in self.ids(stack_id, 'OS::Nova::Server')]
         return sorted(one.status for one in found)
+
+    def wait_servers(self, stack_id: str, *statuses: str) -> None:
+        """Wait until its servers have these statuses."""
+        wait_for(
+            lambda: self.servers(stack_id) == sorted(statuses),
+            f'servers of stack {stack_id} in {statuses}',
+        )
+
+    def wake_ups(self, stack_id: str) -> list[int]:
+        """How often each of its servers was woken, by the lists of their actions."""
+        servers = self.ids(stack_id, 'OS::Nova::Server')
+        found = [self.person.sdk.compute.server_actions(each) for each in servers]
+        return [sum(action.action == 'wake_up' for action in actions) for actions in found]
 
     def volumes(self, stack_id: str) -> list[str]:
         """The statuses of its volumes."""
@@ -194,12 +307,21 @@ class Stacking:
 
     def updated(self, stack_id: str) -> list[str]:
         """Name what an update completed, in this order."""
-        events = self.heat.get(f'{self.path(stack_id)}/events', params={'sort_dir': 'asc'})
         return [
             each['resource_name']
-            for each in events.json()['events']
+            for each in self._events(stack_id)
             if each['resource_status'] == 'UPDATE_COMPLETE'
         ]
+
+    def reasons(self, stack_id: str) -> str:
+        """What Heat has said about a stack and its resources."""
+        return '\n'.join(each['resource_status_reason'] for each in self._events(stack_id))
+
+    def _events(self, stack_id: str) -> list[Any]:
+        """What has happened in it, the oldest first."""
+        query = {'sort_dir': 'asc'}
+        response = self.heat.get(f'{self.path(stack_id)}/events', params=query)
+        return response.json()['events']
 
     def clean(self) -> None:
         """Delete what the test made."""
@@ -208,6 +330,13 @@ class Stacking:
                 self.delete(stack_id)
         for lease_id in self.leases:
             self.person.leases.delete(lease_id, ignore_missing=True)
+
+    def wait_all_gone(self) -> None:
+        """Wait until nothing that was made is counted any more."""
+        for lease_id in self.leases:
+            wait_for(
+                lambda wanted=lease_id: is_gone(self.person, wanted), f'lease {lease_id} gone'
+            )
 
 
 def body(text: str, lease_id: str | None, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -116,8 +116,7 @@ def test_a_stack_that_is_deleted_before_the_start_frees_all(
 def test_the_user_may_not_wake_it_early(stacks: Stacking) -> None:
     """Before the start an update wakes nothing: Heat asks for its members with both tokens."""
     stack_id = stacks.create(template('working-group'), stacks.lease(), workers=1)
-    response = stacks.heat.patch(stacks.path(stack_id), json={})
-    assert response.status_code == 202, response.text
+    stacks.patch(stack_id)
     stacks.wait(stack_id, 'UPDATE_COMPLETE')
     assert stacks.servers(stack_id) == ['RESERVED'] * 2
 
@@ -183,12 +182,7 @@ def test_a_stack_that_stays_at_the_end(
 ) -> None:
     lease_id = stacks.lease()
     stack_id = stacks.create(SLOW, lease_id)
-    (own,) = [
-        each
-        for each in stacks.person.leases.get(lease_id).reservations
-        if each.resource_type == 'virtual:stack'
-    ]
-    stacks.person.leases.update_reservation(lease_id, own.id, on_end=on_end)
+    stacks.at_end(lease_id, on_end)
     stacks.start(lease_id)
     stacks.end(lease_id)
     assert stacks.look(stack_id)['stack_status'] == stack

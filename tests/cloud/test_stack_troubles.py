@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserved stacks of which something cannot start, is broken off, or finds no room."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cloud.conftest import Person, cloud, wait_for
+from tests.cloud.sample_stacks import PAIR, SIGNALS, WIDE
+from tests.cloud.stacking import Stacking
+from tests.cloud.test_crashes import pid
+
+SERVER = 'OS::Nova::Server'
+
+
+@pytest.fixture
+def stacks(member: Person) -> Iterator[Stacking]:
+    """Stacks of the member; what is left of them afterwards is deleted."""
+    stacks = Stacking(member)
+    yield stacks
+    stacks.clean()
+
+
+def test_what_is_awake_stays_and_the_rest_is_tried_again(stacks: Stacking) -> None:
+    lease_id = stacks.lease()
+    stack_id = stacks.create(PAIR, lease_id)
+    second = stacks.id_of(stack_id, 'second')
+    with stacks.locked(second):
+        stacks.person.leases.update(lease_id, start='now')
+        lease = stacks.wait_trouble(lease_id)
+        assert f'{second} is locked' in lease.status_reason
+        stacks.wait_servers(stack_id, 'ACTIVE', 'RESERVED')
+        stack = stacks.wait(stack_id, 'UPDATE_FAILED')
+        assert f'{second} is locked' in stack['stack_status_reason']
+        assert lease.status == 'STARTING'
+    lease = stacks.wait_lease(lease_id, 'ACTIVE')
+    assert lease.status_reason is None
+    assert stacks.servers(stack_id) == ['ACTIVE'] * 2
+    compute = stacks.person.sdk.compute
+    woken = [each.action for each in compute.server_actions(stacks.id_of(stack_id, 'first'))]
+    assert woken.count('wake_up') == 1
+
+
+def test_signals_are_waited_for_also_after_a_wake_up_that_was_cancelled(
+    stacks: Stacking,
+) -> None:
+    """Wait conditions and deployments are complete in their sleep, and done at the start."""
+    lease_id = stacks.lease()
+    stack_id = stacks.create(SIGNALS, lease_id)
+    assert stacks.outputs(stack_id) == {'word': None}
+    stacks.person.leases.update(lease_id, start='now')
+    stacks.wait_resource(stack_id, 'ready', 'UPDATE_IN_PROGRESS')
+    stacks.act(stack_id, 'cancel_without_rollback')
+    lease = stacks.wait_trouble(lease_id)
+    assert 'cancelled' in lease.status_reason
+    assert stacks.servers(stack_id) == ['ACTIVE', 'RESERVED']
+
+    answer(stacks, stack_id)
+    stacks.wait_lease(lease_id, 'ACTIVE')
+    assert stacks.outputs(stack_id) == {'word': 'ready'}
+    second = stacks.person.sdk.compute.get_server(stacks.id_of(stack_id, 'second'))
+    assert (second.status, second.metadata) == ('ACTIVE', {'word': 'ready'})
+    assert stacks.wake_ups(stack_id) == [1, 1]
+
+
+def answer(stacks: Stacking, stack_id: str) -> None:
+    """Say what an agent in the first server would; nothing runs in a fake hypervisor."""
+    stacks.wait_resource(stack_id, 'ready', 'UPDATE_IN_PROGRESS')
+    stacks.signal(stack_id, 'handle')
+    stacks.wait_resource(stack_id, 'deployment', 'UPDATE_IN_PROGRESS')
+    stacks.signal(stack_id, 'deployment', word='ready', deploy_status_code=0)
+
+
+@pytest.fixture
+def engine() -> Iterator[None]:
+    """Whatever a test does to heat-engine, it runs afterwards."""
+    yield
+    cloud('restart', 'heat-engine')
+
+
+@pytest.mark.usefixtures('engine')
+def test_an_engine_that_is_killed_during_the_wake_up(stacks: Stacking) -> None:
+    """Another one takes over when it is asked: by the user here, in ten minutes by the lease."""
+    lease_id = stacks.lease()
+    stack_id = stacks.create(SIGNALS, lease_id)
+    stacks.person.leases.update(lease_id, start='now')
+    stacks.wait_resource(stack_id, 'ready', 'UPDATE_IN_PROGRESS')
+    # Its workers with it.
+    os.killpg(pid('heat-engine'), signal.SIGKILL)
+    cloud('restart', 'heat-engine')
+    assert stacks.look(stack_id)['stack_status'] == 'UPDATE_IN_PROGRESS'
+    assert stacks.servers(stack_id) == ['ACTIVE', 'RESERVED']
+    stacks.patch(stack_id)
+    answer(stacks, stack_id)
+    stacks.wait_lease(lease_id, 'ACTIVE')
+    assert stacks.look(stack_id)['stack_status'] == 'UPDATE_COMPLETE'
+    assert stacks.wake_ups(stack_id) == [1, 1]
+    assert stacks.trouble(lease_id) == []
+
+
+def test_a_stack_for_which_there_is_no_room(
+    stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
+) -> None:
+    """Rolled back, nothing is kept of what was to be added, and what runs is not touched."""
+    lease_id = stacks.lease()
+    refused = stacks.begin(WIDE, lease_id, rollback=True, wide=2)
+    stack_id = stacks.begin(WIDE, lease_id, rollback=True)
+    stacks.wait(stack_id, 'CREATE_COMPLETE')
+    stacks.wait(refused, 'ROLLBACK_COMPLETE')
+    assert 'No valid host' in stacks.reasons(refused)
+    assert stacks.ids(refused, SERVER) == []
+    both = ['virtual:instance', 'virtual:stack', 'virtual:stack']
+    wait_for(lambda: live(stacks, lease_id) == both, 'what was rolled back is freed')
+
+    stacks.start(lease_id)
+    stacks.ask(stack_id, WIDE, lease_id, wide=2)
+    stacks.wait(stack_id, 'ROLLBACK_COMPLETE')
+    assert 'No valid host' in stacks.reasons(stack_id)
+    (server,) = stacks.ids(stack_id, SERVER)
+    assert stacks.wake_ups(stack_id) == [1]
+    assert stacks.servers(stack_id) == ['ACTIVE']
+    wait_for(lambda: live(stacks, lease_id) == both, 'what was rolled back is freed')
+
+    stacks.end(lease_id)
+    assert stacks.look(stack_id) is stacks.look(refused) is None
+    assert not allocations(server)
+
+
+def live(stacks: Stacking, lease_id: str) -> list[str]:
+    """The types of what a lease holds."""
+    found = stacks.person.leases.get(lease_id).reservations
+    return sorted(r.resource_type for r in found if r.status in ('pending', 'active'))
