@@ -28,6 +28,15 @@ def wait_lease(person: Person, lease_id: str, *statuses: str) -> Any:
     return wait_for(look, f'lease {lease_id} in {statuses}')
 
 
+def is_gone(person: Person, lease_id: str) -> bool:
+    """Whether a lease is over and deleted."""
+    try:
+        person.leases.get(lease_id)
+    except exceptions.NotFound:
+        return True
+    return False
+
+
 class Reserving:
     """Makes reserved volumes, and cleans up after a test.
 
@@ -127,14 +136,9 @@ class Reserving:
             self._delete(volume.id)
         # The next test counts what is reserved.
         for lease_id in self.leases:
-            wait_for(lambda wanted=lease_id: self._is_gone(wanted), f'lease {lease_id} gone')
-
-    def _is_gone(self, lease_id: str) -> bool:
-        try:
-            self.person.leases.get(lease_id)
-        except exceptions.NotFound:
-            return True
-        return False
+            wait_for(
+                lambda wanted=lease_id: is_gone(self.person, wanted), f'lease {lease_id} gone'
+            )
 
     def _delete_snapshot(self, snapshot_id: str) -> None:
         self.cinder.delete_snapshot(snapshot_id)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for stacks from templates that make none, or none more, with the real Heat."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from climateclient import exceptions
+from tests.cloud.conftest import Person, at
+from tests.cloud.made_stacks import LARGE
+from tests.cloud.stacking import Stacking
+
+
+@pytest.fixture
+def stacks(stranger: Person) -> Iterator[Stacking]:
+    """Stacks of a project that has nothing else; what is left of them afterwards is deleted."""
+    stacks = Stacking(stranger)
+    yield stacks
+    stacks.clean()
+    stacks.wait_all_gone()
+
+
+@pytest.mark.parametrize(
+    ('given', 'field', 'words'),
+    [
+        ({'template': 'resources: {}'}, 'template', 'version'),
+        ({'template': 'a: [b'}, 'template', ''),
+        ({'template': LARGE.replace('Nova::Server', 'Nova::Nothing')}, 'template', 'Nothing'),
+        ({'parameters': {'secrets': 'x'}}, 'template', 'secrets'),
+        ({'template': LARGE.replace(', default: none', '')}, 'template', 'secret'),
+        ({'template': LARGE.replace('image: cirros', 'image: nothing')}, 'template', 'nothing'),
+        ({'environment': 'a: [b'}, 'environment', ''),
+        (
+            {'environment': {'parameter_defaults': {'climate_lease_id': 'x'}}},
+            'environment',
+            'given by the lease',
+        ),
+        ({'name': '9 lives'}, 'name', ''),
+        ({'hold': 'later'}, 'hold', 'now, start'),
+        ({'resource_id': str(uuid.uuid4())}, 'template', 'not both'),
+        ({'name': None}, 'name', ''),
+        ({'template': None}, 'name', 'template'),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    stacks: Stacking, given: dict[str, Any], field: str, words: str
+) -> None:
+    wanted = {**stacks.wanted(LARGE), **given}
+    wanted = {key: value for key, value in wanted.items() if value is not None}
+    before = {each.id for each in stacks.person.leases.list()}
+    with pytest.raises(exceptions.BadRequest) as caught:
+        stacks.lease(reservations=[wanted])
+    assert (caught.value.field or '').startswith('reservations[0]'), caught.value
+    assert field in str(caught.value), caught.value
+    assert words in caught.value.message
+    assert not stacks.is_named(wanted.get('name', 'none'))
+    assert {each.id for each in stacks.person.leases.list()} == before
+
+
+def test_a_dry_run_makes_nothing(stacks: Stacking) -> None:
+    wanted = stacks.wanted(LARGE)
+    terms = {'start': at(hours=1), 'end': at(hours=2)}
+    assert stacks.person.leases.check('dry', reservations=[wanted], **terms).granted
+    assert not stacks.is_named(wanted['name'])
+    bad = {**wanted, 'template': LARGE.replace('Nova::Server', 'Nova::Nothing')}
+    found = stacks.person.leases.check('dry', reservations=[bad], **terms)
+    assert not found.granted
+    assert 'Nothing' in found.refusals[0].message
+
+
+def test_a_name_that_is_taken(stacks: Stacking) -> None:
+    stack_id = stacks.create('heat_template_version: 2021-04-16\nresources: {}')
+    name = stacks.look(stack_id)['stack_name']
+    before = {each.id for each in stacks.person.leases.list()}
+    with pytest.raises(exceptions.Conflict, match=name) as caught:
+        stacks.lease(reservations=[{**stacks.wanted(LARGE), 'name': name}])
+    assert caught.value.code == 'reservation.name_taken'
+    assert caught.value.field == 'reservations[0].name'
+    assert {each.id for each in stacks.person.leases.list()} == before
+    assert stacks.look(stack_id)['stack_status'] == 'CREATE_COMPLETE'
+
+
+def test_a_request_that_is_sent_again_makes_one_stack(stacks: Stacking) -> None:
+    wanted, key = stacks.wanted(LARGE, hold='start'), uuid.uuid4().hex
+    terms = {'start': at(hours=1), 'end': at(hours=2), 'idempotency_key': key}
+    first = stacks.person.leases.create('again', reservations=[wanted], **terms)
+    stacks.leases.append(first.id)
+    second = stacks.person.leases.create('again', reservations=[wanted], **terms)
+    assert second.id == first.id
+    assert [each.resource_id for each in second.reservations] == [
+        each.resource_id for each in first.reservations
+    ]
+    # And so in a lease that is there.
+    joined = stacks.wanted(LARGE, hold='start')
+    one = stacks.person.leases.add_reservation(first.id, **joined)
+    assert stacks.person.leases.add_reservation(first.id, **joined).id == one.id
+    assert len(stacks.person.leases.get(first.id).reservations) == 2
+
+
+def test_others_cannot_see_it(stacks: Stacking, member: Person) -> None:
+    lease_id, stack_id = stacks.order(LARGE, hold='start')
+    name = stacks.stack_of(lease_id).params['name']
+    with pytest.raises(exceptions.NotFound):
+        member.leases.get(lease_id)
+    assert member.sdk.orchestration.get(f'/stacks/{name}/{stack_id}').status_code in (403, 404)
+    # Nor is the name taken for them.
+    other = Stacking(member)
+    try:
+        others = other.lease(reservations=[{**other.wanted(LARGE, hold='start'), 'name': name}])
+        assert other.stack_of(others).resource_id != stack_id
+    finally:
+        other.clean()
