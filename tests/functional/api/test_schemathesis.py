@@ -36,7 +36,6 @@ SETTINGS = hypothesis.settings(
     max_examples=25,
     derandomize=True,
     database=None,
-    deadline=None,
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
     suppress_health_check=list(hypothesis.HealthCheck),
 )

@@ -393,7 +393,6 @@ TestContract.settings = settings(
     max_examples=int(EXAMPLES or 150),
     stateful_step_count=30,
     derandomize=EXAMPLES is None,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

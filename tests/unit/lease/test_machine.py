@@ -247,4 +247,4 @@ class LeaseMachine(RuleBasedStateMachine):
 
 
 TestLease = LeaseMachine.TestCase
-TestLease.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLease.settings = settings(max_examples=60, stateful_step_count=30)

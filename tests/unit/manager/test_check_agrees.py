@@ -45,7 +45,7 @@ def _real(world: World, project: str, body: dict[str, Any]) -> tuple[bool, str]:
     return True, ''
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(st.sampled_from(['project1', 'project1', 'project2']), _REQUESTS, _KEYS),
