@@ -64,7 +64,10 @@ class Climate:
         self._seeds, self._server = 0, ''
         self._seconds_per_create = 0.2
         self.cloud = Client(running, 'cloud-of-climate')
-        self.headers: Mapping[str, str] = {'X-Auth-Token': self.cloud.user_token()}
+        self.headers: Mapping[str, str] = {
+            'X-Auth-Token': self.cloud.user_token(),
+            'X-Service-Token': self.cloud.nova_token(),
+        }
         port = free_port()
         self.api = f'http://127.0.0.1:{port}'
         config = running.directory / 'climate.conf'
@@ -104,9 +107,9 @@ class Climate:
         """Nova knows the hosts, and has picked one when the server was built."""
 
     def reservation(self) -> Mapping[str, Any]:
-        """A server that Nova has in RESERVED already."""
+        """A server that Nova is about to reserve; it says what that holds."""
         (server,) = self._servers(1)
-        return {'resource_type': 'virtual:instance', 'resource_id': server}
+        return _reservation(server)
 
     def _servers(self, count: int) -> list[str]:
         made = self.cloud.order('servers', [{'project_id': PROJECT_ID}] * count)
@@ -147,10 +150,19 @@ class Climate:
                 'name': 'filler',
                 'start_date': f'{start:%Y-%m-%d %H:%M:%S}',
                 'end_date': f'{end:%Y-%m-%d %H:%M:%S}',
-                'reservations': [{'resource_type': 'virtual:instance', 'resource_id': server}],
+                'reservations': [_reservation(server)],
             }
             web.call('POST', self.api + '/v1/leases', body, self.headers)
 
     def started(self) -> Sequence[float]:
         times = self.cloud.started().items()
         return [moment for server, moment in times if server in self._due]
+
+
+def _reservation(server: str) -> Mapping[str, Any]:
+    """What nova-compute sends (nova_ext/compute/reserve.py)."""
+    return {
+        'resource_type': 'virtual:instance',
+        'resource_id': server,
+        'amounts': {'servers': 1, 'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1},
+    }

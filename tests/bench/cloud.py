@@ -18,10 +18,11 @@ from tests.bench.processes import Processes, free_port
 from tests.fakes import cloud_server
 from tests.fakes.state import State
 
-#: The user of the bench, and the two services, with the roles that each installation guide asks.
+#: The user of the bench, and the services, with the roles that each installation guide asks.
 USER, PROJECT, PASSWORD = 'bench', 'bench-project', 'secret'
 PROJECT_ID = f'{PROJECT}-id'
-SERVICES = ('climate', 'blazar')
+NOVA, SERVICE_PROJECT = 'nova', 'service'
+SERVICES = ('climate', 'blazar', NOVA)
 _WAKE_UP = re.compile(r'/compute/v2\.1/servers/([^/]+)/action')
 
 
@@ -62,7 +63,7 @@ class Server(cloud_server.Server):
         state = State(directory / 'cloud-journal')
         state.requests = self._counted = Counted()
         for name in SERVICES:
-            state.user(name, PASSWORD, 'service', ['admin', 'service'])
+            state.user(name, PASSWORD, SERVICE_PROJECT, ['admin', 'service'])
         state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
         super().__init__(state, port)
         self.RequestHandlerClass = Handler
@@ -117,8 +118,15 @@ class Client:
 
     def user_token(self) -> str:
         """Log the user of the bench in, as a client would."""
-        user = {'name': USER, 'password': PASSWORD, 'domain': {'id': 'default'}}
-        scope = {'project': {'name': PROJECT, 'domain': {'id': 'default'}}}
+        return self._token(USER, PROJECT)
+
+    def nova_token(self) -> str:
+        """Log Nova in, as nova-compute would."""
+        return self._token(NOVA, SERVICE_PROJECT)
+
+    def _token(self, name: str, project: str) -> str:
+        user = {'name': name, 'password': PASSWORD, 'domain': {'id': 'default'}}
+        scope = {'project': {'name': project, 'domain': {'id': 'default'}}}
         identity = {'methods': ['password'], 'password': {'user': user}}
         body = {'auth': {'identity': identity, 'scope': scope}}
         return web.post_for_header(f'{self.url}/identity/v3/auth/tokens', body, 'X-Subject-Token')
