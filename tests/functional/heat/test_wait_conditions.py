@@ -4,6 +4,7 @@
 from oslo_utils import fixture
 
 from tests.functional.heat.deferred import DeferredTest
+from tests.functional.heat.leases import text
 from tests.functional.heat.templates import SERVER, added, changed, parse, stack_level, without
 from tests.functional.heat.users import ALICE
 
@@ -181,6 +182,24 @@ class TestWaitCondition(DeferredTest):
         self.start(stack)
         assert sorted(self.cloud.nova.statuses()) == ['ACTIVE', 'RESERVED']
         assert 'climate_deferred' not in self.data(stack, 'condition')
+
+    def test_in_a_spare_it_goes_on_waiting_for_its_turn(self):
+        """Each member of the group has a condition of its own."""
+        member = text(without(WAITING))
+        group = {'min_size': 0, 'max_size': 1, 'resource': {'type': 'member.yaml'}}
+        template = added(
+            {'heat_template_version': '2018-08-31', 'resources': {}},
+            'group', 'OS::Heat::AutoScalingGroup', **group,
+        )  # fmt: skip
+        stack = self.reserve_all(template, files={'member.yaml': member})
+        self.start(stack)
+        template = changed(template, 'group', max_size=2)
+        files = {'member.yaml': member}
+        self.update(stack, template, environment=stack_level(self.lease), files=files)
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.cloud.nova.statuses() == ['RESERVED'] * 2
+        for spare in self.load(self.nested(stack, 'group')).resources.values():
+            assert 'climate_deferred' in self.data(spare.resource_id, 'condition')
 
     def test_of_a_server_that_is_not_reserved_it_waits_as_ever(self):
         template = changed(WAITING, 'server', scheduler_hints={'reserved': False})
