@@ -74,23 +74,17 @@ def answer(stacks: Stacking, stack_id: str) -> None:
     stacks.signal(stack_id, 'deployment', word='ready', deploy_status_code=0)
 
 
-@pytest.fixture
-def engine() -> Iterator[None]:
-    """Whatever a test does to heat-engine, it runs afterwards."""
-    yield
-    cloud('restart', 'heat-engine')
-
-
-@pytest.mark.usefixtures('engine')
 def test_an_engine_that_is_killed_during_the_wake_up(stacks: Stacking) -> None:
     """Another one takes over when it is asked: by the user here, in ten minutes by the lease."""
     lease_id = stacks.lease()
     stack_id = stacks.create(SIGNALS, lease_id)
     stacks.person.leases.update(lease_id, start='now')
     stacks.wait_resource(stack_id, 'ready', 'UPDATE_IN_PROGRESS')
-    # Its workers with it.
-    os.killpg(pid('heat-engine'), signal.SIGKILL)
-    cloud('restart', 'heat-engine')
+    try:
+        # Its workers with it.
+        os.killpg(pid('heat-engine'), signal.SIGKILL)
+    finally:
+        cloud('restart', 'heat-engine')
     assert stacks.look(stack_id)['stack_status'] == 'UPDATE_IN_PROGRESS'
     assert stacks.servers(stack_id) == ['ACTIVE', 'RESERVED']
     stacks.patch(stack_id)
