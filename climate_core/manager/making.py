@@ -77,7 +77,7 @@ def make(
         done.append(made)
         if claimed.made:
             new.append(made)
-            points.reached('make.after', event_type=each.resource_type, lease_id=lease_id)
+            points.reached('make.after', event_type='lease.create', lease_id=lease_id)
         if claimed.prepare:
             preparing.add(each.id)
     return Made(tuple(done), frozenset(preparing), tuple(new))

@@ -111,9 +111,9 @@ class StackPlugin(held.Held):
     def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
         if 'template' not in values:
             return super().is_wanted(reservation, values)
-        # What could not be held leaves its name to the next.
-        failed = reservation.status == 'error'
-        return not failed and reservation.params.get('name') == values.get('name')
+        # What could not be held leaves its name to the next; what says both is refused.
+        wrong = reservation.status == 'error' or 'resource_id' in values or 'name' not in values
+        return not wrong and reservation.params.get('name') == values['name']
 
     def make(
         self,

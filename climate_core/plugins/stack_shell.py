@@ -132,7 +132,7 @@ def check(conn: 'connection.Connection', values: Mapping[str, Any]) -> dict[str,
         except stacks.Taken as exc:
             # The shell of an equal request that was broken off is found again when it is made.
             found = stacks.find(conn, values['name'])
-            if found is None or not is_unfilled(found):
+            if found is None or {UNFILLED, _digest(values)} - found.tags:
                 raise _taken(values) from exc
     return {'name': values['name'], 'hold': values.get('hold', 'now')}
 
@@ -149,7 +149,7 @@ def make(
     """
     text = values['template']
     text = text if isinstance(text, str) else json.dumps(text)
-    tags = [UNFILLED, lease_id, f'climate-{_digest(values)}']
+    tags = [UNFILLED, lease_id, _digest(values)]
     wanted = {
         **_body(values, shell(values)),
         'files': {**values.get('files', {}), _FILE: text},
@@ -260,10 +260,10 @@ def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
 
 
 def _digest(values: Mapping[str, Any]) -> str:
-    """Tell requests apart that say different things about a stack of the same name."""
+    """Return the tag that tells apart what requests say about a stack of the same name."""
     said = {k: values[k] for k in (*SCHEMA,) if k in values}
     text = json.dumps(said, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f'climate-{hashlib.sha256(text.encode()).hexdigest()[:16]}'
 
 
 def _taken(values: Mapping[str, Any]) -> exceptions.NameTaken:

@@ -50,7 +50,7 @@ def test_without_tables_it_is_the_operators_fault(
     assert 'SELECT' not in response.text
 
 
-@pytest.mark.parametrize('size', [512 * 1024 + 1, 10_000_000])
+@pytest.mark.parametrize('size', [1536 * 1024 + 1, 10_000_000])
 def test_large_bodies(application: Any, size: int) -> None:
     response = post(application, b' ' * size)
     assert response.status_code == 413
@@ -59,7 +59,7 @@ def test_large_bodies(application: Any, size: int) -> None:
 
 
 def test_large_bodies_of_unknown_length(application: Any) -> None:
-    request = webob.Request.blank('/v1/leases', method='POST', body=b' ' * 600_000)
+    request = webob.Request.blank('/v1/leases', method='POST', body=b' ' * 1_600_000)
     request.content_type = 'application/json'
     request.content_length = None
     request.environ['wsgi.input_terminated'] = True

@@ -15,6 +15,11 @@ HANDLERS = [handler() for handler in handlers.RESPONSE_HANDLERS]
 
 @pytest.mark.parametrize('file', sorted(HERE.glob('*.yaml')), ids=lambda file: file.stem)
 def test_gabbit(file: pathlib.Path, application: Any) -> None:
+    run_file(file, application)
+
+
+def run_file(file: pathlib.Path, application: Any) -> None:
+    """Send the requests of a file, and check the answers."""
     suite = suitemaker.test_suite_from_dict(
         unittest.TestLoader(),
         file.stem,

@@ -83,11 +83,15 @@ def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpt
 
 @contextlib.contextmanager
 def running(
-    conf: cfg.ConfigOpts, database: Database, *more: type[base.ResourcePlugin]
+    conf: cfg.ConfigOpts,
+    database: Database,
+    *more: type[base.ResourcePlugin],
+    with_trusts: bool = False,
 ) -> Iterator[Any]:
     """Run a manager and give the API in front of it, as a WSGI application.
 
     :param more: plugins beside that of things
+    :param with_trusts: trusts are those of the cloud
     """
     plugins = {each.resource_type: each for each in (Thing, *more)}
     cloud = Cloud(conf)
@@ -96,7 +100,7 @@ def running(
         database=database,
         cloud=cloud,
         plugins={kind: plugin(conf, cloud) for kind, plugin in plugins.items()},
-        trusts=Trusts(),
+        trusts=None if with_trusts else Trusts(),
         send=lambda event_type, payload: None,
         watch=False,
     )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases whose stacks are made from templates, through the API, with a fake Heat."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import webob
+from oslo_config import cfg
+
+from climate_core.db.engine import Database
+from climate_core.plugins.stack import StackPlugin
+from tests.fakes import cloud_server, settings
+from tests.functional.api import world
+from tests.functional.api.test_gabbits import HERE, run_file
+
+LIMIT = (512 + 1024) * 1024
+FILES = sorted((HERE / 'stacks').glob('*.yaml'))
+
+
+@pytest.fixture
+def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
+    with cloud_server.running(tmp_path / 'journal') as server:
+        alice = server.state.users['alice-id']
+        token = server.state.token(alice, alice['project_id'], alice['roles'], None)
+        server.state.tokens['alice-token'] = server.state.tokens[token]
+        yield server
+
+
+@pytest.fixture
+def application(tmp_path: pathlib.Path, fake: cloud_server.Server) -> Iterator[Any]:
+    options = settings.cloud_options(fake.url).items()
+    conf: cfg.ConfigOpts = world.configure(tmp_path, *(('cloud', k, v) for k, v in options))
+    conf.register_opts(StackPlugin.options, group=StackPlugin.resource_type)
+    with world.running(conf, Database(conf), StackPlugin, with_trusts=True) as made:
+        yield made
+
+
+@pytest.mark.parametrize('file', FILES, ids=lambda file: file.stem)
+def test_requests(file: pathlib.Path, application: Any) -> None:
+    run_file(file, application)
+
+
+def ask(application: Any, template: str) -> webob.Response:
+    body = {
+        'name': 'lease1',
+        'start_date': '2099-01-01 10:00',
+        'duration': '1h',
+        'reservations': [{'resource_type': 'virtual:stack', 'name': 'web', 'template': template}],
+    }
+    request = webob.Request.blank('/v1/leases', method='POST', body=json.dumps(body).encode())
+    request.content_type = 'application/json'
+    request.headers['X-Auth-Token'] = 'alice-token'
+    request.headers['X-User-Id'] = 'alice-id'
+    request.headers['X-Project-Id'] = 'demo-id'
+    return request.get_response(application)
+
+
+def large(size: int) -> str:
+    """A template of this size."""
+    text = 'heat_template_version: 2021-04-16\n#'
+    return text + 'x' * (size - len(text))
+
+
+def test_a_template_as_large_as_heat_takes_it(application: Any) -> None:
+    response = ask(application, large(1000 * 1024))
+    assert response.status_code == 201, response.text
+
+
+def test_one_that_is_too_large_for_heat(application: Any, fake: cloud_server.Server) -> None:
+    response = ask(application, large(1024 * 1024))
+    assert response.status_code == 400
+    assert response.json['field'] == 'reservations[0].template'
+    assert not fake.state.stacks
+    assert not fake.state.trusts
+
+
+def test_one_that_is_too_large_for_us(application: Any, fake: cloud_server.Server) -> None:
+    assert ask(application, large(LIMIT)).status_code == 413
+    assert not [each for each in fake.state.requests if '/heat/' in each[1]]
+
+
+def test_what_is_told_of_it(application: Any) -> None:
+    """The template is Heat's to tell."""
+    response = ask(application, large(100))
+    (reservation,) = response.json['lease']['reservations']
+    assert {'name', 'hold', 'on_end', 'resource_id'} < reservation.keys()
+    assert not {'template', 'parameters', 'environment', 'files'} & reservation.keys()
