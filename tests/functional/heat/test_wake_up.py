@@ -219,18 +219,25 @@ class TestTheTime(ReservedTest):
     def test_a_lease_that_failed_after_its_start_has_started(self):
         self.see('ERROR', datetime.timedelta(minutes=-1), 'ACTIVE')
 
+    def test_what_the_lease_could_not_wake_is_woken_by_the_next_update(self):
+        self.see('ERROR', datetime.timedelta(minutes=-1), 'ACTIVE', reservations='error')
+
+    def test_what_has_left_the_lease_is_not_woken(self):
+        self.see('ERROR', datetime.timedelta(minutes=-1), 'RESERVED', reservations='deleted')
+
     def test_a_lease_that_failed_before_its_start_has_not(self):
         self.see('ERROR', datetime.timedelta(minutes=1), 'RESERVED')
 
     def test_a_lease_that_ends_wakes_nothing(self):
         self.see('TERMINATING', datetime.timedelta(minutes=-1), 'RESERVED')
 
-    def see(self, status, start, result):
+    def see(self, status, start, result, reservations='pending'):
         stack = self.reserve_all(without(CHAIN, 'second'))
         now = self.leases.get(self.lease).start_date - start
         self.useFixture(fixture.TimeFixture(now.replace(tzinfo=None)))
         with self.leases.world.database.writer() as session:
             session.execute(sa.update(tables.LEASES).values(status=status))
+            session.execute(sa.update(tables.RESERVATIONS).values(status=reservations))
         self.patch_stack(stack)
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.cloud.nova.statuses() == [result]
