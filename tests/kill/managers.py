@@ -16,8 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from climate_core import conf as configuration
+from climate_core.cloud import Cloud as CloudOfConf
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease
+from climate_core.manager import orphans
+from climate_core.plugins import loading
+from climate_core.plugins.base import ResourcePlugin
 from tests.fakes import leases, settings
 from tests.kill import start_manager
 
@@ -73,6 +78,15 @@ class Cloud:
     def attach(self, volume_id: str, server_id: str) -> None:
         self.order('attachments', [{'volume_id': volume_id, 'server_id': server_id}])
 
+    def token(self) -> str:
+        """A token of alice."""
+        user = {'name': 'alice', 'password': 'secret', 'domain': {'id': 'default'}}
+        identity = {'methods': ['password'], 'password': {'user': user}}
+        data = json.dumps({'auth': {'identity': identity}}).encode()
+        url = f'{self.url}/identity/v3/auth/tokens'
+        with urllib.request.urlopen(url, data, PATIENCE) as answer:
+            return str(answer.headers['X-Subject-Token'])
+
     def trust(self) -> str:
         """A trust of alice to the service."""
         trust = {
@@ -106,12 +120,20 @@ def _is_own(what: str) -> bool:
 
 
 class Manager:
-    """One climate-manager; it is forked from a process that has imported everything already."""
+    """One climate-manager; it is forked from a process that has imported everything already.
 
-    def __init__(self, place: 'Place', kill: str | None) -> None:
+    :param values: it does nothing but make the lease of this request
+    """
+
+    def __init__(
+        self, place: 'Place', kill: str | None, values: Mapping[str, Any] | None = None
+    ) -> None:
         told, tell = _FORK.Pipe(duplex=False)
-        self._process = _FORK.Process(
-            target=start_manager.run, args=(place.config, kill, place.log_file, tell)
+        args = (place.config, kill, place.log_file, tell)
+        self._process = (
+            _FORK.Process(target=start_manager.run, args=args)
+            if values is None
+            else _FORK.Process(target=start_manager.request, args=(*args, values))
         )
         self._process.start()
         tell.close()
@@ -122,6 +144,12 @@ class Manager:
         """Wait until it has died at its point."""
         self._process.join(PATIENCE)
         assert self._process.exitcode == -signal.SIGKILL
+        self._reader.join(PATIENCE)
+
+    def ends(self) -> None:
+        """Wait until it has done its request."""
+        self._process.join(PATIENCE)
+        assert self._process.exitcode == 0
         self._reader.join(PATIENCE)
 
     @property
@@ -175,10 +203,27 @@ class Place:
         self._managers.append(started)
         return started
 
+    def request(self, values: Mapping[str, Any], kill: str | None = None) -> Manager:
+        """Have the lease of a request of alice made."""
+        started = Manager(self, kill, {**values, 'token': self.cloud.token()})
+        self._managers.append(started)
+        return started
+
     def close(self) -> None:
         for each in self._managers:
             each.kill()
         self.database.dispose()
+
+    def orphans(self, resource_type: str) -> Iterator[str]:
+        """The resources that wait for a lease that is not there."""
+        return orphans.resources(self.database, self._plugin(resource_type))
+
+    def discard(self, resource_type: str, resource_id: str) -> None:
+        self._plugin(resource_type).discard(resource_id)
+
+    def _plugin(self, resource_type: str) -> ResourcePlugin:
+        conf = configuration.load([], [str(self.config)])
+        return loading.load(conf, CloudOfConf(conf))[resource_type]
 
     def until(self, happened: Callable[[], bool]) -> None:
         """Wait for something; it is looked at again whenever a manager reaches a point."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run climate-manager in a process of its own, with a hook at the engine's points.
+"""Run climate-manager, or one request, in a process of its own, with a hook at the points.
 
 Every point is told to the test, which is how it waits; at one of them the process kills itself.
 """
@@ -12,10 +12,16 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+from climate_core import conf as configuration
+from climate_core.cloud import Cloud
 from climate_core.cmd import manager
+from climate_core.context import RequestContext
+from climate_core.db.engine import Database
 from climate_core.engine import points, webhooks
-from climate_core.manager import reconcile
-from climate_core.plugins import held, patience
+from climate_core.engine.clock import Clock
+from climate_core.manager import create, reconcile
+from climate_core.manager.parts import Parts
+from climate_core.plugins import held, loading, patience
 
 
 class Hook:
@@ -54,3 +60,27 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     webhooks._MARGIN = 1.0
     points.install(Hook(kill, tell))
     manager.main(['--config-file', str(config)])
+
+
+def request(
+    config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection, values: Any
+) -> None:
+    """Make a lease of alice, as the manager does for the API.
+
+    :param values: the request; ``token`` is hers
+    """
+    os.setsid()
+    with log.open('ab') as file:
+        os.dup2(file.fileno(), 2)
+    conf = configuration.load([], [str(config)])
+    cloud, database = Cloud(conf), Database(conf)
+    plugins = loading.load(conf, cloud)
+    context = RequestContext(
+        auth_token=values.pop('token'),
+        user_id='alice-id',
+        project_id='demo-id',
+        roles=['member', 'reader'],
+    )
+    points.install(Hook(kill, tell))
+    parts = Parts(conf, database, Clock(database), plugins, cloud.trusts)
+    create.create_lease(parts, context, values)

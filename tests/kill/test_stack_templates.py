@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager dies on the way of a stack that is made from a template for its lease."""
+
+import dataclasses
+import datetime
+import json
+
+import pytest
+
+from climate_core.lease import model, plan, update
+from climate_core.plugins.stack_shell import UNFILLED
+from tests.fakes import leases
+from tests.kill.test_kill import EVENT, check_no_error
+from tests.servers import ENGINES
+
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+SERVERS = {name: {'type': 'OS::Nova::Server'} for name in ('a', 'b')}
+SHELL = {'heat_template_version': '2021-04-16'}
+REQUEST = {
+    'id': ID,
+    'name': 'lease1',
+    'start_date': '2099-01-01 10:00',
+    'duration': '1h',
+    'reservations': [
+        {
+            'resource_type': 'virtual:stack',
+            'name': 'web',
+            'template': {**SHELL, 'resources': SERVERS},
+        }
+    ],
+}
+
+
+def shell(stage, resources, hold='now', starts=False):
+    """A lease that was just written, with its shell: starting now, or in an hour."""
+    lease = leases.make(stage.database, [], stage.cloud.trust())
+    (made,) = stage.cloud.order(
+        'stacks',
+        [
+            {
+                'template': SHELL,
+                'files': {'climate:template': json.dumps({**SHELL, 'resources': resources})},
+                'tags': [UNFILLED, lease.id],
+            }
+        ],
+    )
+    now = lease.start_date
+    start = now if starts else now + datetime.timedelta(minutes=30)
+    params = {'name': 'web', 'hold': hold, 'on_end': 'delete'}
+    reservation = plan.new_reservation(lease.id, 'virtual:stack', made['id'], params, now)
+    lease = dataclasses.replace(
+        lease,
+        start_date=start,
+        reservations=(reservation,),
+        events=plan.first_events(lease.id, start, lease.end_date, None, (), now),
+    )
+    preparing = [reservation.id] if hold == 'now' else []
+    return leases.write(stage.database, plan.prepare(lease, preparing, now)), made['id']
+
+
+def prepared(lease):
+    (event,) = [each for each in lease.events if each.event_type == model.PREPARE]
+    return event.status
+
+
+def servers(stage):
+    """What was made and woken in the stack, each server once."""
+    journal = stage.cloud.journal()
+    ids = [each['id'] for each in journal if each['what'] == 'server create']
+    woken = [each['id'] for each in journal if each['what'] == 'woken by heat']
+    assert sorted(woken) in ([], sorted(ids))
+    return len(ids), len(woken)
+
+
+def test_between_the_shell_and_the_lease(stage):
+    """The request is repeated: it finds the shell."""
+    stage.request(REQUEST, 'make.after:lease.create:1').dies()
+    assert stage.made('stack create') == 1
+    stage.request(REQUEST).ends()
+    assert stage.made('stack create') == 1
+    lease = leases.read(stage.database, ID)
+    stage.manager()
+    stage.until(lambda: prepared(stage.lease(lease)) == 'DONE')
+    assert servers(stage) == (2, 0)
+
+
+def test_a_shell_that_nobody_asks_for_again(stage):
+    """An operator finds it and has it deleted."""
+    stage.request(REQUEST, 'make.after:lease.create:1').dies()
+    (stack_id,) = [e['id'] for e in stage.cloud.journal() if e['what'] == 'stack create']
+    assert list(stage.orphans('virtual:stack')) == [stack_id]
+    stage.discard('virtual:stack', stack_id)
+    assert stage.cloud.effects()[stack_id] == ['delete']
+
+
+@pytest.mark.parametrize('look', [1, 2])
+@pytest.mark.parametrize('point', EVENT)
+def test_filling(stage, point, look):
+    """Between the lease and the filling, and in the midst of it."""
+    lease, stack_id = shell(stage, SERVERS)
+
+    stage.manager(f'{point}:prepare_reservation:{look}').dies()
+    stage.manager()
+    stage.until(lambda: prepared(stage.lease(lease)) == 'DONE')
+    assert servers(stage) == (2, 0)
+    assert stage.cloud.effects()[stack_id] == ['update']
+
+    rules = update.Rules()
+    leases.change(
+        stage.database,
+        lease.id,
+        lambda found, now: update.update(found, {'start_date': 'now'}, now, rules),
+    )
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    check_no_error(stage.lease(lease))
+    assert servers(stage) == (2, 2)
+
+
+@pytest.mark.parametrize('look', [1, 2])
+@pytest.mark.parametrize('hold', ['now', 'start'])
+@pytest.mark.parametrize('point', EVENT)
+def test_filling_at_the_start(stage, point, hold, look):
+    lease, stack_id = shell(stage, SERVERS, hold, starts=True)
+
+    stage.manager(f'{point}:start_lease:{look}').dies()
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+
+    check_no_error(stage.lease(lease))
+    assert servers(stage) == (2, 2 if hold == 'now' else 0)
+    assert set(stage.cloud.effects()[stack_id]) == {'update'}
+
+
+@pytest.mark.parametrize(
+    ('point', 'look'),
+    # The second call fails, so it has no point after it.
+    [
+        (point, look)
+        for point in EVENT
+        for look in (2, 3, 4)
+        if (point, look) != ('remote.after', 4)
+    ],
+)
+def test_taking_back_what_finds_no_room(stage, point, look):
+    lease, stack_id = shell(stage, {**SERVERS, 'none': {'type': 'OS::Nova::Server'}})
+
+    stage.manager(f'{point}:prepare_reservation:{look}').dies()
+    stage.manager()
+    stage.until(lambda: prepared(stage.lease(lease)) == 'ERROR')
+
+    after = stage.lease(lease)
+    assert after.status == 'ERROR'
+    assert 'No valid host' in after.reservations[0].status_reason
+    assert stage.cloud.effects()[stack_id] == ['update', 'delete']
+    assert stage.made('stack gone') == 1
+
+
+@pytest.mark.parametrize('stage', ENGINES, indirect=True)
+def test_a_death_at_every_remote_call(stage):
+    """One manager after the other dies after a call, and leaves its claims behind."""
+    lease, stack_id = shell(stage, SERVERS)
+    for _ in range(2):
+        stage.manager('remote.after:prepare_reservation:1', claims_expire=False).dies()
+    stage.manager(claims_expire=False)
+    stage.until(lambda: prepared(stage.lease(lease)) == 'DONE')
+    assert servers(stage) == (2, 0)
+    assert stage.cloud.effects()[stack_id] == ['update']
