@@ -31,10 +31,9 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
+from climate_core.plugins import stack_text
 from climate_core.plugins.base import Claimed
 
 if TYPE_CHECKING:
@@ -83,8 +82,6 @@ _FILE: Final = 'climate:template'
 _VERSIONS = ('heat_template_version', 'HeatTemplateFormatVersion', 'AWSTemplateFormatVersion')
 _PARAMETERS = ('parameters', 'Parameters')
 _LEASE: Final = 'climate_lease_id'
-#: Characters of the parameters of a template: what Heat takes in a request.
-_LONGEST: Final = 1024 * 1024
 
 
 def is_wanted(values: Mapping[str, Any]) -> bool:
@@ -197,8 +194,8 @@ def shell(values: Mapping[str, Any]) -> dict[str, Any]:
     :raises climate_core.exceptions.BadRequest: the template, the environment or the files cannot
         be used, whatever Heat says about them
     """
-    template = _read(values['template'], 'template')
-    environment = _read(values.get('environment') or {}, 'environment')
+    template = stack_text.read(values['template'], 'template')
+    environment = stack_text.read(values.get('environment') or {}, 'environment')
     defaults = environment.get('parameter_defaults')
     if isinstance(defaults, Mapping) and _LEASE in defaults:
         raise exceptions.BadRequest(f'{_LEASE} is given by the lease itself.', field='environment')
@@ -210,48 +207,13 @@ def shell(values: Mapping[str, Any]) -> dict[str, Any]:
         # Bit by bit: a few aliases of YAML make more text than there is memory for.
         for part in json.JSONEncoder().iterencode(kept):
             size += len(part)
-            if size > _LONGEST:
+            if size > stack_text.LONGEST:
                 raise ValueError('they are too long')
     except (TypeError, ValueError, RecursionError) as exc:
         raise exceptions.BadRequest(
             f'The parameters of the template cannot be sent to Heat: {exc}', field='template'
         ) from exc
     return kept
-
-
-class _Loader(getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads YAML as Heat does: what looks like a date is a text (heat/common/template_format)."""
-
-
-_Loader.add_constructor('tag:yaml.org,2002:timestamp', _Loader.construct_yaml_str)
-
-
-def _read(given: Any, field: str) -> Mapping[Any, Any]:
-    """Return what a template or an environment says.
-
-    :raises climate_core.exceptions.BadRequest: it is no mapping, in YAML or JSON
-    """
-    found = given
-    if isinstance(given, str):
-        try:
-            found = _parse(given)
-        except (yaml.YAMLError, ValueError, RecursionError) as exc:
-            raise exceptions.BadRequest(
-                f'It is neither YAML nor JSON: {exc}', field=field
-            ) from exc
-    if found is None and field == 'environment':
-        return {}
-    if not isinstance(found, Mapping):
-        raise exceptions.BadRequest('It has to be a mapping, in YAML or JSON.', field=field)
-    return found
-
-
-def _parse(text: str) -> Any:
-    try:
-        # With tabs, it is no YAML.
-        return json.loads(text)
-    except ValueError:
-        return yaml.load(text, _Loader)
 
 
 def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:

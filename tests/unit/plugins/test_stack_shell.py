@@ -80,15 +80,15 @@ def test_the_check_makes_nothing(stacks):
 @pytest.mark.parametrize(
     ('values', 'field', 'told'),
     [
-        ({'template': 'a: ['}, 'template', 'neither YAML nor JSON'),
-        ({'template': '[' * 5000}, 'template', 'neither YAML nor JSON'),
+        ({'template': 'a: ['}, 'template', 'cannot be read as YAML or JSON'),
+        ({'template': '[' * 5000}, 'template', 'cannot be read as YAML or JSON'),
         ({'template': '[]'}, 'template', 'a mapping'),
         ({'template': ''}, 'template', 'a mapping'),
         ({'template': {}}, 'template', 'version was not provided'),
         ({'template': {**TEMPLATE, 'resources': {'a': {'type': 'x'}}}}, 'template', 'Resource Ty'),
         ({'parameters': {}}, 'template', 'flavor'),
         ({'parameters': {'no': 'x'}}, 'template', 'not defined'),
-        ({'environment': 'a: ['}, 'environment', 'neither YAML nor JSON'),
+        ({'environment': 'a: ['}, 'environment', 'cannot be read as YAML or JSON'),
         ({'environment': '- 1'}, 'environment', 'a mapping'),
         (
             {'environment': {'parameter_defaults': {'climate_lease_id': UUID}}},
@@ -103,7 +103,7 @@ def test_the_check_makes_nothing(stacks):
         ({'files': {'climate:template': 'x'}}, 'files', 'climate:template'),
         ({'files': {'large': 'x' * 1024 * 1024}}, 'template', 'size exceeds'),
         ({'template': 'parameters: {a: !!binary aGFsbG8=}'}, 'template', 'cannot be sent'),
-        ({'template': 'parameters: &a {b: *a}'}, 'template', 'cannot be sent'),
+        ({'template': 'parameters: &a {b: *a}'}, 'template', 'part of itself'),
     ],
 )
 def test_what_cannot_be_used(stacks, values, field, told):

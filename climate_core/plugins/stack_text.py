@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The texts of users from which stacks are made: YAML or JSON, read as Heat reads them.
+
+The C half of PyYAML goes down, without an exception and with the whole process, in what is nested
+some ten thousand levels deep; and a few hundred bytes of aliases and merge keys take hours and all
+the memory. So the events of a text, which its parser gives one by one, are looked at first: how
+deep it is, and how much it would be with all its aliases written out.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import yaml
+
+from climate_core import exceptions
+
+#: Levels of a text. The deepest template of a person has about twenty.
+DEEPEST: Final = 100
+#: Values and names of a text with all aliases written out: a hundred for each of the resources
+#: that Heat lets a stack have.
+MOST: Final = 100_000
+#: Characters of a text: what Heat takes in a request.
+LONGEST: Final = 1024 * 1024
+#: Characters of a number. Of long ones in base 60, which YAML has, Python takes minutes.
+_DIGITS: Final = 100
+_TOO_DEEP: Final = f'it is more than {DEEPEST} levels deep'
+
+
+def read(given: Any, field: str) -> Mapping[Any, Any]:
+    """Return what a template or an environment says.
+
+    :param given: an object, or a text of one
+    :param field: the name of the request's field, for the error
+    :raises climate_core.exceptions.BadRequest: it is no mapping, in YAML or JSON, or it is too
+        deep or too long
+    """
+    try:
+        found = _parse(given) if isinstance(given, str) else _flat(given)
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise exceptions.BadRequest(
+            f'It cannot be read as YAML or JSON: {exc}', field=field
+        ) from exc
+    if found is None and field == 'environment':
+        return {}
+    if not isinstance(found, Mapping):
+        raise exceptions.BadRequest('It has to be a mapping, in YAML or JSON.', field=field)
+    return found
+
+
+class _Loader(getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads YAML as Heat does: what looks like a date is a text (heat/common/template_format)."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (LookupError, AttributeError, TypeError, ArithmeticError) as exc:
+            # PyYAML trusts that a value has the form of its tag: "!!bool foo".
+            raise ValueError(f'what is tagged {node.tag} is not of that kind') from exc
+
+
+def _number(loader: Any, node: yaml.Node) -> Any:
+    if len(loader.construct_scalar(node)) > _DIGITS:
+        raise ValueError(f'a number has more than {_DIGITS} digits')
+    return _NUMBERS[node.tag](loader, node)
+
+
+_NUMBERS = {
+    'tag:yaml.org,2002:int': _Loader.construct_yaml_int,
+    'tag:yaml.org,2002:float': _Loader.construct_yaml_float,
+}
+for _tag in _NUMBERS:
+    _Loader.add_constructor(_tag, _number)
+_Loader.add_constructor('tag:yaml.org,2002:timestamp', _Loader.construct_yaml_str)
+
+
+def _parse(text: str) -> Any:
+    """Read a text.
+
+    :raises ValueError, RecursionError, yaml.YAMLError: it cannot be read
+    """
+    if len(text) > LONGEST:
+        raise ValueError('it is too long')
+    try:
+        # With tabs, it is no YAML.
+        found = json.loads(text)
+    except ValueError:
+        _check(text)
+        return yaml.load(text, _Loader)
+    return _flat(found)
+
+
+def _flat(found: Any) -> Any:
+    """Return what was read of JSON, if it is not too deep for what reads it later.
+
+    :raises ValueError: it is
+    """
+    level = [found]
+    for _ in range(DEEPEST):
+        level = [child for each in level for child in _children(each)]
+    if level:
+        raise ValueError(_TOO_DEEP)
+    return found
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _check(text: str) -> None:
+    """Refuse a text that could not be read with the memory and the time there is.
+
+    :raises ValueError: it is too deep, too long with its aliases, or a part of itself
+    """
+    #: Of each collection that is open: its anchor, and how much there was before it.
+    within: list[tuple[str | None, int]] = []
+    #: Anchor -> how much it stands for; None while it is open.
+    sizes: dict[str | None, int | None] = {}
+    total = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            within.append((event.anchor, total))
+            sizes[event.anchor] = None
+            if len(within) > DEEPEST:
+                raise ValueError(_TOO_DEEP)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = within.pop()
+            total += 1
+            sizes[anchor] = total - before
+        elif isinstance(event, yaml.ScalarEvent):
+            total += 1
+            sizes[event.anchor] = 1
+        elif isinstance(event, yaml.AliasEvent):
+            # What is not there at all is told by who reads it.
+            size = sizes.get(event.anchor, 1)
+            if size is None:
+                raise ValueError(f'*{event.anchor} is a part of itself')
+            total += size
+        if total > MOST:
+            raise ValueError(f'it is too long: it has more than {MOST} values')
