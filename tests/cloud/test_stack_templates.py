@@ -221,6 +221,34 @@ def test_a_lease_that_is_deleted_before_its_start(stacks: Stacking, hold: str) -
     assert stacks.limits() == before
 
 
+def test_its_user_deletes_it_before_the_start(stacks: Stacking) -> None:
+    """Also while it is being filled: then it may be found missing first by who fills it."""
+    lease_id, stack_id = stacks.order(SMALL, hold='start')
+    stacks.delete(stack_id)
+    assert 'deleted' in stacks.wait_lease(lease_id, 'TERMINATED').status_reason
+
+    lease_id, stack_id = stacks.order(SMALL)
+    stacks.delete(stack_id)
+    assert 'deleted' in stacks.wait_lease(lease_id, 'TERMINATED', 'ERROR').status_reason
+
+    lease_id, stack_id = stacks.order(SMALL)
+    wait_held(stacks, stack_id)
+    stacks.delete(stack_id)
+    assert 'deleted' in stacks.wait_lease(lease_id, 'TERMINATED').status_reason
+
+
+def test_what_its_user_makes_of_it_before_the_start(stacks: Stacking) -> None:
+    """An update of the whole stack is his own: Heat forgets with it what was to be done."""
+    lease_id, stack_id = stacks.order(template('working-group'), hold='start')
+    stacks.wait(stack_id, 'CREATE_COMPLETE')
+    stacks.update(stack_id, SMALL)
+    assert stacks.servers(stack_id) == ['ACTIVE']
+    stacks.start(lease_id)
+    assert stacks.servers(stack_id) == ['ACTIVE']
+    stacks.end(lease_id)
+    assert stacks.look(stack_id) is None
+
+
 def test_a_hidden_parameter_stays_hidden(stacks: Stacking) -> None:
     secret = f'secret-{uuid.uuid4().hex}'
     lease_id, stack_id = stacks.order(LARGE, hold='start', parameters={'secret': secret})
