@@ -6,6 +6,7 @@ before, is touched.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ _HELD = frozenset(('pending', 'active', 'error', 'deleting'))
 _SOURCE = ('template', 'parameters', 'environment', 'files')
 #: What a resource holds. The lease service believes Heat's token, so no template may say it.
 AMOUNTS = 'amounts'
+
+_PLACE = re.compile(r'reservations\[(\d+)\](\S*): ')
 
 Item = Mapping[str, Any]
 
@@ -116,3 +119,17 @@ def clean(items: Sequence[Item] | None) -> list[Item]:
         {key: value for key, value in item.items() if value is not None and key != AMOUNTS}
         for item in items or ()
     ]
+
+
+def blamed(reason: str, sent: Sequence[Item], given: Sequence[Item]) -> str:
+    """Say which item of the template it is that the lease service blames.
+
+    :param reason: its words, perhaps with the place in what it was sent
+    :param given: the items of the template
+    """
+    place = _PLACE.match(reason)
+    if place is None:
+        return reason
+    why, number = reason[place.end() :], int(place[1])
+    item = sent[number] if number < len(sent) else None
+    return f'reservations[{given.index(item)}]{place[2]}: {why}' if item in given else why

@@ -2,13 +2,12 @@
 """Which leases the members of a group join, and how far these are."""
 
 import enum
-import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from heat.engine.resources import stack_resource
 
-from heat_ext.members import reservable
+from heat_ext.members import reservable, wishes
 from heat_ext.service import leases
 
 
@@ -48,16 +47,8 @@ def leases_of(stack: Any) -> set[str]:
     for each in stack.values():
         if isinstance(each, reservable.Reservable):
             wish = each.wish()
-            found |= {wish.lease_id} if wish and _is_id(wish.lease_id) else set()
+            found |= {wish.lease_id} if wish and wishes.is_id(wish.lease_id) else set()
         elif isinstance(each, stack_resource.StackResource):
             nested = each.get_nested_parameters_stack()
             found |= leases_of(nested) if nested else set()
     return found
-
-
-def _is_id(value: str | None) -> bool:
-    """Tell a lease from the name of one that is not there yet."""
-    try:
-        return bool(value and uuid.UUID(value))
-    except ValueError:
-        return False

@@ -69,7 +69,7 @@ class Reservable(abandoned.Abandonable):
 
     def is_spare(self) -> bool:
         """Whether it belongs to a member of a group that is not wanted now."""
-        spares = self.stack.env.param_defaults.get(wishes.SPARES)
+        spares = self.stack.env.param_defaults.get(paths.SPARES)
         return paths.among(self.stack, self.name, spares)
 
     def asleep(self) -> bool:
@@ -205,7 +205,7 @@ class Reservable(abandoned.Abandonable):
     def _moves(self, wish: wishes.Wish | None) -> bool:
         if wish is None:
             return True
-        if wish.lease_id in (None, self.lease_id()):
+        if wish.lease_id in (None, self.lease_id()) or self._is_foreseen(wish):
             return False
         if leases.holds(self._lease(), self.stack.root_stack_id()):
             # That lease would take the whole stack away at its end.
@@ -239,7 +239,19 @@ class Reservable(abandoned.Abandonable):
         except Exception as error:
             if not self.lease_id():
                 raise
+            if self._is_preview():
+                # It goes over heat's bus, which does not take resources.
+                raise exception.StackValidationFailed(message=f'{self.name}: {error}') from error
             raise exception.ResourceFailure(error, self, self.UPDATE) from error
+
+    def _is_preview(self) -> bool:
+        """Whether heat only wants to know what an update would do."""
+        return self._calling_engine_id is None
+
+    def _is_foreseen(self, wish: wishes.Wish | None) -> bool:
+        """Whether a preview names a lease of the template, of which it does not know the id."""
+        named = self._is_preview() and wish is not None and wish.lease_id is not None
+        return named and not wishes.is_id(wish.lease_id)
 
     def _is_to_wake(self) -> bool:
         found = self._look() if self.lease_id() else None
@@ -269,7 +281,10 @@ class Reservable(abandoned.Abandonable):
     def needs_replace_with_prop_diff(
         self, changed_properties_set: set[str], after_props: Any, before_props: Any
     ) -> bool:
-        if changed_properties_set - self._changeable(after_props) and self.asleep():
+        changed = changed_properties_set - self._changeable(after_props)
+        if self._is_foreseen(self.wish(after_props)):
+            changed = changed - {self.HINTS}
+        if changed and self.asleep():
             return True
         return super().needs_replace_with_prop_diff(
             changed_properties_set, after_props, before_props

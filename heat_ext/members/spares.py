@@ -12,7 +12,7 @@ from typing import Any
 
 from heat.rpc import api as rpc
 
-from heat_ext.members import wishes
+from heat_ext.stacks import paths
 
 #: A member: its name, and its heat.engine.rsrc_defn.ResourceDefinition.
 Definition = tuple[str, Any]
@@ -64,5 +64,5 @@ def defaults(
     :param names: of the spares
     :param inherited: ``parameter_defaults`` of the stack that the group is in
     """
-    places = {f'{stack_name}/{name}' for name in names} | set(inherited.get(wishes.SPARES) or ())
-    return {wishes.SPARES: sorted(places)}
+    places = {f'{stack_name}/{name}' for name in names} | set(inherited.get(paths.SPARES) or ())
+    return {paths.SPARES: sorted(places)}

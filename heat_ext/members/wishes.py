@@ -16,9 +16,6 @@ from climateclient.extension import hints
 
 #: Of ``parameter_defaults``: the id of the lease of every server and volume of the stack.
 LEASE = 'climate_lease_id'
-#: Of ``parameter_defaults``: the members of groups that stay asleep, see
-#: :mod:`heat_ext.stacks.paths`.
-SPARES = 'climate_spares'
 #: The hint that names the stack whose member a resource is (heat's own word, see
 #: heat/engine/resources/scheduler_hints.py).
 ROOT = 'heat_root_stack_id'
@@ -85,10 +82,21 @@ def read(own: Mapping[str, Any] | None, defaults: Mapping[str, Any]) -> Wish | N
     return Wish(None if hints.PARAMS in own else for_all, own)
 
 
+def is_id(value: str | None) -> bool:
+    """Tell a lease from the name of one that is not there yet."""
+    try:
+        return bool(value and uuid.UUID(value))
+    except ValueError:
+        return False
+
+
 def _of_the_stack(defaults: Mapping[str, Any]) -> str | None:
-    value = defaults.get(LEASE)
-    if not value:
+    if LEASE not in defaults:
         return None
+    value = defaults[LEASE]
+    if value in (None, ''):
+        # A command that was to give the id has failed: nobody wants all of it at once.
+        raise hints.BadHint(LEASE, 'is empty; write the id of a lease, or leave it out')
     try:
         return str(uuid.UUID(value))
     except (ValueError, AttributeError, TypeError):

@@ -94,7 +94,7 @@ class Lease(resource.Resource):
             self._make(terms.to_send(wanted))
         except exceptions.ApiError as error:
             # Heat would delete a resource in conflict and try again, with an id that is used up.
-            raise _refusal(error)
+            raise _refusal(error, *self._items(self.properties))
 
     def _make(self, wanted: dict[str, Any]) -> None:
         given = {key: value for key, value in wanted.items() if value is not None}
@@ -110,8 +110,14 @@ class Lease(resource.Resource):
 
     def _wanted(self, given: Mapping[str, Any]) -> list[reservations.Item]:
         """Give the reservations that properties ask for: the stack's, and what is named."""
+        return self._items(given)[0]
+
+    def _items(
+        self, given: Mapping[str, Any]
+    ) -> tuple[list[reservations.Item], list[reservations.Item]]:
         own = reservations.of_stack(self.stack.root_stack_id(), given[terms.ON_END])
-        return [own, *reservations.clean(given[terms.RESERVATIONS])]
+        named = reservations.clean(given[terms.RESERVATIONS])
+        return [own, *named], named
 
     # What is there.
 
@@ -159,7 +165,7 @@ class Lease(resource.Resource):
         if _is_over(lease):
             raise resource.UpdateReplace(self.name)
         after = json_snippet.properties(self.properties_schema, self.context)
-        wanted = self._wanted(after)
+        wanted, named = self._items(after)
         before = reservations.clean(self.properties[terms.RESERVATIONS])
         for name in reservations.remade(wanted, before):
             raise exception.Error(
@@ -168,10 +174,10 @@ class Lease(resource.Resource):
         difference = reservations.compare(lease, wanted, before)
         try:
             lease = self._change(lease, self._changes(after, prop_diff), difference.changes)
-            self._add(lease, difference.missing)
+            self._add(lease, difference.missing, named)
             self._remove(lease, difference.surplus)
         except exceptions.ApiError as error:
-            raise _refusal(error)
+            raise _refusal(error, difference.changes, named)
 
     def _changes(self, after: Mapping[str, Any], prop_diff: Mapping[str, Any]) -> dict[str, Any]:
         """Give what is different, in the words of the client."""
@@ -197,16 +203,20 @@ class Lease(resource.Resource):
         changed: models.Lease = self.client().leases.update(lease.id, **changes)
         return changed
 
-    def _add(self, lease: models.Lease, missing: list[reservations.Item]) -> None:
+    def _add(
+        self,
+        lease: models.Lease,
+        missing: list[reservations.Item],
+        named: list[reservations.Item],
+    ) -> None:
         """Let several join the lease, all or none: it is made again with the same id."""
-        if missing:
-            self.client().leases.create(
-                lease.name,
-                lease.end_date,
-                lease.start_date,
-                id=lease.id,
-                reservations=missing,
-            )
+        if not missing:
+            return
+        dates = lease.end_date, lease.start_date
+        try:
+            self.client().leases.create(lease.name, *dates, id=lease.id, reservations=missing)
+        except exceptions.ApiError as error:
+            raise _refusal(error, missing, named)
 
     def _remove(self, lease: models.Lease, surplus: list[str]) -> None:
         for each in surplus:
@@ -314,9 +324,13 @@ def _is_over(lease: models.Lease | None) -> bool:
     return lease is None or lease.status == 'TERMINATED'
 
 
-def _refusal(error: exceptions.ApiError) -> exception.Error:
+def _refusal(
+    error: exceptions.ApiError,
+    sent: list[reservations.Item],
+    named: list[reservations.Item],
+) -> exception.Error:
     """Say in heat's words what the lease service said; the reason is shown with the stack."""
-    return exception.Error(str(error))
+    return exception.Error(reservations.blamed(str(error), sent, named))
 
 
 TYPES = {'OS::Climate::Lease': Lease}

@@ -14,7 +14,7 @@ from typing import Any
 from heat.engine.resources import stack_resource
 from heat.engine.resources.openstack.heat import wait_condition
 
-from heat_ext.members import deferred, reservable, wishes
+from heat_ext.members import deferred, reservable
 from heat_ext.service import leases
 from heat_ext.stacks import paths, tree
 
@@ -37,7 +37,7 @@ class WaitCondition(deferred.Deferred, wait_condition.HeatWaitCondition):
         return bool(turn.passed) or self._is_spare() or not self._have_started(turn.sleepers)
 
     def _is_spare(self) -> bool:
-        spares = self.stack.env.param_defaults.get(wishes.SPARES)
+        spares = self.stack.env.param_defaults.get(paths.SPARES)
         return paths.among(self.stack, self.name, spares)
 
     def _have_started(self, sleepers: Iterable[tree.Row]) -> bool:

@@ -4,6 +4,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+#: Of ``parameter_defaults``: the places of the members of groups that stay asleep.
+SPARES = 'climate_spares'
+
 
 def places(stack: Any, name: str) -> set[str]:
     """Name a resource and all that it is nested in.

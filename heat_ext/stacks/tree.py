@@ -12,7 +12,7 @@ from heat.common import environment_format
 from heat.objects import resource as objects
 from heat.objects import stack as stacks
 
-from heat_ext.members import wishes
+from heat_ext.stacks import paths
 
 #: Of the resource data of a member that sleeps: the id of its lease.
 ASLEEP = 'climate_lease'
@@ -95,7 +95,7 @@ def spares(context: Any, stack_id: str) -> frozenset[str]:
     found = stacks.Stack.get_by_id(context, stack_id)
     environment = (found.raw_template.environment or {}) if found else {}
     given = environment.get(environment_format.PARAMETER_DEFAULTS) or {}
-    own = [place.partition('/') for place in given.get(wishes.SPARES) or ()]
+    own = [place.partition('/') for place in given.get(paths.SPARES) or ()]
     return frozenset(name for stack, _, name in own if stack == found.name)
 
 

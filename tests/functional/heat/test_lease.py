@@ -104,7 +104,8 @@ class TestRefused(LeaseTest):
         stack = self.create(self.template(reservations=[leases.of_server(SERVER)]), name='stack2')
         self.assert_stack(stack, 'CREATE_FAILED')
         assert f'lease {taken}' in self.reason(stack)
-        assert 'resources.lease: reservations[1]' in self.reason(stack)
+        # The stack itself is no item of the template.
+        assert 'resources.lease: reservations[0]' in self.reason(stack)
         # Once: heat tries a conflict again and again, and deletes in between.
         posts = [each for each in self.leases.requests if each.method == 'POST']
         assert len(posts) == 1

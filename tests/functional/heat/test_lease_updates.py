@@ -184,12 +184,14 @@ class TestReservations(UpdateTest):
 
     def test_all_or_none(self):
         self.leases.make(leases.ALICE, leases.of_server(OTHER))
-        stack = self.create(self.template(), name='stack2')
+        there = leases.of_server(SERVER)
+        stack = self.create(self.template(reservations=[there]), name='stack2')
         lease = self.leases.get(self.resource(stack, 'lease').resource_id)
-        given = [OF_VOLUME, leases.of_server(OTHER)]
+        given = [there, OF_VOLUME, leases.of_server(OTHER)]
         self.update(stack, self.template(reservations=given))
         self.assert_stack(stack, 'UPDATE_FAILED')
         assert 'already reserved by lease' in self.reason(stack)
+        assert 'resources.lease: reservations[2].resource_id: ' in self.reason(stack)
         assert self.leases.get(lease.id).live == lease.live
 
     def test_in_a_lease_that_has_started(self):

@@ -3,13 +3,20 @@
 
 import datetime
 
+import pytest
+from heat.common import exception
 from heat.engine import resources
 from heat.engine.resources.openstack.cinder import volume
 from heat.engine.resources.openstack.nova import server
+from oslo_messaging._drivers import common
 
 from tests.functional.heat.templates import PAIR, added, changed, hinted
 from tests.functional.heat.updated import PLAIN, UpdateTest
 from tests.functional.heat.users import ALICE
+
+#: Nothing of it is named by the id of something else in the template.
+ALONE = changed(PLAIN, 'server', networks=[{'allocate_network': 'none'}])
+THERE = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
 
 
 class TestHints(UpdateTest):
@@ -50,10 +57,11 @@ class TestHints(UpdateTest):
         assert self.cloud.nova.statuses() == ['ACTIVE']
         assert self.held() == set()
 
+
+class TestPreview(UpdateTest):
     def test_preview_says_what_is_reserved_anew(self):
-        alone = changed(PLAIN, 'server', networks=[{'allocate_network': 'none'}])
-        stack = self.reserve(alone)
-        hinted_one = hinted(alone, self.lease)
+        stack = self.reserve(ALONE)
+        hinted_one = hinted(ALONE, self.lease)
         assert self.previewed(stack, changed(hinted_one, 'server', name='web')) == {
             'net': 'unchanged',
             'server': 'updated',
@@ -63,6 +71,35 @@ class TestHints(UpdateTest):
             'server': 'replaced',
         }
         assert len(self.cloud.nova.changes) == 1
+
+    def test_a_lease_of_the_template_is_none_to_move_to(self):
+        """A preview does not know its id."""
+        template = changed(ALONE, 'server', scheduler_hints=THERE)
+        template = added(
+            template,
+            'lease',
+            'OS::Climate::Lease',
+            name='lease1',
+            duration='1h',
+            start_date=self.leases.later(hours=1),
+        )
+        stack = self.create(template)
+        self.assert_stack(stack, 'CREATE_COMPLETE')
+        assert self.previewed(stack, template)['server'] == 'updated'
+        anew = changed(template, 'server', flavor='m2')
+        assert self.previewed(stack, anew)['server'] == 'replaced'
+        self.leases.start(self.ids(stack, 'lease')[0])
+        assert self.previewed(stack, template)['server'] == 'updated'
+
+    def test_what_would_fail_is_told_over_the_bus(self):
+        stack = self.reserve(ALONE)
+        hinted_one = hinted(ALONE, self.leases.make(ALICE))
+        with pytest.raises(exception.StackValidationFailed) as error:
+            self.previewed(stack, hinted_one)
+        assert 'server: ' in str(error.value)
+        assert 'cannot move to lease' in str(error.value)
+        sent = common.serialize_remote_exception((error.type, error.value, error.tb))
+        assert 'cannot move to lease' in sent
 
     def previewed(self, stack, template):
         found = self.ask(

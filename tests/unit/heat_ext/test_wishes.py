@@ -21,8 +21,9 @@ def test_ordinary(own):
 
 
 @pytest.mark.parametrize('value', ['', None])
-def test_an_empty_lease_of_the_stack_is_none(value):
-    assert wishes.read(None, {'climate_lease_id': value}) is None
+def test_an_empty_lease_of_the_stack_is_no_way_to_run_at_once(value):
+    with pytest.raises(hints.BadHint, match='climate_lease_id: is empty'):
+        wishes.read(None, {'climate_lease_id': value})
 
 
 @pytest.mark.parametrize('value', ['x', 17, ['x'], {'a': 'b'}])
