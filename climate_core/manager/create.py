@@ -250,6 +250,7 @@ def _join_all(
             new,
             now,
             lambda: writing.make(parts, context, joining, values),
+            [values['reservations'][place] for place in joining.places],
         )
     except db_exc.DBDuplicateEntry:
         held_by = parts.database.read(holders.find, [draft.key(r) for r in new])
@@ -279,7 +280,7 @@ def _join(
         lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
     )
     try:
-        after = _write_all(
+        (joined,) = _write_all(
             parts,
             context,
             lease,
@@ -287,12 +288,12 @@ def _join(
             [new],
             now,
             lambda: making.make(parts, context, lease.id, [new], [values]),
+            [values],
         )
     except db_exc.DBDuplicateEntry:
         holder = parts.database.read(holders.find, [key]).get(key)
         raise draft.reserved_error(context, key, holder)
-    present = draft.find_wanted(parts, after, values) or draft.find(after, key)
-    return new.id if present is None else present.id
+    return joined.id
 
 
 def _write_all(
@@ -303,7 +304,14 @@ def _write_all(
     new: Sequence[model.Reservation],
     now: datetime.datetime,
     make: Callable[[], making.Made],
-) -> model.Lease:
+    values: Sequence[Mapping[str, Any]],
+) -> list[model.Reservation]:
+    """Write what joins a lease.
+
+    :param make: makes what is made for it
+    :param values: what the request says of each
+    :returns: with what the lease has each of them now
+    """
     after = dataclasses.replace(lease, reservations=(*lease.reservations, *new))
     # What has no end any more is told before something is made for it.
     plan.join(lease, new, now)
@@ -311,17 +319,23 @@ def _write_all(
     cause = asked(context, 'reservation.create')
     made = make()
     try:
-        return parts.database.write(_write_join, lease, generation, made, most, now, cause)
+        written = parts.database.write(
+            _write_join, parts, lease, generation, made, values, most, now, cause
+        )
     except writing.MAYBE_WRITTEN:
         making.discard(parts, made.new)
         raise
+    held_now = {draft.key(each): each for each in written.live}
+    return [held_now[draft.key(each)] for each in made.reservations]
 
 
 def _write_join(
     session: orm.Session,
+    parts: Parts,
     seen: model.Lease,
     generation: int | None,
     made: making.Made,
+    values: Sequence[Mapping[str, Any]],
     most: limits.Amounts | None,
     now: datetime.datetime,
     cause: history.Cause,
@@ -329,13 +343,32 @@ def _write_join(
     held.lock(session, seen.project_id, most)
     lease = leases.get(session, seen.id, lock=True)
     # What joined while we asked, and may not be asked to join twice.
-    missing = [each for each in made.reservations if draft.find(lease, draft.key(each)) is None]
+    missing = []
+    for each, wanted in zip(made.reservations, values, strict=True):
+        found = draft.find(lease, draft.key(each))
+        if found is None:
+            missing.append(each)
+        elif each.id in made.found:
+            _check_wanted(parts, found, wanted)
     if not missing:
         return lease
     _check_seen(lease, generation)
     held.check(session, seen.project_id, limits.amounts(missing), most)
     preparing = made.preparing & {each.id for each in missing}
     return store.save(session, lease, plan.join(lease, missing, now, preparing), now, cause)
+
+
+def _check_wanted(parts: Parts, found: model.Reservation, wanted: Mapping[str, Any]) -> None:
+    """Refuse what an earlier request made if the lease does not have it in this form.
+
+    :raises climate_core.exceptions.NameTaken: it could not be held, or is something else
+    """
+    if not parts.plugins[found.resource_type].is_wanted(found, wanted):
+        raise exceptions.NameTaken(
+            f'{found.resource_type} {found.resource_id} of this name could not be held and is '
+            'being given back; the name is free when that is done.',
+            field='name',
+        )
 
 
 def _check_seen(lease: model.Lease, generation: int | None) -> None:

@@ -37,11 +37,13 @@ class Made(NamedTuple):
 
     :param preparing: the ids of those that are to be prepared
     :param new: those that were made just now
+    :param found: the ids of those that an equal request made before
     """
 
     reservations: tuple[model.Reservation, ...]
     preparing: frozenset[str]
     new: tuple[model.Reservation, ...]
+    found: frozenset[str]
 
 
 def make(
@@ -61,6 +63,7 @@ def make(
     done: list[model.Reservation] = []
     preparing: set[str] = set()
     new: list[model.Reservation] = []
+    found: set[str] = set()
     for number, (each, wanted) in enumerate(zip(reservations, values, strict=True)):
         before = Claimed(each.resource_id, each.params, each.amounts)
         call = parts.plugins[each.resource_type].make
@@ -78,9 +81,11 @@ def make(
         if claimed.made:
             new.append(made)
             points.reached('make.after', event_type='lease.create', lease_id=lease_id)
+        elif claimed.resource_id != each.resource_id:
+            found.add(each.id)
         if claimed.prepare:
             preparing.add(each.id)
-    return Made(tuple(done), frozenset(preparing), tuple(new))
+    return Made(tuple(done), frozenset(preparing), tuple(new), frozenset(found))
 
 
 def discard(parts: Parts, reservations: Sequence[model.Reservation]) -> None:

@@ -10,6 +10,7 @@ from climate_core.plugins.stack_shell import FILLED, UNFILLED
 from tests.unit.plugins.templated import START, TOO_BIG, Templated, wanted
 
 ASLEEP = ['lease-reserved', 'RESERVED']
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 AWAKE = ['available', 'ACTIVE']
 
 
@@ -251,6 +252,29 @@ def test_heat_finds_a_mistake_later(templated):
     assert not templated.state.stacks
 
 
+@pytest.mark.parametrize('again', ['join', 'create'])
+def test_asking_again_for_what_is_being_taken_back(templated, again):
+    """Heat does not fill it and cannot delete it yet, so its name is taken."""
+    lease_id = templated.made(wanted(), id=ID)
+    patch = {'method': 'PATCH', 'path': '/heat/', 'status': 400, 'count': 1}
+    delete = {'method': 'DELETE', 'path': '/web/', 'status': 503, 'count': 50}
+    templated.state.faults += [patch, delete]
+    templated.look_around(2)
+    before = templated.lease(lease_id)
+    assert before.reservations[0].status == 'error'
+    with pytest.raises(exceptions.NameTaken):
+        if again == 'join':
+            templated.joined(lease_id)
+        else:
+            templated.made(wanted(), wanted(name='other'), id=ID)
+    assert templated.lease(lease_id) == before
+    assert templated.asked()[2:] == [['stack create', 'delete'], []][again == 'join']
+    delete['count'] = 1
+    templated.look_around(60)
+    assert templated.joined(lease_id) != before.reservations[0].id
+    assert templated.only()['stack_name'] == 'web'
+
+
 def test_an_engine_dies_while_it_fills(templated):
     lease_id = templated.made(wanted())
     templated.run()
@@ -352,3 +376,41 @@ def test_the_start_is_told_as_ever(templated):
     lease_id = held(templated)
     assert START in str(templated.lease(lease_id).start_date)
     assert all('prepare' not in each for each in templated.told())
+
+
+def test_members_of_a_stack_that_is_kept_are_kept(templated):
+    lease_id = held(templated, on_end='nothing')
+    server = templated.member(lease_id, 'RESERVED')
+    templated.time.now = templated.lease(lease_id).start_date
+    templated.run_for(lease_id, 'ACTIVE')
+    templated.finish(lease_id)
+    assert templated.only()['status'] == 'UPDATE_COMPLETE'
+    assert templated.server(server) == 'ACTIVE'
+
+
+def test_a_member_that_is_just_being_made_does_not_keep_the_stack(templated):
+    """Its user deletes the lease while the stack is filled."""
+    lease_id = templated.made(wanted(on_end='nothing'))
+    templated.run()
+    templated.member(lease_id, 'BUILD')
+    templated.delete_as_alice(lease_id)
+    templated.run_for(lease_id, 'TERMINATED')
+    assert not templated.state.stacks
+
+
+def test_a_member_that_was_made_does_not_keep_what_is_taken_back(templated):
+    lease_id = templated.made(wanted(template=TOO_BIG, on_end='nothing'))
+    templated.member(lease_id, 'BUILD')
+    templated.look_around(5)
+    assert templated.lease(lease_id).status == 'ERROR'
+    assert not templated.state.stacks
+
+
+def test_the_end_comes_while_it_is_made_at_the_start(templated):
+    lease_id = held(templated, hold='start', on_end='nothing')
+    templated.time.now = templated.lease(lease_id).start_date
+    templated.run()
+    assert templated.only()['status'] == 'UPDATE_IN_PROGRESS'
+    templated.only()['next'] = ['UPDATE_IN_PROGRESS'] * 200
+    templated.finish_as_alice(lease_id)
+    assert not templated.state.stacks
