@@ -249,6 +249,7 @@ class Stacking:
         wait_for(look, f'{name} of stack {stack_id} in {status}')
 
     def wait_gone(self, stack_id: str) -> None:
+        """Wait until Heat shows it no more: it does for a moment after the deletion."""
         wait_for(lambda: self.look(stack_id) is None, f'stack {stack_id} gone')
 
     def outputs(self, stack_id: str) -> dict[str, Any]:

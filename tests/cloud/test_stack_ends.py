@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cloud.conftest import Person, wait_for
-from tests.cloud.sample_stacks import PAIR
+from tests.cloud.sample_stacks import PAIR, SIGNALS
 from tests.cloud.stacking import Stacking
 
 SERVER = 'OS::Nova::Server'
@@ -28,11 +28,13 @@ def test_another_user_of_the_project_updates_the_stack(
     theirs = Stacking(colleague)
     lease_id = stacks.lease()
     stack_id = stacks.create(PAIR, lease_id)
-    theirs.patch(stack_id)
-    stacks.wait(stack_id, 'UPDATE_COMPLETE')
+    for _ in range(2):
+        # What Heat still writes of the action before may put back whose rights it works with.
+        theirs.patch(stack_id)
+        stacks.wait(stack_id, 'UPDATE_COMPLETE')
     stacks.person.leases.update(lease_id, start='now')
     lease = stacks.wait_trouble(lease_id)
-    assert 'update' in lease.status_reason
+    assert 'another user' in lease.status_reason
     assert stacks.servers(stack_id) == ['RESERVED'] * 2
 
     stacks.patch(stack_id)
@@ -43,8 +45,24 @@ def test_another_user_of_the_project_updates_the_stack(
     stacks.wait(stack_id, 'UPDATE_COMPLETE')
 
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
     assert not any(allocations(each) for each in servers)
+
+
+def test_a_stack_that_is_deleted_while_it_is_woken(
+    stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
+) -> None:
+    """Nothing is left of it, and with it goes its lease."""
+    lease_id = stacks.lease()
+    stack_id = stacks.create(SIGNALS, lease_id)
+    servers = stacks.ids(stack_id, SERVER)
+    stacks.person.leases.update(lease_id, start='now')
+    stacks.wait_resource(stack_id, 'ready', 'UPDATE_IN_PROGRESS')
+    assert stacks.servers(stack_id) == ['ACTIVE', 'RESERVED']
+    stacks.delete(stack_id)
+    assert not any(allocations(each) for each in servers)
+    lease = stacks.wait_lease(lease_id, 'TERMINATED')
+    assert {each.status for each in lease.reservations} == {'deleted'}
 
 
 def test_the_owner_has_no_trust_left(
@@ -59,7 +77,7 @@ def test_the_owner_has_no_trust_left(
     servers = stacks.ids(stack_id, SERVER)
     stacks.person.sdk.identity.delete(f'/OS-TRUST/trusts/{trust}')
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
     assert not any(allocations(each) for each in servers)
 
 

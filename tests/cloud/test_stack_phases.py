@@ -80,7 +80,7 @@ def test_groups_of_stacks_and_an_environment_that_names_only_the_lease(
     volumes = stacks.ids(stack_id, 'OS::Cinder::Volume')
 
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
     sdk = stacks.person.sdk
     assert {sdk.compute.find_server(each) for each in servers} == {None}
     assert {sdk.block_storage.find_volume(each) for each in volumes} == {None}

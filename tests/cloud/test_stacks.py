@@ -75,7 +75,7 @@ def test_an_environment_reserves_a_template_as_it_is(
     assert stacks.outputs(stack_id) == {**outputs, 'disk': 'in-use'}
 
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
     assert not any(allocations(each) for each in servers)
     assert stacks.trouble(lease_id) == []
 
@@ -157,7 +157,7 @@ def test_a_group_holds_its_maximum(stacks: Stacking) -> None:
     stacks.wait_output(stack_id, 'size', 1)
     assert stacks.servers(stack_id) == ['ACTIVE', 'RESERVED', 'RESERVED']
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
 
 
 def test_a_stack_that_is_busy_at_the_start_is_woken_after_that(stacks: Stacking) -> None:
