@@ -333,6 +333,11 @@ def test_the_start_is_not_disturbed_by_a_late_preparation(world: World, crafts: 
         return exceptions.Permanent('It failed while it was woken.')
 
     crafts.answers['prepare', 'made-a'] = [late]
+    crafts.answers['wake', 'made-a'] = [Wait(5)]
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'STARTING'
+    assert world.time
+    world.time.forward(seconds=5)
     world.run_until_idle()
     lease = world.lease(lease_id)
     assert (lease.status, lease.reservations[0].status) == ('ACTIVE', 'active')
@@ -354,6 +359,28 @@ def test_the_end_comes_while_it_is_prepared(world: World, crafts: Crafts, ask: s
     assert world.lease(lease_id).live == ()
 
 
+def test_the_end_is_due_while_it_is_prepared(world: World, crafts: Crafts) -> None:
+    """Of a lease that its user did not start."""
+    lease_id = world.create('a', start=LATER, start_policy='manual')
+
+    def late() -> Exception:
+        assert world.time
+        world.time.now = world.lease(lease_id).end_date
+        (due,) = [each for each in world.due() if each.event_type == model.END]
+        world.step.run(due)
+        return exceptions.Permanent('no room')
+
+    crafts.answers['prepare', 'made-a'] = [late]
+    crafts.answers['end', 'made-a'] = [Wait(5)]
+    world.run_until_idle()
+    assert world.lease(lease_id).status == 'TERMINATING'
+    assert world.time
+    world.time.forward(seconds=5)
+    world.run_until_idle()
+    assert crafts.journal == [('end', 'made-a')]
+    assert world.lease(lease_id).status == 'TERMINATED'
+
+
 @pytest.mark.parametrize('begun', [True, False])
 def test_joining_a_lease_that_failed(world: World, crafts: Crafts, begun: bool) -> None:
     crafts.answers['prepare', 'made-a'] = [exceptions.Permanent('no room')]
@@ -368,3 +395,19 @@ def test_joining_a_lease_that_failed(world: World, crafts: Crafts, begun: bool) 
     world.run_until_idle()
     assert crafts.state['made-b'] == ('awake' if begun else 'ready')
     assert world.lease(lease_id).status == 'ERROR'
+
+
+def test_what_cannot_be_taken_back_is_tried_rarely(world: World, crafts: Crafts) -> None:
+    """As an end that is refused: an operator may mend it."""
+    crafts.answers['prepare', 'made-a'] = [exceptions.Permanent('no room')]
+    crafts.answers['take back', 'made-a'] = [exceptions.Permanent('not allowed')]
+    lease_id = world.create('a', start=LATER)
+    world.run_until_idle()
+    assert crafts.state['made-a'] != 'gone'
+    (event,) = [e for e in world.lease(lease_id).events if e.event_type == model.PREPARE]
+    assert event.open
+    assert event.status_reason == 'not allowed'
+    assert world.time
+    world.time.forward(seconds=world.conf.engine.retry_max_seconds)
+    world.run_until_idle()
+    assert crafts.state['made-a'] == 'gone'

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases with stacks of templates, with a real engine in front of the fake cloud."""
 
-from climate_core.manager import change, create
+from climate_core.manager import change, check, create
+from tests.fakes import nova
 from tests.unit.plugins.leased import END, Leased
 
 START = '2026-12-01 13:00'
@@ -35,9 +36,25 @@ class Templated(Leased):
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, 'reservations': items}
         return create.create_lease(self.parts, self.stacks.user(), {**body, **values})
 
+    def granted(self, *items, **values):
+        """Tell what a dry run says of such a lease."""
+        body = {'name': 'lease1', 'start_date': START, 'end_date': END, 'reservations': items}
+        found = check.check_lease(self.parts, self.stacks.user(), {**body, **values})
+        return found['granted']
+
     def joined(self, lease_id, **values):
         user = self.stacks.user()
         return create.add_reservation(self.parts, user, lease_id, wanted(**values))
+
+    def member(self, lease_id, status):
+        """Let a server of the stack join, as Nova does; return its id."""
+        stack = self.only()
+        server = nova.add(self.state)
+        stack['members'].append(server['id'])
+        values = {**self._item(server['id']), 'stack_id': stack['id'], 'on_end': 'delete'}
+        create.add_reservation(self.parts, self.stacks.user(), lease_id, values)
+        server['status'] = status
+        return server['id']
 
     def taken_out(self, lease_id, number=0):
         reservation = self.lease(lease_id).reservations[number]
