@@ -11,7 +11,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tests.cloud.conftest import STATE, Booking, at, wait_for
+from tests.cloud.conftest import STATE, Booking, Person, at, wait_for
+from tests.cloud.made_stacks import SMALL
+from tests.cloud.stacking import Stacking
 
 CONF = STATE / 'etc' / 'climate' / 'climate.conf'
 
@@ -46,6 +48,23 @@ def test_a_server_that_lost_its_lease_is_found_and_mended(booking: Booking) -> N
     assert status == 0
     booking.wait_gone(server.id)
     assert server.id not in json.dumps(manage('orphans')[1])
+
+
+def test_an_empty_stack_that_lost_its_lease_is_found_and_mended(member: Person) -> None:
+    stacks = Stacking(member)
+    try:
+        lease_id, stack_id = stacks.order(SMALL, hold='start')
+        assert stack_id not in json.dumps(manage('orphans')[1])
+        with sa.create_engine(configured('database', 'connection')).begin() as database:
+            database.execute(sa.text('DELETE FROM leases WHERE id = :id'), {'id': lease_id})
+        status, found = manage('orphans')
+        assert status == 1
+        assert stack_id in json.dumps(found)
+        status, _ = manage('repair', '--safe', '0', '--yes')
+        assert status == 0
+        stacks.wait_gone(stack_id)
+    finally:
+        stacks.clean()
 
 
 def test_metrics_count_the_start(booking: Booking) -> None:
