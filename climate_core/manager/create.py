@@ -271,7 +271,7 @@ def _join(
     if (present := draft.find_wanted(parts, lease, values)) is not None:
         return present.id
     _check_seen(lease, generation)
-    kind, claimed = parts.reserve(context, values, lease)
+    kind, claimed = parts.reserve(context, lease.id, values, lease)
     key = (kind, claimed.resource_id)
     if (present := draft.find(lease, key)) is not None:
         return present.id

@@ -126,7 +126,7 @@ def reserve(
         with refusals.noted():
             if present is not None and at(place, find_wanted, parts, present, item) is not None:
                 continue
-            kind, claimed = at(place, parts.reserve, context, item, present)
+            kind, claimed = at(place, parts.reserve, context, lease_id, item, present)
             if (kind, claimed.resource_id) in seen:
                 raise exceptions.BadRequest(
                     'A resource can be reserved only once.', field='reservations'

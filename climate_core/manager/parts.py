@@ -91,11 +91,16 @@ class Parts:
     external: External = dataclasses.field(default_factory=Nobody)
 
     def reserve(
-        self, context: 'RequestContext', values: Mapping[str, Any], lease: Lease | None = None
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        lease: Lease | None = None,
     ) -> tuple[str, Claimed]:
         """Ask the plugin whether a resource can be reserved.
 
-        :param lease: the one that it joins; None if it is made with the reservation
+        :param lease_id: of the lease that it is for
+        :param lease: that, if it is there already; None if it is made with the reservation
         :returns: the type of the resource and what the plugin found
         :raises climate_core.exceptions.UnknownResourceType: no plugin for it is enabled
         :raises climate_core.exceptions.ClimateError: what the plugin says
@@ -111,7 +116,7 @@ class Parts:
             )
         if lease is not None and plugin.owner_only:
             _check_owner(context, lease, plugin)
-        return plugin.resource_type, plugin.reserve(context, values)
+        return plugin.resource_type, plugin.reserve_for(context, lease_id, values)
 
 
 def _check_owner(context: 'RequestContext', lease: Lease, plugin: ResourcePlugin) -> None:

@@ -104,6 +104,20 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.ServiceUnavailable: its service does not answer
         """
 
+    def reserve_for(
+        self,
+        context: 'RequestContext',
+        lease_id: str,  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> Claimed:
+        """Check as :meth:`reserve` does, if it matters for which lease.
+
+        That is so for what is made for its lease: a request that was broken off may have made it.
+
+        :param lease_id: of a dry run without an id, one that no lease will have
+        """
+        return self.reserve(context, values)
+
     def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
         """Tell, without a call, whether a lease has what a request asks for in a reservation."""
         return reservation.resource_id == values.get('resource_id')

@@ -91,9 +91,14 @@ class StackPlugin(held.Held):
     prefix = 'snapshot_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        return self.reserve_for(context, '', values)
+
+    def reserve_for(
+        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+    ) -> Claimed:
         user = self.cloud.user(context)
         if stack_shell.is_wanted(values):
-            params = {**stack_shell.check(user, values), **self._params(values)}
+            params = {**stack_shell.check(user, lease_id, values), **self._params(values)}
             # It has no id before it is made.
             return Claimed(f'new:{values["name"]}', params, {'stacks': 1})
         wanted = values['resource_id']

@@ -115,10 +115,13 @@ def is_made(reservation: 'Reservation') -> bool:
     return 'hold' in reservation.params
 
 
-def check(conn: 'connection.Connection', values: Mapping[str, Any]) -> dict[str, Any]:
+def check(
+    conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any]
+) -> dict[str, Any]:
     """Have Heat check a stack that is to be made; nothing is made.
 
     :param conn: with the rights of the user
+    :param lease_id: of the lease that it would be made for
     :returns: what is kept of the request with the reservation
     :raises climate_core.exceptions.ClimateError: it cannot be made
     """
@@ -128,8 +131,7 @@ def check(conn: 'connection.Connection', values: Mapping[str, Any]) -> dict[str,
             stacks.preview(conn, _body(values, values['template']))
         except stacks.Taken as exc:
             # The shell of an equal request that was broken off is found again when it is made.
-            found = stacks.find(conn, values['name'])
-            if found is None or {UNFILLED, _digest(values)} - found.tags:
+            if _find(conn, lease_id, values) is None:
                 raise _taken(values) from exc
     return {'name': values['name'], 'hold': values.get('hold', 'now')}
 
@@ -146,19 +148,18 @@ def make(
     """
     text = values['template']
     text = text if isinstance(text, str) else json.dumps(text)
-    tags = [UNFILLED, lease_id, _digest(values)]
     wanted = {
         **_body(values, shell(values)),
         'files': {**values.get('files', {}), _FILE: text},
-        'tags': ','.join(tags),
+        'tags': ','.join(_tags(lease_id, values)),
     }
     made = True
     with errors.for_user('template'):
         try:
             stack_id = stacks.create(conn, wanted)
         except stacks.Taken as exc:
-            found, made = stacks.find(conn, values['name']), False
-            if found is None or found.status.startswith('DELETE_') or set(tags) - found.tags:
+            found, made = _find(conn, lease_id, values), False
+            if found is None:
                 raise _taken(values) from exc
             stack_id = found.id
     return Claimed(
@@ -219,6 +220,20 @@ def shell(values: Mapping[str, Any]) -> dict[str, Any]:
 def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
     kept = {k: values[k] for k in ('parameters', 'environment', 'files') if k in values}
     return {'stack_name': values['name'], 'template': template, **kept}
+
+
+def _find(
+    conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any]
+) -> 'Stack | None':
+    """Return the shell that an equal request made for the same lease, if there is one."""
+    found = stacks.find(conn, values['name'])
+    if found is None or found.status.startswith('DELETE_'):
+        return None
+    return None if set(_tags(lease_id, values)) - found.tags else found
+
+
+def _tags(lease_id: str, values: Mapping[str, Any]) -> list[str]:
+    return [UNFILLED, lease_id, _digest(values)]
 
 
 def _digest(values: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ def reserve(stacks, **values):
 def make(stacks, lease_id=LEASE, **values):
     plugin, user = stacks.plugin(), stacks.user()
     given = wanted(**values)
-    return plugin.make(user, lease_id, given, plugin.reserve(user, given))
+    return plugin.make(user, lease_id, given, plugin.reserve_for(user, lease_id, given))
 
 
 def refused(stacks, error=exceptions.BadRequest, **values):

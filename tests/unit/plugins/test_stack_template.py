@@ -268,11 +268,31 @@ def test_asking_again_for_what_is_being_taken_back(templated, again):
         else:
             templated.made(wanted(), wanted(name='other'), id=ID)
     assert templated.lease(lease_id) == before
-    assert templated.asked()[2:] == [['stack create', 'delete'], []][again == 'join']
+    assert templated.asked()[1:] == [['stack create', 'delete'], []][again == 'join']
     delete['count'] = 1
     templated.look_around(60)
     assert templated.joined(lease_id) != before.reservations[0].id
-    assert templated.only()['stack_name'] == 'web'
+    assert templated.asked()[-1] == 'stack create'
+
+
+def test_a_dry_run_of_a_name_that_another_lease_has(templated):
+    """Its shell is there until its start, and an equal request of another lease is refused."""
+    lease_id = templated.made(wanted(hold='start'))
+    assert not templated.granted(wanted(hold='start'))
+    assert not templated.granted(wanted(hold='start'), id=ID)
+    for chosen in ({}, {'id': ID}):
+        with pytest.raises(exceptions.NameTaken):
+            templated.made(wanted(hold='start'), **chosen)
+    assert templated.granted(wanted(hold='start'), id=lease_id)
+
+
+def test_a_dry_run_of_what_was_broken_off(templated):
+    """The shell is there, its lease is not: the request is granted, and so is its dry run."""
+    user, plugin = templated.stacks.user(), templated.plugins['virtual:stack']
+    plugin.make(user, ID, wanted(), plugin.reserve(user, wanted()))
+    assert templated.granted(wanted(), id=ID)
+    assert not templated.granted(wanted())
+    assert templated.made(wanted(), id=ID) == ID
 
 
 def test_an_engine_dies_while_it_fills(templated):
@@ -376,41 +396,3 @@ def test_the_start_is_told_as_ever(templated):
     lease_id = held(templated)
     assert START in str(templated.lease(lease_id).start_date)
     assert all('prepare' not in each for each in templated.told())
-
-
-def test_members_of_a_stack_that_is_kept_are_kept(templated):
-    lease_id = held(templated, on_end='nothing')
-    server = templated.member(lease_id, 'RESERVED')
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.run_for(lease_id, 'ACTIVE')
-    templated.finish(lease_id)
-    assert templated.only()['status'] == 'UPDATE_COMPLETE'
-    assert templated.server(server) == 'ACTIVE'
-
-
-def test_a_member_that_is_just_being_made_does_not_keep_the_stack(templated):
-    """Its user deletes the lease while the stack is filled."""
-    lease_id = templated.made(wanted(on_end='nothing'))
-    templated.run()
-    templated.member(lease_id, 'BUILD')
-    templated.delete_as_alice(lease_id)
-    templated.run_for(lease_id, 'TERMINATED')
-    assert not templated.state.stacks
-
-
-def test_a_member_that_was_made_does_not_keep_what_is_taken_back(templated):
-    lease_id = templated.made(wanted(template=TOO_BIG, on_end='nothing'))
-    templated.member(lease_id, 'BUILD')
-    templated.look_around(5)
-    assert templated.lease(lease_id).status == 'ERROR'
-    assert not templated.state.stacks
-
-
-def test_the_end_comes_while_it_is_made_at_the_start(templated):
-    lease_id = held(templated, hold='start', on_end='nothing')
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.run()
-    assert templated.only()['status'] == 'UPDATE_IN_PROGRESS'
-    templated.only()['next'] = ['UPDATE_IN_PROGRESS'] * 200
-    templated.finish_as_alice(lease_id)
-    assert not templated.state.stacks
