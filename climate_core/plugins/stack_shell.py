@@ -28,7 +28,7 @@ Tried with heat 27 and convergence:
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core import exceptions
@@ -81,6 +81,7 @@ FILLED: Final = 'climate-filled'
 _FILE: Final = 'climate:template'
 _VERSIONS = ('heat_template_version', 'HeatTemplateFormatVersion', 'AWSTemplateFormatVersion')
 _PARAMETERS = ('parameters', 'Parameters')
+_HIDDEN = ('hidden', 'NoEcho')
 _LEASE: Final = 'climate_lease_id'
 
 
@@ -125,13 +126,13 @@ def check(
     :returns: what is kept of the request with the reservation
     :raises climate_core.exceptions.ClimateError: it cannot be made
     """
-    shell(values)
+    kept = shell(values)
     with errors.for_user('template'):
         try:
             stacks.preview(conn, _body(values, values['template']))
         except stacks.Taken as exc:
             # The shell of an equal request that was broken off is found again when it is made.
-            if _find(conn, lease_id, values) is None:
+            if _find(conn, values, _tags(lease_id, values, kept)) is None:
                 raise _taken(values) from exc
     return {'name': values['name'], 'hold': values.get('hold', 'now')}
 
@@ -148,17 +149,19 @@ def make(
     """
     text = values['template']
     text = text if isinstance(text, str) else json.dumps(text)
+    kept = shell(values)
+    tags = _tags(lease_id, values, kept)
     wanted = {
-        **_body(values, shell(values)),
+        **_body(values, kept),
         'files': {**values.get('files', {}), _FILE: text},
-        'tags': ','.join(_tags(lease_id, values)),
+        'tags': ','.join(tags),
     }
     made = True
     with errors.for_user('template'):
         try:
             stack_id = stacks.create(conn, wanted)
         except stacks.Taken as exc:
-            found, made = _find(conn, lease_id, values), False
+            found, made = _find(conn, values, tags), False
             if found is None:
                 raise _taken(values) from exc
             stack_id = found.id
@@ -223,24 +226,40 @@ def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
 
 
 def _find(
-    conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any]
+    conn: 'connection.Connection', values: Mapping[str, Any], tags: Iterable[str]
 ) -> 'Stack | None':
     """Return the shell that an equal request made for the same lease, if there is one."""
     found = stacks.find(conn, values['name'])
     if found is None or found.status.startswith('DELETE_'):
         return None
-    return None if set(_tags(lease_id, values)) - found.tags else found
+    return None if set(tags) - found.tags else found
 
 
-def _tags(lease_id: str, values: Mapping[str, Any]) -> list[str]:
-    return [UNFILLED, lease_id, _digest(values)]
+def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
+    """Return the tags of a shell; the last tells apart what requests say of stacks of one name.
 
+    All of the project see tags and may guess what they are made from. So what Heat hides from
+    them is left out: hidden parameters, and the environment, which may have more of them.
 
-def _digest(values: Mapping[str, Any]) -> str:
-    """Return the tag that tells apart what requests say about a stack of the same name."""
-    said = {k: values[k] for k in (*SCHEMA,) if k in values}
+    :param kept: the template of the shell
+    """
+    said = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
+    said['parameters'] = _open(values.get('parameters', {}), kept)
     text = json.dumps(said, sort_keys=True)
-    return f'climate-{hashlib.sha256(text.encode()).hexdigest()[:16]}'
+    return [UNFILLED, lease_id, f'climate-{hashlib.sha256(text.encode()).hexdigest()[:16]}']
+
+
+def _open(given: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those parameters that a template does not hide."""
+    declared: dict[str, Any] = {}
+    for section in _PARAMETERS:
+        found = kept.get(section)
+        declared.update(found if isinstance(found, Mapping) else {})
+    return {name: value for name, value in given.items() if _is_open(declared.get(name))}
+
+
+def _is_open(declared: Any) -> bool:
+    return isinstance(declared, Mapping) and not any(declared.get(each) for each in _HIDDEN)
 
 
 def _taken(values: Mapping[str, Any]) -> exceptions.NameTaken:

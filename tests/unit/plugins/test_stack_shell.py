@@ -197,6 +197,29 @@ def test_the_shell_of_another_request(stacks, lease_id, values):
     assert caught.value.field == 'name'
 
 
+def test_hidden_parameters_cannot_be_guessed(stacks):
+    """Everybody in the project sees the tags of a stack."""
+    hidden = {'type': 'string', 'hidden': True}
+    template = {**TEMPLATE, 'parameters': {'a': hidden, 'b': {**hidden, 'hidden': 'true'}}}
+    tags = [
+        stack_shell._tags(LEASE, given, stack_shell.shell(given))
+        for given in (
+            wanted(template=template, parameters=parameters, environment=environment)
+            for parameters in ({'a': '1', 'b': '2'}, {'a': 'x', 'b': 'y'})
+            for environment in ({}, {'parameter_defaults': {'a': 'z'}}, 'parameters: {a: z}')
+        )
+    ]
+    assert all(each == tags[0] for each in tags)
+
+
+def test_hidden_parameters_of_aws():
+    hidden = {'Type': 'String', 'NoEcho': 'true'}
+    template = {'AWSTemplateFormatVersion': '2010-09-09', 'Parameters': {'a': hidden}}
+    one, other = (wanted(template=template, parameters={'a': each}) for each in 'xy')
+    shell = stack_shell.shell(one)
+    assert stack_shell._tags(LEASE, one, shell) == stack_shell._tags(LEASE, other, shell)
+
+
 def test_a_shell_that_is_being_deleted(stacks):
     made = make(stacks)
     stacks.plugin().discard(made.resource_id)
