@@ -14,7 +14,7 @@ the owner's trust is refused               :class:`TrustRefused`, a Permanent
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import requests
@@ -105,12 +105,29 @@ def read(response: requests.Response, service: str, name: str) -> Any:
     :raises climate_core.exceptions.Transient: it is not there: a proxy answers for the service
     :raises Gone, climate_core.exceptions.Permanent: see above
     """
-    try:
-        return check(response, service).json()[name]
-    except (ValueError, LookupError, TypeError) as exc:
+    found = read_all(response, service)
+    if name not in found:
         raise exceptions.Transient(
             f'{service} answered without {name!r}: {response.text[:200].strip()}'
-        ) from exc
+        )
+    return found[name]
+
+
+def read_all(response: requests.Response, service: str) -> Mapping[str, Any]:
+    """Return an answer below 400, an object.
+
+    :raises climate_core.exceptions.Transient: it is none: a proxy answers for the service
+    :raises Gone, climate_core.exceptions.Permanent: see above
+    """
+    try:
+        found = check(response, service).json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise exceptions.Transient(
+            f'{service} answered without an object: {response.text[:200].strip()}'
+        )
+    return found
 
 
 @contextlib.contextmanager

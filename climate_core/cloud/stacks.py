@@ -149,9 +149,7 @@ def _check_new(response: 'requests.Response') -> 'requests.Response':
 
 def files(conn: 'connection.Connection', stack: Stack) -> Mapping[str, str]:
     """Return the files that a stack was made with: name -> text."""
-    response = errors.check(_send(conn, 'GET', f'{stack.path}/files'), _HEAT)
-    found: Mapping[str, str] = response.json()
-    return found
+    return errors.read_all(_send(conn, 'GET', f'{stack.path}/files'), _HEAT)
 
 
 def root(conn: 'connection.Connection', stack: Stack) -> Stack:

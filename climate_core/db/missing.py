@@ -9,7 +9,7 @@ from sqlalchemy import orm
 
 from climate_core.db import leases, reservations, store, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import plan, states
+from climate_core.lease import losses, plan, states
 from climate_core.lease.history import Cause
 
 _ATTEMPTS = 10
@@ -77,7 +77,7 @@ def _lose(session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause
     if lease is None or lease.status in states.ENDING:
         return False
     now = utcnow.read(session)
-    change = plan.gone(lease, reasons, now)
+    change = losses.gone(lease, reasons, now)
     if change.lease == lease:
         return False
     store.save(session, lease, change, now, cause)

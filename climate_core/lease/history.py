@@ -150,9 +150,15 @@ def _reservation(
     if before is None:
         yield 'resource', f'{after.resource_type} {after.resource_id}'
     for field in _RESERVATION_FIELDS:
-        old, new = getattr(before, field, None), getattr(after, field)
+        old, new = _kept(before, field), _kept(after, field)
         if old != new:
             yield field, [old, new]
+
+
+def _kept(reservation: model.Reservation | None, field: str) -> Any:
+    if field == 'params' and reservation is not None:
+        return shown.params(reservation)
+    return getattr(reservation, field, None)
 
 
 def _shown(lease: model.Lease | None, field: str) -> Any:

@@ -40,6 +40,11 @@ OWN_EVENTS: Final = frozenset(
 HIDDEN_EVENTS: Final = AFTERWARDS | {END_RESERVATION, PREPARE}
 
 
+#: Of the params of a resource that another one of the lease keeps, as a server of a stack: the id
+#: of that one.
+KEEPER: Final = 'stack_id'
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservation:
     """One resource of a lease.

@@ -8,7 +8,7 @@ Every function takes a lease as it is and returns it as it shall be; what differ
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from oslo_utils import uuidutils
 
@@ -296,6 +296,18 @@ def healed(lease: model.Lease, now: datetime.datetime) -> str:
     return states.check(states.LEASE, lease.status, _L.ACTIVE if started else _L.PENDING)
 
 
+#: Why a lease whose time has come is PENDING.
+WAITS_FOR_USER: Final = 'Waiting to be started by its user.'
+
+
+def waits_for_user(lease: model.Lease) -> str | None:
+    """Say that only the word of its user is missing, if that is so."""
+    told = any(
+        e.event_type == model.READY and e.status == states.EventStatus.DONE for e in lease.events
+    )
+    return WAITS_FOR_USER if told and lease.status == states.LeaseStatus.PENDING else None
+
+
 #: Of so many resources it is told what is wrong: MariaDB has 64 KiB for a text.
 _TOLD = 10
 
@@ -306,48 +318,3 @@ def tell_reasons(reservations: Iterable[model.Reservation]) -> str:
     told = [f'{r.resource_type} {r.resource_id}: {r.status_reason}' for r in wrong[:_TOLD]]
     more = [f'and {len(wrong) - _TOLD} more'] if len(wrong) > _TOLD else []
     return '; '.join([*told, *more])
-
-
-def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> Change:
-    """Write down that resources went away without the lease.
-
-    What is being taken out of the lease is not lost: its own event finds it gone. Nor is what
-    could not be prepared, for it was deleted by its own event.
-
-    :param reasons: reservation id -> what happened to its resource
-    """
-    leaving = unprepared(lease)
-    staying = (r for r in lease.live if r.status != states.ReservationStatus.DELETING)
-    lost = [r for r in staying if r.id in reasons and r.id not in leaving]
-    if not lost:
-        return Change(lease)
-    losses = {r.id: _lose(r, reasons[r.id], now) for r in lost}
-    after = dataclasses.replace(
-        lease,
-        degraded=True,
-        reservations=tuple(losses.get(r.id, r) for r in lease.reservations),
-    )
-    told = tell_reasons(losses.values())
-    if after.live:
-        wrong = [r for r in after.reservations if r.id in leaving or r.id in losses]
-        reason = tell_reasons(wrong)
-        after = dataclasses.replace(after, status=healed(after, now), status_reason=reason)
-        return Change(after, {'lease.update': told})
-    # Who counts the time from a start to its end must hear of an end that comes early, too.
-    notices = {'lease.update': told, 'lease.event.end_lease': told}
-    if lease.status == states.LeaseStatus.DELETING:
-        notices = {'lease.event.end_lease': told, 'lease.delete': told}
-    return Change(over(after, now, told), notices)
-
-
-def _lose(
-    reservation: model.Reservation, reason: str, now: datetime.datetime
-) -> model.Reservation:
-    return dataclasses.replace(
-        reservation,
-        status=states.ReservationStatus.DELETED,
-        status_reason=reason,
-        missing_resources=True,
-        updated_at=now,
-        freed_at=now,
-    )

@@ -106,4 +106,4 @@ def _before_start(lease: model.Lease) -> str | None:
         results.lasting(lease),
         plan.tell_reasons(r for r in troubled if r.status == _R.PENDING),
     ]
-    return '; '.join(each for each in told if each) or None
+    return '; '.join(each for each in told if each) or plan.waits_for_user(lease)

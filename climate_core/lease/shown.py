@@ -28,7 +28,7 @@ def lease(one: model.Lease) -> dict[str, Any]:
 def reservation(one: model.Reservation) -> dict[str, Any]:
     """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
     return {
-        **one.params,
+        **params(one),
         'id': one.id,
         'resource_id': one.resource_id,
         'resource_type': one.resource_type,
@@ -37,6 +37,11 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
         'missing_resources': one.missing_resources,
         'resources_changed': one.resources_changed,
     }
+
+
+def params(one: model.Reservation) -> dict[str, Any]:
+    """What the plugin keeps with a reservation and does not want to be its own affair."""
+    return {name: value for name, value in one.params.items() if not name.startswith('_')}
 
 
 def event(one: model.Event) -> dict[str, Any]:

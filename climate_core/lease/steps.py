@@ -16,8 +16,6 @@ from climate_core.lease.results import Outcome, Result, Work
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
 
-#: Why a lease that has begun is PENDING.
-WAITS_FOR_USER = 'Waiting to be started by its user.'
 #: Why a lease was over before its start.
 CANCELLED = 'Cancelled by its user before its start.'
 #: Why nothing of a lease was woken whose start was its user's.
@@ -124,7 +122,7 @@ def settle(
     if event.event_type == model.EXTERNAL_END:
         return _settle_alone(lease, event, outcomes[event.id], now)
     if event.event_type == model.READY and lease.status == _L.PENDING:
-        lease = dataclasses.replace(lease, status_reason=WAITS_FOR_USER)
+        lease = dataclasses.replace(lease, status_reason=plan.WAITS_FOR_USER)
     notice = f'lease.event.{event.event_type}'
     return plan.Change(plan.with_events(lease, results.finish(event, None, now)), {notice: None})
 
@@ -209,8 +207,11 @@ def _settle_removal(
         return plan.Change(plan.with_events(after, results.again(event, todo, now)))
     after = plan.with_events(after, results.finish(event, None, now))
     status = plan.healed(after, now)
-    if status != after.status:
-        after = dataclasses.replace(after, status=status, status_reason=results.lasting(after))
+    if lease.status == _L.ERROR:
+        # What was taken out may be what was wrong.
+        after = dataclasses.replace(after, status=status)
+        reason = results.lasting(after) or plan.waits_for_user(after)
+        after = dataclasses.replace(after, status_reason=reason)
     return plan.Change(after, {'lease.update': None})
 
 

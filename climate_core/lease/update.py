@@ -20,7 +20,6 @@ from climate_core.lease import (
     plan,
     request,
     states,
-    steps,
     webhook,
 )
 
@@ -159,7 +158,7 @@ def _move(
         elif before_end is not None:
             before_end = max(start, min(end, end - (lease.end_date - before_end)))
     reason = lease.status_reason
-    if reason == steps.WAITS_FOR_USER and (
+    if reason == plan.WAITS_FOR_USER and (
         start > now or lease.start_policy == states.StartPolicy.AUTO
     ):
         reason = None

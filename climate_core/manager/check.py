@@ -34,6 +34,10 @@ def check_lease(
         return _answer(refusals, present.start_date, present.end_date)
     now = parts.clock.now()
     wanted = request.read(values, now, draft.defaults(parts.conf), refusals)
+    if present is not None and present.project_id != context.project_id:
+        # Nothing that it has may be told.
+        refusals.get(None, create.check_same, context, present, wanted)
+        return _answer(refusals, wanted.start, wanted.end)
     new = draft.make(parts, context, lease_id, wanted, values, now, refusals, present)
     keys = [draft.key(each) for each in new.lease.reservations]
     held = parts.database.read(holders.find, keys)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STACK: Final = 'virtual:stack'
 #: What makes a reservation a member: the id of its root stack.
-KEY: Final = 'stack_id'
+KEY: Final = model.KEEPER
 #: The property of a reservation that says it.
 SCHEMA: Final[Mapping[str, Any]] = {KEY: {'type': 'string', 'format': 'uuid'}}
 #: End actions of a stack that leave it there.

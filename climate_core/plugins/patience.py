@@ -35,6 +35,7 @@ class Patience:
         self._looks: collections.OrderedDict[str, int] = collections.OrderedDict()
         self._failures: collections.OrderedDict[str, int] = collections.OrderedDict()
         self._asked: collections.OrderedDict[str, str] = collections.OrderedDict()
+        self._reasons: collections.OrderedDict[str, str | None] = collections.OrderedDict()
 
     def wait(self, reservation_id: str, doing: str | None = None) -> Wait:
         """Return the next wait, longer than the one before.
@@ -83,12 +84,16 @@ class Patience:
                 del self._asked[reservation_id]
             return found
 
-    def failed(self, reservation_id: str) -> None:
-        """Remember that what was asked for did not come about."""
+    def failed(self, reservation_id: str, reason: str | None = None) -> None:
+        """Remember that what was asked for did not come about.
+
+        :param reason: told again while it rests
+        """
         with self._lock:
             failures = self._failures.get(reservation_id, 0) + 1
             self._put(self._failures, reservation_id, failures)
             self._put(self._asked, reservation_id, _REST)
+            self._put(self._reasons, reservation_id, reason)
 
     def failures(self, reservation_id: str) -> int:
         """Return how often that was so."""
@@ -101,7 +106,8 @@ class Patience:
             return None
         with self._lock:
             power = min(self._failures.get(reservation_id, 0), 50)
-        return Wait(min(self._longest, self._first * 2.0**power))
+            reason = self._reasons.get(reservation_id)
+        return Wait(min(self._longest, self._first * 2.0**power), reason)
 
     def again(self, reservation_id: str, what: str, failed: Callable[[], str]) -> Wait | None:
         """Give a rest before the next try if something that was asked for did not come about.
@@ -110,8 +116,9 @@ class Patience:
         :raises climate_core.exceptions.Transient: it went wrong just now
         """
         if self.was_asked(reservation_id, what):
-            self.failed(reservation_id)
-            raise exceptions.Transient(failed())
+            reason = failed()
+            self.failed(reservation_id, reason)
+            raise exceptions.Transient(reason)
         return self.rest(reservation_id)
 
     def once(
@@ -132,8 +139,8 @@ class Patience:
         """
         try:
             ask()
-        except exceptions.Permanent:
-            self.failed(reservation_id)
+        except exceptions.Permanent as exc:
+            self.failed(reservation_id, str(exc))
             raise
         return self.asked(reservation_id, what)
 
@@ -143,6 +150,7 @@ class Patience:
             self._failures.pop(reservation_id, None)
             self._looks.pop(reservation_id, None)
             self._asked.pop(reservation_id, None)
+            self._reasons.pop(reservation_id, None)
 
     @staticmethod
     def _put(kept: 'collections.OrderedDict[str, V]', key: str, value: V) -> None:

@@ -21,6 +21,7 @@ _OWN_EVENTS = frozenset(
         'before_end_lease',
         'end_lease',
         'end_reservation',
+        'prepare_reservation',
     }
 )
 

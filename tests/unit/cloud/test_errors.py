@@ -67,6 +67,13 @@ def test_somebody_else_answers_for_the_service(body):
         errors.read(answer(200, body), 'Nova', 'server')
 
 
+@pytest.mark.parametrize('body', [b'<html>', b'', [1], b'null'])
+def test_somebody_else_answers_with_no_object(body):
+    with pytest.raises(exceptions.Transient, match='Heat answered without'):
+        errors.read_all(answer(200, body), 'Heat')
+    assert errors.read_all(answer(200, {'a': 'text'}), 'Heat') == {'a': 'text'}
+
+
 def test_what_an_answer_has():
     assert errors.read(answer(200, {'server': {'id': 'x'}}), 'Nova', 'server') == {'id': 'x'}
     with pytest.raises(errors.Gone):

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
 from climate_core.engine import retry
-from climate_core.lease import actions, model, plan, results, states, steps, update
+from climate_core.lease import actions, losses, model, plan, results, states, steps, update
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -178,7 +178,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def resource_disappears(self, data: st.DataObject) -> None:
         if self.lease.live:
             lost = data.draw(st.sampled_from([r.id for r in self.lease.live]))
-            self._user(lambda: plan.gone(self.lease, {lost: 'deleted'}, self.now))
+            self._user(lambda: losses.gone(self.lease, {lost: 'deleted'}, self.now))
 
     @invariant()
     def what_is_over_holds_nothing(self) -> None:

@@ -167,6 +167,14 @@ def test_an_id_that_is_taken(world: World, time: Time) -> None:
     assert _dry(world, 'a', id=ID)['granted']
 
 
+def test_an_id_of_another_project_tells_nothing_of_its_lease(world: World) -> None:
+    world.create('a', id=ID)
+    world.run_until_idle()
+    world.remove(ID, 'a')
+    answer = _dry(world, 'a', id=ID, project='project2')
+    assert _refused(answer) == [('lease.conflict', 'id')]
+
+
 def test_a_key_that_was_used(world: World) -> None:
     body = {
         'name': 'n',

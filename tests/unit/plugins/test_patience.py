@@ -62,7 +62,9 @@ def test_after_each_failure_is_a_longer_rest():
         patient.asked('a', 'image')
         with pytest.raises(exceptions.Transient, match='It burnt'):
             patient.again('a', 'image', lambda: 'It burnt.')
-        rests.append(patient.again('a', 'image', lambda: 'It burnt.').seconds)
+        rest = patient.again('a', 'image', lambda: 'It burnt.')
+        assert rest.reason == 'It burnt.'
+        rests.append(rest.seconds)
         assert patient.again('a', 'image', lambda: 'It burnt.') is None
     assert rests == [2.0, 4.0, 7.0, 7.0]
 
