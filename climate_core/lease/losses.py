@@ -58,9 +58,13 @@ def _going_on(
 
 
 def _belongs(lease: model.Lease, reservation: model.Reservation) -> bool:
-    """Tell whether a resource is kept by another one that the lease has."""
+    """Tell whether a resource was kept by another one of the lease that is not lost itself.
+
+    One that the lease has freed counts, too: what is told of its members may come late.
+    """
     keeper = reservation.params.get(model.KEEPER)
-    return keeper is not None and any(r.resource_id == keeper for r in lease.live)
+    kept_by = (r for r in lease.reservations if keeper and r.resource_id == keeper)
+    return any(not r.missing_resources for r in kept_by)
 
 
 def _belonging(reservation: model.Reservation, now: datetime.datetime) -> model.Reservation:

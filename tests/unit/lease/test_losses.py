@@ -47,14 +47,27 @@ def test_what_a_stack_has_less_is_not_lost() -> None:
     assert 'by its stack' in str(change.notices['lease.update'])
 
 
-@pytest.mark.parametrize('status', ['deleted', 'pending'])
-def test_what_no_stack_of_the_lease_keeps_is_lost(status: str) -> None:
-    stack = _reservation('other' if status == 'pending' else STACK, status)
+@pytest.mark.parametrize('abandoned', [True, False])
+def test_what_no_stack_of_the_lease_keeps_is_lost(abandoned: bool) -> None:
+    stack = _reservation(STACK, 'deleted') if abandoned else _reservation('other')
+    stack = dataclasses.replace(stack, missing_resources=abandoned)
     lease = _lease(stack, _reservation('m', stack_id=STACK), _reservation('n'))
     change = losses.gone(lease, {'m': LOST}, NOON)
     assert _of(change.lease, 'm').missing_resources
     assert change.lease.degraded
     assert change.lease.status_reason == f't m: {LOST}'
+
+
+@pytest.mark.parametrize('status', ['deleting', 'deleted'])
+def test_what_went_with_its_stack_is_not_lost(status: str) -> None:
+    stack = _reservation(STACK, status)
+    lease = _lease(stack, _reservation('m', stack_id=STACK), _reservation('n'))
+    after = losses.gone(lease, {'m': LOST}, NOON).lease
+    assert (_of(after, 'm').status, after.degraded, after.status_reason) == (
+        'deleted',
+        False,
+        None,
+    )
 
 
 def test_a_stack_that_is_lost_with_its_members() -> None:
