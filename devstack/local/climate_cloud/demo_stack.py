@@ -16,6 +16,10 @@ ENVIRONMENT = """\
 parameter_defaults:
   climate_lease_id: {}
 """
+#: How often the length of a lease a slow machine may need to wake the stack and be looked at.
+PATIENCE = 4
+#: Seconds from then to the end, which is brought forward.
+SOON = datetime.timedelta(seconds=10)
 SERVERS, VOLUMES, NETWORKS = 'OS::Nova::Server', 'OS::Cinder::Volume', 'OS::Neutron::Net'
 
 
@@ -34,7 +38,7 @@ class StackPart(Part):
 
     def reserve(self, starts: datetime.datetime, length: datetime.timedelta) -> None:
         """Reserve the stack, in a lease of its own."""
-        self.starts, self.ends = starts, starts + length
+        self.starts, self.ends = starts, starts + PATIENCE * length
         title(f'3. Reserve a stack: {STACK}, from {starts:%T} to {self.ends:%T} UTC')
         self.member.types(
             'openstack', 'lease', 'create', LEASE, '--start', f'{starts:%F %T}',
@@ -89,7 +93,12 @@ class StackPart(Part):
         title('8. The end of the stack, by itself')
         sdk = self.member.sdk
         lease_id, servers, networks = self.lease().id, self.servers(), self._ids(NETWORKS)
-        wait_until(self.ends, 'the end')
+        self.ends = min(self.ends, datetime.datetime.now(datetime.UTC) + SOON)
+        self.member.types(
+            'openstack', 'lease', 'set', LEASE, '--end', f'{self.ends:%F %T}',
+            '-c', 'name', '-c', 'end_date', '-c', 'status',
+        )  # fmt: skip
+        wait_until(self.ends, 'the end, which was brought forward')
         wait(lambda: sdk.orchestration.find_stack(STACK) is None, f'{STACK} gone')
         check(True, f'{STACK} was deleted, the end action of this reservation')
         check(not {one.id for one in sdk.compute.servers()} & set(servers), 'with its servers')
