@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from climate_core.lease import dates, model, states
+from climate_core.lease import dates, model, shown, states
 
 DONE: Final = 'done'
 PROGRESS: Final = 'progress'

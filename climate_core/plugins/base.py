@@ -43,7 +43,7 @@ class Claimed:
 
     :param resource_id: the id of the resource in its own service
     :param params: what the plugin wants to be kept with the reservation and shown in the API;
-        JSON types only
+        JSON types only. What has a name that begins with ``_`` is kept and never shown
     :param amounts: how much it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
         ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
     :param made: whether :meth:`ResourcePlugin.make` has just made it, so that it is discarded if
@@ -119,7 +119,10 @@ class ResourcePlugin(abc.ABC):
         return self.reserve(context, values)
 
     def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        """Tell, without a call, whether a lease has what a request asks for in a reservation."""
+        """Tell, without a call, whether a lease has what a request asks for in a reservation.
+
+        :raises climate_core.exceptions.NameTaken: it has something else under the same name
+        """
         return reservation.resource_id == values.get('resource_id')
 
     def make(

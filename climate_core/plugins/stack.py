@@ -116,9 +116,7 @@ class StackPlugin(held.Held):
     def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
         if 'template' not in values:
             return super().is_wanted(reservation, values)
-        # What could not be held leaves its name to the next; what says both is refused.
-        wrong = reservation.status == 'error' or 'resource_id' in values or 'name' not in values
-        return not wrong and reservation.params.get('name') == values['name']
+        return stack_shell.is_same(reservation, values)
 
     def make(
         self,

@@ -81,6 +81,9 @@ FILLED: Final = 'climate-filled'
 _FILE: Final = 'climate:template'
 _VERSIONS = ('heat_template_version', 'HeatTemplateFormatVersion', 'AWSTemplateFormatVersion')
 _PARAMETERS = ('parameters', 'Parameters')
+#: Keeps with a reservation what the request said; not shown.
+_SAID: Final = '_said'
+_ROUNDS: Final = 100_000
 _HIDDEN = ('hidden', 'NoEcho')
 _LEASE: Final = 'climate_lease_id'
 
@@ -111,6 +114,34 @@ def is_wanted(values: Mapping[str, Any]) -> bool:
     return True
 
 
+def is_same(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+    """Tell whether a stack of a lease is the one that a request wants made.
+
+    What could not be held leaves its name to the next; what says both is refused elsewhere.
+
+    :raises climate_core.exceptions.NameTaken: it has the name, and was made from something else
+    """
+    if reservation.status == 'error' or 'resource_id' in values or 'name' not in values:
+        return False
+    if reservation.params.get('name') != values['name']:
+        return False
+    said = reservation.params.get(_SAID)
+    if said in (None, _said(reservation.lease_id, values)) or reservation.status == 'deleting':
+        return True
+    raise exceptions.NameTaken(
+        f'The lease has a stack {values["name"]} already that was made from something else. Take '
+        'that out first, or choose another name.',
+        field='name',
+    )
+
+
+def _said(lease_id: str, values: Mapping[str, Any]) -> str:
+    """Digest what a request says of a stack, so that what it hides cannot be guessed quickly."""
+    said = {'hold': 'now', **{each: values[each] for each in SCHEMA if each in values}}
+    text = json.dumps(said, sort_keys=True).encode()
+    return hashlib.pbkdf2_hmac('sha256', text, lease_id.encode(), _ROUNDS).hex()
+
+
 def is_made(reservation: 'Reservation') -> bool:
     """Tell whether the stack of a reservation was made for it."""
     return 'hold' in reservation.params
@@ -134,7 +165,8 @@ def check(
             # The shell of an equal request that was broken off is found again when it is made.
             if _find(conn, values, _tags(lease_id, values, kept)) is None:
                 raise _taken(values) from exc
-    return {'name': values['name'], 'hold': values.get('hold', 'now')}
+    hold = values.get('hold', 'now')
+    return {'name': values['name'], 'hold': hold, _SAID: _said(lease_id, values)}
 
 
 def make(

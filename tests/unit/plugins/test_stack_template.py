@@ -5,20 +5,12 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import missing
-from climate_core.lease import model
+from climate_core.lease import model, shown
 from climate_core.plugins.stack_shell import FILLED, UNFILLED
-from tests.unit.plugins.templated import START, TOO_BIG, Templated, wanted
+from tests.unit.plugins.templated import START, TOO_BIG, wanted
 
 ASLEEP = ['lease-reserved', 'RESERVED']
-ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 AWAKE = ['available', 'ACTIVE']
-
-
-@pytest.fixture
-def templated(stacks):
-    made = Templated(stacks)
-    yield made
-    made.database.dispose()
 
 
 def held(templated, **values):
@@ -38,7 +30,7 @@ def test_what_a_lease_is_made_with(templated):
     stack, lease = templated.only(), templated.lease(lease_id)
     (reservation,) = lease.reservations
     assert reservation.resource_id == stack['id']
-    assert dict(reservation.params) == {'name': 'web', 'hold': 'now', 'on_end': 'delete'}
+    assert shown.params(reservation) == {'name': 'web', 'hold': 'now', 'on_end': 'delete'}
     assert reservation.amounts == {'stacks': 1}
     assert stack['stack_name'] == 'web'
     assert 'resources' not in stack['template']
@@ -252,49 +244,6 @@ def test_heat_finds_a_mistake_later(templated):
     assert not templated.state.stacks
 
 
-@pytest.mark.parametrize('again', ['join', 'create'])
-def test_asking_again_for_what_is_being_taken_back(templated, again):
-    """Heat does not fill it and cannot delete it yet, so its name is taken."""
-    lease_id = templated.made(wanted(), id=ID)
-    patch = {'method': 'PATCH', 'path': '/heat/', 'status': 400, 'count': 1}
-    delete = {'method': 'DELETE', 'path': '/web/', 'status': 503, 'count': 50}
-    templated.state.faults += [patch, delete]
-    templated.look_around(2)
-    before = templated.lease(lease_id)
-    assert before.reservations[0].status == 'error'
-    with pytest.raises(exceptions.NameTaken):
-        if again == 'join':
-            templated.joined(lease_id)
-        else:
-            templated.made(wanted(), wanted(name='other'), id=ID)
-    assert templated.lease(lease_id) == before
-    assert templated.asked()[1:] == [['stack create', 'delete'], []][again == 'join']
-    delete['count'] = 1
-    templated.look_around(60)
-    assert templated.joined(lease_id) != before.reservations[0].id
-    assert templated.asked()[-1] == 'stack create'
-
-
-def test_a_dry_run_of_a_name_that_another_lease_has(templated):
-    """Its shell is there until its start, and an equal request of another lease is refused."""
-    lease_id = templated.made(wanted(hold='start'))
-    assert not templated.granted(wanted(hold='start'))
-    assert not templated.granted(wanted(hold='start'), id=ID)
-    for chosen in ({}, {'id': ID}):
-        with pytest.raises(exceptions.NameTaken):
-            templated.made(wanted(hold='start'), **chosen)
-    assert templated.granted(wanted(hold='start'), id=lease_id)
-
-
-def test_a_dry_run_of_what_was_broken_off(templated):
-    """The shell is there, its lease is not: the request is granted, and so is its dry run."""
-    user, plugin = templated.stacks.user(), templated.plugins['virtual:stack']
-    plugin.make(user, ID, wanted(), plugin.reserve(user, wanted()))
-    assert templated.granted(wanted(), id=ID)
-    assert not templated.granted(wanted())
-    assert templated.made(wanted(), id=ID) == ID
-
-
 def test_an_engine_dies_while_it_fills(templated):
     lease_id = templated.made(wanted())
     templated.run()
@@ -363,12 +312,6 @@ def test_joining_a_lease_that_has_started(templated):
     templated.look_around(5)
     assert set(templated.members()) == set(AWAKE)
     assert [e for e in templated.lease(lease_id).events if e.event_type == model.PREPARE] == []
-
-
-def test_two_of_one_name(templated):
-    with pytest.raises(exceptions.BadRequest, match='only once'):
-        templated.made(wanted(), wanted())
-    assert not templated.state.stacks
 
 
 def test_calls_do_not_grow_with_the_cloud(templated):
