@@ -70,7 +70,7 @@ def answer(stacks: Stacking, stack_id: str) -> None:
     """Say what an agent in the first server would; nothing runs in a fake hypervisor."""
     stacks.wait_resource(stack_id, 'ready', 'UPDATE_IN_PROGRESS')
     stacks.signal(stack_id, 'handle')
-    stacks.wait_resource(stack_id, 'deployment', 'UPDATE_IN_PROGRESS')
+    wait_for(lambda: stacks.id_of(stack_id, 'deployment'), 'the deployment is given')
     stacks.signal(stack_id, 'deployment', word='ready', deploy_status_code=0)
 
 
