@@ -11,7 +11,7 @@ from climate_core.lease.model import Lease
 
 IF_MATCH: dict[str, Any] = {
     'type': 'string',
-    'pattern': r'^(\*|"?[0-9]{1,9}"?)$',
+    'pattern': r'^(\*|"?[0-9]{1,9}"?)(?!\n)$',
     'description': 'The ETag of the lease as it was seen: refuse with 409 if it has another one '
     'by now.',
 }

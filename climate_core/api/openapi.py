@@ -29,7 +29,7 @@ _ERRORS: Final = {
     503: 'A service that is needed does not answer. Try again.',
 }
 _VARIABLE = re.compile(r'\{(\w+)\}')
-_VARIABLES: Final = {'type': 'string', 'pattern': '^[0-9A-Za-z-]+$'}
+_VARIABLES: Final = {'type': 'string', 'pattern': r'^[0-9A-Za-z-]+(?!\n)$'}
 #: Schemas that have a name of their own in the document.
 _NAMES: Final = {
     id(lease.SHOWN): 'Lease',

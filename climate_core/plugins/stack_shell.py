@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 SCHEMA: Final[Mapping[str, Any]] = {
     'name': {
         'type': 'string',
-        'pattern': '^[a-zA-Z][a-zA-Z0-9_.-]{0,254}$',
-        'description': 'The name of the stack that is made.',
+        # "$" alone would let a line end through.
+        'pattern': r'^[a-zA-Z][a-zA-Z0-9_.-]{0,254}(?!\n)$',
+        'description': 'The name of the stack that is made: a letter, then up to 254 letters, '
+        'digits, "_", "." and "-".',
     },
     'template': {
         'type': ['object', 'string'],
@@ -85,6 +87,7 @@ _PARAMETERS = ('parameters', 'Parameters')
 _SAID: Final = '_said'
 _ROUNDS: Final = 100_000
 _HIDDEN = ('hidden', 'NoEcho')
+_STRATEGIES: Final = 'parameter_merge_strategies'
 _LEASE: Final = 'climate_lease_id'
 
 
@@ -232,6 +235,12 @@ def shell(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     template = stack_text.read(values['template'], 'template')
     environment = stack_text.read(values.get('environment') or {}, 'environment')
+    if _STRATEGIES in environment:
+        # They would go on for the update that fills it, in which nothing is to be merged.
+        raise exceptions.BadRequest(
+            f'{_STRATEGIES} cannot be kept: write the merged values into the environment.',
+            field='environment',
+        )
     defaults = environment.get('parameter_defaults')
     if isinstance(defaults, Mapping) and _LEASE in defaults:
         raise exceptions.BadRequest(f'{_LEASE} is given by the lease itself.', field='environment')

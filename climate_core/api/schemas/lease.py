@@ -124,7 +124,7 @@ CREATE: dict[str, Any] = {
 CREATE_HEADERS: dict[str, Any] = {
     'Idempotency-Key': {
         'type': 'string',
-        'pattern': r'^[\x20-\x7e]{1,255}$',
+        'pattern': r'^[\x20-\x7e]{1,255}(?!\n)$',
         'description': 'A text of up to 255 printable ASCII characters. A request that is sent '
         'again with it gives the same lease, whatever became of that.',
     },

@@ -13,7 +13,7 @@ _TEXT: dict[str, Any] = {
     'type': 'string',
     'minLength': 1,
     'maxLength': 255,
-    'pattern': r'^[^\u0000-\u001f]*$',
+    'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
 }
 
 

@@ -20,7 +20,7 @@ QUERY: dict[str, dict[str, Any]] = {
         'type': 'string',
         'minLength': 1,
         'maxLength': 255,
-        'pattern': r'^[^\u0000-\u001f]*$',
+        'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
         'description': 'The limits of this project. Without it: of the own one.',
     },
 }

@@ -46,7 +46,7 @@ QUERY: dict[str, dict[str, Any]] = {
         'type': 'string',
         'minLength': 1,
         'maxLength': 255,
-        'pattern': r'^[^\u0000-\u001f]*$',
+        'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
         'description': 'Only this project. Without it: all of them for whom the policy '
         '``climate:usage:get_all`` allows it, and the own one for everybody else.',
     },

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -8,6 +9,8 @@ import pytest
 
 from climate_core.api import openapi, routes
 from climate_core.plugins.instance import InstancePlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
 
 HERE = 'http://here/v1'
 
@@ -31,6 +34,24 @@ def test_every_operation_has_its_own_id(document: dict[str, Any]) -> None:
         for operation in methods.values()
     ]
     assert len(set(ids)) == len(ids)
+
+
+def patterns(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get('pattern'), str):
+            yield value['pattern']
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from patterns(each)
+
+
+def test_no_pattern_lets_a_line_end_through() -> None:
+    """In Python, "$" alone does."""
+    kinds = {each.resource_type: each for each in (InstancePlugin, StackPlugin, VolumePlugin)}
+    found = {*patterns(openapi.document(routes.ROUTES, HERE, kinds))}
+    assert len(found) > 5
+    assert [each for each in found if not each.endswith(r'(?!\n)$')] == []
 
 
 def references(value: Any) -> list[str]:

@@ -91,6 +91,13 @@ def test_the_check_makes_nothing(stacks):
         ({'parameters': {'no': 'x'}}, 'template', 'not defined'),
         ({'environment': 'a: ['}, 'environment', 'cannot be read as YAML or JSON'),
         ({'environment': '- 1'}, 'environment', 'a mapping'),
+        *(
+            ({'environment': each}, 'environment', 'parameter_merge_strategies cannot be kept')
+            for each in (
+                'parameter_merge_strategies: {flavor: merge}',
+                {'parameter_merge_strategies': {'default': 'merge'}},
+            )
+        ),
         (
             {'environment': {'parameter_defaults': {'climate_lease_id': UUID}}},
             'environment',
