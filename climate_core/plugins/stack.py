@@ -157,6 +157,11 @@ class StackPlugin(held.Held):
         self._waking.done(key)
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
+        if stack_shell.FILLED in stack.tags and not _has_asleep(owner, stack):
+            raise exceptions.Permanent(
+                'The template has no server and no volume that could be held. With hold start it '
+                'is made at the start.'
+            )
         return None
 
     def take_back(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
@@ -310,13 +315,17 @@ def _check_owner(context: 'RequestContext', stack: 'Stack') -> None:
         )
 
 
+def _has_asleep(conn: 'connection.Connection', stack: 'Stack') -> bool:
+    waiting = membership.asleep(conn, every_project=False)
+    return not waiting.isdisjoint(stacks.physical_ids(conn, stack))
+
+
 def _check_asleep(user: 'connection.Connection', stack: 'Stack') -> None:
     """Refuse a stack without a server or a volume that waits for its lease.
 
     :raises climate_core.exceptions.Permanent: it has none
     """
-    waiting = membership.asleep(user, every_project=False)
-    if waiting.isdisjoint(stacks.physical_ids(user, stack)):
+    if not _has_asleep(user, stack):
         raise exceptions.Permanent(
             f'The stack {stack.name} has no server that is RESERVED and no volume that is '
             'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '

@@ -147,6 +147,28 @@ def test_no_room(templated):
     templated.finish(lease_id)
 
 
+@pytest.mark.parametrize('hold', ['now', 'start'])
+def test_nothing_that_could_be_held(templated, hold):
+    template = {**TOO_BIG, 'resources': {}}
+    lease_id = held(templated, template=template, hold=hold)
+    lease = templated.lease(lease_id)
+    if hold == 'start':
+        assert (lease.status, lease.status_reason) == ('PENDING', None)
+        return
+    assert lease.status == 'ERROR'
+    assert 'no server and no volume' in lease.reservations[0].status_reason
+    assert not templated.state.stacks
+
+
+def test_what_its_user_made_of_it_is_not_deleted(templated):
+    """He replaced it all, tags included, so it is not what the lease asked for."""
+    lease_id = templated.made(wanted())
+    templated.only()['tags'] = []
+    templated.look_around(3)
+    assert templated.lease(lease_id).status == 'PENDING'
+    assert templated.only()['status'] == 'CREATE_COMPLETE'
+
+
 def test_no_room_and_heat_cannot_delete_it_at_once(templated):
     lease_id = templated.made(wanted(template=TOO_BIG))
     templated.only()['delete_failures'] = 2
