@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has lost its other side: resources without a lease, and reservations without a resource."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.db import missing, reservations
 from climate_core.db.engine import Database
 from climate_core.lease.model import Reservation
@@ -12,6 +15,24 @@ from climate_core.plugins.base import ResourcePlugin
 #: Reservations that are compared at once; one listing of the cloud serves them all.
 _PAGE = 10_000
 _CHUNK = 500
+_TROUBLE: tuple[type[Exception], ...] = (
+    exceptions.Transient,
+    exceptions.Permanent,
+    exceptions.ClimateError,
+    errors.Gone,
+)
+
+
+@contextlib.contextmanager
+def unseen(plugin: ResourcePlugin, noted: dict[str, str]) -> Iterator[None]:
+    """Go on with what other services have when one does not answer.
+
+    :param noted: takes the title of the plugin and why its resources were not looked for
+    """
+    try:
+        yield
+    except _TROUBLE as exc:
+        noted[plugin.title] = str(exc) or type(exc).__name__
 
 
 def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:

@@ -15,6 +15,7 @@ from climate_core.cloud import Cloud, errors
 from climate_core.db import missing, store, stuck
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
+from climate_core.lease.model import Reservation
 from climate_core.manager import orphans
 from climate_core.plugins.base import ResourcePlugin
 
@@ -52,6 +53,8 @@ class Mended:
 class Repair:
     """Mends, or says what it would mend.
 
+    :ivar unseen: the titles of plugins, and why their resources were not looked for
+
     :param yes: whether to do it
     :param user_id: who does it, for the history
     """
@@ -67,6 +70,7 @@ class Repair:
         self._plugins = plugins
         self._yes = yes
         self._cause = Cause(stuck.REPAIR, user_id=user_id)
+        self.unseen: dict[str, str] = {}
 
     def leases(self, patience: stuck.Patience, lease_id: str | None = None) -> Iterator[Mended]:
         """Push what does not go on.
@@ -100,16 +104,18 @@ class Repair:
         """
         by_lease: dict[str, dict[str, str]] = defaultdict(dict)
         wrong: dict[str, list[str]] = defaultdict(list)
-        for plugin in self._plugins.values():
-            for held, reason in orphans.reservations_without_resource(
-                self._database, plugin, lease_id
-            ):
-                by_lease[held.lease_id][held.id] = reason
-                wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
+        for held, reason in self._lost(lease_id):
+            by_lease[held.lease_id][held.id] = reason
+            wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
         for each, reasons in by_lease.items():
             trouble = self._do(missing.lose, self._database, each, reasons, self._cause)
             told = '; '.join(wrong[each])
             yield Mended(each, told, 'mark it as lost', self._yes and not trouble, trouble)
+
+    def _lost(self, lease_id: str | None) -> Iterator[tuple[Reservation, str]]:
+        for plugin in self._plugins.values():
+            with orphans.unseen(plugin, self.unseen):
+                yield from orphans.reservations_without_resource(self._database, plugin, lease_id)
 
     def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Mended]:
         """Delete the resources that wait for a lease that is not there.
@@ -118,17 +124,23 @@ class Repair:
             may be on its way
         """
         for plugin in self._plugins.values():
-            for resource_id in list(orphans.resources(self._database, plugin)):
-                since = plugin.waiting_since(resource_id)
-                if since is None:
-                    continue
-                age = (now - since).total_seconds()
-                wrong = f'{plugin.title}: it waits for no lease, since {age:.0f} s'
-                if age < safe_seconds:
-                    yield Mended(resource_id, wrong, None)
-                    continue
-                trouble = self._do(self._discard, plugin, resource_id)
-                yield Mended(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
+            with orphans.unseen(plugin, self.unseen):
+                yield from self._resources(plugin, now, safe_seconds)
+
+    def _resources(
+        self, plugin: ResourcePlugin, now: datetime.datetime, safe_seconds: float
+    ) -> Iterator[Mended]:
+        for resource_id in list(orphans.resources(self._database, plugin)):
+            since = plugin.waiting_since(resource_id)
+            if since is None:
+                continue
+            age = (now - since).total_seconds()
+            wrong = f'{plugin.title}: it waits for no lease, since {age:.0f} s'
+            if age < safe_seconds:
+                yield Mended(resource_id, wrong, None)
+                continue
+            trouble = self._do(self._discard, plugin, resource_id)
+            yield Mended(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
 
     def trusts(self, cloud: Cloud, pause: Callable[[float], None]) -> Iterator[Mended]:
         """Delete the trusts that are delegated to the service user and that no lease has.

@@ -2,9 +2,10 @@
 """``climate-manage orphans`` and ``climate-manage repair``."""
 
 import dataclasses
+import datetime
 import getpass
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import oslo_messaging as messaging
@@ -94,23 +95,27 @@ def _add_repair(subparsers: Any) -> None:
 
 def _orphans(conf: cfg.ConfigOpts) -> int:
     database, _, plugins = _parts(conf)
-    found = list(_find(database, plugins))
-    output.show(found, _ORPHAN_COLUMNS, conf.command.format)
+    now = database.read(utcnow.read)
+    found: list[Orphan] = []
+    unseen: dict[str, str] = {}
+    for plugin in plugins.values():
+        with orphans.unseen(plugin, unseen):
+            found += _find(database, plugin, now)
+    output.show(found, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
+    if unseen:
+        return output.TROUBLE
     return output.FOUND if found else output.NOTHING
 
 
-def _find(database: Database, plugins: Mapping[str, ResourcePlugin]) -> Iterator[Orphan]:
-    now = database.read(utcnow.read)
-    for kind, plugin in plugins.items():
-        for each in orphans.resources(database, plugin):
-            since = plugin.waiting_since(each)
-            age = (now - since).total_seconds() if since else None
-            yield Orphan('resource', kind, each, None, None, age, 'it waits for no lease')
-        for held, reason in orphans.reservations_without_resource(database, plugin):
-            yield Orphan(
-                'reservation', kind, held.resource_id, held.lease_id, held.id, None, reason
-            )
+def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) -> Iterator[Orphan]:
+    kind = plugin.resource_type
+    for each in orphans.resources(database, plugin):
+        since = plugin.waiting_since(each)
+        age = (now - since).total_seconds() if since else None
+        yield Orphan('resource', kind, each, None, None, age, 'it waits for no lease')
+    for held, reason in orphans.reservations_without_resource(database, plugin):
+        yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 
 
 def _repair(conf: cfg.ConfigOpts) -> int:
@@ -123,12 +128,14 @@ def _repair(conf: cfg.ConfigOpts) -> int:
         found += mend.resources(now, options.safe)
         if options.trusts:
             found += mend.trusts(cloud, time.sleep)
-    output.show(found, _MENDED_COLUMNS, options.format)
+    output.show(found, _MENDED_COLUMNS, options.format, mend.unseen)
     if any(each.done for each in found):
         _nudge(conf)
     elif any(each.action for each in found) and not options.yes:
         _say('Nothing was done: say --yes to do it.', options.format)
     database.dispose()
+    if mend.unseen:
+        return output.TROUBLE
     return output.NOTHING if all(each.done for each in found) else output.FOUND
 
 

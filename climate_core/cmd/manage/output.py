@@ -4,7 +4,9 @@
 import argparse
 import dataclasses
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import prettytable
@@ -23,12 +25,20 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(trouble=TROUBLE)
 
 
-def show(rows: Sequence[Any], columns: Sequence[str], form: str) -> None:
+def show(
+    rows: Sequence[Any],
+    columns: Sequence[str],
+    form: str,
+    unseen: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Print dataclasses.
 
     :param columns: the fields that a table has; JSON has all
     :param form: ``table`` or ``json``
+    :param unseen: what was not looked for, and why; it goes to standard error
     """
+    for title, reason in unseen.items():
+        print(f'climate-manage: {title}: not looked for: {reason}', file=sys.stderr)
     values = [dataclasses.asdict(row) for row in rows]
     if form == 'json':
         print(json.dumps(values, indent=2))
@@ -37,7 +47,7 @@ def show(rows: Sequence[Any], columns: Sequence[str], form: str) -> None:
     table.align = 'l'
     for each in values:
         table.add_row([_cell(each[name]) for name in columns])
-    print(table if values else 'Nothing is wrong.')
+    print(table if values or unseen else 'Nothing is wrong.')
 
 
 def _cell(value: Any) -> str:

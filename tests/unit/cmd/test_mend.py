@@ -296,6 +296,18 @@ def test_a_cloud_that_is_away_is_trouble(
     assert 'climate-manage:' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize('words', [('orphans',), ('repair',)])
+def test_what_another_service_has_is_looked_for(
+    run: Run, world: FakeServers, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    stray = nova.add(world.state, updated='2020-01-01T00:00:00Z')['id']
+    world.state.faults.append({'method': 'GET', 'path': '/stacks', 'status': 503, 'count': 100})
+    assert run(*words, '-f', 'json') == 2
+    told = capsys.readouterr()
+    assert stray in told.out
+    assert 'climate-manage: Stack: not looked for:' in told.err
+
+
 @pytest.mark.parametrize('words', [('lease', 'stuck'), ('orphans',), ('repair',)])
 def test_a_database_that_does_not_fit_is_trouble(
     run: Run, database: Database, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
