@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks of templates whose members are reservations of their lease, and failed fillings."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.lease import model, steps
+from climate_core.manager import change
+from tests.unit.plugins.templated import TOO_BIG, wanted
+
+KEPT = ('suspend', 'snapshot', 'nothing')
+LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+
+
+def filling(templated, **values):
+    """A lease whose stack is being filled."""
+    lease_id = templated.made(wanted(**values))
+    templated.run()
+    assert templated.only()['status'] == 'UPDATE_IN_PROGRESS'
+    return lease_id
+
+
+def break_off(templated, lease_id, ask):
+    user = templated.stacks.user()
+    if ask == 'delete':
+        change.delete_lease(templated.parts, user, lease_id)
+    elif ask == 'end':
+        change.end_lease(templated.parts, user, lease_id)
+    else:
+        held = templated.reservation(lease_id, templated.only()['id'])
+        change.remove_reservation(templated.parts, user, lease_id, held.id)
+
+
+def prepared(templated, lease_id):
+    events = templated.lease(lease_id).events
+    (event,) = [each for each in events if each.event_type == model.PREPARE]
+    return event
+
+
+def failed(templated, lease_id):
+    """Tell whether the stack could not be held, and nothing of it is left."""
+    return templated.lease(lease_id).status == 'ERROR' and not templated.state.stacks
+
+
+@pytest.mark.parametrize('on_end', KEPT)
+@pytest.mark.parametrize('status', ['BUILD', 'ERROR'])
+@pytest.mark.parametrize('ask', ['delete', 'end', 'remove'])
+def test_what_is_broken_off_is_not_kept(templated, ask, status, on_end):
+    """Whatever became of its members by then."""
+    lease_id = filling(templated, on_end=on_end)
+    templated.member(lease_id, status)
+    break_off(templated, lease_id, ask)
+    templated.look_around(5)
+    assert not templated.state.stacks
+    assert 'suspend' not in templated.asked()
+
+
+@pytest.mark.parametrize('on_end', KEPT)
+@pytest.mark.parametrize('status', ['BUILD', 'ERROR'])
+def test_what_is_taken_back_is_not_kept(templated, status, on_end):
+    lease_id = filling(templated, template=TOO_BIG, on_end=on_end)
+    templated.member(lease_id, status)
+    templated.look_around(5)
+    assert failed(templated, lease_id)
+    assert 'suspend' not in templated.asked()
+
+
+def test_what_woke_half_way_is_kept(templated):
+    """The start came before it was filled; one of its servers may hold data by now."""
+    lease_id = filling(templated, on_end='suspend')
+    server = templated.member(lease_id, 'ACTIVE')
+    stack = templated.only()
+    stack.update(update_failures=1000, next=[*[stack['status']] * 3, 'UPDATE_FAILED'])
+    templated.time.now = templated.lease(lease_id).start_date
+    templated.look_around(5)
+    lease = templated.lease(lease_id)
+    assert (lease.status, lease.reservations[0].woken_at) == ('STARTING', None)
+    assert prepared(templated, lease_id).status_reason == steps.START_FIRST
+    templated.finish(lease_id)
+    assert templated.only()['status'] == 'SUSPEND_COMPLETE'
+    assert templated.server(server) == 'SUSPENDED'
+
+
+def test_a_stack_that_heat_rolled_back_is_not_held(templated):
+    lease_id = filling(templated)
+    templated.only()['next'] = ['ROLLBACK_IN_PROGRESS', 'ROLLBACK_COMPLETE']
+    templated.look_around(5)
+    assert failed(templated, lease_id)
+    assert prepared(templated, lease_id).status == 'ERROR'
+
+
+@pytest.mark.parametrize('status', ['DELETE_FAILED', 'DELETE_IN_PROGRESS'])
+def test_a_shell_that_its_user_deletes_is_not_filled(templated, status):
+    lease_id = templated.made(wanted())
+    templated.only().update(status=status, next=[])
+    with templated.stacks.counted() as sent:
+        templated.run()
+    assert not [line for line in sent if line.startswith('PATCH')]
+    templated.only()['next'] = ['DELETE_FAILED']
+    templated.look_around(5)
+    assert failed(templated, lease_id)
+
+
+def test_heat_is_busy_with_the_shell(templated):
+    """That is no trouble of anybody's."""
+    lease_id = templated.made(wanted())
+    fault = {'method': 'PATCH', 'path': '/heat/', 'status': 409, 'count': 1}
+    templated.state.faults.append(fault)
+    templated.run()
+    lease = templated.lease(lease_id)
+    assert (lease.status, lease.status_reason) == ('PENDING', None)
+    assert prepared(templated, lease_id).attempts == 0
+    assert templated.asked() == ['stack create']
+    templated.look_around(5)
+    assert templated.members() == ['lease-reserved', 'RESERVED']
+
+
+def test_a_filling_that_fails_at_the_start_is_told_before_the_next_try(templated):
+    lease_id = templated.made(wanted(hold='start', template=TOO_BIG))
+    templated.time.now = templated.lease(lease_id).start_date
+    templated.run()
+    templated.time.forward(seconds=1)
+    templated.run()
+    assert templated.asked() == ['stack create', 'update']
+    assert 'No valid host' in templated.lease(lease_id).status_reason
+
+
+@pytest.mark.parametrize('values', [{'hold': 'start'}, {'files': {'a': 'b'}}])
+def test_the_check_finds_the_shell_of_another_request(stacks, values):
+    plugin, user = stacks.plugin(), stacks.user()
+    first = wanted()
+    plugin.make(user, LEASE, first, plugin.reserve_for(user, LEASE, first))
+    assert plugin.reserve_for(user, LEASE, first)
+    with pytest.raises(exceptions.NameTaken) as caught:
+        plugin.reserve_for(user, LEASE, wanted(**values))
+    assert caught.value.field == 'name'
