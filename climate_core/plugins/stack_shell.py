@@ -141,7 +141,10 @@ def is_same(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
 def _said(lease_id: str, values: Mapping[str, Any]) -> str:
     """Digest what a request says of a stack, so that what it hides cannot be guessed quickly."""
     said = {'hold': 'now', **{each: values[each] for each in SCHEMA if each in values}}
-    text = json.dumps(said, sort_keys=True).encode()
+    try:
+        text = json.dumps(said, sort_keys=True).encode()
+    except RecursionError as exc:
+        raise exceptions.BadRequest('It is too deep.', field='template') from exc
     return hashlib.pbkdf2_hmac('sha256', text, lease_id.encode(), _ROUNDS).hex()
 
 
@@ -235,6 +238,7 @@ def shell(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     template = stack_text.read(values['template'], 'template')
     environment = stack_text.read(values.get('environment') or {}, 'environment')
+    stack_text.read(values.get('parameters') or {}, 'parameters')
     if _STRATEGIES in environment:
         # They would go on for the update that fills it, in which nothing is to be merged.
         raise exceptions.BadRequest(

@@ -3,7 +3,7 @@
 
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from tests.fakes import cloud_server, settings
 from tests.functional.api import world
 from tests.functional.api.test_gabbits import HERE, run_file
 
+LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LIMIT = (512 + 1024) * 1024
 FILES = sorted((HERE / 'stacks').glob('*.yaml'))
 
@@ -43,12 +44,17 @@ def test_requests(file: pathlib.Path, application: Any) -> None:
     run_file(file, application)
 
 
-def ask(application: Any, template: str) -> webob.Response:
+def ask(
+    application: Any, template: str, item: Mapping[str, Any] | None = None, **values: Any
+) -> webob.Response:
     body = {
         'name': 'lease1',
         'start_date': '2099-01-01 10:00',
         'duration': '1h',
-        'reservations': [{'resource_type': 'virtual:stack', 'name': 'web', 'template': template}],
+        'reservations': [
+            {'resource_type': 'virtual:stack', 'name': 'web', 'template': template, **(item or {})}
+        ],
+        **values,
     }
     request = webob.Request.blank('/v1/leases', method='POST', body=json.dumps(body).encode())
     request.content_type = 'application/json'
@@ -88,3 +94,18 @@ def test_what_is_told_of_it(application: Any) -> None:
     (reservation,) = response.json['lease']['reservations']
     assert {'name', 'hold', 'on_end', 'resource_id'} < reservation.keys()
     assert not {'template', 'parameters', 'environment', 'files'} & reservation.keys()
+
+
+@pytest.mark.parametrize('levels', [150, 400, 900])
+@pytest.mark.parametrize('field', ['template', 'parameters'])
+def test_an_object_that_is_very_deep(
+    application: Any, fake: cloud_server.Server, field: str, levels: int
+) -> None:
+    """Also for a lease that has a stack of this name."""
+    made = ask(application, large(100), id=LEASE)
+    assert made.status_code == 201
+    deep = {field: {'a': json.loads('[' * levels + ']' * levels)}}
+    for name, chosen in (('other', {}), ('web', {'id': LEASE})):
+        response = ask(application, large(100), **chosen, item={**deep, 'name': name})
+        assert response.status_code in (400, 409), response.text
+    assert len(fake.state.stacks) == 1

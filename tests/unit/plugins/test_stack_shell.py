@@ -15,6 +15,7 @@ from tests.unit.plugins.templated import TEMPLATE, wanted
 LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 OTHER = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a12'
 UUID = '0ea3e7b5-0000-4000-8000-000000000000'
+DEEP = json.loads('[' * 150 + ']' * 150)
 
 
 def reserve(stacks, **values):
@@ -88,6 +89,7 @@ def test_the_check_makes_nothing(stacks):
         ({'template': {}}, 'template', 'version was not provided'),
         ({'template': {**TEMPLATE, 'resources': {'a': {'type': 'x'}}}}, 'template', 'Resource Ty'),
         ({'parameters': {}}, 'template', 'flavor'),
+        ({'parameters': {'flavor': DEEP, 'key': 'k'}}, 'parameters', 'levels deep'),
         ({'parameters': {'no': 'x'}}, 'template', 'not defined'),
         ({'environment': 'a: ['}, 'environment', 'cannot be read as YAML or JSON'),
         ({'environment': '- 1'}, 'environment', 'a mapping'),
