@@ -208,3 +208,10 @@ def test_a_lost_image_is_made_again_after_a_restart(world):
     case.end()
     assert lost not in world.state.images
     assert asked(case) == ['createImage', 'createImage', 'delete']
+
+
+def test_what_was_noted_as_awake_is_no_server_that_never_ran(world):
+    """Also if it was noted without the time, by an older version, and Nova does not say it."""
+    case = woken(world, 'stop', status='ERROR', launched_at=None)
+    case.end()
+    assert asked(case) == ['os-stop']
