@@ -79,7 +79,7 @@ def test_a_stack_is_made_and_held_at_once(
     assert stacks.ids(stack_id, 'OS::Nova::Server') == servers
     assert stacks.outputs(stack_id)['disk'] == 'in-use'
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
     assert not any(allocations(each) for each in servers)
     assert stacks.limits() | {'leases': 0} == before | {'leases': 0}
     assert stacks.trouble(lease_id) == []
@@ -174,7 +174,7 @@ def test_a_stack_is_made_at_the_start(stacks: Stacking) -> None:
     assert (one.resource_id, one.status) == (stack_id, 'active')
 
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
     assert stacks.trouble(lease_id) == []
 
 
@@ -208,7 +208,7 @@ def test_a_lease_that_starts_at_once(stacks: Stacking) -> None:
         stacks.wait_lease(lease_id, 'ACTIVE')
         assert stacks.servers(stack_id) == ['ACTIVE'], hold
         stacks.end(lease_id)
-        assert stacks.look(stack_id) is None
+        stacks.wait_gone(stack_id)
 
 
 @pytest.mark.parametrize('hold', ['now', 'start'])
@@ -246,7 +246,7 @@ def test_what_its_user_makes_of_it_before_the_start(stacks: Stacking) -> None:
     stacks.start(lease_id)
     assert stacks.servers(stack_id) == ['ACTIVE']
     stacks.end(lease_id)
-    assert stacks.look(stack_id) is None
+    stacks.wait_gone(stack_id)
 
 
 def test_a_hidden_parameter_stays_hidden(stacks: Stacking) -> None:
