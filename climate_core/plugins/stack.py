@@ -149,9 +149,12 @@ class StackPlugin(held.Held):
                 stack_shell.fill(owner, stack, reservation)
                 return self._waking.asked(key, _FILL)
             if stack.status.endswith('_IN_PROGRESS'):
-                if self._hangs(stack, key):
+                hangs = self._hangs(stack, key)
+                # It counts as a look, also if Heat is too slow to answer.
+                wait = self._wait(stack, key)
+                if hangs:
                     stacks.wake(owner, stack)
-                return self._wait(stack, key)
+                return wait
         except errors.Busy:
             return self._wait(stack, key)
         self._waking.done(key)

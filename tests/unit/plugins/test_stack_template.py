@@ -276,6 +276,20 @@ def test_an_engine_dies_while_it_fills(templated):
     assert prepared(templated.lease(lease_id)).status == 'DONE'
 
 
+def test_an_engine_dies_and_heat_answers_slowly(templated):
+    """It is not asked again at each look, for that would begin anew each time."""
+    lease_id = templated.made(wanted())
+    templated.run()
+    templated.only()['next'] = ['UPDATE_IN_PROGRESS'] * 2000
+    templated.state.faults.append(
+        {'method': 'PATCH', 'path': '/heat/', 'status': 504, 'count': 100}
+    )
+    templated.look_around(300)
+    sent = [each for each in templated.state.requests if each[0] == 'PATCH']
+    assert 1 < len(sent) < 6
+    assert templated.lease(lease_id).status == 'PENDING'
+
+
 def test_a_user_who_starts_it_himself(templated):
     """Filled though its time is past, and not woken before it is started."""
     lease_id = templated.made(wanted(), start_policy='manual')
