@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import holders, leases, store
-from climate_core.db import limits as held
+from climate_core.db import limits as db_limits
 from climate_core.lease import history, idempotency, limits, model, plan, request
 from climate_core.manager import admission, draft, making, writing
 from climate_core.manager.parts import Parts, asked
@@ -249,7 +249,7 @@ def _join_all(
             None,
             new,
             now,
-            lambda: writing.make(parts, context, joining, values),
+            lambda: making.of_draft(parts, context, joining, values),
             [values['reservations'][place] for place in joining.places],
         )
     except db_exc.DBDuplicateEntry:
@@ -340,7 +340,7 @@ def _write_join(
     now: datetime.datetime,
     cause: history.Cause,
 ) -> model.Lease:
-    held.lock(session, seen.project_id, most)
+    db_limits.lock(session, seen.project_id, most)
     lease = leases.get(session, seen.id, lock=True)
     # What joined while we asked, and may not be asked to join twice.
     missing = []
@@ -353,7 +353,7 @@ def _write_join(
     if not missing:
         return lease
     _check_seen(lease, generation)
-    held.check(session, seen.project_id, limits.amounts(missing), most)
+    db_limits.check(session, seen.project_id, limits.amounts(missing), most)
     preparing = made.preparing & {each.id for each in missing}
     return store.save(session, lease, plan.join(lease, missing, now, preparing), now, cause)
 

@@ -46,6 +46,18 @@ class Made(NamedTuple):
     found: frozenset[str]
 
 
+def of_draft(
+    parts: Parts, context: 'RequestContext', new: draft.Draft, values: Mapping[str, Any]
+) -> Made:
+    """Make what the reservations of a draft are made with.
+
+    :param values: the request that it comes from
+    :raises climate_core.exceptions.ClimateError: see :func:`make`
+    """
+    wanted = [values['reservations'][place] for place in new.places]
+    return make(parts, context, new.lease.id, new.lease.reservations, wanted, new.places)
+
+
 def make(
     parts: Parts,
     context: 'RequestContext',

@@ -11,7 +11,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import leases, store
-from climate_core.db import limits as held
+from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.lease import history, limits, model, plan
 from climate_core.manager import admission, draft, making
@@ -45,7 +45,7 @@ def write(
     trust_id = parts.trusts.create(context)
     lease = dataclasses.replace(new.lease, trust_id=trust_id)
     try:
-        made = make(parts, context, new, values)
+        made = making.of_draft(parts, context, new, values)
     except exceptions.ClimateError:
         _forget_trust(parts, trust_id)
         raise
@@ -60,14 +60,6 @@ def write(
             raise
 
 
-def make(
-    parts: Parts, context: 'RequestContext', new: draft.Draft, values: Mapping[str, Any]
-) -> making.Made:
-    """Make what the reservations of a draft are made with."""
-    wanted = [values['reservations'][place] for place in new.places]
-    return making.make(parts, context, new.lease.id, new.lease.reservations, wanted, new.places)
-
-
 def _insert(
     session: orm.Session,
     lease: model.Lease,
@@ -75,8 +67,8 @@ def _insert(
     now: datetime.datetime,
     cause: history.Cause,
 ) -> None:
-    held.lock(session, lease.project_id, most)
-    held.check(session, lease.project_id, admission.added(lease), most)
+    db_limits.lock(session, lease.project_id, most)
+    db_limits.check(session, lease.project_id, admission.added(lease), most)
     store.create(session, lease, now, cause)
 
 
