@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 '--start-in', **seconds, default=60, help='until the first lease starts (60)'
             )
-            command.add_argument('--length', **seconds, default=45, help='of each lease (45)')
+            command.add_argument('--length', **seconds, default=45, help='of the first lease (45)')
     return parser
 
 

@@ -16,10 +16,13 @@ ENVIRONMENT = """\
 parameter_defaults:
   climate_lease_id: {}
 """
-#: How often the length of a lease a slow machine may need to wake the stack and be looked at.
-PATIENCE = 4
-#: Seconds from then to the end, which is brought forward.
-SOON = datetime.timedelta(seconds=10)
+#: The lease of the stack is so many times as long as the first one: a slow machine may need that
+#: to wake the stack and to show it.
+LENGTHS = 4
+#: When that is done, its end is brought forward to then.
+SOON = datetime.timedelta(seconds=30)
+#: Seconds that a slow machine may need for what Heat does with the stack.
+SLOW = 300
 SERVERS, VOLUMES, NETWORKS = 'OS::Nova::Server', 'OS::Cinder::Volume', 'OS::Neutron::Net'
 
 
@@ -38,7 +41,7 @@ class StackPart(Part):
 
     def reserve(self, starts: datetime.datetime, length: datetime.timedelta) -> None:
         """Reserve the stack, in a lease of its own."""
-        self.starts, self.ends = starts, starts + PATIENCE * length
+        self.starts, self.ends = starts, starts + LENGTHS * length
         title(f'3. Reserve a stack: {STACK}, from {starts:%T} to {self.ends:%T} UTC')
         self.member.types(
             'openstack', 'lease', 'create', LEASE, '--start', f'{starts:%F %T}',
@@ -93,13 +96,15 @@ class StackPart(Part):
         title('8. The end of the stack, by itself')
         sdk = self.member.sdk
         lease_id, servers, networks = self.lease().id, self.servers(), self._ids(NETWORKS)
-        self.ends = min(self.ends, datetime.datetime.now(datetime.UTC) + SOON)
-        self.member.types(
-            'openstack', 'lease', 'set', LEASE, '--end', f'{self.ends:%F %T}',
-            '-c', 'name', '-c', 'end_date', '-c', 'status',
-        )  # fmt: skip
-        wait_until(self.ends, 'the end, which was brought forward')
-        wait(lambda: sdk.orchestration.find_stack(STACK) is None, f'{STACK} gone')
+        soon = datetime.datetime.now(datetime.UTC) + SOON
+        if soon < self.ends:
+            self.ends = soon
+            self.member.types(
+                'openstack', 'lease', 'set', LEASE, '--end', f'{soon:%F %T}',
+                '-c', 'name', '-c', 'end_date', '-c', 'status',
+            )  # fmt: skip
+        wait_until(self.ends, 'the end')
+        wait(lambda: sdk.orchestration.find_stack(STACK) is None, f'{STACK} gone', SLOW)
         check(True, f'{STACK} was deleted, the end action of this reservation')
         check(not {one.id for one in sdk.compute.servers()} & set(servers), 'with its servers')
         check(not {one.id for one in sdk.network.networks()} & networks, 'and its network')
@@ -124,7 +129,7 @@ class StackPart(Part):
                 raise DemoFailed(f'too slow: {LEASE} has ended; choose a longer --length')
             return stack.status == status
 
-        wait(reached, f'{STACK} {status}')
+        wait(reached, f'{STACK} {status}', SLOW)
         check(True, f'{STACK} is {status}')
 
     def lease(self) -> Any:

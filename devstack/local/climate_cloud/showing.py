@@ -41,17 +41,20 @@ def title(text: str) -> None:
     say(f'\n{text}')
 
 
-def wait(done: Callable[[], bool], what: str, pause: float = 0.5) -> None:
+def wait(
+    done: Callable[[], bool], what: str, patience: float = PATIENCE, pause: float = 0.5
+) -> None:
     """Wait for something that comes soon.
 
+    :param patience: seconds
     :raises DemoFailed: it did not come
     """
     try:
-        for _ in utils.iterate_timeout(PATIENCE, what, wait=pause):
+        for _ in utils.iterate_timeout(patience, what, wait=pause):
             if done():
                 return
     except openstack.exceptions.ResourceTimeout:
-        raise DemoFailed(f'never seen in {PATIENCE} s: {what}') from None
+        raise DemoFailed(f'never seen in {patience} s: {what}') from None
 
 
 def wait_until(when: datetime.datetime, what: str) -> None:
