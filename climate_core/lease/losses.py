@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from climate_core.lease import model, plan, results, states
 
 _L, _R = states.LeaseStatus, states.ReservationStatus
+#: How late it may be told what became of the members of a stack that the lease has freed.
+_LATE = datetime.timedelta(hours=1)
 
 
 def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> plan.Change:
@@ -22,7 +24,7 @@ def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime)
     """
     leaving = plan.unprepared(lease)
     losses = {
-        r.id: _belonging(r, now) if _belongs(lease, r) else _lose(r, reasons[r.id], now)
+        r.id: _belonging(r, now) if _belongs(lease, r, now) else _lose(r, reasons[r.id], now)
         for r in lease.live
         if r.id in reasons and r.id not in leaving and r.status != _R.DELETING
     }
@@ -57,14 +59,16 @@ def _going_on(
     return dataclasses.replace(after, status=status, status_reason=results.lasting(after))
 
 
-def _belongs(lease: model.Lease, reservation: model.Reservation) -> bool:
-    """Tell whether a resource was kept by another one of the lease that is not lost itself.
-
-    One that the lease has freed counts, too: what is told of its members may come late.
-    """
+def _belongs(lease: model.Lease, reservation: model.Reservation, now: datetime.datetime) -> bool:
+    """Tell whether a resource was kept by another one of the lease that is not lost itself."""
     keeper = reservation.params.get(model.KEEPER)
     kept_by = (r for r in lease.reservations if keeper and r.resource_id == keeper)
-    return any(not r.missing_resources for r in kept_by)
+    return any(r.live or _was_freed_lately(r, now) for r in kept_by)
+
+
+def _was_freed_lately(reservation: model.Reservation, now: datetime.datetime) -> bool:
+    freed = None if reservation.missing_resources else reservation.freed_at
+    return freed is not None and now - freed < _LATE
 
 
 def _belonging(reservation: model.Reservation, now: datetime.datetime) -> model.Reservation:

@@ -83,7 +83,7 @@ def make(
             call = functools.partial(draft.at, places[number], call)
         try:
             claimed = call(context, lease_id, wanted, before)
-        except exceptions.ClimateError:
+        except BaseException:
             discard(parts, new)
             raise
         made = dataclasses.replace(

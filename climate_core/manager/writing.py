@@ -46,7 +46,7 @@ def write(
     lease = dataclasses.replace(new.lease, trust_id=trust_id)
     try:
         made = making.of_draft(parts, context, new, values)
-    except exceptions.ClimateError:
+    except BaseException:
         _forget_trust(parts, trust_id)
         raise
     lease = plan.prepare(

@@ -58,16 +58,23 @@ def test_what_no_stack_of_the_lease_keeps_is_lost(abandoned: bool) -> None:
     assert change.lease.status_reason == f't m: {LOST}'
 
 
-@pytest.mark.parametrize('status', ['deleting', 'deleted'])
-def test_what_went_with_its_stack_is_not_lost(status: str) -> None:
-    stack = _reservation(STACK, status)
+@pytest.mark.parametrize(
+    ('status', 'freed', 'lost'),
+    [
+        ('deleting', None, False),
+        ('deleted', 0, False),
+        ('deleted', 30, False),
+        ('deleted', 90, True),
+    ],
+)
+def test_what_went_with_its_stack_is_not_lost(status: str, freed: int | None, lost: bool) -> None:
+    # What stays when a stack is freed may be deleted long after it.
+    at = None if freed is None else NOON - datetime.timedelta(minutes=freed)
+    stack = dataclasses.replace(_reservation(STACK, status), freed_at=at)
     lease = _lease(stack, _reservation('m', stack_id=STACK), _reservation('n'))
     after = losses.gone(lease, {'m': LOST}, NOON).lease
-    assert (_of(after, 'm').status, after.degraded, after.status_reason) == (
-        'deleted',
-        False,
-        None,
-    )
+    assert (_of(after, 'm').status, after.degraded) == ('deleted', lost)
+    assert after.status_reason == (f't m: {LOST}' if lost else None)
 
 
 def test_a_stack_that_is_lost_with_its_members() -> None:

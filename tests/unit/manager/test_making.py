@@ -116,6 +116,14 @@ def test_one_of_two_cannot_be_made(world: World, crafts: Crafts) -> None:
         world.lease(ID)
 
 
+def test_a_mistake_in_a_plugin_leaves_nothing_behind(world: World, crafts: Crafts) -> None:
+    crafts.trouble['b'] = KeyError('a mistake')
+    with pytest.raises(KeyError):
+        world.create('a', 'b', id=ID)
+    assert crafts.discarded == ['made-a']
+    assert world.trusts.present == set()
+
+
 def test_nothing_is_made_of_what_is_refused(world: World, crafts: Crafts) -> None:
     limited(world, reserved_servers=1)
     with pytest.raises(exceptions.LimitExceeded):
