@@ -126,6 +126,17 @@ def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
     return waiting
 
 
+def all_asleep(
+    conn: 'connection.Connection', lease: model.Lease, stack: model.Reservation
+) -> bool:
+    """Tell whether a stack has members, and none of them is awake.
+
+    :param conn: with the rights of the owner
+    """
+    members = {r.resource_id for r in lease.live if r.params.get(KEY) == stack.resource_id}
+    return bool(members) and members <= asleep(conn, every_project=False)
+
+
 def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
     """Tell whether the end of the lease was the end of a stack, and was to leave it there.
 

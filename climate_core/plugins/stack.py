@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
+from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from climate_core.cloud.stacks import Stack
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 _WAKE, _RESUME, _FILL = 'update', 'resume', 'fill'
 #: Heat does not say it: that Keystone refuses it a trust comes as an Internal Server Error.
@@ -202,6 +205,19 @@ class StackPlugin(held.Held):
             return False
         given_up = self._ending.failures(own.id) >= stack_end.TRIES
         return not given_up or own.params.get('on_end') in membership.KEPT
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        wait = super().wake_up(lease, reservation)
+        if wait is None and membership.all_asleep(
+            rights.owner(self.cloud, lease), lease, reservation
+        ):
+            # Not a failure: they may all be spares of groups, which is for Heat to know.
+            LOG.warning(
+                'Heat has updated stack %s and woken none of its members. Unless they are spares '
+                'of groups, Heat has lost climate.yaml of its environment_dir',
+                reservation.resource_id,
+            )
+        return wait
 
     def _wake(
         self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'

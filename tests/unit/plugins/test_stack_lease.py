@@ -26,6 +26,14 @@ def test_the_life_of_a_stack(leased):
     assert leased.server(server) is leased.server(spare) is leased.volume(volume) is None
 
 
+@pytest.mark.parametrize(('servers', 'told'), [(1, True), (2, False)])
+def test_a_stack_of_which_heat_wakes_nothing(leased, caplog, servers, told):
+    stack = leased.stack(servers=servers)
+    leased.run_for(leased.lease_of(stack), 'ACTIVE')
+    assert leased.server(stack['members'][-1]) == 'RESERVED'
+    assert ('woken none of its members' in caplog.text) is told
+
+
 @pytest.mark.parametrize('on_end', ['nothing', 'suspend', 'snapshot'])
 def test_a_stack_that_woke_half_way_keeps_its_members(leased, on_end):
     stack = leased.stack(servers=3, volumes=1, update_failures=10_000)
