@@ -67,14 +67,25 @@ def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item])
     )
 
 
-def remade(wanted: Iterable[Item], before: Iterable[Item]) -> list[str]:
-    """Name the stacks that would be made from something else than they were made from."""
+def remade(
+    lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item]
+) -> list[models.Reservation]:
+    """Give the stacks of a lease that would be made from something else than they were made from.
+
+    What the lease has given back meanwhile is made anew, from whatever it may be.
+    """
     made = {item['name']: _source(item) for item in before if _is_made(item)}
-    return [
-        item['name']
+    changed = [
+        item
         for item in wanted
         if _is_made(item) and made.get(item['name'], _source(item)) != _source(item)
     ]
+    return [each for each in held(lease) if any(_is(each, item) for item in changed)]
+
+
+def failed(reservation: models.Reservation) -> bool:
+    """Whether it could not be held, and is gone, or could not be woken."""
+    return bool(reservation.status == 'error')
 
 
 def _is_made(item: Item) -> bool:

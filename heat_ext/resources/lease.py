@@ -167,10 +167,8 @@ class Lease(resource.Resource):
         after = json_snippet.properties(self.properties_schema, self.context)
         wanted, named = self._items(after)
         before = reservations.clean(self.properties[terms.RESERVATIONS])
-        for name in reservations.remade(wanted, before):
-            raise exception.Error(
-                f'The stack {name} was made from its template: update that stack itself.'
-            )
+        for made in reservations.remade(lease, wanted, before):
+            raise exception.Error(_not_made_again(made))
         difference = reservations.compare(lease, wanted, before)
         try:
             lease = self._change(lease, self._changes(after, prop_diff), difference.changes)
@@ -322,6 +320,18 @@ def shown(lease: models.Lease) -> dict[str, Any]:
 def _is_over(lease: models.Lease | None) -> bool:
     """Whether nothing is left of a lease; one that is just ending still holds its stack."""
     return lease is None or lease.status == 'TERMINATED'
+
+
+def _not_made_again(made: models.Reservation) -> str:
+    """Say what to do in place of a change of what a stack is made from."""
+    name = made.params['name']
+    if not reservations.failed(made):
+        return f'The stack {name} was made from its template: update that stack itself.'
+    return (
+        f'The stack {name} could not be held or woken: take it out in one update and put it in '
+        'again in the next, or update that stack itself if it is there. '
+        f'{made.status_reason or "No reason is known."}'
+    )
 
 
 def _refusal(

@@ -4,6 +4,7 @@
 Only what is reserved is not real: plugins that keep a journal, and no cloud behind them.
 """
 
+import dataclasses
 import datetime
 import json
 import uuid
@@ -62,6 +63,7 @@ class Stacks(Reserved):
 
     :ivar status: stack -> its status, None when it is gone
     :ivar delete: asks heat to delete a stack
+    :ivar room: whether there is room for what is made
     """
 
     resource_type = 'virtual:stack'
@@ -79,6 +81,7 @@ class Stacks(Reserved):
     def __init__(self):
         super().__init__()
         self.status = self.delete = lambda stack: None
+        self.room = True
 
     def reserve(self, context, values):
         if 'template' not in values:
@@ -90,6 +93,17 @@ class Stacks(Reserved):
             **{k: values[k] for k in ('name', 'hold', 'on_end') if k in values},
         }
         return base.Claimed(made, params)
+
+    def make(self, context, lease_id, values, claimed):
+        if 'template' not in values:
+            return claimed
+        self.state[claimed.resource_id] = 'made'
+        return dataclasses.replace(claimed, prepare=claimed.params['hold'] == 'now')
+
+    def prepare(self, lease, reservation):
+        if not self.room:
+            raise exceptions.Permanent('Heat could not make the stack: No valid host was found.')
+        return self._act('prepare', reservation.resource_id, 'asleep')
 
     def end(self, lease, reservation):
         stack, on_end = reservation.resource_id, reservation.params.get('on_end')

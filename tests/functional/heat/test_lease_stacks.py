@@ -55,3 +55,29 @@ class TestMadeStacks(UpdateTest):
         stack = self.make(reservations=[self.given()])
         self.change(stack, reservations=[self.given(name='other', template='')])
         assert [each.params['name'] for each in self.made()] == ['other']
+
+    def test_one_that_could_not_be_held_is_taken_out_first(self):
+        self.leases.stacks.room = False
+        stack = self.make(reservations=[self.given()])
+        (before,) = self.made()
+        assert (before.status, self.leases.lease.status) == ('error', 'ERROR')
+        self.leases.stacks.room = True
+        smaller = self.given(parameters={'flavor': 'm1.nano'})
+        for _ in range(2):
+            reason = self.refused(stack, reservations=[smaller])
+            assert 'take it out in one update and put it in again in the next' in reason
+            assert 'No valid host was found.' in reason
+        assert self.change(stack).status == 'PENDING'
+        assert self.made() == []
+        assert self.change(stack, reservations=[smaller]).status == 'PENDING'
+        (after,) = self.made()
+        assert (after.id != before.id, after.status) == (True, 'pending')
+        assert self.leases.stacks.count('prepare', after.resource_id) == 1
+
+    def test_one_that_was_taken_out_by_hand_is_made_from_something_else(self):
+        stack = self.make(reservations=[self.given()])
+        (before,) = self.made()
+        self.leases.leave(before)
+        self.change(stack, reservations=[self.given(template='heat_template_version: pike')])
+        (after,) = self.made()
+        assert after.id != before.id
