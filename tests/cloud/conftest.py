@@ -36,7 +36,7 @@ def cloud(*arguments: str, check: bool = True) -> str:
     return done.stdout
 
 
-def wait_for(look: Callable[[], Any], what: str, seconds: int = 90) -> Any:
+def wait_for(look: Callable[[], Any], what: str, seconds: int = 300) -> Any:
     """Look until there is something, and return it; fail with ``what`` when it never comes."""
     for _ in utils.iterate_timeout(seconds, f'never seen: {what}', wait=0.5):
         found = look()
@@ -118,10 +118,12 @@ def colleague(member: Person, admin: Person) -> Iterator[Person]:
     identity, name, password = admin.sdk.identity, f'user-{uuid.uuid4().hex[:8]}', uuid.uuid4().hex
     project = identity.find_project(member.sdk.current_project_id)
     user = identity.create_user(name=name, password=password, domain_id='default')
-    for role in ('member', 'heat_stack_owner'):
-        identity.assign_project_role_to_user(project, user, identity.find_role(role))
-    yield Person('demo', OS_USERNAME=name, OS_PASSWORD=password)
-    identity.delete_user(user)
+    try:
+        for role in ('member', 'heat_stack_owner'):
+            identity.assign_project_role_to_user(project, user, identity.find_role(role))
+        yield Person('demo', OS_USERNAME=name, OS_PASSWORD=password)
+    finally:
+        identity.delete_user(user)
 
 
 @pytest.fixture(scope='session')

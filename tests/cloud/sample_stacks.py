@@ -94,7 +94,7 @@ resources:
     type: OS::Heat::TestResource
     properties:
       value: {get_param: word}
-      action_wait_secs: {update: 4}
+      action_wait_secs: {update: 10}
 """
 
 #: A template of its own for each worker, in a group of a fixed size and in one that grows.

@@ -107,19 +107,21 @@ class Stacking:
         own = self.stack_of(lease_id)
         self.person.leases.update_reservation(lease_id, own.id, on_end=on_end)
 
-    def wait_trouble(self, lease_id: str) -> Any:
-        """Wait until a lease says that something could not be started; return it."""
+    def wait_trouble(self, lease_id: str, words: str) -> Any:
+        """Wait until a lease says with these words what could not be started; return it."""
 
         def look() -> Any:
             lease = self.person.leases.get(lease_id)
-            return lease if lease.status_reason else None
+            return lease if words in (lease.status_reason or '') else None
 
-        return wait_for(look, f'a reason in lease {lease_id}')
+        return wait_for(look, f'{words!r} in the reason of lease {lease_id}')
 
     def trouble(self, lease_id: str) -> list[Any]:
-        """What had to be tried again in a lease, or failed."""
+        """What had to be tried again in a lease, or failed; not what only took a slow cloud."""
         history = self.person.leases.history(lease_id)
-        return [each for each in history if each.result in ('retry', 'failed')]
+        slow = 'cannot be reached'
+        bad = [each for each in history if each.result in ('retry', 'failed')]
+        return [each for each in bad if slow not in (each.reason or '')]
 
     # Stacks.
 
@@ -325,12 +327,14 @@ class Stacking:
         return response.json()['events']
 
     def clean(self) -> None:
-        """Delete what the test made."""
+        """Delete what the test made, all of it before it is waited for any."""
         for stack_id in self.stacks:
-            if self.look(stack_id):
-                self.delete(stack_id)
+            if found := self.look(stack_id):
+                self.heat.delete(f'/stacks/{found["stack_name"]}/{stack_id}')
         for lease_id in self.leases:
             self.person.leases.delete(lease_id, ignore_missing=True)
+        for stack_id in self.stacks:
+            self.wait_gone(stack_id)
 
     def wait_all_gone(self) -> None:
         """Wait until nothing that was made is counted any more."""

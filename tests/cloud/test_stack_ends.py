@@ -33,8 +33,7 @@ def test_another_user_of_the_project_updates_the_stack(
         theirs.patch(stack_id)
         stacks.wait(stack_id, 'UPDATE_COMPLETE')
     stacks.person.leases.update(lease_id, start='now')
-    lease = stacks.wait_trouble(lease_id)
-    assert 'another user' in lease.status_reason
+    stacks.wait_trouble(lease_id, 'another user')
     assert stacks.servers(stack_id) == ['RESERVED'] * 2
 
     stacks.patch(stack_id)
@@ -130,7 +129,7 @@ def test_the_end_of_a_stack_of_which_one_server_did_not_start(stacks: Stacking) 
     first, second = stacks.id_of(stack_id, 'first'), stacks.id_of(stack_id, 'second')
     with stacks.locked(second):
         stacks.person.leases.update(lease_id, start='now')
-        stacks.wait_trouble(lease_id)
+        stacks.wait_trouble(lease_id, 'is locked')
         stacks.wait_servers(stack_id, 'ACTIVE', 'RESERVED')
         stacks.person.leases.end(lease_id)
         wait_for(lambda: stacks.stack_of(lease_id).status == 'deleted', 'the end of the stack')
