@@ -28,7 +28,8 @@ class WaitsForEver(BaseException):
 class Bus(bus.Bus):
     """In the place of heat's transport.
 
-    :ivar meanwhile: called at each look of somebody who waits: what the world does beside
+    :ivar meanwhile: called at each look of somebody who waits: what the world does beside. What
+        goes wrong in it is no failure of heat, which would swallow it: the test fails at its end
     """
 
     get_server = 'heat.common.messaging.get_rpc_server'
@@ -36,7 +37,8 @@ class Bus(bus.Bus):
     def _setUp(self):
         super()._setUp()
         self.meanwhile = lambda: None
-        self._in_vain, self._asleep = 0, []
+        self._in_vain, self._asleep, self._faults = 0, [], []
+        self.addCleanup(self._tell)
         wait = 'heat.engine.scheduler.TaskRunner._sleep'
         self._replace(wait, lambda task, seconds: self._wait(seconds))
         # It pauses for seconds between two tries to create a resource.
@@ -83,7 +85,10 @@ class Bus(bus.Bus):
         # The first sleep of a task is none: it only lets others in.
         if seconds is None:
             return
-        self.meanwhile()
+        try:
+            self.meanwhile()
+        except Exception as fault:
+            self._faults.append(fault)
         if self._queue:
             self._in_vain = 0
             self._send(*self._queue.pop(0))
@@ -91,3 +96,7 @@ class Bus(bus.Bus):
         self._in_vain += 1
         if self._in_vain > PATIENCE:
             raise WaitsForEver
+
+    def _tell(self):
+        for fault in self._faults:
+            raise fault

@@ -51,3 +51,23 @@ class ReservedTest(HeatTest):
         """Ids of what the lease holds besides the stack."""
         found = self.leases.members(self.lease)
         return {which for kind, which in found if kind != 'virtual:stack'}
+
+    def while_waiting(self, do, until):
+        """Do something once, at a look of somebody in heat who waits.
+
+        The test fails at its end if it was not done, or went wrong.
+
+        :param until: tells when
+        """
+        todo = [do]
+
+        def meanwhile():
+            self.leases.run()
+            if todo and until():
+                todo.pop()()
+
+        def check():
+            assert todo == []
+
+        self.bus.meanwhile = meanwhile
+        self.addCleanup(check)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixtures themselves: stock resources of heat behave as in a cloud."""
 
+import pytest
+
+from tests.functional.heat import bus
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.templates import COUNTED
 
@@ -79,3 +82,12 @@ class TestBase(HeatTest):
             'server',
         }
         assert not self.cloud.nova.servers
+
+
+def test_what_goes_wrong_while_heat_waits_fails_the_test():
+    found = bus.Bus()
+    found.setUp()
+    found.meanwhile = {}.popitem
+    found._wait(1)
+    with pytest.raises(KeyError):
+        found.cleanUp()

@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import fixtures
+from heat.common import exception
 from heat.engine.resources.openstack.nova import server as nova_server
 from oslo_config import cfg
 
@@ -126,14 +127,7 @@ class TestAsleep(PhaseTest):
 
 class TestWhileItIsWoken(PhaseTest):
     def during(self, do):
-        todo = [do]
-
-        def meanwhile():
-            self.leases.run()
-            if todo and self.cloud.nova.changed('wake_up'):
-                todo.pop()()
-
-        self.bus.meanwhile = meanwhile
+        self.while_waiting(do, until=lambda: self.cloud.nova.changed('wake_up'))
 
     def test_delete(self):
         self.during(lambda: self.delete(self.stack, run=False))
@@ -203,12 +197,23 @@ class TestWhileItIsWoken(PhaseTest):
 
     def test_check(self):
         self.act_meanwhile(self.check)
+        assert self.begun('CHECK') == 1
 
     def test_suspend(self):
         self.act_meanwhile(self.suspend, undo=self.resume)
+        assert self.begun('SUSPEND') == 1
 
     def test_snapshot(self):
-        self.act_meanwhile(self.snapshot)
+        """Heat makes none of what is at work."""
+
+        def refused():
+            self.assertRaises(exception.ActionInProgress, self.snapshot, self.stack, run=False)
+
+        self.during(refused)
+        self.start(self.stack)
+        assert self.begun('SNAPSHOT') == 0
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert len(self.wakes()) == 2
 
     def act_meanwhile(self, action, undo=None, status=None):
         """Whatever is done meanwhile, all is awake after the next update, woken once."""
@@ -226,21 +231,21 @@ class TestWhileItIsWoken(PhaseTest):
         assert len(self.wakes()) == 2
 
     def test_preview(self):
-        seen = []
-        self.during(lambda: seen.append(self.preview(PAIR, name='other')))
-        self.leases.start(self.lease)
-        self.patch_stack(self.stack)
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
-        assert len(seen) == 1
+        self.during(lambda: self.preview(PAIR, name='other'))
+        self.start(self.stack)
         assert len(self.wakes()) == 2
 
     def test_second_update(self):
         """What the lease service does when its manager has died."""
         self.during(lambda: self.patch_stack(self.stack, run=False))
-        self.leases.start(self.lease)
-        self.patch_stack(self.stack)
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        self.start(self.stack)
+        assert self.begun('UPDATE') == 2
         assert len(self.wakes()) == 2
+
+    def begun(self, action):
+        """How often heat has begun to do something with the stack."""
+        told = [status for name, status, _ in self.events(self.stack) if name == 'stack1']
+        return told.count(f'{action}_IN_PROGRESS')
 
 
 class TestAwake(PhaseTest):
