@@ -87,7 +87,7 @@ class Bus(bus.Bus):
             return
         try:
             self.meanwhile()
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the test shall see it
             self._faults.append(fault)
         if self._queue:
             self._in_vain = 0

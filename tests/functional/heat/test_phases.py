@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import fixtures
+import pytest
 from heat.common import exception
 from heat.engine.resources.openstack.nova import server as nova_server
 from oslo_config import cfg
@@ -207,7 +208,8 @@ class TestWhileItIsWoken(PhaseTest):
         """Heat makes none of what is at work."""
 
         def refused():
-            self.assertRaises(exception.ActionInProgress, self.snapshot, self.stack, run=False)
+            with pytest.raises(exception.ActionInProgress):
+                self.snapshot(self.stack, run=False)
 
         self.during(refused)
         self.start(self.stack)
