@@ -50,6 +50,12 @@ MEMBERS: Seams = {
     (_RESOURCE, 'Resource.delete_convergence'): (
         'self', 'template_id', 'engine_id', 'timeout', 'progress_callback',
     ),
+    # Sets _calling_engine_id, which is how an update and its preview are told apart, and clears
+    # replaced_by.
+    (_RESOURCE, 'Resource.update_convergence'): (
+        'self', 'template_id', 'new_requires', 'engine_id', 'timeout', 'new_stack',
+        'progress_callback',
+    ),
     (_RESOURCE, 'Resource.restore_prev_rsrc'): ('self', 'convergence'),
     (_RESOURCE, 'Resource.data'): ('self',),
     (_RESOURCE, 'Resource.data_set'): ('self', 'key', 'value', 'redact'),
@@ -59,6 +65,13 @@ MEMBERS: Seams = {
     ),
     ('heat.engine.rsrc_defn', 'ResourceDefinition.required_resource_names'): ('self',),
     ('heat.engine.stack', 'Stack.path_in_stack'): ('self',),
+    # Begins a traversal (current_traversal) and hands on that it abandons (abandon_in_progress).
+    ('heat.engine.stack', 'Stack.converge_stack'): (
+        'self', 'template', 'action', 'new_stack', 'pre_converge', 'new_traversal_id', 'abandon',
+    ),
+    ('heat.engine.check_resource', 'CheckResource.retrigger_check_resource'): (
+        'self', 'cnxt', 'resource_id', 'stack',
+    ),
     ('heat.objects.resource', 'Resource.get_all_by_physical_resource_id'): (
         'context', 'physical_resource_id',
     ),

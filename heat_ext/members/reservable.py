@@ -250,8 +250,9 @@ class Reservable(abandoned.Abandonable):
 
     def _is_foreseen(self, wish: wishes.Wish | None) -> bool:
         """Whether a preview names a lease of the template, of which it does not know the id."""
-        named = self._is_preview() and wish is not None and wish.lease_id is not None
-        return named and not wishes.is_id(wish.lease_id)
+        if wish is None or wish.lease_id is None or wishes.is_id(wish.lease_id):
+            return False
+        return self._is_preview()
 
     def _is_to_wake(self) -> bool:
         found = self._look() if self.lease_id() else None

@@ -3,6 +3,7 @@
 
 import re
 
+import fixtures
 from heat.engine import environment, resources
 from heat.engine.resources.openstack.cinder import volume
 from heat.engine.resources.openstack.heat import software_deployment, wait_condition
@@ -95,6 +96,13 @@ class TestUnreserved(HeatTest):
             self.use_core()
         assert 'A fault that the test ordered.' in reasons[0]
         assert reasons[0] == reasons[1]
+
+    def test_updates_need_no_private_parts_of_heat(self):
+        """Whether something is a preview is asked only of what is reserved."""
+        self.useFixture(
+            fixtures.MonkeyPatch('heat_ext.members.reservable.Reservable._is_preview', {})
+        )
+        self.journey('stack1')
 
     def test_the_lease_service_is_not_asked(self):
         self.journey('stack1')
