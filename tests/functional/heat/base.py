@@ -168,6 +168,14 @@ class HeatTest(common.HeatTestCase):
         """PUT /stacks/{id}."""
         return self._update(stack, _template(template), user, run, args or {}, kwargs)
 
+    def preview_update(self, stack, template, user=ALICE, **kwargs):
+        """PUT /stacks/{id}/preview."""
+        given = _environment(kwargs)
+        identity = self._identity(stack)
+        return self.ask(
+            'preview_update_stack', user, identity, _template(template), **given, args={}
+        )
+
     def patch_stack(self, stack, user=ALICE, run=True, template=None, **kwargs):
         """PATCH /stacks/{id}: with nothing else said, the wake-up."""
         template = template and _template(template)
