@@ -50,6 +50,15 @@ class TrustRefused(exceptions.Permanent):
     """Keystone does not accept the trust of the owner any more."""
 
 
+#: All that a plugin raises for a reason that can be told; anything else is a mistake of ours.
+EXPECTED: tuple[type[Exception], ...] = (
+    exceptions.Transient,
+    exceptions.Permanent,
+    exceptions.ClimateError,
+    Gone,
+)
+
+
 def of_status(status: int, reason: str) -> Exception:
     """Return the exception for an HTTP status of 400 or more.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oslo_log import log
 
-from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db import missing
 from climate_core.db.engine import TROUBLE
@@ -23,13 +22,7 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-_TROUBLE: tuple[type[Exception], ...] = (
-    exceptions.Transient,
-    exceptions.Permanent,
-    exceptions.ClimateError,
-    errors.Gone,
-    *TROUBLE,
-)
+_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, *TROUBLE)
 
 
 class Made(NamedTuple):

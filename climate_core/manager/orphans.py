@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db import missing, reservations
 from climate_core.db.engine import Database
@@ -15,12 +14,6 @@ from climate_core.plugins.base import ResourcePlugin
 #: Reservations that are compared at once; one listing of the cloud serves them all.
 _PAGE = 10_000
 _CHUNK = 500
-_TROUBLE: tuple[type[Exception], ...] = (
-    exceptions.Transient,
-    exceptions.Permanent,
-    exceptions.ClimateError,
-    errors.Gone,
-)
 
 
 @contextlib.contextmanager
@@ -31,7 +24,7 @@ def unseen(plugin: ResourcePlugin, noted: dict[str, str]) -> Iterator[None]:
     """
     try:
         yield
-    except _TROUBLE as exc:
+    except errors.EXPECTED as exc:
         noted[plugin.title] = str(exc) or type(exc).__name__
 
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
@@ -30,14 +29,7 @@ _TRUST_SECONDS = 3600.0
 _FIRST_SECONDS = 30.0
 
 #: What the next comparison may find repaired; anything else is a mistake of ours.
-_TROUBLE: tuple[type[Exception], ...] = (
-    exceptions.Transient,
-    exceptions.Permanent,
-    exceptions.ClimateError,
-    errors.Gone,
-    store.Stale,
-    *TROUBLE,
-)
+_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
 
 
 class Reconciler:

@@ -24,13 +24,7 @@ from climate_core.plugins.base import ResourcePlugin
 TRUST_SECONDS = 60.0
 
 #: What keeps one thing from being mended; the others are mended nevertheless.
-_TROUBLE: tuple[type[Exception], ...] = (
-    exceptions.Transient,
-    exceptions.Permanent,
-    exceptions.ClimateError,
-    errors.Gone,
-    store.Stale,
-)
+_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import conf as configuration
-from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cmd.manage import database, leases, mend, serve
 from climate_core.db import migration
@@ -20,10 +19,7 @@ from climate_core.plugins import loading
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
-    exceptions.ClimateError,
-    exceptions.Permanent,
-    exceptions.Transient,
-    errors.Gone,
+    *errors.EXPECTED,
     Stale,
     OSError,
     *TROUBLE,
