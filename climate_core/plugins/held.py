@@ -7,7 +7,7 @@ none. Each look takes one step; what was asked for is remembered between the loo
 """
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from oslo_config import cfg
@@ -103,10 +103,22 @@ class Held(base.ResourcePlugin):
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         if membership.woken_by_heat(lease, reservation):
             return None
+        return self._with_found(self._wake, lease, reservation)
+
+    def _with_found(
+        self,
+        step: Callable[['connection.Connection', Any, 'Reservation'], Wait | None],
+        lease: 'Lease',
+        reservation: 'Reservation',
+    ) -> Wait | None:
+        """Take a step before the end with the rights of the owner and the resource as it is now.
+
+        :raises climate_core.exceptions.Permanent: the resource is no more, or see the step
+        """
         owner = rights.owner(self.cloud, lease)
         try:
             found = self.calls.get(owner, reservation.resource_id)
-            return self._wake(owner, found, reservation)
+            return step(owner, found, reservation)
         except errors.Gone as exc:
             self._waking.done(reservation.id)
             raise exceptions.Permanent(f'{self.gone}.') from exc

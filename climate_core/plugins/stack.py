@@ -133,13 +133,7 @@ class StackPlugin(held.Held):
         return stack_shell.make(self.cloud.user(context), lease_id, values, claimed)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        owner = rights.owner(self.cloud, lease)
-        try:
-            stack = stacks.get(owner, reservation.resource_id)
-            return self._prepare(owner, stack, reservation)
-        except errors.Gone as exc:
-            self._waking.done(reservation.id)
-            raise exceptions.Permanent(f'{self.gone}.') from exc
+        return self._with_found(self._prepare, lease, reservation)
 
     def _prepare(
         self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
