@@ -11,14 +11,12 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keystoneauth1 import adapter
-from keystoneauth1 import exceptions as ksa
-
 from climate_core import exceptions
-from climate_core.cloud import errors
+from climate_core.cloud import adapters, errors
 
 if TYPE_CHECKING:
     import requests
+    from keystoneauth1 import adapter
     from openstack import connection
 
 _HEAT = 'Heat'
@@ -240,11 +238,7 @@ def check_all_visible(conn: 'connection.Connection') -> None:
 
 def offered(conn: 'connection.Connection') -> bool:
     """Tell whether the cloud has Heat at all."""
-    with errors.translated(_HEAT):
-        try:
-            return _client(conn).get_endpoint() is not None
-        except ksa.EndpointNotFound:
-            return False
+    return adapters.is_offered(_client(conn), _HEAT)
 
 
 def every_id(conn: 'connection.Connection', tag: str | None = None) -> Iterator[str]:
@@ -277,13 +271,5 @@ def _send(
         return _client(conn).request(path, method, json=body, params=query, raise_exc=False)
 
 
-def _client(conn: 'connection.Connection') -> adapter.Adapter:
-    """Make what sends requests: ``conn.orchestration`` would never notice a Heat that comes."""
-    config = conn.config
-    return adapter.Adapter(
-        session=conn.session,
-        service_type=_TYPE,
-        interface=config.get_interface(_TYPE),
-        region_name=config.get_region_name(_TYPE),
-        endpoint_override=config.get_endpoint(_TYPE),
-    )
+def _client(conn: 'connection.Connection') -> 'adapter.Adapter':
+    return adapters.make(conn, _TYPE)

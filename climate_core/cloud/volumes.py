@@ -9,15 +9,14 @@ Every function takes the connection whose rights it uses and raises the exceptio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from keystoneauth1 import adapter
-from keystoneauth1 import exceptions as ksa
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import errors
+from climate_core.cloud import adapters, errors
 
 if TYPE_CHECKING:
     import requests
+    from keystoneauth1 import adapter
     from openstack import connection
 
 LOG = log.getLogger(__name__)
@@ -127,11 +126,7 @@ def check_all_visible(conn: 'connection.Connection') -> None:
 
 def offered(conn: 'connection.Connection') -> bool:
     """Tell whether the cloud has a Cinder at all."""
-    with errors.translated(_CINDER):
-        try:
-            return _client(conn).get_endpoint() is not None
-        except ksa.EndpointNotFound:
-            return False
+    return adapters.is_offered(_client(conn), _CINDER)
 
 
 def every_id(conn: 'connection.Connection', **query: Any) -> Iterator[str]:
@@ -192,14 +187,5 @@ def send(
         )
 
 
-def _client(conn: 'connection.Connection') -> adapter.Adapter:
-    """Make what sends requests: ``conn.block_storage`` would never notice a Cinder that comes."""
-    config = conn.config
-    return adapter.Adapter(
-        session=conn.session,
-        service_type=_TYPE,
-        version='3',
-        interface=config.get_interface(_TYPE),
-        region_name=config.get_region_name(_TYPE),
-        endpoint_override=config.get_endpoint(_TYPE),
-    )
+def _client(conn: 'connection.Connection') -> 'adapter.Adapter':
+    return adapters.make(conn, _TYPE, version='3')
