@@ -25,6 +25,9 @@ _PRIORITY = {
     model.RELEASE_TRUST: 3,
 }
 
+#: The least difference between two times, on every database.
+_TICK = datetime.timedelta(microseconds=1)
+
 
 def priority(event_type: str) -> int:
     """Return the order among events that are due at the same time, lowest first."""
@@ -190,6 +193,25 @@ def unprepared(lease: model.Lease) -> frozenset[str]:
     return frozenset(r.id for r in lease.reservations if r.id in failed and r.status == wrong)
 
 
+def in_order(
+    present: Sequence[model.Reservation], joining: Iterable[model.Reservation]
+) -> tuple[model.Reservation, ...]:
+    """Return reservations that join others, with times of creation that keep their order.
+
+    Reservations are read by that time, so each gets one that is later than all before it.
+
+    :param present: those that the lease has, in their order
+    """
+    last = present[-1].created_at if present else None
+    ordered = []
+    for each in joining:
+        if last is not None and each.created_at <= last:
+            each = dataclasses.replace(each, created_at=last + _TICK)
+        last = each.created_at
+        ordered.append(each)
+    return tuple(ordered)
+
+
 def join(
     lease: model.Lease,
     reservations: Sequence[model.Reservation],
@@ -199,6 +221,7 @@ def join(
     """Add resources to a lease; if it has started already, they are woken as soon as possible.
 
     A lease in ERROR takes more as well: what failed does not keep the others from being woken.
+    What joins comes after all that the lease has.
 
     :param preparing: the ids of those that are to be prepared
     :raises climate_core.exceptions.InvalidState: it is over, or about to be
@@ -208,7 +231,8 @@ def join(
             f'Lease {lease.id} is {lease.status}: nothing can be added to it.'
         )
     start = lease.event(model.START)
-    joined = dataclasses.replace(lease, reservations=(*lease.reservations, *reservations))
+    joining = in_order(lease.reservations, reservations)
+    joined = dataclasses.replace(lease, reservations=(*lease.reservations, *joining))
     if start is not None and not start.open:
         joined = with_events(joined, rearm(start, now, now))
     return Change(prepare(joined, preparing, now), {'lease.update': None})

@@ -91,7 +91,7 @@ def make(
         start_policy=policy,
         before_start=before_start,
         webhook=wanted.webhook,
-        reservations=tuple(reserved.values()),
+        reservations=plan.in_order((), reserved.values()),
         events=plan.first_events(
             lease_id,
             wanted.start,
@@ -132,10 +132,8 @@ def reserve(
                     'A resource can be reserved only once.', field='reservations'
                 )
             seen.add((kind, claimed.resource_id))
-            # The time keeps the order of the request: it is the order in which they are woken.
-            time = now + datetime.timedelta(microseconds=place)
             made[place] = plan.new_reservation(
-                lease_id, kind, claimed.resource_id, claimed.params, time, claimed.amounts
+                lease_id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
             )
     return made
 

@@ -36,7 +36,7 @@ def _lease(manual: bool = False) -> model.Lease:
         *('lease', 'name', 'project', 'user', start, end, NOON + 2 * HOUR),
         *('PENDING', None, False, 'trust', 0, NOON, None, None),
         start_policy='manual' if manual else 'auto',
-        reservations=tuple(things),
+        reservations=plan.in_order((), things),
         events=events,
     )
 
@@ -58,6 +58,8 @@ class LeaseMachine(RuleBasedStateMachine):
             if each.id in before:
                 was = before[each.id].status
                 assert states.allowed(states.RESERVATION, was, each.status)
+        times = [r.created_at for r in new.reservations]
+        assert times == sorted(set(times))
         events = {e.id: e for e in old.events}
         for event in new.events:
             if event.id in events:
@@ -135,10 +137,12 @@ class LeaseMachine(RuleBasedStateMachine):
         self.claimed.clear()
         self.now += datetime.timedelta(seconds=31)
 
-    @rule()
-    def join(self) -> None:
+    @rule(ago=st.integers(0, 90))
+    def join(self, ago: int) -> None:
+        """Let a resource join that was asked for some minutes ago."""
         self.joined += 1
-        new = plan.new_reservation('lease', 't', f'joined{self.joined}', {}, self.now)
+        asked = self.now - datetime.timedelta(minutes=ago)
+        new = plan.new_reservation('lease', 't', f'joined{self.joined}', {}, asked)
         self._user(lambda: plan.join(self.lease, [new], self.now))
 
     @rule()

@@ -36,6 +36,18 @@ def test_all_join_at_once(world: World) -> None:
     assert {each.status for each in world.lease(ID).reservations} == {'active'}
 
 
+def test_reservations_stand_in_the_order_in_which_they_joined(database_url: str) -> None:
+    """Also those of one moment, on every database."""
+    world = World(database_url, Time())
+    world.create('f', 'e', id=ID, end=FAR)
+    for thing in 'dc':
+        world.join(ID, thing)
+    world.create('b', 'a', id=ID, end=FAR)
+    world.join(ID, 'g')
+    assert [each.resource_id for each in world.lease(ID).live] == list('fedcbag')
+    world.database.dispose()
+
+
 def _is_unchanged(world: World, **values: Any) -> exceptions.ClimateError:
     """Ask for more than can be had; nothing joins."""
     before = world.lease(ID)
