@@ -114,7 +114,7 @@ def _enter(context: Any, wanted: hints.Wanted, volume: Any) -> None:
 
 
 def _amounts(volume: Any) -> dict[str, int]:
-    """What the volume holds, as the lease service counts it (climate_core/plugins/volume.py)."""
+    """Return what the volume holds; climate_core/plugins/volume/plugin.py counts the same."""
     return {'volumes': 1, 'gigabytes': volume.size}
 
 

@@ -48,14 +48,14 @@ def before(
         who waits for that waits for those, or for nobody
     """
 
-    def holds_up(own: model.Reservation) -> bool:
+    def blocks(own: model.Reservation) -> bool:
         plugin = plugins.get(own.resource_type)
-        return plugin is None or plugin.holds_up(own, reservation)
+        return plugin is None or plugin.blocks(own, reservation)
 
     return tuple(
         outcome
         for own, outcome in tried
-        if outcome.result is not results.Result.DONE and holds_up(own)
+        if outcome.result is not results.Result.DONE and blocks(own)
     )
 
 

@@ -209,7 +209,7 @@ def _deed(
     if claim.event_type != model.PREPARE:
         return plugin.end
     failed = reservation.id in plan.unprepared(lease)
-    return plugin.take_back if failed else plugin.prepare
+    return plugin.rollback_prepare if failed else plugin.prepare
 
 
 def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]:

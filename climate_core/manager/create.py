@@ -363,7 +363,7 @@ def _check_wanted(parts: Parts, found: model.Reservation, wanted: Mapping[str, A
 
     :raises climate_core.exceptions.NameTaken: it could not be held, or is something else
     """
-    if not parts.plugins[found.resource_type].is_wanted(found, wanted):
+    if not parts.plugins[found.resource_type].matches_request(found, wanted):
         raise exceptions.NameTaken(
             f'{found.resource_type} {found.resource_id} of this name could not be held and is '
             'being given back; the name is free when that is done.',

@@ -164,7 +164,7 @@ def find_wanted(
     if plugin is None:
         return None
     same = (each for each in lease.live if each.resource_type == plugin.resource_type)
-    return _staying(next((each for each in same if plugin.is_wanted(each, values)), None))
+    return _staying(next((each for each in same if plugin.matches_request(each, values)), None))
 
 
 def find(lease: model.Lease, what: holders.Key) -> model.Reservation | None:

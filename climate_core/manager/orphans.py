@@ -32,9 +32,9 @@ def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     """Give the resources that wait for a lease that is not there.
 
     One that was made a moment ago may still get its lease: see
-    :meth:`climate_core.plugins.base.ResourcePlugin.waiting_since`.
+    :meth:`climate_core.plugins.base.ResourcePlugin.unleased_since`.
     """
-    waiting = iter(plugin.waiting())
+    waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK)):
         yield from sorted(database.read(missing.unheld, plugin.resource_type, chunk))
 
@@ -48,7 +48,7 @@ def reservations_without_resource(
     """
     for page in _pages(database, plugin.resource_type):
         asked = [r for r in page if lease_id in (None, r.lease_id)]
-        reasons: Mapping[str, str] = plugin.missing(asked) if asked else {}
+        reasons: Mapping[str, str] = plugin.find_missing(asked) if asked else {}
         yield from ((r, reasons[r.id]) for r in asked if r.id in reasons)
 
 

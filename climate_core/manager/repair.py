@@ -125,7 +125,7 @@ class Repair:
         self, plugin: ResourcePlugin, now: datetime.datetime, safe_seconds: float
     ) -> Iterator[Mended]:
         for resource_id in list(orphans.resources(self._database, plugin)):
-            since = plugin.waiting_since(resource_id)
+            since = plugin.unleased_since(resource_id)
             if since is None:
                 continue
             age = (now - since).total_seconds()

@@ -7,10 +7,10 @@ wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
 ``end_lease``, ``update_reservation``, ``remove_reservation``, a generation to ``delete_lease`` and
-``add_reservation``, and more fields to the values of the others, as the template of a stack: who
-does not know the event that fills stacks must not make one. Each call is sent with the
-lowest version that has what it needs, so that releases of two ages understand each other in what
-both can.
+``add_reservation``, and more fields to the values of the others. A reservation without the id of a
+resource needs it: a manager of 1.0 does not know the event that prepares what is made. Each call
+is sent with the lowest version that has what it needs, so that releases of two ages understand
+each other in what both can.
 """
 
 from collections.abc import Mapping
@@ -232,4 +232,5 @@ def _version(values: Mapping[str, Any], first: frozenset[str]) -> str:
 
 
 def _is_made(reservation: Mapping[str, Any]) -> bool:
-    return 'template' in reservation
+    """Tell whether the manager makes the resource of a reservation."""
+    return 'resource_id' not in reservation

@@ -118,7 +118,7 @@ class ResourcePlugin(abc.ABC):
         """
         return self.reserve(context, values)
 
-    def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
         """Tell, without a call, whether a lease has what a request asks for in a reservation.
 
         :raises climate_core.exceptions.NameTaken: it has something else under the same name
@@ -153,15 +153,16 @@ class ResourcePlugin(abc.ABC):
 
         :returns: None when it is done, a :class:`Wait` when it is on its way
         :raises climate_core.exceptions.Transient: try again later
-        :raises climate_core.exceptions.Permanent: it cannot be held; :meth:`take_back` comes next
+        :raises climate_core.exceptions.Permanent: it cannot be held; :meth:`rollback_prepare`
+            comes next
         """
         return None
 
-    def take_back(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Free what could not be prepared, as :meth:`end` does, whatever its end action is."""
         return self.end(lease, reservation)
 
-    def holds_up(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
         """Tell whether another resource of the lease waits for one of ours, at both ends.
 
         Asked only of what comes before the other in the order, and is not settled.
@@ -187,7 +188,7 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.Transient: try again later (the end is retried for ever)
         """
 
-    def missing(
+    def find_missing(
         self,
         reservations: Sequence['Reservation'],  # noqa: ARG002
     ) -> Mapping[str, str]:
@@ -200,14 +201,14 @@ class ResourcePlugin(abc.ABC):
         """
         return {}
 
-    def waiting(self) -> Iterable[str]:
+    def list_unleased(self) -> Iterable[str]:
         """Give the ids of all resources that wait to be woken, with the service's own rights.
 
         Those that no lease holds are reported to the operator.
         """
         return ()
 
-    def waiting_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
+    def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
         """Tell when a resource changed for the last time, with the service's own rights.
 
         An operator's repair deletes one that no lease holds only if that is long ago.

@@ -163,7 +163,7 @@ def _enter_lease(context: Any, instance: Any, wanted: hints.Wanted) -> None:
 def _amounts(instance: Any) -> dict[str, int]:
     """What the server holds: its flavor; without the root disk if it boots from a volume.
 
-    The lease service counts the same when it looks (climate_core/plugins/instance.py, _amounts).
+    climate_core/plugins/server/plugin.py (_amounts) counts the same.
     """
     flavor = instance.flavor
     root = flavor.root_gb if instance.image_ref else 0

@@ -8,8 +8,8 @@ from typing import Any
 from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
-from climate_core.plugins import server_end
-from climate_core.plugins.instance import InstancePlugin
+from climate_core.plugins.server import end_steps
+from climate_core.plugins.server.plugin import ServerPlugin
 from tests.conformance.world import World
 from tests.fakes import nova, settings
 from tests.fakes.cloud_server import Server
@@ -28,7 +28,7 @@ class FakeServers(World):
     def __init__(self, server: Server) -> None:
         self.state = server.state
         self.conf = settings.conf(server.url)
-        self.conf.register_opts(InstancePlugin.options, group=InstancePlugin.resource_type)
+        self.conf.register_opts(ServerPlugin.options, group=ServerPlugin.resource_type)
         self.cloud = Cloud(self.conf)
         self._user = self.context('alice')
         self._stranger = self.context('bob')
@@ -43,8 +43,8 @@ class FakeServers(World):
             roles=user['roles'],
         )
 
-    def plugin(self) -> InstancePlugin:
-        return InstancePlugin(self.conf, self.cloud)
+    def plugin(self) -> ServerPlugin:
+        return ServerPlugin(self.conf, self.cloud)
 
     def user(self) -> RequestContext:
         return self._user
@@ -61,7 +61,7 @@ class FakeServers(World):
         return {'resource_type': 'virtual:instance', 'resource_id': server['id']}
 
     def wishes(self) -> Sequence[Mapping[str, Any]]:
-        return [{'on_end': name} for name, _ in server_end.CHOICES]
+        return [{'on_end': name} for name, _ in end_steps.CHOICES]
 
     def awake(self, resource_id: str) -> bool:
         return self.state.servers[resource_id]['status'] == 'ACTIVE'

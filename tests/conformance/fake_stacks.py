@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_core.lease.model import Reservation
-from climate_core.plugins import stack_end
-from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.stack import end_steps
+from climate_core.plugins.stack.plugin import StackPlugin
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.fakes import cinder, heat, nova
 from tests.fakes.cloud_server import Server
@@ -45,7 +45,7 @@ class FakeStacks(FakeVolumes):
         return {'resource_type': 'virtual:stack', 'resource_id': stack['id']}
 
     def wishes(self) -> Sequence[Mapping[str, Any]]:
-        return [{'on_end': name} for name, _ in stack_end.CHOICES]
+        return [{'on_end': name} for name, _ in end_steps.CHOICES]
 
     def members(self, resource_id: str) -> list[str]:
         """The statuses of what a stack is made of."""

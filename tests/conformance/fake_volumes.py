@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_core.lease.model import Reservation
-from climate_core.plugins import volume_end
-from climate_core.plugins.volume import VolumePlugin
+from climate_core.plugins.volume import end_steps
+from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.fake_servers import FakeServers
 from tests.fakes import cinder
 from tests.fakes.cloud_server import Server
@@ -41,7 +41,7 @@ class FakeVolumes(FakeServers):
         return {'resource_type': 'virtual:volume', 'resource_id': volume['id']}
 
     def wishes(self) -> Sequence[Mapping[str, Any]]:
-        return [{'on_end': name} for name, _ in volume_end.CHOICES]
+        return [{'on_end': name} for name, _ in end_steps.CHOICES]
 
     def awake(self, resource_id: str) -> bool:
         return bool(self.state.volumes[resource_id]['status'] == 'available')

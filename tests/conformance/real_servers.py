@@ -21,8 +21,8 @@ from climate_core.cloud import Cloud
 from climate_core.conf import cloud as cloud_conf
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
-from climate_core.plugins import server_end
-from climate_core.plugins.instance import InstancePlugin
+from climate_core.plugins.server import end_steps
+from climate_core.plugins.server.plugin import ServerPlugin
 from tests.conformance.world import World
 
 #: Seconds after which a server should be there, or gone.
@@ -40,7 +40,7 @@ class RealServers(World):
 
     def __init__(self) -> None:
         self.conf = _conf(openstack.connect(cloud='climate'))
-        self.conf.register_opts(InstancePlugin.options, group=InstancePlugin.resource_type)
+        self.conf.register_opts(ServerPlugin.options, group=ServerPlugin.resource_type)
         self.cloud = Cloud(self.conf)
         self._admin = openstack.connect(cloud='climate')
         self._demo = openstack.connect(cloud='demo')
@@ -65,8 +65,8 @@ class RealServers(World):
         finally:
             world.clean()
 
-    def plugin(self) -> InstancePlugin:
-        return InstancePlugin(self.conf, self.cloud)
+    def plugin(self) -> ServerPlugin:
+        return ServerPlugin(self.conf, self.cloud)
 
     def user(self) -> RequestContext:
         return self._user
@@ -124,7 +124,7 @@ class RealServers(World):
         return response.json()['server'] if response.status_code == 200 else None
 
     def wishes(self) -> Sequence[Mapping[str, Any]]:
-        return [{'on_end': name} for name, _ in server_end.CHOICES]
+        return [{'on_end': name} for name, _ in end_steps.CHOICES]
 
     def awake(self, resource_id: str) -> bool:
         return bool(self._show(resource_id)['status'] == 'ACTIVE')

@@ -184,7 +184,7 @@ def test_end_without_the_rights_of_the_owner(world):
 def test_missing_names_what_is_gone(world):
     kept, lost = reserved(world), reserved(world)
     world.destroy(lost.resource_id)
-    found = world.plugin().missing([kept.reservation, lost.reservation])
+    found = world.plugin().find_missing([kept.reservation, lost.reservation])
     assert list(found) == [lost.reservation.id]
     assert found[lost.reservation.id]
 
@@ -197,7 +197,7 @@ def test_missing_asks_no_more_for_more(world):
     for size in (20, 200):
         page = [reservation_of(claimed, plugin.resource_type) for _ in range(size)]
         with world.counted() as sent:
-            assert plugin.missing(page) == {}
+            assert plugin.find_missing(page) == {}
         costs.append(len(sent))
     assert costs[0] == costs[1]
 
@@ -205,4 +205,4 @@ def test_missing_asks_no_more_for_more(world):
 def test_missing_while_the_cloud_is_away(world):
     case = reserved(world)
     with world.unreachable(), pytest.raises(exceptions.Transient):
-        world.plugin().missing([case.reservation])
+        world.plugin().find_missing([case.reservation])

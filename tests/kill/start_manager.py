@@ -21,7 +21,7 @@ from climate_core.engine import points, webhooks
 from climate_core.engine.clock import Clock
 from climate_core.manager import create, reconcile
 from climate_core.manager.parts import Parts
-from climate_core.plugins import held, loading, patience
+from climate_core.plugins import loading, patience, wakeable
 
 
 class Hook:
@@ -55,7 +55,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
-    held.Patience = functools.partial(patience.Patience, first=0.02)  # type: ignore[misc,assignment]
+    wakeable.Patience = functools.partial(patience.Patience, first=0.02)  # type: ignore[misc,assignment]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     points.install(Hook(kill, tell))

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from climate_core.lease import model, plan, update
-from climate_core.plugins.stack_shell import UNFILLED
+from climate_core.plugins.stack.template_stack import UNFILLED
 from tests.fakes import leases
 from tests.kill.test_kill import EVENT, check_no_error
 from tests.servers import ENGINES
@@ -31,8 +31,8 @@ REQUEST = {
 }
 
 
-def shell(stage, resources, hold='now', starts=False):
-    """A lease that was just written, with its shell: starting now, or in an hour."""
+def placeholder(stage, resources, hold='now', starts=False):
+    """A lease that was just written, with its placeholder: starting now, or in an hour."""
     lease = leases.make(stage.database, [], stage.cloud.trust())
     (made,) = stage.cloud.order(
         'stacks',
@@ -72,8 +72,8 @@ def servers(stage):
     return len(ids), len(woken)
 
 
-def test_between_the_shell_and_the_lease(stage):
-    """The request is repeated: it finds the shell."""
+def test_between_the_placeholder_and_the_lease(stage):
+    """The request is repeated: it finds the placeholder."""
     stage.request(REQUEST, 'make.after:lease.create:1').dies()
     assert stage.made('stack create') == 1
     stage.request(REQUEST).ends()
@@ -84,7 +84,7 @@ def test_between_the_shell_and_the_lease(stage):
     assert servers(stage) == (2, 0)
 
 
-def test_a_shell_that_nobody_asks_for_again(stage):
+def test_a_placeholder_that_nobody_asks_for_again(stage):
     """An operator finds it and has it deleted."""
     stage.request(REQUEST, 'make.after:lease.create:1').dies()
     (stack_id,) = [e['id'] for e in stage.cloud.journal() if e['what'] == 'stack create']
@@ -97,7 +97,7 @@ def test_a_shell_that_nobody_asks_for_again(stage):
 @pytest.mark.parametrize('point', EVENT)
 def test_filling(stage, point, look):
     """Between the lease and the filling, and in the midst of it."""
-    lease, stack_id = shell(stage, SERVERS)
+    lease, stack_id = placeholder(stage, SERVERS)
 
     stage.manager(f'{point}:prepare_reservation:{look}').dies()
     stage.manager()
@@ -121,7 +121,7 @@ def test_filling(stage, point, look):
 @pytest.mark.parametrize('hold', ['now', 'start'])
 @pytest.mark.parametrize('point', EVENT)
 def test_filling_at_the_start(stage, point, hold, look):
-    lease, stack_id = shell(stage, SERVERS, hold, starts=True)
+    lease, stack_id = placeholder(stage, SERVERS, hold, starts=True)
 
     stage.manager(f'{point}:start_lease:{look}').dies()
     stage.manager()
@@ -143,7 +143,7 @@ def test_filling_at_the_start(stage, point, hold, look):
     ],
 )
 def test_taking_back_what_finds_no_room(stage, point, look):
-    lease, stack_id = shell(stage, {**SERVERS, 'none': {'type': 'OS::Nova::Server'}})
+    lease, stack_id = placeholder(stage, {**SERVERS, 'none': {'type': 'OS::Nova::Server'}})
 
     stage.manager(f'{point}:prepare_reservation:{look}').dies()
     stage.manager()
@@ -159,7 +159,7 @@ def test_taking_back_what_finds_no_room(stage, point, look):
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)
 def test_a_death_at_every_remote_call(stage):
     """One manager after the other dies after a call, and leaves its claims behind."""
-    lease, stack_id = shell(stage, SERVERS)
+    lease, stack_id = placeholder(stage, SERVERS)
     for _ in range(2):
         stage.manager('remote.after:prepare_reservation:1', claims_expire=False).dies()
     stage.manager(claims_expire=False)

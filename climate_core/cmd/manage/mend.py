@@ -111,7 +111,7 @@ def _orphans(conf: cfg.ConfigOpts) -> int:
 def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) -> Iterator[Orphan]:
     kind = plugin.resource_type
     for each in orphans.resources(database, plugin):
-        since = plugin.waiting_since(each)
+        since = plugin.unleased_since(each)
         age = (now - since).total_seconds() if since else None
         yield Orphan('resource', kind, each, None, None, age, 'it waits for no lease')
     for held, reason in orphans.reservations_without_resource(database, plugin):

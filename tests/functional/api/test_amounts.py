@@ -12,8 +12,8 @@ from oslo_serialization import jsonutils
 
 from climate_core.db import leases
 from climate_core.db.engine import Database
-from climate_core.plugins.instance import InstancePlugin
-from climate_core.plugins.volume import VolumePlugin
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.functional.api import world
 
 ID = '77777777-7777-4777-8777-777777777777'
@@ -48,9 +48,9 @@ def database(tmp_path: pathlib.Path) -> Database:
 @pytest.fixture
 def post(tmp_path: pathlib.Path, database: Database) -> Iterator[Post]:
     conf = world.configure(tmp_path)
-    for plugin in (InstancePlugin, VolumePlugin):
+    for plugin in (ServerPlugin, VolumePlugin):
         conf.register_opts(plugin.options, group=plugin.resource_type)
-    with world.running(conf, database, InstancePlugin, VolumePlugin) as application:
+    with world.running(conf, database, ServerPlugin, VolumePlugin) as application:
 
         def send(body: dict[str, Any], headers: dict[str, str], path: str = '') -> webob.Response:
             request = webob.Request.blank(f'/v1/leases{path}', method='POST', headers=headers)

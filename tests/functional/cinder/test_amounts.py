@@ -4,7 +4,7 @@
 import fixtures
 from keystoneauth1 import token_endpoint
 
-from climate_core.plugins import volume as plugin
+from climate_core.plugins.volume import plugin
 from tests.functional.cinder.base import IMAGE, CinderTest
 
 

@@ -59,7 +59,7 @@ class Volumes(Reserved):
 
 
 class Stacks(Reserved):
-    """What climate_core.plugins.stack_end does, with this heat.
+    """What climate_core.plugins.stack.end_steps does, with this heat.
 
     :ivar status: stack -> its status, None when it is gone
     :ivar delete: asks heat to delete a stack

@@ -4,7 +4,7 @@
 import fixtures
 from keystoneauth1 import token_endpoint
 
-from climate_core.plugins import instance
+from climate_core.plugins.server import plugin
 from tests.functional.lease_service import refusal
 from tests.functional.nova.base import NovaTest
 from tests.functional.nova.reserved_volumes import LEASE, ORDINARY, VolumesTest, disk
@@ -40,7 +40,7 @@ class Amounts:
         ]
         assert told['resource_id'] == server['id']
         self.api.microversion = LOOK
-        assert told['amounts'] == instance._amounts(self.api.get_server(server['id']))
+        assert told['amounts'] == plugin._amounts(self.api.get_server(server['id']))
         return told['amounts']
 
 

@@ -8,16 +8,16 @@ import jsonschema
 import pytest
 
 from climate_core.api import openapi, routes
-from climate_core.plugins.instance import InstancePlugin
-from climate_core.plugins.stack import StackPlugin
-from climate_core.plugins.volume import VolumePlugin
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.stack.plugin import StackPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
 
 HERE = 'http://here/v1'
 
 
 @pytest.fixture(scope='module')
 def document() -> dict[str, Any]:
-    made = openapi.document(routes.ROUTES, HERE, {InstancePlugin.resource_type: InstancePlugin})
+    made = openapi.document(routes.ROUTES, HERE, {ServerPlugin.resource_type: ServerPlugin})
     return dict(json.loads(json.dumps(made)))
 
 
@@ -48,7 +48,7 @@ def patterns(value: Any) -> Iterator[str]:
 
 def test_no_pattern_lets_a_line_end_through() -> None:
     """In Python, "$" alone does."""
-    kinds = {each.resource_type: each for each in (InstancePlugin, StackPlugin, VolumePlugin)}
+    kinds = {each.resource_type: each for each in (ServerPlugin, StackPlugin, VolumePlugin)}
     found = {*patterns(openapi.document(routes.ROUTES, HERE, kinds))}
     assert len(found) > 5
     assert [each for each in found if not each.endswith(r'(?!\n)$')] == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import lease, reservation
-from climate_core.plugins.instance import InstancePlugin
+from climate_core.plugins.server.plugin import ServerPlugin
 
 GOOD = {'name': 'n', 'end_date': '2099-01-01 10:00'}
 SERVER = '11111111-1111-4111-8111-111111111111'
@@ -87,7 +87,7 @@ def test_bad_leases(values: dict[str, Any], field: str, said: str) -> None:
     ],
 )
 def test_bad_reservations_of_servers(values: dict[str, Any], field: str) -> None:
-    schema = reservation.of_plugin(InstancePlugin)
+    schema = reservation.of_plugin(ServerPlugin)
     with pytest.raises(exceptions.BadRequest) as caught:
         validation.check(
             {'resource_type': 'virtual:instance', **values}, schema, 'reservations[2]'
@@ -97,7 +97,7 @@ def test_bad_reservations_of_servers(values: dict[str, Any], field: str) -> None
 
 def test_good_reservation_of_a_server() -> None:
     values = {'resource_type': 'virtual:instance', 'resource_id': SERVER, 'on_end': 'shelve'}
-    validation.check(values, reservation.of_plugin(InstancePlugin))
+    validation.check(values, reservation.of_plugin(ServerPlugin))
 
 
 JSON = st.recursive(

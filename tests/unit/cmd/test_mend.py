@@ -213,11 +213,11 @@ def test_a_server_whose_lease_may_be_on_its_way_is_left(
 def test_a_server_that_wakes_meanwhile_is_left(world: FakeServers) -> None:
     plugin = world.plugin()
     server = nova.add(world.state)
-    assert plugin.waiting_since(server['id']) is not None
+    assert plugin.unleased_since(server['id']) is not None
     server['status'] = 'ACTIVE'
-    assert plugin.waiting_since(server['id']) is None
+    assert plugin.unleased_since(server['id']) is None
     world.destroy(server['id'])
-    assert plugin.waiting_since(server['id']) is None
+    assert plugin.unleased_since(server['id']) is None
     plugin.discard(server['id'])
 
 
@@ -226,13 +226,13 @@ def test_a_server_that_gets_its_lease_meanwhile_is_left(
 ) -> None:
     server = nova.add(world.state)['id']
     plugin = world.plugin()
-    since = plugin.waiting_since
+    since = plugin.unleased_since
 
     def reserved_meanwhile(resource_id: str) -> datetime.datetime | None:
         leases.write(database, leases.make(database, [server]))
         return since(resource_id)
 
-    monkeypatch.setattr(plugin, 'waiting_since', reserved_meanwhile)
+    monkeypatch.setattr(plugin, 'unleased_since', reserved_meanwhile)
     mended = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
     (left,) = mended.resources(database.read(utcnow.read), 60.0)
     assert (left.done, left.trouble) == (False, 'A lease holds it by now.')

@@ -31,7 +31,7 @@ class Leaders(Things):
 class Choosy(Leaders):
     """Keeps only those waiting whose name ends as its own does."""
 
-    def holds_up(self, own: model.Reservation, other: model.Reservation) -> bool:
+    def blocks(self, own: model.Reservation, other: model.Reservation) -> bool:
         return own.resource_id[-1] == other.resource_id[-1]
 
 

@@ -32,7 +32,7 @@ class Crafts(Things):
         self.trouble: dict[str, Exception] = {}
         self.meanwhile = lambda: None
 
-    def is_wanted(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
+    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
         return reservation.resource_id == f'made-{values["resource_id"]}'
 
     def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
@@ -66,7 +66,7 @@ class Crafts(Things):
     def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         return self._act('prepare', reservation.resource_id, 'ready')
 
-    def take_back(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def rollback_prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         return self._act('take back', reservation.resource_id, 'gone')
 
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_discarded_is_logged(
 
 
 def test_a_request_that_was_broken_off_is_repeated(world: World, crafts: Crafts) -> None:
-    """The manager died between the shell and the lease: the one that is there is taken."""
+    """The manager died between the placeholder and the lease: the one that is there is taken."""
     crafts.made['a'] = ID
     crafts.state['made-a'] = 'asleep'
     assert world.create('a', id=ID) == ID

@@ -20,7 +20,7 @@ OLD: list[Call] = [
     lambda c: c.create_lease(WHO, LEASE | {'id': 'x', 'reservations': [], 'events': []}),
     lambda c: c.update_lease(WHO, 'x', {'name': 'n', 'end_date': 'x'}, 3),
     lambda c: c.delete_lease(WHO, 'x'),
-    lambda c: c.add_reservation(WHO, 'x', {'resource_type': 'y'}),
+    lambda c: c.add_reservation(WHO, 'x', {'resource_id': 'y'}),
 ]
 NEW: list[Call] = [
     lambda c: c.create_lease(WHO, {'name': 'n', 'duration': '1h'}),
@@ -28,7 +28,7 @@ NEW: list[Call] = [
     lambda c: c.update_lease(WHO, 'x', {'webhook': None}),
     lambda c: c.update_lease(WHO, 'x', {'reservations': []}),
     lambda c: c.delete_lease(WHO, 'x', 3),
-    lambda c: c.add_reservation(WHO, 'x', {'resource_type': 'y'}, 3),
+    lambda c: c.add_reservation(WHO, 'x', {'resource_id': 'y'}, 3),
     lambda c: c.add_reservation(WHO, 'x', {'resource_type': 'y', 'template': {}}),
     lambda c: c.create_lease(WHO, LEASE | {'reservations': [{'template': {}}]}),
     lambda c: c.check_lease(WHO, LEASE),

@@ -35,7 +35,7 @@ class Watched(Things):
         self.trouble: Exception | None = None
         self.order: list[str] = []
 
-    def waiting(self) -> Iterable[str]:
+    def list_unleased(self) -> Iterable[str]:
         self.inside.set()
         assert self.release.wait(PATIENCE)
         if self.trouble is not None:

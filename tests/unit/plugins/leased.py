@@ -3,9 +3,9 @@
 
 from climate_core.manager import create
 from climate_core.manager.parts import Parts
-from climate_core.plugins.instance import InstancePlugin
-from climate_core.plugins.stack import StackPlugin
-from climate_core.plugins.volume import VolumePlugin
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.stack.plugin import StackPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.fakes import cinder, heat, nova
 from tests.unit.engine.world import Time, World
 
@@ -22,7 +22,7 @@ class Leased(World):
         super().__init__('sqlite://', Time())
         self.stacks = stacks
         self.trusts = stacks.cloud.trusts
-        for plugin in (InstancePlugin, VolumePlugin, StackPlugin):
+        for plugin in (ServerPlugin, VolumePlugin, StackPlugin):
             self.plugins[plugin.resource_type] = plugin(stacks.conf, stacks.cloud)
         self.step = self.new_step()
         self.parts = Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)

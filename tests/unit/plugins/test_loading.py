@@ -5,13 +5,13 @@ import pytest
 
 from climate_core import plugins
 from climate_core.plugins import loading
-from climate_core.plugins.instance import InstancePlugin
+from climate_core.plugins.server.plugin import ServerPlugin
 from tests.fakes import settings
 
 MODULE = __name__
 
 
-class Twin(InstancePlugin):
+class Twin(ServerPlugin):
     """Another plugin for the same type."""
 
 
@@ -25,7 +25,7 @@ def installed(monkeypatch):
     points = [
         importlib.metadata.EntryPoint(name, value, loading.NAMESPACE)
         for name, value in {
-            'virtual:instance': 'climate_core.plugins.instance:InstancePlugin',
+            'virtual:instance': 'climate_core.plugins.server.plugin:ServerPlugin',
             'twin': f'{MODULE}:Twin',
             'stranger': f'{MODULE}:Stranger',
             'broken': 'climate_core.no_such_module:Plugin',
@@ -38,7 +38,7 @@ def installed(monkeypatch):
 
 
 def test_the_installed_plugin():
-    assert loading.classes(['virtual:instance']) == [InstancePlugin]
+    assert loading.classes(['virtual:instance']) == [ServerPlugin]
 
 
 def test_load_registers_the_options():

@@ -2,8 +2,8 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import server_end
 from climate_core.plugins.base import Wait
+from climate_core.plugins.server import end_steps
 from tests.conformance.world import reserved
 
 #: (end action, status before) -> (what Nova is asked for, in order; status after)
@@ -61,8 +61,8 @@ def test_the_way_to_the_end(world, on_end, before):
 
 
 def test_each_end_action_has_its_steps():
-    names = {name for name, _ in server_end.CHOICES}
-    assert set(server_end.STEPS) == names - {'delete', 'nothing'}
+    names = {name for name, _ in end_steps.CHOICES}
+    assert set(end_steps.STEPS) == names - {'delete', 'nothing'}
 
 
 @pytest.mark.parametrize('on_end', ['suspend', 'shelve', 'create_image'])

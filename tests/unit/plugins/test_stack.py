@@ -4,10 +4,10 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import lost
-from climate_core.plugins.instance import InstancePlugin
-from climate_core.plugins.stack import StackPlugin
-from climate_core.plugins.volume import VolumePlugin
+from climate_core.plugins import missing
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.stack.plugin import StackPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
 from tests.fakes import cinder, heat, nova
 
@@ -31,13 +31,13 @@ def change(case, **fields):
 
 
 def test_stacks_are_the_first_at_both_ends():
-    others = (InstancePlugin, VolumePlugin)
+    others = (ServerPlugin, VolumePlugin)
     assert all(StackPlugin.rank < each.rank for each in others)
     assert all(StackPlugin.rank_at_end > (each.rank_at_end or each.rank) for each in others)
 
 
 def test_who_may_let_it_join():
-    assert [each.owner_only for each in (StackPlugin, InstancePlugin, VolumePlugin)] == [
+    assert [each.owner_only for each in (StackPlugin, ServerPlugin, VolumePlugin)] == [
         True,
         False,
         False,
@@ -131,8 +131,8 @@ def test_a_cloud_without_heat(stacks):
     stacks.state.no_heat = True
     with pytest.raises(exceptions.ServiceUnavailable, match='Heat'):
         reserve(stacks, resource_id='0ea3e7b5-0000-4000-8000-000000000000')
-    assert stacks.plugin().missing([]) == {}
-    assert not list(stacks.plugin().waiting())
+    assert stacks.plugin().find_missing([]) == {}
+    assert not list(stacks.plugin().list_unleased())
 
 
 def test_a_nested_stack_names_its_root(stacks):
@@ -182,16 +182,16 @@ def test_a_step_costs_the_same_for_any_number_of_members(stacks):
 
 
 def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypatch):
-    monkeypatch.setattr(lost, '_FEW', 1)
+    monkeypatch.setattr(missing, '_FEW', 1)
     cases = [reserved(stacks) for _ in range(3)]
     change(cases[1], project_id='other-id')
     change(cases[2], status='DELETE_COMPLETE')
     nested = stacks.stack(parent=cases[0].resource_id)
     odd = dataclasses.replace(cases[0].reservation, id='odd', resource_id=nested['id'])
-    found = stacks.plugin().missing([*(each.reservation for each in cases), odd])
+    found = stacks.plugin().find_missing([*(each.reservation for each in cases), odd])
     assert found == {}
     stacks.destroy(cases[1].resource_id)
-    found = stacks.plugin().missing([each.reservation for each in cases])
+    found = stacks.plugin().find_missing([each.reservation for each in cases])
     told = 'The stack was deleted or abandoned outside of the lease.'
     assert found == {cases[1].reservation.id: told}
 
@@ -199,11 +199,11 @@ def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypat
 def test_missing_finds_what_is_deleted_though_heat_shows_it(stacks):
     case = reserved(stacks)
     change(case, status='DELETE_COMPLETE')
-    assert list(stacks.plugin().missing([case.reservation])) == [case.reservation.id]
+    assert list(stacks.plugin().find_missing([case.reservation])) == [case.reservation.id]
 
 
 def test_missing_without_the_right_to_see_everything(stacks):
     case = reserved(stacks)
     stacks.state.faults.append({'method': 'GET', 'path': '/services', 'status': 403, 'count': 1})
     with pytest.raises(exceptions.Permanent):
-        stacks.plugin().missing([case.reservation])
+        stacks.plugin().find_missing([case.reservation])

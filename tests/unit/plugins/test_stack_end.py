@@ -4,8 +4,8 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import stack_end
 from climate_core.plugins.base import Wait
+from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reservation_of, reserved
 from tests.fakes import heat, nova
 
@@ -147,27 +147,27 @@ def test_a_failure_says_why_and_is_tried_again(stacks, on_end, field):
 
 def test_a_suspension_that_never_succeeds_is_left_to_the_members(stacks):
     case = woken(stacks, 'suspend', suspend_failures=99)
-    assert tries(case) == stack_end.TRIES
-    assert effects(case) == ['suspend'] * stack_end.TRIES
+    assert tries(case) == end_steps.TRIES
+    assert effects(case) == ['suspend'] * end_steps.TRIES
 
 
 def test_a_suspension_that_is_refused_is_left_to_the_members(stacks):
     case = woken(stacks, 'suspend')
     stacks.state.faults.append({'method': 'POST', 'path': '/actions', 'status': 403, 'count': 99})
-    assert tries(case) == stack_end.TRIES
+    assert tries(case) == end_steps.TRIES
 
 
 def test_a_snapshot_that_never_succeeds_is_left_out(stacks):
     case = woken(stacks, 'snapshot', snapshot_failures=99)
-    assert tries(case) == stack_end.TRIES
-    assert effects(case) == ['snapshot'] * stack_end.TRIES + ['suspend']
+    assert tries(case) == end_steps.TRIES
+    assert effects(case) == ['snapshot'] * end_steps.TRIES + ['suspend']
     assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
     assert stacks.state.stack_snapshots == {}
 
 
 def test_neither_a_snapshot_nor_a_suspension(stacks):
     case = woken(stacks, 'snapshot', snapshot_failures=99, suspend_failures=99)
-    assert tries(case) == 2 * stack_end.TRIES
+    assert tries(case) == 2 * end_steps.TRIES
 
 
 def test_a_deletion_is_never_given_up(stacks):
@@ -187,7 +187,7 @@ def test_what_hangs_at_the_end_is_taken_over(stacks, on_end, status):
         assert isinstance(look(case), Wait)
         looks += 1
     slow = status == 'SNAPSHOT_IN_PROGRESS'
-    assert looks == 1 + (stack_end.VERY_MANY if slow else stack_end.MANY)
+    assert looks == 1 + (end_steps.VERY_MANY if slow else end_steps.MANY)
     assert effects(case) == ['suspend']
     case.end()
     assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
@@ -198,7 +198,7 @@ def test_our_own_snapshot_that_hangs(stacks):
     case = woken(stacks, 'snapshot')
     look(case)
     change(case, next=['SNAPSHOT_IN_PROGRESS'] * 999)
-    for _ in range(stack_end.VERY_MANY - 1):
+    for _ in range(end_steps.VERY_MANY - 1):
         look(case)
     assert effects(case) == ['snapshot']
     case.end()
@@ -236,7 +236,7 @@ def test_a_deletion_by_the_user_is_waited_for(stacks, on_end):
 
 def test_a_deletion_whose_engine_died_is_asked_for_again(stacks):
     case = woken(stacks, 'delete', status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
-    for _ in range(stack_end.MANY):
+    for _ in range(end_steps.MANY):
         assert isinstance(look(case), Wait)
     assert effects(case) == []
     assert isinstance(look(case), Wait)
@@ -246,7 +246,7 @@ def test_a_deletion_whose_engine_died_is_asked_for_again(stacks):
 
 
 def test_a_hung_deletion_of_a_stack_that_another_user_updated(stacks):
-    hung = ['DELETE_IN_PROGRESS'] * 2 * stack_end.MANY
+    hung = ['DELETE_IN_PROGRESS'] * 2 * end_steps.MANY
     case = woken(stacks, 'delete', creds='bob-id', status='DELETE_IN_PROGRESS', next=hung)
     case.end()
     assert effects(case) == ['delete']

@@ -90,7 +90,7 @@ def test_a_stack_that_heat_rolled_back_is_not_held(templated):
 
 
 @pytest.mark.parametrize('status', ['DELETE_FAILED', 'DELETE_IN_PROGRESS'])
-def test_a_shell_that_its_user_deletes_is_not_filled(templated, status):
+def test_a_placeholder_that_its_user_deletes_is_not_filled(templated, status):
     lease_id = templated.made(wanted())
     templated.only().update(status=status, next=[])
     with templated.stacks.counted() as sent:
@@ -101,7 +101,7 @@ def test_a_shell_that_its_user_deletes_is_not_filled(templated, status):
     assert failed(templated, lease_id)
 
 
-def test_heat_is_busy_with_the_shell(templated):
+def test_heat_is_busy_with_the_placeholder(templated):
     """That is no trouble of anybody's."""
     lease_id = templated.made(wanted())
     fault = {'method': 'PATCH', 'path': '/heat/', 'status': 409, 'count': 1}
@@ -126,7 +126,7 @@ def test_a_filling_that_fails_at_the_start_is_told_before_the_next_try(templated
 
 
 @pytest.mark.parametrize('values', [{'hold': 'start'}, {'files': {'a': 'b'}}])
-def test_the_check_finds_the_shell_of_another_request(stacks, values):
+def test_the_check_finds_the_placeholder_of_another_request(stacks, values):
     plugin, user = stacks.plugin(), stacks.user()
     first = wanted()
     plugin.make(user, LEASE, first, plugin.reserve_for(user, LEASE, first))

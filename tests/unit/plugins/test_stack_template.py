@@ -6,7 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.db import missing
 from climate_core.lease import model, shown
-from climate_core.plugins.stack_shell import FILLED, UNFILLED
+from climate_core.plugins.stack.template_stack import FILLED, UNFILLED
 from tests.unit.plugins.templated import START, TOO_BIG, wanted
 
 ASLEEP = ['lease-reserved', 'RESERVED']
@@ -203,7 +203,7 @@ def test_what_is_told_gone_of_what_was_taken_back(templated):
     assert templated.lease(lease_id) == before
 
 
-def test_a_user_deletes_the_shell(templated):
+def test_a_user_deletes_the_placeholder(templated):
     lease_id = templated.made(wanted())
     templated.state.drop('stacks', templated.only()['id'], {'what': 'stack lost', 'id': 'x'})
     templated.look_around(3)
@@ -366,7 +366,7 @@ def test_calls_do_not_grow_with_the_cloud(templated):
         costs.append([line.split()[0] for line in sent if '/heat/' in line])
         templated.time.now = templated.lease(lease_id).created_at
     assert costs[0] == costs[1]
-    # The preview and the shell; the filling and two looks; the wake-up; the end.
+    # The preview and the placeholder; the filling and two looks; the wake-up; the end.
     assert costs[0][:2] == ['POST', 'POST']
     assert costs[0].count('PATCH') == 2
 

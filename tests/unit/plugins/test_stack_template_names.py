@@ -37,7 +37,7 @@ def test_asking_again_for_what_is_being_taken_back(templated, again):
 
 
 def test_a_dry_run_of_a_name_that_another_lease_has(templated):
-    """Its shell is there until its start, and an equal request of another lease is refused."""
+    """The placeholder stays until the start; an equal request of another lease is refused."""
     lease_id = templated.made(wanted(hold='start'))
     assert not templated.granted(wanted(hold='start'))
     assert not templated.granted(wanted(hold='start'), id=ID)
@@ -48,7 +48,7 @@ def test_a_dry_run_of_a_name_that_another_lease_has(templated):
 
 
 def test_a_dry_run_of_what_was_broken_off(templated):
-    """The shell is there, its lease is not: the request is granted, and so is its dry run."""
+    """The placeholder is there, its lease is not: the request and its dry run are granted."""
     user, plugin = templated.stacks.user(), templated.plugins['virtual:stack']
     plugin.make(user, ID, wanted(), plugin.reserve(user, wanted()))
     assert templated.granted(wanted(), id=ID)
@@ -106,7 +106,7 @@ def test_what_a_lease_that_another_release_wrote_says(templated):
     (one,) = templated.lease(lease_id).reservations
     params = {key: value for key, value in one.params.items() if key != '_said'}
     old = dataclasses.replace(one, params=params)
-    assert templated.plugins['virtual:stack'].is_wanted(old, wanted(hold='start'))
+    assert templated.plugins['virtual:stack'].matches_request(old, wanted(hold='start'))
 
 
 def test_what_is_kept_and_not_shown(templated):

@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import stack_end
 from climate_core.plugins.base import Wait
+from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reserved
 from tests.fakes import heat, nova
 
@@ -51,9 +51,9 @@ def test_an_update_whose_engine_died_is_asked_for_again(stacks, ours):
     if ours:
         look(case)
     asked = stacks.effects(case.resource_id)
-    change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 2 * stack_end.MANY)
+    change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 2 * end_steps.MANY)
     while stacks.effects(case.resource_id) == asked:
-        assert case.plugin._waking.looks(case.reservation.id) <= stack_end.MANY
+        assert case.plugin._waking.looks(case.reservation.id) <= end_steps.MANY
         assert isinstance(look(case), Wait)
     case.wake()
     assert stacks.effects(case.resource_id) == [*asked, 'update']
@@ -79,7 +79,7 @@ def test_what_a_dead_engine_left_is_taken_over(stacks, doing, asked):
         assert isinstance(look(case), Wait)
         looks += 1
     slow = doing == 'SNAPSHOT'
-    assert looks == 1 + (stack_end.VERY_MANY if slow else stack_end.MANY)
+    assert looks == 1 + (end_steps.VERY_MANY if slow else end_steps.MANY)
     assert stacks.effects(case.resource_id) == [asked]
     case.wake()
     assert stacks.awake(case.resource_id)
@@ -90,7 +90,7 @@ def test_a_take_over_that_heat_refuses_is_asked_for_later(stacks):
     case = reserved(stacks)
     change(case, status='CHECK_IN_PROGRESS', next=['CHECK_IN_PROGRESS'] * 999)
     stacks.state.faults.append({**UPDATE, 'status': 409})
-    told = [look(case).reason for _ in range(2 * stack_end.MANY)]
+    told = [look(case).reason for _ in range(2 * end_steps.MANY)]
     assert 'CHECK_IN_PROGRESS' in told[-1]
     assert not stacks.state.faults
     assert stacks.effects(case.resource_id) == []
@@ -194,7 +194,7 @@ def test_a_stack_that_is_being_deleted_is_waited_for(stacks):
     """Its members are not woken as long as it is there."""
     case = reserved(stacks)
     change(case, status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
-    told = [look(case).reason for _ in range(stack_end.MANY + 1)]
+    told = [look(case).reason for _ in range(end_steps.MANY + 1)]
     assert 'DELETE_IN_PROGRESS' in told[-1]
     change(case, next=['DELETE_COMPLETE'])
     with pytest.raises(exceptions.Permanent, match='deleted'):

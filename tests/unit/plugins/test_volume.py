@@ -7,10 +7,10 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import Cloud
-from climate_core.plugins import lost
+from climate_core.plugins import missing
 from climate_core.plugins.base import Wait
-from climate_core.plugins.instance import InstancePlugin
-from climate_core.plugins.volume import VolumePlugin
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
 from tests.fakes import cinder
 
@@ -30,7 +30,7 @@ def change(case, **fields):
 
 
 def test_volumes_wake_before_servers_and_end_after_them():
-    assert VolumePlugin.rank < InstancePlugin.rank
+    assert VolumePlugin.rank < ServerPlugin.rank
 
 
 def test_what_is_held_is_counted(volumes):
@@ -248,12 +248,12 @@ def test_what_a_wake_up_costs(volumes):
 
 
 def test_many_missing_are_looked_up_in_a_list(volumes, monkeypatch):
-    monkeypatch.setattr(lost, '_FEW', 1)
+    monkeypatch.setattr(missing, '_FEW', 1)
     monkeypatch.setattr('climate_core.cloud.volumes._PAGE', 2)
     cases = [reserved(volumes) for _ in range(4)]
     volumes.destroy(cases[2].resource_id)
     with volumes.counted() as sent:
-        found = volumes.plugin().missing([case.reservation for case in cases])
+        found = volumes.plugin().find_missing([case.reservation for case in cases])
     assert set(found) == {cases[2].reservation.id}
     # Who we are; two pages; the one that is not in them.
     assert len(sent) == 4
@@ -265,12 +265,12 @@ def test_nothing_is_missing_without_the_right_to_see_it(volumes):
     volumes.state.users['climate-id']['roles'] = ['service']
     plugin = VolumePlugin(volumes.conf, Cloud(volumes.conf))
     with pytest.raises(exceptions.Permanent, match='403'):
-        plugin.missing([case.reservation])
+        plugin.find_missing([case.reservation])
 
 
 def test_nothing_is_missing_from_nothing(volumes):
     with volumes.counted() as sent:
-        assert volumes.plugin().missing([]) == {}
+        assert volumes.plugin().find_missing([]) == {}
     assert sent == []
 
 
@@ -278,17 +278,17 @@ def test_what_waits(volumes):
     volume = cinder.add(volumes.state, updated_at=None, created_at='2026-02-03T04:05:06.000000')
     cinder.add(volumes.state, status='available')
     plugin = volumes.plugin()
-    assert list(plugin.waiting()) == [volume['id']]
+    assert list(plugin.list_unleased()) == [volume['id']]
     made = datetime.datetime(2026, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
-    assert plugin.waiting_since(volume['id']) == made
+    assert plugin.unleased_since(volume['id']) == made
     volume['updated_at'] = '2026-02-04T04:05:06.000000'
-    assert plugin.waiting_since(volume['id']) == made + datetime.timedelta(days=1)
+    assert plugin.unleased_since(volume['id']) == made + datetime.timedelta(days=1)
 
 
 @pytest.mark.parametrize('status', ['creating', 'available', 'deleting'])
 def test_what_does_not_wait_any_more(volumes, status):
     volume = cinder.add(volumes.state, status=status)
-    assert volumes.plugin().waiting_since(volume['id']) is None
+    assert volumes.plugin().unleased_since(volume['id']) is None
 
 
 def test_discarding(volumes):
@@ -296,7 +296,7 @@ def test_discarding(volumes):
     plugin = volumes.plugin()
     plugin.discard(volume['id'])
     assert volumes.effects(volume['id']) == ['delete']
-    assert plugin.waiting_since(volume['id']) is None
+    assert plugin.unleased_since(volume['id']) is None
     plugin.discard(str(uuid.uuid4()))
 
 
@@ -304,11 +304,11 @@ def test_a_cloud_without_cinder(volumes, fake):
     """The plugin is enabled by default."""
     fake.state.no_cinder = True
     plugin = VolumePlugin(volumes.conf, Cloud(volumes.conf))
-    assert list(plugin.waiting()) == []
-    assert plugin.missing([]) == {}
+    assert list(plugin.list_unleased()) == []
+    assert plugin.find_missing([]) == {}
     with pytest.raises(exceptions.ServiceUnavailable, match='Cinder'):
         plugin.reserve(volumes.user(), {'resource_id': str(uuid.uuid4())})
     fake.state.no_cinder = False
     volume = cinder.add(volumes.state)
     later = VolumePlugin(volumes.conf, Cloud(volumes.conf))
-    assert list(later.waiting()) == [volume['id']]
+    assert list(later.list_unleased()) == [volume['id']]

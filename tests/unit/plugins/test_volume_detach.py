@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import volume_end
 from climate_core.plugins.base import Wait
+from climate_core.plugins.volume import end_steps
 from tests.fakes import cinder, nova
 from tests.unit.plugins.ending import asked, attached, look, shelved, status, without_rights, woken
 
@@ -36,14 +36,14 @@ def test_a_shared_volume_is_taken_from_one_server_after_the_other(volumes):
 def test_attached_again_when_it_was_about_to_be_deleted(volumes, monkeypatch, on_end):
     case = woken(volumes, on_end)
     server = nova.add(volumes.state, status='ACTIVE', hints={})
-    delete = volume_end.volumes.delete
+    delete = end_steps.volumes.delete
 
     def too_late(conn, volume_id):
-        monkeypatch.setattr(volume_end.volumes, 'delete', delete)
+        monkeypatch.setattr(end_steps.volumes, 'delete', delete)
         cinder.attach(volumes.state, volume_id, server['id'])
         delete(conn, volume_id)
 
-    monkeypatch.setattr(volume_end.volumes, 'delete', too_late)
+    monkeypatch.setattr(end_steps.volumes, 'delete', too_late)
     with pytest.raises(exceptions.Transient, match='400'):
         case.end()
     case.end()
@@ -86,7 +86,7 @@ def test_a_shelved_server_would_take_the_volume_with_it(volumes, on_end, wanted,
 
 
 def test_a_server_that_was_deleted_without_its_attachment(volumes, monkeypatch):
-    monkeypatch.setattr(volume_end, '_SURE', 3)
+    monkeypatch.setattr(end_steps, '_SURE', 3)
     case, (server,) = attached(volumes)
     volumes.state.drop('servers', server['id'], {'what': 'server lost', 'id': server['id']})
     for _ in range(3):
@@ -149,7 +149,7 @@ def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
 
 @pytest.mark.parametrize('before', ['in-use', 'reserved'])
 def test_in_use_by_nobody(volumes, monkeypatch, before):
-    monkeypatch.setattr(volume_end, '_LONG', 1)
+    monkeypatch.setattr(end_steps, '_LONG', 1)
     case = woken(volumes, status=before)
     look(case)
     with pytest.raises(exceptions.Transient, match=before):
@@ -157,14 +157,14 @@ def test_in_use_by_nobody(volumes, monkeypatch, before):
 
 
 def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes, monkeypatch):
-    monkeypatch.setattr(volume_end, '_LONG', 2)
+    monkeypatch.setattr(end_steps, '_LONG', 2)
     case = woken(volumes, status='attaching')
     case.end()
     assert asked(case) == ['os-unreserve', 'delete']
 
 
 def test_an_attachment_that_hangs(volumes, monkeypatch):
-    monkeypatch.setattr(volume_end, '_LONG', 2)
+    monkeypatch.setattr(end_steps, '_LONG', 2)
     case, _ = attached(volumes, status='attaching')
     volumes.state.volumes[case.resource_id]['status'] = 'attaching'
     for _ in range(2):

@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import volume_end
 from climate_core.plugins.base import Wait
+from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved
 from tests.fakes import cinder
 from tests.unit.plugins.ending import asked, attached, look, status, without_rights, woken
@@ -42,15 +42,15 @@ def test_the_way_to_the_end(volumes, on_end, before):
 
 
 def test_each_end_action_has_its_steps():
-    names = {name for name, _ in volume_end.CHOICES}
-    assert set(volume_end.STEPS) == names - {'nothing'}
+    names = {name for name, _ in end_steps.CHOICES}
+    assert set(end_steps.STEPS) == names - {'nothing'}
 
 
 @pytest.mark.parametrize(
     'before',
     ['backing-up', 'uploading', 'retyping', 'extending', 'restoring-backup', 'deleting', 'new'],
 )
-@pytest.mark.parametrize('on_end', sorted(volume_end.STEPS))
+@pytest.mark.parametrize('on_end', sorted(end_steps.STEPS))
 def test_a_volume_on_its_way_is_waited_for(volumes, on_end, before):
     case = woken(volumes, on_end, status=before)
     assert isinstance(look(case), Wait)
@@ -67,7 +67,7 @@ def test_the_data_of_a_broken_volume_is_not_thrown_away(volumes, on_end, before)
 
 
 @pytest.mark.parametrize('before', ['error', 'error_restoring'])
-@pytest.mark.parametrize('on_end', [name for name, _ in volume_end.CHOICES])
+@pytest.mark.parametrize('on_end', [name for name, _ in end_steps.CHOICES])
 def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end, before):
     case = reserved(volumes, on_end=on_end)
     volumes.state.volumes[case.resource_id]['status'] = before
@@ -85,7 +85,7 @@ def test_a_broken_member_that_was_noted_as_awake_was_there(volumes):
     assert asked(case) == []
 
 
-@pytest.mark.parametrize('on_end', [name for name, _ in volume_end.CHOICES])
+@pytest.mark.parametrize('on_end', [name for name, _ in end_steps.CHOICES])
 def test_one_that_was_never_there_and_could_not_be_deleted(volumes, on_end):
     """Nobody wants to keep what is left of it."""
     case = reserved(volumes, on_end=on_end)
@@ -145,7 +145,7 @@ def test_a_creation_is_waited_for(volumes, on_end):
 
 
 def test_a_creation_that_never_ends(volumes, monkeypatch):
-    monkeypatch.setattr(volume_end, '_NEVER', 3)
+    monkeypatch.setattr(end_steps, '_NEVER', 3)
     case = reserved(volumes)
     volumes.state.volumes[case.resource_id].update(status='creating', next=[])
     for _ in range(3):
@@ -157,7 +157,7 @@ def test_a_creation_that_never_ends(volumes, monkeypatch):
 
 def test_a_volume_that_is_written_anew_is_not_broken_off(volumes, monkeypatch):
     """It is ``downloading`` when its image is changed, too (cinder/volume/api.py reimage)."""
-    monkeypatch.setattr(volume_end, '_NEVER', 2)
+    monkeypatch.setattr(end_steps, '_NEVER', 2)
     case = woken(volumes, 'detach', status='downloading')
     for _ in range(5):
         assert isinstance(look(case), Wait)
@@ -166,7 +166,7 @@ def test_a_volume_that_is_written_anew_is_not_broken_off(volumes, monkeypatch):
 
 @pytest.mark.parametrize('before', ['deleting', 'detaching'])
 def test_what_hangs_is_told(volumes, monkeypatch, before):
-    monkeypatch.setattr(volume_end, '_LONG', 3)
+    monkeypatch.setattr(end_steps, '_LONG', 3)
     case = woken(volumes, status=before)
     for _ in range(3):
         assert isinstance(look(case), Wait)
@@ -193,7 +193,7 @@ def test_an_offer_to_another_project_is_taken_back(volumes):
 
 
 def test_an_offer_that_cannot_be_found(volumes, monkeypatch):
-    monkeypatch.setattr(volume_end, '_LONG', 2)
+    monkeypatch.setattr(end_steps, '_LONG', 2)
     case = woken(volumes, status='awaiting-transfer')
     for _ in range(2):
         assert isinstance(look(case), Wait)

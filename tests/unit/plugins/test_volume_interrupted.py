@@ -8,12 +8,12 @@ import requests
 
 from climate_core import exceptions
 from climate_core.cloud import volumes as cloud_volumes
-from climate_core.plugins import volume_end
+from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved, settle
 from tests.fakes import cinder, nova
 from tests.unit.plugins.ending import attached, shelved, woken
 
-ON_END = [name for name, _ in volume_end.CHOICES]
+ON_END = [name for name, _ in end_steps.CHOICES]
 #: Where the volume is when its end begins.
 PLACES: dict[str, Callable] = {
     'free': woken,
@@ -85,7 +85,7 @@ def finish(case, act):
         try:
             return act(case.lease, case.reservation)
         except exceptions.Transient:
-            return volume_end.Wait(1)
+            return end_steps.Wait(1)
 
     settle(case.world, look)
 

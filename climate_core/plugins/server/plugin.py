@@ -14,9 +14,10 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import held, membership, server_end, told
+from climate_core.plugins import parent_stacks, reported_amounts, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.ending import Ending
+from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.server import end_steps
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -34,7 +35,7 @@ _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
 
 
-class InstancePlugin(held.Held):
+class ServerPlugin(wakeable.WakeablePlugin):
     """Reserve servers."""
 
     resource_type = 'virtual:instance'
@@ -44,7 +45,7 @@ class InstancePlugin(held.Held):
         cfg.StrOpt(
             'on_end',
             default='delete',
-            choices=server_end.CHOICES,
+            choices=end_steps.CHOICES,
             help='What happens to a server at the end of its lease, unless the reservation says '
             'it. A server that never started is always deleted.',
         ),
@@ -56,19 +57,19 @@ class InstancePlugin(held.Held):
     )
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
-        'on_end': {'type': 'string', 'enum': [name for name, _ in server_end.CHOICES]},
-        **membership.SCHEMA,
-        **told.schema('servers', 'vcpus', 'memory_mb', 'disk_gb'),
+        'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
+        **parent_stacks.SCHEMA,
+        **reported_amounts.schema('servers', 'vcpus', 'memory_mb', 'disk_gb'),
     }
     rank = 20
-    calls: ClassVar[held.Calls] = servers
+    calls: ClassVar[wakeable.Calls] = servers
     gone = 'The server was deleted'
     prefix = 'image_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        amounts = told.amounts(context, values)
+        amounts = reported_amounts.amounts(context, values)
         if amounts is not None:
-            return Claimed(told.resource_id(values), self._params(values), amounts)
+            return Claimed(reported_amounts.resource_id(values), self._params(values), amounts)
         server = self._look(context, values['resource_id'])
         return Claimed(server['id'], self._params(values), _amounts(server))
 
@@ -126,17 +127,17 @@ class InstancePlugin(held.Held):
                 raise
             return self._waking.wait(reservation.id)
 
-    def _end(self, ending: Ending) -> Wait | None:
-        return server_end.end(ending)
+    def _end(self, context: EndContext) -> Wait | None:
+        return end_steps.end(context)
 
     def _is_there(self, server: Mapping[str, Any]) -> bool:
         # One that is soft-deleted can be restored, and would then run without an end.
         return bool(server['status'] != 'DELETED')
 
-    def waiting(self) -> Iterable[str]:
+    def list_unleased(self) -> Iterable[str]:
         return servers.every_id(self.cloud.service(), status=_RESERVED)
 
-    def waiting_since(self, resource_id: str) -> datetime.datetime | None:
+    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         try:
             server = servers.get(self.cloud.service(), resource_id)
         except errors.Gone:

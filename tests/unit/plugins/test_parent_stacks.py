@@ -8,7 +8,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import plan
-from climate_core.plugins import membership
+from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Claimed
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_volumes import FakeVolumes
@@ -112,14 +112,14 @@ def test_a_stack_that_is_reserved_again_wakes_its_members(members):
     later = leader.created_at - datetime.timedelta(seconds=1)
     again = dataclasses.replace(leader, id='again', status='pending', created_at=later)
     case.lease = dataclasses.replace(case.lease, reservations=(again, leader, own))
-    assert membership.woken_by_heat(case.lease, case.reservation)
+    assert parent_stacks.woken_by_heat(case.lease, case.reservation)
 
 
 def test_others_are_woken_by_us(members):
     case = member(members)
     own = dataclasses.replace(case.reservation, params={'on_end': 'delete'})
-    assert membership.leader(case.lease, own) is None
-    assert not membership.woken_by_heat(case.lease, own)
+    assert parent_stacks.leader(case.lease, own) is None
+    assert not parent_stacks.woken_by_heat(case.lease, own)
 
 
 def test_only_a_stack_has_members(members):
@@ -127,7 +127,7 @@ def test_only_a_stack_has_members(members):
     (leader, own) = case.lease.reservations
     leader = dataclasses.replace(leader, resource_type='virtual:thing')
     case.lease = dataclasses.replace(case.lease, reservations=(leader, own))
-    assert membership.leader(case.lease, case.reservation) is None
+    assert parent_stacks.leader(case.lease, case.reservation) is None
 
 
 @pytest.mark.parametrize('on_end', KEPT)
@@ -308,5 +308,5 @@ def test_who_is_asleep(stacks, everywhere):
     cinder.add(stacks.state, status='available')
     theirs = {nova.add(stacks.state, project_id='other-id')['id']}
     theirs |= {cinder.add(stacks.state, project_id='other-id')['id']}
-    found = membership.asleep(user, every_project=everywhere)
+    found = parent_stacks.asleep(user, every_project=everywhere)
     assert found == (mine | theirs if everywhere else mine)

@@ -14,10 +14,11 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import held, membership, rights, told, volume_end
+from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.ending import Ending
-from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
+from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.volume import end_steps
+from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _DELETING = frozenset({'deleting', 'error_deleting'})
 
 
-class VolumePlugin(held.Held):
+class VolumePlugin(wakeable.WakeablePlugin):
     """Reserve volumes."""
 
     resource_type = 'virtual:volume'
@@ -38,7 +39,7 @@ class VolumePlugin(held.Held):
         cfg.StrOpt(
             'on_end',
             default='delete',
-            choices=volume_end.CHOICES,
+            choices=end_steps.CHOICES,
             help='What happens to a volume at the end of its lease, unless the reservation says '
             'it. A volume whose lease never started is always deleted.',
         ),
@@ -51,19 +52,19 @@ class VolumePlugin(held.Held):
     )
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
-        'on_end': {'type': 'string', 'enum': [name for name, _ in volume_end.CHOICES]},
-        **membership.SCHEMA,
-        **told.schema('volumes', 'gigabytes'),
+        'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
+        **parent_stacks.SCHEMA,
+        **reported_amounts.schema('volumes', 'gigabytes'),
     }
     rank = 10
-    calls: ClassVar[held.Calls] = volumes
+    calls: ClassVar[wakeable.Calls] = volumes
     gone = 'The volume was deleted'
     prefix = 'backup_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        amounts = told.amounts(context, values)
+        amounts = reported_amounts.amounts(context, values)
         if amounts is not None:
-            return Claimed(told.resource_id(values), self._params(values), amounts)
+            return Claimed(reported_amounts.resource_id(values), self._params(values), amounts)
         volume = self._look(context, values['resource_id'])
         return Claimed(volume['id'], self._params(values), _amounts(volume))
 
@@ -130,21 +131,21 @@ class VolumePlugin(held.Held):
             ) from conflict
         raise conflict
 
-    def _end(self, ending: Ending) -> Wait | None:
-        volume, project = volumes.get(ending.conn, ending.resource_id), ending.lease.project_id
+    def _end(self, context: EndContext) -> Wait | None:
+        volume, project = volumes.get(context.conn, context.resource_id), context.lease.project_id
         if volume.get(volumes.TENANT, project) != project:
             # Its owner gave it away; it is on the quota of another project.
             return None
-        return volume_end.end(ending, volume)
+        return end_steps.end(context, volume)
 
-    def waiting(self) -> Iterable[str]:
+    def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
         # This plugin is enabled by default, also where there is no Cinder.
         if not volumes.offered(conn):
             return ()
         return volumes.every_id(conn, status=RESERVED)
 
-    def waiting_since(self, resource_id: str) -> datetime.datetime | None:
+    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         try:
             volume = volumes.get(self.cloud.service(), resource_id)
         except errors.Gone:

@@ -12,9 +12,9 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, images, servers
-from climate_core.plugins import membership
+from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
-from climate_core.plugins.ending import Ending
+from climate_core.plugins.end_context import EndContext
 
 LOG = log.getLogger(__name__)
 
@@ -32,80 +32,80 @@ CHOICES = [
 
 
 Server = Mapping[str, Any]
-Step = Callable[[Ending, Server], Wait | None]
+Step = Callable[[EndContext, Server], Wait | None]
 
 
-def _done(ending: Ending, server: Server) -> None:  # noqa: ARG001
+def _done(context: EndContext, server: Server) -> None:  # noqa: ARG001
     return None
 
 
-def _wait(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
-    return ending.wait()
+def _wait(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
+    return context.wait()
 
 
 def _action(name: str) -> Step:
-    def step(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
-        return _act(ending, name)
+    def step(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
+        return _act(context, name)
 
     return step
 
 
-def _act(ending: Ending, action: str) -> Wait:
-    servers.act(ending.conn, ending.resource_id, action)
-    return ending.wait()
+def _act(context: EndContext, action: str) -> Wait:
+    servers.act(context.conn, context.resource_id, action)
+    return context.wait()
 
 
-def _delete(ending: Ending, server: Server) -> Wait:
-    servers.delete(ending.conn, server['id'])
-    return ending.wait()
+def _delete(context: EndContext, server: Server) -> Wait:
+    servers.delete(context.conn, server['id'])
+    return context.wait()
 
 
-def _reclaim(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
+def _reclaim(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
     """A soft-deleted server still holds its host."""
-    return _act(ending, 'forceDelete')
+    return _act(context, 'forceDelete')
 
 
-def _offload(ending: Ending, server: Server) -> Wait | None:
+def _offload(context: EndContext, server: Server) -> Wait | None:
     """Nova offloads by itself later; sooner only for an administrator."""
     try:
-        servers.act(ending.service, server['id'], 'shelveOffload')
+        servers.act(context.service, server['id'], 'shelveOffload')
     except errors.Refused as exc:
         LOG.info('Server %s stays on its host until Nova offloads it: %s', server['id'], exc)
         return None
-    return ending.wait()
+    return context.wait()
 
 
-def _broken(ending: Ending, server: Server) -> Wait:  # noqa: ARG001
+def _broken(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
     raise exceptions.Transient(
         'The server is in ERROR, so its data cannot be kept. Repair it or delete it.'
     )
 
 
-def _image(ending: Ending, server: Server) -> Wait:
+def _image(context: EndContext, server: Server) -> Wait:
     """Make the image once, and delete the server when the image is complete."""
-    key = ending.reservation.id
-    image = images.find(ending.conn, key)
+    key = context.reservation.id
+    image = images.find(context.conn, key)
     if image and image.status == 'active':
-        return _delete(ending, server)
-    if image and not _is_lost(ending, image):
-        return ending.wait()
+        return _delete(context, server)
+    if image and not _is_lost(context, image):
+        return context.wait()
     if image:
-        images.delete(ending.conn, image.id)
-    name = ending.prefix + server['name']
-    return ending.once(
+        images.delete(context.conn, image.id)
+    name = context.prefix + server['name']
+    return context.once(
         'image',
         lambda: 'Nova could not make the image of the server.',
-        lambda: images.create(ending.conn, server['id'], name, key),
+        lambda: images.create(context.conn, server['id'], name, key),
     )
 
 
-def _is_lost(ending: Ending, image: images.Image) -> bool:
+def _is_lost(context: EndContext, image: images.Image) -> bool:
     """Tell whether nobody uploads the image: its nova-compute stopped on the way.
 
     The server has no task any more when this is asked; that must be so for a few looks, since the
     record of an image is there a moment before the task.
     """
-    return image.status == 'queued' and ending.looks >= _PATIENT
+    return image.status == 'queued' and context.looks >= _PATIENT
 
 
 #: Statuses from which every end action but delete first leads back to ACTIVE.
@@ -157,31 +157,31 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
 }
 
 
-def end(ending: Ending) -> Wait | None:
+def end(context: EndContext) -> Wait | None:
     """Take the next step.
 
     :returns: None when it is done
     :raises climate_core.cloud.errors.Gone: the server is gone
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Nova
     """
-    server = servers.get(ending.conn, ending.resource_id)
-    step = _step(server, ending.on_end, _has_run(ending, server))
+    server = servers.get(context.conn, context.resource_id)
+    step = _step(server, context.on_end, _has_run(context, server))
     if step is _done:
         return None
     if server.get('OS-EXT-STS:task_state') and step is not _delete:
-        return ending.wait()
+        return context.wait()
     if server.get('locked'):
-        return _unlock(ending)
-    return step(ending, server)
+        return _unlock(context)
+    return step(context, server)
 
 
-def _has_run(ending: Ending, server: Server) -> bool:
+def _has_run(context: EndContext, server: Server) -> bool:
     """Tell whether there may be data in a server.
 
     Nova says when it was launched first, whoever woke it. That we noted its start is believed too,
     but not of a member of a stack, which Heat may have left asleep.
     """
-    noted = ending.has_run and membership.KEY not in ending.reservation.params
+    noted = context.has_run and parent_stacks.KEY not in context.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 
@@ -200,9 +200,9 @@ def _step(server: Server, on_end: str, has_run: bool) -> Step:
     return STEPS[on_end].get(status, _wait)
 
 
-def _unlock(ending: Ending) -> Wait:
+def _unlock(context: EndContext) -> Wait:
     """Undo the owner's lock; the lock of an administrator is respected."""
     try:
-        return _act(ending, 'unlock')
+        return _act(context, 'unlock')
     except errors.Refused as exc:
         raise exceptions.Transient('The server was locked by an administrator.') from exc

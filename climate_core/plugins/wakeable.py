@@ -14,9 +14,9 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.plugins import base, lost, membership, rights
+from climate_core.plugins import base, missing, parent_stacks, rights
 from climate_core.plugins.base import Wait
-from climate_core.plugins.ending import Ending
+from climate_core.plugins.end_context import EndContext
 from climate_core.plugins.patience import Patience
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Calls(Protocol):
         """
 
 
-class Held(base.ResourcePlugin):
+class WakeablePlugin(base.ResourcePlugin):
     """Reserve resources of one type that sleep until they are woken.
 
     A subclass gives the class attributes, and what is done in which state of a resource:
@@ -66,7 +66,7 @@ class Held(base.ResourcePlugin):
         super().__init__(conf, cloud)
         self._waking = Patience()
         self._ending = Patience()
-        self._leaders = membership.Leaders(cloud)
+        self._parents = parent_stacks.ParentStacks(cloud)
 
     @abc.abstractmethod
     def _wake(
@@ -82,7 +82,7 @@ class Held(base.ResourcePlugin):
         """
 
     @abc.abstractmethod
-    def _end(self, ending: Ending) -> Wait | None:
+    def _end(self, context: EndContext) -> Wait | None:
         """Take the next step of the end.
 
         :returns: None when it is done
@@ -98,10 +98,10 @@ class Held(base.ResourcePlugin):
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is kept of a request for a reservation."""
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
-        return {'on_end': on_end, **membership.params(values)}
+        return {'on_end': on_end, **parent_stacks.params(values)}
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        if membership.woken_by_heat(lease, reservation):
+        if parent_stacks.woken_by_heat(lease, reservation):
             return None
         return self._with_found(self._wake, lease, reservation)
 
@@ -142,28 +142,28 @@ class Held(base.ResourcePlugin):
 
         :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
         """
-        ending = Ending(
+        context = EndContext(
             conn=conn,
             service=self.cloud.service(),
             lease=lease,
-            reservation=self._leaders.at_end(conn, lease, reservation),
+            reservation=self._parents.at_end(conn, lease, reservation),
             patience=self._ending,
             prefix=self.conf[self.resource_type][self.prefix],
         )
         try:
-            return self._end(ending)
+            return self._end(context)
         except errors.Gone:
-            if ending.as_service:
+            if context.as_service:
                 self.calls.check_all_visible(conn)
             return None
 
-    def missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+    def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
         if not reservations:
             return {}
         conn = self.cloud.service()
         # Without the right to see every project each resource would look gone.
         self.calls.check_all_visible(conn)
-        found = lost.find(
+        found = missing.find(
             reservations,
             lambda: self.calls.every_id(conn),
             lambda each: self._exists(conn, each),

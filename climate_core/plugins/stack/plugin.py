@@ -2,8 +2,8 @@
 """``virtual:stack``: a Heat stack with servers and volumes that are reserved.
 
 heat_ext has built them, asleep; each is a reservation of the same lease and a member of the stack,
-see :mod:`climate_core.plugins.membership`. Here the stack is woken at the start of the lease, by
-an update with what it has (``openstack stack update --existing``): Heat walks through it in the
+see :mod:`climate_core.plugins.parent_stacks`. Here the stack is woken at the start of the lease,
+by an update with what it has (``openstack stack update --existing``): Heat walks through it in the
 order of what depends on what, nested stacks too, and the classes of heat_ext wake what is asleep.
 A second update finds nothing to do, so a manager that cannot remember asks once more.
 
@@ -16,7 +16,7 @@ The update is asked for with the rights of the lease's owner. Heat then works wi
 the stack's own user left with it, and takes those of another user only from a token that may
 delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token of a trust may not: the
 lease must be of the user who made the stack. For the same reason a stack that is made here, from a
-template, is made in two steps: see :mod:`climate_core.plugins.stack_shell`.
+template, is made in two steps: see :mod:`climate_core.plugins.stack.template_stack`.
 """
 
 import dataclasses
@@ -29,9 +29,10 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import held, membership, rights, stack_end, stack_shell
+from climate_core.plugins import parent_stacks, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.ending import Ending
+from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.stack import end_steps, template_stack
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -59,10 +60,10 @@ _BEFORE: Mapping[str, str] = {
 }
 
 
-class StackPlugin(held.Held):
+class StackPlugin(wakeable.WakeablePlugin):
     """Reserve stacks."""
 
-    resource_type = membership.STACK
+    resource_type = parent_stacks.STACK
     title = 'Stack'
     description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
     rank = 5
@@ -72,7 +73,7 @@ class StackPlugin(held.Held):
         cfg.StrOpt(
             'on_end',
             default='delete',
-            choices=stack_end.CHOICES,
+            choices=end_steps.CHOICES,
             help='What happens to a stack at the end of its lease, unless the reservation says '
             'it. A stack that was never woken is always deleted.',
         ),
@@ -85,11 +86,11 @@ class StackPlugin(held.Held):
     )
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
-        **stack_shell.SCHEMA,
-        'on_end': {'type': 'string', 'enum': [name for name, _ in stack_end.CHOICES]},
+        **template_stack.SCHEMA,
+        'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
     }
     required: ClassVar[Sequence[str]] = ()
-    calls: ClassVar[held.Calls] = stacks
+    calls: ClassVar[wakeable.Calls] = stacks
     gone = 'The stack was deleted or abandoned'
     prefix = 'snapshot_prefix'
 
@@ -100,8 +101,8 @@ class StackPlugin(held.Held):
         self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
     ) -> Claimed:
         user = self.cloud.user(context)
-        if stack_shell.is_wanted(values):
-            params = {**stack_shell.check(user, lease_id, values), **self._params(values)}
+        if template_stack.is_requested(values):
+            params = {**template_stack.check(user, lease_id, values), **self._params(values)}
             # It has no id before it is made.
             return Claimed(f'new:{values["name"]}', params, {'stacks': 1})
         wanted = values['resource_id']
@@ -116,10 +117,10 @@ class StackPlugin(held.Held):
                 _check_asleep(user, stack)
         return Claimed(resource_id=stack.id, params=self._params(values), amounts={'stacks': 1})
 
-    def is_wanted(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
         if 'template' not in values:
-            return super().is_wanted(reservation, values)
-        return stack_shell.is_same(reservation, values)
+            return super().matches_request(reservation, values)
+        return template_stack.is_same(reservation, values)
 
     def make(
         self,
@@ -130,7 +131,7 @@ class StackPlugin(held.Held):
     ) -> Claimed:
         if 'template' not in values:
             return claimed
-        return stack_shell.make(self.cloud.user(context), lease_id, values, claimed)
+        return template_stack.make(self.cloud.user(context), lease_id, values, claimed)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         return self._with_found(self._prepare, lease, reservation)
@@ -142,8 +143,8 @@ class StackPlugin(held.Held):
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
         try:
-            if stack_shell.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
-                stack_shell.fill(owner, stack, reservation)
+            if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
+                template_stack.fill(owner, stack, reservation)
                 return self._waking.asked(key, _FILL)
             if stack.status.endswith('_IN_PROGRESS'):
                 hangs = self._hangs(stack, key)
@@ -157,52 +158,52 @@ class StackPlugin(held.Held):
         self._waking.done(key)
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
-        if stack_shell.FILLED in stack.tags and not _has_asleep(owner, stack):
+        if template_stack.FILLED in stack.tags and not _has_asleep(owner, stack):
             raise exceptions.Permanent(
                 'The template has no server and no volume that could be held. With hold start it '
                 'is made at the start.'
             )
         return None
 
-    def take_back(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         params = {**reservation.params, 'on_end': 'delete'}
         return self.end(lease, dataclasses.replace(reservation, params=params))
 
-    def waiting(self) -> Iterable[str]:
+    def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
-        return stacks.every_id(conn, stack_shell.UNFILLED) if stacks.offered(conn) else ()
+        return stacks.every_id(conn, template_stack.UNFILLED) if stacks.offered(conn) else ()
 
-    def waiting_since(self, resource_id: str) -> datetime.datetime | None:
+    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         try:
             stack = stacks.get(self.cloud.service(), resource_id)
         except errors.Gone:
             return None
-        return stack.changed_at if stack_shell.is_unfilled(stack) else None
+        return stack.changed_at if template_stack.is_unfilled(stack) else None
 
     def discard(self, resource_id: str) -> None:
         conn = self.cloud.service()
         try:
             stack = stacks.get(conn, resource_id)
-            if not stack_shell.is_unfilled(stack):
+            if not template_stack.is_unfilled(stack):
                 raise exceptions.Permanent(f'The stack {stack.name} was filled meanwhile.')
             stacks.delete(conn, stack)
         except errors.Gone:
             return
 
-    def holds_up(self, own: 'Reservation', other: 'Reservation') -> bool:
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Keep members waiting only, and those only until the stack could not be deleted often.
 
         What a member holds is freed by its own end action then. A stack that is to be kept keeps
         its members waiting, for their own end may be a deletion.
         """
-        if other.params.get(membership.KEY) != own.resource_id:
+        if other.params.get(parent_stacks.KEY) != own.resource_id:
             return False
-        given_up = self._ending.failures(own.id) >= stack_end.TRIES
-        return not given_up or own.params.get('on_end') in membership.KEPT
+        given_up = self._ending.failures(own.id) >= end_steps.TRIES
+        return not given_up or own.params.get('on_end') in parent_stacks.KEPT
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         wait = super().wake_up(lease, reservation)
-        if wait is None and membership.all_asleep(
+        if wait is None and parent_stacks.all_asleep(
             rights.owner(self.cloud, lease), lease, reservation
         ):
             # Not a failure: they may all be spares of groups, which is for Heat to know.
@@ -228,7 +229,7 @@ class StackPlugin(held.Held):
             # Whoever asks again is told the same.
             self._waking.asked(key, _WAKE)
             return None
-        what = _FILL if stack_shell.is_unfilled(stack) else _WAKE
+        what = _FILL if template_stack.is_unfilled(stack) else _WAKE
         return self._ask(_BEFORE.get(stack.status, what), owner, stack, reservation)
 
     def _wait(self, stack: 'Stack', key: str) -> Wait:
@@ -239,7 +240,7 @@ class StackPlugin(held.Held):
         if stack.status == 'DELETE_IN_PROGRESS':
             return False
         slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
-        return self._waking.is_due(key, stack_end.VERY_MANY if slow else stack_end.MANY)
+        return self._waking.is_due(key, end_steps.VERY_MANY if slow else end_steps.MANY)
 
     def _was_taken(self, what: str, stack: 'Stack', key: str) -> bool:
         """Tell whether Heat took what was asked for last, and forget that it was asked.
@@ -265,7 +266,7 @@ class StackPlugin(held.Held):
         self._waking.asking(key, _asking(what, stack))
         try:
             if what == _FILL:
-                stack_shell.fill(owner, stack, reservation)
+                template_stack.fill(owner, stack, reservation)
             elif what == _WAKE:
                 stacks.wake(owner, stack)
             else:
@@ -283,8 +284,8 @@ class StackPlugin(held.Held):
             raise exceptions.Transient(str(exc)) from exc
         return self._waking.asked(key, what)
 
-    def _end(self, ending: Ending) -> Wait | None:
-        return stack_end.end(ending)
+    def _end(self, context: EndContext) -> Wait | None:
+        return end_steps.end(context)
 
     def _is_there(self, stack: 'Stack') -> bool:
         return stack.status != 'DELETE_COMPLETE'
@@ -329,7 +330,7 @@ def _check_owner(context: 'RequestContext', stack: 'Stack') -> None:
 
 
 def _has_asleep(conn: 'connection.Connection', stack: 'Stack') -> bool:
-    waiting = membership.asleep(conn, every_project=False)
+    waiting = parent_stacks.asleep(conn, every_project=False)
     return not waiting.isdisjoint(stacks.physical_ids(conn, stack))
 
 

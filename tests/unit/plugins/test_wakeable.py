@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import held
+from climate_core.plugins import wakeable
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
@@ -62,4 +62,4 @@ def test_what_is_over_is_forgotten(place, memory):
 
 
 def test_each_is_one_of_them(place):
-    assert isinstance(place.plugin(), held.Held)
+    assert isinstance(place.plugin(), wakeable.WakeablePlugin)

@@ -6,7 +6,7 @@ is being deleted, by whomever, is waited for: members and the lease in it are fr
 Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
 
 Heat suspends no stack of which a resource is broken. After a few tries the stack is left as it is,
-and its servers are suspended one by one, see :mod:`climate_core.plugins.membership`.
+and its servers are suspended one by one, see :mod:`climate_core.plugins.parent_stacks`.
 
 A stack that was never woken is deleted, whatever its end action is. One whose wake-up failed
 half-way may hold data, so it is ended as asked if a member of it is awake. And one that its user
@@ -22,9 +22,10 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.lease import model, steps
-from climate_core.plugins import membership, stack_shell
+from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
-from climate_core.plugins.ending import Ending
+from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.stack import template_stack
 
 if TYPE_CHECKING:
     from climate_core.cloud.stacks import Stack
@@ -50,69 +51,69 @@ VERY_MANY: Final = 120
 TRIES: Final = 3
 
 
-def end(ending: Ending) -> Wait | None:
+def end(context: EndContext) -> Wait | None:
     """Take the next step.
 
     :returns: None when it is done
     :raises climate_core.cloud.errors.Gone: the stack is gone
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
     """
-    stack = stacks.get(ending.conn, ending.resource_id)
+    stack = stacks.get(context.conn, context.resource_id)
     if stack.status == 'DELETE_COMPLETE':
         return None
     if stack.status == 'DELETE_IN_PROGRESS':
-        return _go_on(ending, stack)
-    if ending.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(ending, stack):
-        return _delete(ending, stack)
-    return _STEPS[ending.on_end](ending, stack)
+        return _go_on(context, stack)
+    if context.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(context, stack):
+        return _delete(context, stack)
+    return _STEPS[context.on_end](context, stack)
 
 
-def _wait(ending: Ending, stack: 'Stack') -> Wait:
-    return ending.wait(f'The stack has been {stack.status}')
+def _wait(context: EndContext, stack: 'Stack') -> Wait:
+    return context.wait(f'The stack has been {stack.status}')
 
 
-def _go_on(ending: Ending, stack: 'Stack') -> Wait:
+def _go_on(context: EndContext, stack: 'Stack') -> Wait:
     """Wait for a deletion; ask once more after a long time, for a new engine to go on with it."""
-    if not ending.is_due(MANY):
-        return _wait(ending, stack)
-    return ending.ask('delete', lambda: _ask_to_delete(ending, stack))
+    if not context.is_due(MANY):
+        return _wait(context, stack)
+    return context.ask('delete', lambda: _ask_to_delete(context, stack))
 
 
-def _stays(ending: Ending, stack: 'Stack') -> bool:
-    if ending.has_run:
+def _stays(context: EndContext, stack: 'Stack') -> bool:
+    if context.has_run:
         return True
-    if _was_broken_off(ending):
+    if _was_broken_off(context):
         return False
     members = {
         each.resource_id
-        for each in ending.lease.live
-        if each.params.get(membership.KEY) == ending.resource_id
+        for each in context.lease.live
+        if each.params.get(parent_stacks.KEY) == context.resource_id
     }
     if not members:
-        changing = ending.on_end == 'nothing' and stack.status in _CHANGING
-        return changing and not stack_shell.is_made(ending.reservation)
-    return bool(members - membership.asleep(ending.conn, ending.as_service))
+        changing = context.on_end == 'nothing' and stack.status in _CHANGING
+        return changing and not template_stack.is_made(context.reservation)
+    return bool(members - parent_stacks.asleep(context.conn, context.as_service))
 
 
-def _was_broken_off(ending: Ending) -> bool:
+def _was_broken_off(context: EndContext) -> bool:
     """Tell whether the lease came to its end before the stack was filled, and before its start."""
     return any(
         each.event_type == model.PREPARE
-        and each.reservation_id == ending.reservation.id
+        and each.reservation_id == context.reservation.id
         and each.status_reason not in (None, steps.START_FIRST)
-        for each in ending.lease.events
+        for each in context.lease.events
     )
 
 
-def _delete(ending: Ending, stack: 'Stack') -> Wait:
-    return ending.once(
+def _delete(context: EndContext, stack: 'Stack') -> Wait:
+    return context.once(
         'delete',
         lambda: f'Heat could not delete the stack: {stack.reason}',
-        lambda: _ask_to_delete(ending, stack),
+        lambda: _ask_to_delete(context, stack),
     )
 
 
-def _ask_to_delete(ending: Ending, stack: 'Stack') -> None:
+def _ask_to_delete(context: EndContext, stack: 'Stack') -> None:
     """Ask with the owner's rights, and with the service's if Heat does not take those.
 
     It does not if another user of the project updated the stack: see ``check_refresh_cred`` in
@@ -120,74 +121,74 @@ def _ask_to_delete(ending: Ending, stack: 'Stack') -> None:
     which Keystone refuses to give to one who has a trust only. Heat answers that with 500.
     """
     try:
-        stacks.delete(ending.conn, stack)
+        stacks.delete(context.conn, stack)
     except (errors.Refused, errors.Broken) as exc:
-        if ending.as_service:
+        if context.as_service:
             raise
         LOG.info('Deleting stack %s with the rights of the service: %s', stack.id, exc)
-        stacks.delete(ending.service, stack)
+        stacks.delete(context.service, stack)
 
 
-def _nothing(ending: Ending, stack: 'Stack') -> None:  # noqa: ARG001
+def _nothing(context: EndContext, stack: 'Stack') -> None:  # noqa: ARG001
     return None
 
 
-def _suspend(ending: Ending, stack: 'Stack', tries: int = TRIES) -> Wait | None:
+def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> Wait | None:
     """Suspend the stack.
 
     :param tries: failures of anything after which that is left to the members
     """
     if stack.status == 'SUSPEND_COMPLETE':
         return None
-    if stack.status.endswith('_IN_PROGRESS') and not _hangs(ending, stack):
-        return _wait(ending, stack)
-    if ending.failures >= tries:
+    if stack.status.endswith('_IN_PROGRESS') and not _hangs(context, stack):
+        return _wait(context, stack)
+    if context.failures >= tries:
         LOG.warning('Stack %s is left unsuspended: %s', stack.id, stack.reason)
         return None
-    return _ask_to_suspend(ending, stack)
+    return _ask_to_suspend(context, stack)
 
 
-def _ask_to_suspend(ending: Ending, stack: 'Stack') -> Wait:
+def _ask_to_suspend(context: EndContext, stack: 'Stack') -> Wait:
     """Ask for it. One that goes on for ever is taken over by a living engine."""
 
     def ask() -> None:
-        stacks.act(ending.conn, stack, 'suspend')
+        stacks.act(context.conn, stack, 'suspend')
 
     try:
         if stack.status.endswith('_IN_PROGRESS'):
-            return ending.ask('suspend', ask)
-        return ending.once('suspend', lambda: _unsuspended(stack), ask)
+            return context.ask('suspend', ask)
+        return context.once('suspend', lambda: _unsuspended(stack), ask)
     except errors.Busy:
-        return _wait(ending, stack)
+        return _wait(context, stack)
 
 
 def _unsuspended(stack: 'Stack') -> str:
     return f'Heat could not suspend the stack: {stack.reason}'
 
 
-def _snapshot(ending: Ending, stack: 'Stack') -> Wait | None:
+def _snapshot(context: EndContext, stack: 'Stack') -> Wait | None:
     """Make the snapshot once, and suspend the stack when it is complete or given up."""
     if stack.status.endswith('_IN_PROGRESS'):
         # Heat makes no snapshot in the middle of something, but suspends a stack then.
-        return _ask_to_suspend(ending, stack) if _hangs(ending, stack) else _wait(ending, stack)
-    found = stacks.find_snapshot(ending.conn, stack, ending.reservation.id)
+        return _ask_to_suspend(context, stack) if _hangs(context, stack) else _wait(context, stack)
+    found = stacks.find_snapshot(context.conn, stack, context.reservation.id)
     if found and found.status == 'COMPLETE':
-        return _suspend(ending, stack, 2 * TRIES)
-    if ending.failures >= TRIES or (found and _is_left(found, stack)):
+        return _suspend(context, stack, 2 * TRIES)
+    if context.failures >= TRIES or (found and _is_left(found, stack)):
         LOG.warning('Stack %s is kept without a snapshot: %s', stack.id, stack.reason)
-        return _suspend(ending, stack, 2 * TRIES)
+        return _suspend(context, stack, 2 * TRIES)
     if found and found.status == 'IN_PROGRESS':
-        return _wait(ending, stack)
+        return _wait(context, stack)
     if found:
-        stacks.delete_snapshot(ending.conn, stack, found.id)
-        ending.patience.failed(ending.reservation.id)
+        stacks.delete_snapshot(context.conn, stack, found.id)
+        context.patience.failed(context.reservation.id)
         raise exceptions.Transient(f'Heat could not make the snapshot: {found.reason}')
-    return _ask_for_snapshot(ending, stack)
+    return _ask_for_snapshot(context, stack)
 
 
-def _hangs(ending: Ending, stack: 'Stack') -> bool:
+def _hangs(context: EndContext, stack: 'Stack') -> bool:
     """Tell whether it is time to take over what an engine may have left."""
-    return ending.is_due(VERY_MANY if stack.status == 'SNAPSHOT_IN_PROGRESS' else MANY)
+    return context.is_due(VERY_MANY if stack.status == 'SNAPSHOT_IN_PROGRESS' else MANY)
 
 
 def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
@@ -198,19 +199,19 @@ def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
     return snapshot.status == 'IN_PROGRESS' and stack.status.startswith('SUSPEND_')
 
 
-def _ask_for_snapshot(ending: Ending, stack: 'Stack') -> Wait:
-    name = stacks.snapshot_name(ending.prefix, stack, ending.reservation.id)
+def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> Wait:
+    name = stacks.snapshot_name(context.prefix, stack, context.reservation.id)
     try:
-        return ending.once(
+        return context.once(
             'snapshot',
             lambda: f'The snapshot of the stack is gone before it was complete: {stack.reason}',
-            lambda: stacks.create_snapshot(ending.conn, stack, name),
+            lambda: stacks.create_snapshot(context.conn, stack, name),
         )
     except errors.Busy:
-        return _wait(ending, stack)
+        return _wait(context, stack)
 
 
-_STEPS: dict[str, Callable[[Ending, 'Stack'], Wait | None]] = {
+_STEPS: dict[str, Callable[[EndContext, 'Stack'], Wait | None]] = {
     'suspend': _suspend,
     'snapshot': _snapshot,
     'nothing': _nothing,

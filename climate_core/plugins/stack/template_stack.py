@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks that are made for a lease, from a template: first a shell, then what is in it.
+"""Make stacks for a lease from a template: first a placeholder, then what is in it.
 
-Heat takes a trust from whoever makes a stack, which Keystone refuses to whoever has only a trust
-himself. So the stack is made with the user's own token while the lease is made, as a *shell*: the
-version and the parameters of the template, no resources. It costs next to nothing, has the id by
-which it is reserved, and keeps what the user gave: parameters, which Heat checks and encrypts if
-they are hidden, the environment and the files; the template is one of these. A tag says that it
+Heat takes a trust from the user who makes a stack, and Keystone refuses that to a token of a
+trust. So the stack is made with the user's own token while the lease is made, as a *placeholder*:
+the version and the parameters of the template, no resources. It costs next to nothing, has the id
+by which it is reserved, and keeps what the user gave: parameters, which Heat checks, and encrypts
+if they are hidden, the environment and the files; the template is one of these. A tag says that it
 is unfilled, others for which lease and by which request it was made.
 
 Filling it is one update with a token of the lease's trust: same user, same project, so Heat goes
@@ -16,7 +16,7 @@ Tried with heat 27 and convergence:
 
 * An update with a template keeps parameters, hidden ones too, files and ``parameter_defaults``
   that it does not name (``PATCH``; heat/engine/service.py ``_prepare_stack_updates``), and may
-  come before the shell is complete.
+  come before the placeholder is complete.
 * The tags of the update replace the old ones at once. They cannot be taken away: ``null`` leaves
   them, and an empty text becomes a tag without a name (heat/common/param_utils.py
   ``extract_tags``). So a stack that is filled has a tag that says so.
@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import stack_text
 from climate_core.plugins.base import Claimed
+from climate_core.plugins.stack import template_text
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -91,7 +91,7 @@ _STRATEGIES: Final = 'parameter_merge_strategies'
 _LEASE: Final = 'climate_lease_id'
 
 
-def is_wanted(values: Mapping[str, Any]) -> bool:
+def is_requested(values: Mapping[str, Any]) -> bool:
     """Tell whether a reservation of a request is to be made from a template.
 
     :raises climate_core.exceptions.BadRequest: it says neither what is there nor what to make, or
@@ -163,12 +163,12 @@ def check(
     :returns: what is kept of the request with the reservation
     :raises climate_core.exceptions.ClimateError: it cannot be made
     """
-    kept = shell(values)
+    kept = placeholder(values)
     with errors.for_user('template'):
         try:
             stacks.preview(conn, _body(values, values['template']))
         except stacks.Taken as exc:
-            # The shell of an equal request that was broken off is found again when it is made.
+            # That of an equal request that was broken off is found again when it is made.
             if _find(conn, values, _tags(lease_id, values, kept)) is None:
                 raise _taken(values) from exc
     hold = values.get('hold', 'now')
@@ -178,7 +178,7 @@ def check(
 def make(
     conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any], claimed: Claimed
 ) -> Claimed:
-    """Make the shell for a lease, or find the one that an equal request made for it.
+    """Make the placeholder for a lease, or find the one that an equal request made for it.
 
     :param conn: with the rights of the user
     :param claimed: what the check found
@@ -187,7 +187,7 @@ def make(
     """
     text = values['template']
     text = text if isinstance(text, str) else json.dumps(text)
-    kept = shell(values)
+    kept = placeholder(values)
     tags = _tags(lease_id, values, kept)
     wanted = {
         **_body(values, kept),
@@ -230,15 +230,15 @@ def fill(conn: 'connection.Connection', stack: 'Stack', reservation: 'Reservatio
     stacks.wake(conn, stack, changes)
 
 
-def shell(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the template of the shell: the version and the parameters of the real one.
+def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the template of the placeholder: the version and the parameters of the real one.
 
     :raises climate_core.exceptions.BadRequest: the template, the environment or the files cannot
         be used, whatever Heat says about them
     """
-    template = stack_text.read(values['template'], 'template')
-    environment = stack_text.read(values.get('environment') or {}, 'environment')
-    stack_text.read(values.get('parameters') or {}, 'parameters')
+    template = template_text.read(values['template'], 'template')
+    environment = template_text.read(values.get('environment') or {}, 'environment')
+    template_text.read(values.get('parameters') or {}, 'parameters')
     if _STRATEGIES in environment:
         # They would go on for the update that fills it, in which nothing is to be merged.
         raise exceptions.BadRequest(
@@ -256,7 +256,7 @@ def shell(values: Mapping[str, Any]) -> dict[str, Any]:
         # Bit by bit: a few aliases of YAML make more text than there is memory for.
         for part in json.JSONEncoder().iterencode(kept):
             size += len(part)
-            if size > stack_text.LONGEST:
+            if size > template_text.LONGEST:
                 raise ValueError('they are too long')
     except (TypeError, ValueError, RecursionError) as exc:
         raise exceptions.BadRequest(
@@ -273,7 +273,7 @@ def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
 def _find(
     conn: 'connection.Connection', values: Mapping[str, Any], tags: Iterable[str]
 ) -> 'Stack | None':
-    """Return the shell that an equal request made for the same lease, if there is one."""
+    """Return the placeholder that an equal request made for the same lease, if there is one."""
     found = stacks.find(conn, values['name'])
     if found is None or found.status.startswith('DELETE_'):
         return None
@@ -281,12 +281,12 @@ def _find(
 
 
 def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
-    """Return the tags of a shell; the last tells apart what requests say of stacks of one name.
+    """Return the tags of a placeholder; the last is a digest of what the request says.
 
     All of the project see tags and may guess what they are made from. So what Heat hides from
     them is left out: hidden parameters, and the environment, which may have more of them.
 
-    :param kept: the template of the shell
+    :param kept: the template of the placeholder
     """
     said = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
     said['parameters'] = _open(values.get('parameters', {}), kept)

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import lost
+from climate_core.plugins import missing
 from climate_core.plugins.base import Wait
 from tests.conformance.world import reserved
 from tests.fakes import nova
@@ -148,11 +148,11 @@ def test_a_lease_without_a_trust(world):
 
 
 def test_many_missing_are_looked_up_in_a_list(world, monkeypatch):
-    monkeypatch.setattr(lost, '_FEW', 1)
+    monkeypatch.setattr(missing, '_FEW', 1)
     cases = [reserved(world) for _ in range(4)]
     world.destroy(cases[2].resource_id)
     world.state.servers[cases[3].resource_id]['status'] = 'SOFT_DELETED'
-    found = world.plugin().missing([case.reservation for case in cases])
+    found = world.plugin().find_missing([case.reservation for case in cases])
     assert set(found) == {cases[2].reservation.id}
 
 
@@ -160,14 +160,14 @@ def test_a_soft_deleted_server_is_not_missing_until_nova_deletes_it(world):
     """It can be restored, and must have an end then."""
     case = reserved(world)
     change(case, status='SOFT_DELETED')
-    assert world.plugin().missing([case.reservation]) == {}
+    assert world.plugin().find_missing([case.reservation]) == {}
     change(case, status='DELETED')
-    assert case.reservation.id in world.plugin().missing([case.reservation])
+    assert case.reservation.id in world.plugin().find_missing([case.reservation])
 
 
 def test_nothing_is_missing_from_nothing(world):
     with world.counted() as sent:
-        assert world.plugin().missing([]) == {}
+        assert world.plugin().find_missing([]) == {}
     assert sent == []
 
 

@@ -67,7 +67,7 @@ def woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 
 
-class Leaders:
+class ParentStacks:
     """The stacks of members at their end, each looked at once for all its members."""
 
     def __init__(self, cloud: 'Cloud') -> None:

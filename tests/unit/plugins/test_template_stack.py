@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reservation of a stack of a template may say, and how its shell is made and discarded."""
+"""Reservations of a stack of a template, and how the placeholder is made and discarded."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import stacks as calls
-from climate_core.plugins import stack_shell
+from climate_core.plugins.stack import template_stack
 from tests.conformance.world import reservation_of
 from tests.fakes import heat
 from tests.unit.plugins.templated import TEMPLATE, wanted
@@ -136,17 +136,17 @@ def test_environments_that_say_nothing(stacks, environment):
 
 def test_a_template_of_flow_style(stacks):
     template = '{heat_template_version: 2021-04-16, parameters: {}}'
-    assert stack_shell.shell(wanted(template=template)) == {
+    assert template_stack.placeholder(wanted(template=template)) == {
         'heat_template_version': '2021-04-16',
         'parameters': {},
     }
 
 
 @pytest.mark.parametrize('version', ['AWSTemplateFormatVersion', 'HeatTemplateFormatVersion'])
-def test_the_shell_of_other_formats(version):
+def test_the_placeholder_of_other_formats(version):
     template = {version: '2010-09-09', 'Parameters': {'a': {'Type': 'String'}}, 'Resources': {}}
     del template['Resources']
-    assert stack_shell.shell(wanted(template={**template, 'Resources': {}})) == template
+    assert template_stack.placeholder(wanted(template={**template, 'Resources': {}})) == template
 
 
 def test_a_name_that_is_taken(stacks):
@@ -199,7 +199,7 @@ def test_making_it_again_finds_it(stacks, hold, prepare):
         (LEASE, {'hold': 'start'}),
     ],
 )
-def test_the_shell_of_another_request(stacks, lease_id, values):
+def test_the_placeholder_of_another_request(stacks, lease_id, values):
     """A lease with another id, or another stack for the same."""
     make(stacks)
     with pytest.raises(exceptions.NameTaken) as caught:
@@ -212,7 +212,7 @@ def test_hidden_parameters_cannot_be_guessed(stacks):
     hidden = {'type': 'string', 'hidden': True}
     template = {**TEMPLATE, 'parameters': {'a': hidden, 'b': {**hidden, 'hidden': 'true'}}}
     tags = [
-        stack_shell._tags(LEASE, given, stack_shell.shell(given))
+        template_stack._tags(LEASE, given, template_stack.placeholder(given))
         for given in (
             wanted(template=template, parameters=parameters, environment=environment)
             for parameters in ({'a': '1', 'b': '2'}, {'a': 'x', 'b': 'y'})
@@ -226,11 +226,13 @@ def test_hidden_parameters_of_aws():
     hidden = {'Type': 'String', 'NoEcho': 'true'}
     template = {'AWSTemplateFormatVersion': '2010-09-09', 'Parameters': {'a': hidden}}
     one, other = (wanted(template=template, parameters={'a': each}) for each in 'xy')
-    shell = stack_shell.shell(one)
-    assert stack_shell._tags(LEASE, one, shell) == stack_shell._tags(LEASE, other, shell)
+    placeholder = template_stack.placeholder(one)
+    assert template_stack._tags(LEASE, one, placeholder) == template_stack._tags(
+        LEASE, other, placeholder
+    )
 
 
-def test_a_shell_that_is_being_deleted(stacks):
+def test_a_placeholder_that_is_being_deleted(stacks):
     made = make(stacks)
     stacks.plugin().discard(made.resource_id)
     with pytest.raises(exceptions.NameTaken):
@@ -244,12 +246,12 @@ def test_the_template_is_kept_as_it_was_given(stacks):
     assert stack['files']['climate:template'] == text
 
 
-def test_shells_without_a_lease(stacks):
+def test_placeholders_without_a_lease(stacks):
     made = make(stacks)
     heat.add(stacks.state, tags=['climate-filled'])
     plugin = stacks.plugin()
-    assert list(plugin.waiting()) == [made.resource_id]
-    assert plugin.waiting_since(made.resource_id).isoformat() == '2026-12-01T00:00:00+00:00'
+    assert list(plugin.list_unleased()) == [made.resource_id]
+    assert plugin.unleased_since(made.resource_id).isoformat() == '2026-12-01T00:00:00+00:00'
     plugin.discard(made.resource_id)
     assert stacks.state.stacks[made.resource_id]['status'] == 'DELETE_IN_PROGRESS'
 
@@ -258,8 +260,8 @@ def test_what_was_filled_meanwhile_is_not_discarded(stacks):
     made = make(stacks)
     stacks.state.stacks[made.resource_id]['tags'] = ['climate-filled']
     plugin = stacks.plugin()
-    assert list(plugin.waiting()) == []
-    assert plugin.waiting_since(made.resource_id) is None
+    assert list(plugin.list_unleased()) == []
+    assert plugin.unleased_since(made.resource_id) is None
     with pytest.raises(exceptions.Permanent, match='filled'):
         plugin.discard(made.resource_id)
     assert stacks.state.stacks[made.resource_id]['status'] == 'CREATE_COMPLETE'
@@ -268,7 +270,7 @@ def test_what_was_filled_meanwhile_is_not_discarded(stacks):
 def test_what_is_gone_is_discarded(stacks):
     plugin = stacks.plugin()
     plugin.discard(UUID)
-    assert plugin.waiting_since(UUID) is None
+    assert plugin.unleased_since(UUID) is None
 
 
 def test_the_template_was_taken_out(stacks):
@@ -277,4 +279,4 @@ def test_the_template_was_taken_out(stacks):
     conn = stacks.cloud.user(stacks.user())
     reservation = reservation_of(made, 'virtual:stack')
     with pytest.raises(exceptions.Permanent, match='taken out'):
-        stack_shell.fill(conn, calls.get(conn, made.resource_id), reservation)
+        template_stack.fill(conn, calls.get(conn, made.resource_id), reservation)

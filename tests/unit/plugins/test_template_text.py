@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from climate_core import exceptions
-from climate_core.plugins import stack_text
+from climate_core.plugins.stack import template_text
 
 
 def read(text, field='template'):
     """Return what is read."""
-    return stack_text.read(text, field)
+    return template_text.read(text, field)
 
 
 def refused(text, field='template'):
@@ -64,9 +64,9 @@ def test_numbers_in_base_60(end):
 def test_nobody_dies_of_it():
     """A crash in C would take the tests along."""
     code = (
-        'from climate_core.plugins import stack_text\n'
+        'from climate_core.plugins.stack import template_text\n'
         'try:\n'
-        '    stack_text.read("a: " + "[" * 26000, "template")\n'
+        '    template_text.read("a: " + "[" * 26000, "template")\n'
         'except Exception as exc:\n'
         '    print(type(exc).__name__)\n'
     )
@@ -77,14 +77,14 @@ def test_nobody_dies_of_it():
 @pytest.mark.parametrize('text', ['a: {}', '{{"a": {}}}'], ids=['yaml', 'json'])
 def test_how_deep_it_may_be(text):
     """With the outermost, which is one itself."""
-    within = stack_text.DEEPEST - 1
+    within = template_text.DEEPEST - 1
     assert isinstance(read(text.format('[' * within + ']' * within)), dict)
     assert 'levels deep' in refused(text.format('[' * (within + 1) + ']' * (within + 1)))
 
 
 def test_an_object_that_is_too_deep():
     value = []
-    for _ in range(stack_text.DEEPEST):
+    for _ in range(template_text.DEEPEST):
         value = [value]
     assert 'levels deep' in refused({'a': value})
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ending:
+class EndContext:
     """One look at the end of one reservation.
 
     :param conn: the rights to end it with: the owner's, or the service's if there are none
     :param service: the rights of the service
     :param reservation: with the end action that it has now, see
-        :meth:`climate_core.plugins.membership.Leaders.at_end`
+        :meth:`climate_core.plugins.parent_stacks.ParentStacks.at_end`
     :param patience: what was asked for in the looks before
     :param prefix: what the name of an image, a copy or a snapshot begins with
     """

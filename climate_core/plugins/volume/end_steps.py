@@ -15,7 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import copies, errors, servers, volumes
 from climate_core.cloud.copies import Kind
 from climate_core.plugins.base import Wait
-from climate_core.plugins.ending import Ending
+from climate_core.plugins.end_context import EndContext
 
 LOG = log.getLogger(__name__)
 
@@ -41,21 +41,21 @@ CHOICES = [
 
 
 Volume = Mapping[str, Any]
-Step = Callable[[Ending, Volume], Wait | None]
+Step = Callable[[EndContext, Volume], Wait | None]
 
 
-def _done(ending: Ending, volume: Volume) -> None:  # noqa: ARG001
+def _done(context: EndContext, volume: Volume) -> None:  # noqa: ARG001
     return None
 
 
-def _wait(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
-    return ending.wait()
+def _wait(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
+    return context.wait()
 
 
-def _hurry(ending: Ending, volume: Volume) -> Wait:
+def _hurry(context: EndContext, volume: Volume) -> Wait:
     """Wait for what should take seconds, and tell when it hangs."""
-    wait = ending.wait()
-    if ending.looks > _LONG:
+    wait = context.wait()
+    if context.looks > _LONG:
         raise exceptions.Transient(
             f'The volume has been {volume["status"]} for long. If it stays so, an administrator '
             'must repair it.'
@@ -63,40 +63,40 @@ def _hurry(ending: Ending, volume: Volume) -> Wait:
     return wait
 
 
-def _creating(ending: Ending, volume: Volume) -> Wait:
+def _creating(context: EndContext, volume: Volume) -> Wait:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
-    if ending.has_run or ending.looks < _NEVER:
-        return ending.wait()
-    LOG.warning('Volume %s is %s for ever: deleting it', ending.resource_id, volume['status'])
-    volumes.act(ending.service, ending.resource_id, 'os-force_delete')
-    return ending.patience.asked(ending.reservation.id, 'delete')
+    if context.has_run or context.looks < _NEVER:
+        return context.wait()
+    LOG.warning('Volume %s is %s for ever: deleting it', context.resource_id, volume['status'])
+    volumes.act(context.service, context.resource_id, 'os-force_delete')
+    return context.patience.asked(context.reservation.id, 'delete')
 
 
-def _delete(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
-    return ending.once('delete', _not_deleted, lambda: _ask_to_delete(ending))
+def _delete(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
+    return context.once('delete', _not_deleted, lambda: _ask_to_delete(context))
 
 
-def _ask_to_delete(ending: Ending) -> None:
+def _ask_to_delete(context: EndContext) -> None:
     try:
-        volumes.delete(ending.conn, ending.resource_id)
+        volumes.delete(context.conn, context.resource_id)
     except exceptions.Permanent as exc:
-        if not volumes.has_snapshots(ending.conn, ending.resource_id, ending.as_service):
+        if not volumes.has_snapshots(context.conn, context.resource_id, context.as_service):
             raise
         raise exceptions.Transient(
             'The volume has snapshots, which are not ours to delete. It goes when they are gone.'
         ) from exc
 
 
-def _delete_again(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+def _delete_again(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
     """Bring a volume to where its owner can delete it.
 
     Deleting it by force would be shorter, but the service may not delete the owner's secrets.
     """
-    rest = ending.again('delete', _not_deleted)
+    rest = context.again('delete', _not_deleted)
     if rest:
         return rest
-    volumes.act(ending.service, ending.resource_id, 'os-reset_status', {'status': 'error'})
-    return ending.wait()
+    volumes.act(context.service, context.resource_id, 'os-reset_status', {'status': 'error'})
+    return context.wait()
 
 
 def _not_deleted() -> str:
@@ -104,38 +104,38 @@ def _not_deleted() -> str:
     return 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
 
 
-def _broken(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+def _broken(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
     raise exceptions.Transient(
         f'The volume is in {volume["status"]}, so its data cannot be kept. Repair it or delete it.'
     )
 
 
-def _maintenance(ending: Ending, volume: Volume) -> Wait:  # noqa: ARG001
+def _maintenance(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
     raise exceptions.Transient(
         'An administrator keeps the volume in maintenance. It ends after that.'
     )
 
 
-def _cancel_transfer(ending: Ending, volume: Volume) -> Wait:
+def _cancel_transfer(context: EndContext, volume: Volume) -> Wait:
     """Take back an offer that nobody has accepted; Cinder deletes no volume that is offered."""
-    volumes.cancel_transfers(ending.conn, ending.resource_id, ending.as_service)
-    return _hurry(ending, volume)
+    volumes.cancel_transfers(context.conn, context.resource_id, context.as_service)
+    return _hurry(context, volume)
 
 
-def _detach(ending: Ending, volume: Volume) -> Wait:
+def _detach(context: EndContext, volume: Volume) -> Wait:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
-    found = volumes.attachments(ending.conn, ending.resource_id, ending.as_service)
+    found = volumes.attachments(context.conn, context.resource_id, context.as_service)
     if not found:
-        return _hurry(ending, volume)
+        return _hurry(context, volume)
     first = min(found, key=lambda attachment: str(attachment['id']))
-    return ending.once(
+    return context.once(
         f'detach {first["id"]}',
         lambda: f'Nova could not detach the volume from the server {first.get("instance")}.',
-        lambda: _ask_to_detach(ending, first),
+        lambda: _ask_to_detach(context, first),
     )
 
 
-def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
+def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
     """Ask Nova; what Nova does not know is Cinder's to forget, as Cinder itself has it.
 
     Nova forgets a volume a moment after Cinder does, so it must be known to none for a while.
@@ -145,11 +145,11 @@ def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
     server_id = attachment.get('instance')
     if server_id:
         try:
-            if ending.on_end != 'delete':
-                servers.keep_volume(ending.conn, server_id, ending.resource_id)
-            servers.detach(ending.conn, server_id, ending.resource_id)
+            if context.on_end != 'delete':
+                servers.keep_volume(context.conn, server_id, context.resource_id)
+            servers.detach(context.conn, server_id, context.resource_id)
         except errors.Gone:
-            if ending.looks < _SURE:
+            if context.looks < _SURE:
                 raise
         except exceptions.Permanent as exc:
             # Most often it is the disk that the server boots from.
@@ -159,74 +159,74 @@ def _ask_to_detach(ending: Ending, attachment: Mapping[str, Any]) -> None:
             ) from exc
         else:
             return
-    volumes.delete_attachment(ending.conn, attachment['id'])
+    volumes.delete_attachment(context.conn, attachment['id'])
 
 
-def _attaching(ending: Ending, volume: Volume) -> Wait:
+def _attaching(context: EndContext, volume: Volume) -> Wait:
     """Wait; take back an attachment of the old kind that nobody goes on with.
 
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
-    if ending.looks < _LONG or volumes.attachments(
-        ending.conn, ending.resource_id, ending.as_service
+    if context.looks < _LONG or volumes.attachments(
+        context.conn, context.resource_id, context.as_service
     ):
-        return _hurry(ending, volume)
-    volumes.act(ending.conn, ending.resource_id, 'os-unreserve')
-    return ending.wait()
+        return _hurry(context, volume)
+    volumes.act(context.conn, context.resource_id, 'os-unreserve')
+    return context.wait()
 
 
 def _copied(kind: Kind, then: Step) -> Step:
     """Make a copy once, and go on when it is complete."""
 
-    def step(ending: Ending, volume: Volume) -> Wait | None:
-        if kind is Kind.SNAPSHOT and ending.as_service:
-            LOG.warning('Volume %s is kept without a snapshot', ending.resource_id)
+    def step(context: EndContext, volume: Volume) -> Wait | None:
+        if kind is Kind.SNAPSHOT and context.as_service:
+            LOG.warning('Volume %s is kept without a snapshot', context.resource_id)
             return None
-        found = _find(ending, kind)
+        found = _find(context, kind)
         if found and found.status in copies.COMPLETE:
-            return then(ending, volume)
+            return then(context, volume)
         if found:
-            return _incomplete(ending, kind, found)
-        name = ending.prefix + (volume.get('name') or ending.resource_id)
-        return ending.once(
+            return _incomplete(context, kind, found)
+        name = context.prefix + (volume.get('name') or context.resource_id)
+        return context.once(
             kind,
             lambda: f'The {kind} of the volume is gone before it was complete.',
             lambda: copies.create(
-                ending.conn, kind, ending.resource_id, name, ending.reservation.id
+                context.conn, kind, context.resource_id, name, context.reservation.id
             ),
         )
 
     return step
 
 
-def _find(ending: Ending, kind: Kind) -> copies.Copy | None:
+def _find(context: EndContext, kind: Kind) -> copies.Copy | None:
     return copies.find(
-        ending.conn, kind, ending.resource_id, ending.reservation.id, ending.as_service
+        context.conn, kind, context.resource_id, context.reservation.id, context.as_service
     )
 
 
-def _incomplete(ending: Ending, kind: Kind, copy: copies.Copy) -> Wait:
+def _incomplete(context: EndContext, kind: Kind, copy: copies.Copy) -> Wait:
     if copy.status == 'error':
-        reason = copy.reason or volumes.reason(ending.conn, copy.id)
-        copies.delete(ending.conn, kind, copy.id)
-        ending.patience.failed(ending.reservation.id)
+        reason = copy.reason or volumes.reason(context.conn, copy.id)
+        copies.delete(context.conn, kind, copy.id)
+        context.patience.failed(context.reservation.id)
         raise exceptions.Transient(f'Cinder could not make the {kind} of the volume: {reason}')
     if copy.status == 'error_deleting':
         raise exceptions.Transient(
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '
             'must do it.'
         )
-    return ending.wait()
+    return context.wait()
 
 
 def _if_copied(kind: Kind, then: Step) -> Step:
     """Go on with a broken volume only if its data was kept before."""
 
-    def step(ending: Ending, volume: Volume) -> Wait | None:
-        found = _find(ending, kind)
+    def step(context: EndContext, volume: Volume) -> Wait | None:
+        found = _find(context, kind)
         if found and found.status in copies.COMPLETE:
-            return then(ending, volume)
-        return _broken(ending, volume)
+            return then(context, volume)
+        return _broken(context, volume)
 
     return step
 
@@ -283,7 +283,7 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
 _NOTHING: Mapping[str, Step] = {**dict.fromkeys(CREATING, _creating), 'deleting': _hurry}
 
 
-def end(ending: Ending, volume: Volume) -> Wait | None:
+def end(context: EndContext, volume: Volume) -> Wait | None:
     """Take the next step.
 
     :param volume: as Cinder shows it now
@@ -291,12 +291,12 @@ def end(ending: Ending, volume: Volume) -> Wait | None:
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Cinder or
         Nova
     """
-    step = _step(volume, ending.on_end, ending.has_run)
+    step = _step(volume, context.on_end, context.has_run)
     try:
-        return step(ending, volume)
+        return step(context, volume)
     except errors.Gone:
         # Something beside the volume is gone: the next look shows what that means.
-        return ending.wait()
+        return context.wait()
 
 
 def _step(volume: Volume, on_end: str, has_run: bool) -> Step:

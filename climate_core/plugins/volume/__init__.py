@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``virtual:volume``: volumes that Cinder keeps in the status lease-reserved."""
