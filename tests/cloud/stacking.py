@@ -225,13 +225,18 @@ class Stacking:
         return self.heat.get(self.path(stack_id)).json()['stack']
 
     def wait(self, stack_id: str, *statuses: str) -> Any:
-        """Wait until a stack has one of these statuses; a failure nobody waits for fails."""
+        """Wait until a stack has one of these statuses; a failure that is not waited for fails.
+
+        A rollback shows the failure that it undoes for a moment: with a status of a rollback
+        among those that are waited for, only ROLLBACK_FAILED is such a failure.
+        """
+        final = 'ROLLBACK_FAILED' if 'ROLLBACK_COMPLETE' in statuses else '_FAILED'
 
         def look() -> Any:
             found = self.look(stack_id)
             assert found, f'stack {stack_id} is gone'
             status = found['stack_status']
-            if status.endswith('_FAILED') and status not in statuses:
+            if status.endswith(final) and status not in statuses:
                 raise AssertionError(f'{status}: {found["stack_status_reason"]}')
             return found if status in statuses else None
 
