@@ -117,14 +117,20 @@ class Climate:
 
     def fill(self, count: int) -> None:
         began = time.monotonic()
-        self._create(self._servers(count), time.time() + DAYS * 86400)
+        if not count:
+            return
+        servers = self._servers(count)
+        self._create(servers, time.time() + DAYS * 86400)
+        self._server = servers[0]
         if count > 1:
             self._seconds_per_create = (time.monotonic() - began) / count
 
     def seed(self, count: int) -> None:
         start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=DAYS)
         self._seeds += 1
-        self._server = climate_rows.seed(self._url, count, start, self._seeds)
+        # Those that were created are enough: then a page by resource is asked for one of them.
+        seeded = climate_rows.seed(self._url, count, start, self._seeds)
+        self._server = seeded or self._server
 
     def pages(self) -> Mapping[str, str]:
         path = '/v1/leases?limit=100'

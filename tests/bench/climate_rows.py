@@ -28,14 +28,16 @@ _IDS = {
 }
 
 
-def seed(url: str, count: int, start: datetime.datetime, mark: int) -> str:
+def seed(url: str, count: int, start: datetime.datetime, mark: int) -> str | None:
     """Write leases of one server each, with their events and a line of history.
 
-    :param count: more than :data:`BASE` become a multiple of it
+    :param count: 0 writes nothing; more than :data:`BASE` become a multiple of it
     :param start: of all; they are created one second after the other
     :param mark: another one in each call; the ids begin with it
-    :returns: the id of one of their servers
+    :returns: the id of one of their servers; None if there are none
     """
+    if not count:
+        return None
     engine = sa.create_engine(url)
     now = datetime.datetime.now(datetime.UTC)
     base = [
