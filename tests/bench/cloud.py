@@ -15,8 +15,8 @@ from typing import Any
 
 from tests.bench import blazar_cloud, web
 from tests.bench.processes import Processes, free_port
-from tests.fakes import cloud_server
-from tests.fakes.state import State
+from tests.support.fakes import cloud_server
+from tests.support.fakes.state import State
 
 #: The user of the bench, and the services, with the roles that each installation guide asks.
 USER, PROJECT, PASSWORD = 'bench', 'bench-project', 'secret'

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.world import World
-from tests.fakes import cloud_server
+from tests.support.fakes import cloud_server
 
 
 def _fake_servers(tmp_path_factory: Any) -> Iterator[World]:

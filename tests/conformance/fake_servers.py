@@ -11,8 +11,8 @@ from climate_core.lease.model import Reservation
 from climate_core.plugins.server import end_steps
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.conformance.world import World
-from tests.fakes import nova, settings
-from tests.fakes.cloud_server import Server
+from tests.support.fakes import nova, settings
+from tests.support.fakes.cloud_server import Server
 
 _LEFT = {
     'stop': 'SHUTOFF',

@@ -8,9 +8,9 @@ from climate_core.lease.model import Reservation
 from climate_core.plugins.stack import end_steps
 from climate_core.plugins.stack.plugin import StackPlugin
 from tests.conformance.fake_volumes import FakeVolumes
-from tests.fakes import cinder, heat, nova
-from tests.fakes.cloud_server import Server
-from tests.fakes.state import Record
+from tests.support.fakes import cinder, heat, nova
+from tests.support.fakes.cloud_server import Server
+from tests.support.fakes.state import Record
 
 #: End action -> (status of the stack that is left, snapshots)
 _LEFT = {

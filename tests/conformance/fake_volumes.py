@@ -9,8 +9,8 @@ from climate_core.lease.model import Reservation
 from climate_core.plugins.volume import end_steps
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.fake_servers import FakeServers
-from tests.fakes import cinder
-from tests.fakes.cloud_server import Server
+from tests.support.fakes import cinder
+from tests.support.fakes.cloud_server import Server
 
 #: End action -> (status of the volume that is left, backups, snapshots)
 _LEFT = {

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.kill.managers import Place, place
-from tests.servers import mariadb, new_database, postgresql
+from tests.support.databases import mariadb, new_database, postgresql
 
 __all__ = ('mariadb', 'new_database', 'postgresql')
 

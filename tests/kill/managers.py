@@ -23,8 +23,8 @@ from climate_core.lease.model import Lease
 from climate_core.manager import orphans
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
-from tests.fakes import leases, settings
 from tests.kill import start_manager
+from tests.support.fakes import leases, settings
 
 #: Seconds after which something that should have happened did not.
 PATIENCE = 90.0
@@ -42,7 +42,7 @@ class Cloud:
             [
                 sys.executable,
                 '-m',
-                'tests.fakes.cloud_server',
+                'tests.support.fakes.cloud_server',
                 f'--journal={directory / "journal"}',
                 f'--port-file={port_file}',
                 '--tell',

@@ -6,8 +6,8 @@ The cloud's journal has every call that it accepted: each effect must be there e
 
 import pytest
 
-from tests.fakes import leases
-from tests.servers import ENGINES
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
 
 #: Points of an event; each look at a resource passes all of them.
 EVENT = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after')

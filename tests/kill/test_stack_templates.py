@@ -9,9 +9,9 @@ import pytest
 
 from climate_core.lease import model, plan, update
 from climate_core.plugins.stack.template_stack import UNFILLED
-from tests.fakes import leases
 from tests.kill.test_kill import EVENT, check_no_error
-from tests.servers import ENGINES
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 SERVERS = {name: {'type': 'OS::Nova::Server'} for name in ('a', 'b')}

@@ -5,10 +5,10 @@ import dataclasses
 
 import pytest
 
-from tests.fakes import leases
 from tests.kill.test_kill import check_no_error, check_told, kills
 from tests.kill.test_volumes import survive
-from tests.servers import ENGINES
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
 
 
 def build(stage, server='RESERVED', volume='lease-reserved', count=2):

@@ -5,8 +5,8 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.db import tables
-from tests.fakes import leases
-from tests.servers import ENGINES
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
 
 pytestmark = pytest.mark.parametrize('stage', ENGINES, indirect=True)
 

@@ -3,9 +3,9 @@
 
 import pytest
 
-from tests.fakes import leases
 from tests.kill.test_kill import check_no_error, check_told, kills
-from tests.servers import ENGINES
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
 
 
 def woken(stage):

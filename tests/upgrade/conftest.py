@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-from tests.servers import *  # noqa: F403
+from tests.support.databases import *  # noqa: F403

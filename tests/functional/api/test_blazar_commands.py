@@ -16,7 +16,7 @@ import pytest
 from climate_core import conf as configuration
 from climate_core.cmd import manage
 from climate_core.cmd.manage import serve
-from tests import shell
+from tests.support import shell
 
 DATES = ('--start-date', '2099-01-01 10:00', '--end-date', '2099-01-01 12:00')
 

@@ -13,9 +13,9 @@ from oslo_config import cfg
 
 from climateclient import exceptions
 from climateclient.client import Client
-from tests import shell
 from tests.functional.api import world
 from tests.functional.api.listening import listening
+from tests.support import shell
 
 SPAN = ('--start', '2099-01-01T10:00Z', '--end', '2099-01-01T12:00Z')
 

@@ -12,7 +12,7 @@ from oslo_serialization import jsonutils
 from climate_core.db import history
 from climate_core.db.engine import Database
 from climate_core.manager import create
-from tests.fakes.log_lines import Lines, lines
+from tests.support.fakes.log_lines import Lines, lines
 
 __all__ = ('lines',)
 

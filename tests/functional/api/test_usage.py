@@ -18,8 +18,8 @@ from climate_core.db import store
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model, plan
 from climate_core.lease.history import Cause
-from tests.fakes import cloud_server, settings
 from tests.functional.api import world
+from tests.support.fakes import cloud_server, settings
 
 UTC = datetime.UTC
 START = datetime.datetime(2025, 5, 10, tzinfo=UTC)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from climate_core.db import tables
 from tests.bench import climate_rows
-from tests.fakes import leases
+from tests.support.fakes import leases
 
 START = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
 

@@ -8,7 +8,7 @@ import requests_mock
 from keystoneauth1 import fixture, session, token_endpoint
 
 from climateclient.client import Client
-from tests import shell
+from tests.support import shell
 from tests.unit.climateclient import samples
 
 

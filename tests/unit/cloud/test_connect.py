@@ -6,7 +6,7 @@ from climate_core import context, exceptions
 from climate_core.cloud import Cloud, errors, servers
 from climate_core.cloud import volumes as cloud_volumes
 from tests.conformance.world import reserved
-from tests.fakes import cinder, nova
+from tests.support.fakes import cinder, nova
 
 
 def test_nothing_is_sent_before_the_first_call(world):

@@ -14,7 +14,7 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.cloud.limits import Limits
 from climate_core.lease import limits
-from tests.fakes import settings
+from tests.support.fakes import settings
 
 NAMES = dict.fromkeys(limits.NAMES, 10)
 

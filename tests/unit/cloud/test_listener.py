@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from climate_core import conf as climate_conf
 from climate_core.db import outbox
 from climate_core.manager import listener
-from tests.fakes import leases
+from tests.support.fakes import leases
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.cloud import errors, servers, stacks, volumes
-from tests.fakes import cinder, heat, nova
+from tests.support.fakes import cinder, heat, nova
 
 LISTED = [
     pytest.param(servers, nova.add, id='servers'),

@@ -11,7 +11,7 @@ from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import outbox
 from climate_core.manager import orphans, reconcile
-from tests.fakes import leases, nova
+from tests.support.fakes import leases, nova
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 
 from climate_core.cloud import errors
 from climate_core.cloud import stacks as cloud_stacks
-from tests.fakes import heat
+from tests.support.fakes import heat
 
 
 @pytest.fixture

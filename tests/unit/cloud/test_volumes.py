@@ -4,7 +4,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import copies
 from climate_core.cloud import volumes as cloud_volumes
-from tests.fakes import cinder, nova
+from tests.support.fakes import cinder, nova
 
 BACKUP = copies.Kind.BACKUP
 

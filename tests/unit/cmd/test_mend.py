@@ -18,7 +18,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.manager import repair
 from tests.conformance.fake_servers import FakeServers
-from tests.fakes import cloud_server, leases, nova, settings
+from tests.support.fakes import cloud_server, leases, nova, settings
 
 Run = Callable[..., int]
 

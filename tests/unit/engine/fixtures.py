@@ -9,7 +9,7 @@ import pytest
 
 from climate_core.db import outbox
 from climate_core.engine import points
-from tests.servers import *  # noqa: F403
+from tests.support.databases import *  # noqa: F403
 from tests.unit.engine.world import Time, World
 from tests.unit.payloads import problems
 

@@ -6,7 +6,7 @@ from oslo_context import context as oslo_context
 from climate_core import context, exceptions
 from climate_core.db import history
 from climate_core.lease import model
-from tests.fakes.log_lines import Lines, lines
+from tests.support.fakes.log_lines import Lines, lines
 from tests.unit.engine.world import World
 
 __all__ = ('lines',)

@@ -20,8 +20,8 @@ from climate_core.engine.webhooks import Sender
 from climate_core.lease import model, plan
 from climate_core.lease.history import Cause
 from climate_core.manager import draft
-from tests.fakes import receiver as fake
-from tests.fakes.receiver import Got, Receiver
+from tests.support.fakes import receiver as fake
+from tests.support.fakes.receiver import Got, Receiver
 from tests.unit.engine.world import NOON, Time, World
 
 PATIENCE = 60

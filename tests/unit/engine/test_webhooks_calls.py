@@ -14,8 +14,8 @@ import pytest
 
 from climate_core.engine import calls
 from climate_core.lease import webhook
-from tests.fakes import receiver as fake
-from tests.fakes.receiver import Receiver
+from tests.support.fakes import receiver as fake
+from tests.support.fakes.receiver import Receiver
 
 LOOPBACK = webhook.Rules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
 REFUSED = 'Its address is not allowed for webhooks.'

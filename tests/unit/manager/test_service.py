@@ -16,7 +16,7 @@ from climate_core.db.engine import Database
 from climate_core.engine.worker import Worker
 from climate_core.manager import rpcapi, service
 from climate_core.manager.service import ManagerService
-from tests.fakes import receiver
+from tests.support.fakes import receiver
 from tests.unit.engine.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60

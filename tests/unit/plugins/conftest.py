@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from tests.fakes.fixtures import fake, stacks, volumes, world
+from tests.support.fakes.fixtures import fake, stacks, volumes, world
 from tests.unit.plugins.templated import Templated
 
 __all__ = ('fake', 'stacks', 'volumes', 'world')

@@ -4,7 +4,7 @@
 import dataclasses
 
 from tests.conformance.world import reserved
-from tests.fakes import cinder, nova
+from tests.support.fakes import cinder, nova
 
 
 def woken(volumes, on_end='delete', **fields):

@@ -2,7 +2,7 @@
 """Leases with stacks of templates, with a real engine in front of the fake cloud."""
 
 from climate_core.manager import change, check, create
-from tests.fakes import nova
+from tests.support.fakes import nova
 from tests.unit.plugins.leased import END, Leased
 
 START = '2026-12-01 13:00'

@@ -6,7 +6,7 @@ import pytest
 from climate_core import plugins
 from climate_core.plugins import loading
 from climate_core.plugins.server.plugin import ServerPlugin
-from tests.fakes import settings
+from tests.support.fakes import settings
 
 MODULE = __name__
 

@@ -13,7 +13,7 @@ from climate_core.plugins.base import Claimed
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.conformance.world import reservation_of, reserved
-from tests.fakes import cinder, heat, nova
+from tests.support.fakes import cinder, heat, nova
 
 STACK = '0ea3e7b5-0000-4000-8000-000000000001'
 KEPT = ('suspend', 'snapshot', 'nothing')

@@ -8,7 +8,7 @@ from climate_core import exceptions
 from climate_core.plugins import missing
 from climate_core.plugins.base import Wait
 from tests.conformance.world import reserved
-from tests.fakes import nova
+from tests.support.fakes import nova
 
 FAULT = {'code': 500, 'message': 'No valid host.', 'created': '2026-01-01T00:00:00Z'}
 

@@ -9,7 +9,7 @@ from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
-from tests.fakes import cinder, heat, nova
+from tests.support.fakes import cinder, heat, nova
 
 
 def reserve(stacks, context=None, **values):

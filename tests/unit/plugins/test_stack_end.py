@@ -7,7 +7,7 @@ from climate_core import exceptions
 from climate_core.plugins.base import Wait
 from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reservation_of, reserved
-from tests.fakes import heat, nova
+from tests.support.fakes import heat, nova
 
 
 def look(case):

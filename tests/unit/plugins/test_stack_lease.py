@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.fakes import nova
+from tests.support.fakes import nova
 from tests.unit.plugins.leased import Leased
 
 

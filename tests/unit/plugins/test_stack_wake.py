@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.plugins.base import Wait
 from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reserved
-from tests.fakes import heat, nova
+from tests.support.fakes import heat, nova
 
 UPDATE = {'method': 'PATCH', 'path': '/stacks/', 'count': 1}
 RESUME = {'method': 'POST', 'path': '/actions', 'count': 1}

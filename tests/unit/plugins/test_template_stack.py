@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.cloud import stacks as calls
 from climate_core.plugins.stack import template_stack
 from tests.conformance.world import reservation_of
-from tests.fakes import heat
+from tests.support.fakes import heat
 from tests.unit.plugins.templated import TEMPLATE, wanted
 
 LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'

@@ -12,7 +12,7 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
-from tests.fakes import cinder
+from tests.support.fakes import cinder
 
 WAY = {'method': 'POST', 'path': '/volumes/.*/action', 'count': 1}
 

@@ -6,7 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.plugins.base import Wait
 from climate_core.plugins.volume import end_steps
-from tests.fakes import cinder, nova
+from tests.support.fakes import cinder, nova
 from tests.unit.plugins.ending import asked, attached, look, shelved, status, without_rights, woken
 
 

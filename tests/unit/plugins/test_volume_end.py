@@ -8,7 +8,7 @@ from climate_core import exceptions
 from climate_core.plugins.base import Wait
 from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved
-from tests.fakes import cinder
+from tests.support.fakes import cinder
 from tests.unit.plugins.ending import asked, attached, look, status, without_rights, woken
 
 #: (end action, status before) -> (what Cinder is asked for, in order; status after)

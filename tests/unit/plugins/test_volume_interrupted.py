@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.cloud import volumes as cloud_volumes
 from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved, settle
-from tests.fakes import cinder, nova
+from tests.support.fakes import cinder, nova
 from tests.unit.plugins.ending import attached, shelved, woken
 
 ON_END = [name for name, _ in end_steps.CHOICES]

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from tests.fakes import cinder, heat_new
-from tests.fakes.state import Record, Refusal, State
+from tests.support.fakes import cinder, heat_new
+from tests.support.fakes.state import Record, Refusal, State
 
 _ASLEEP = {'servers': 'RESERVED', 'volumes': cinder.RESERVED}
 _AWAKE = {'servers': 'ACTIVE', 'volumes': 'available'}

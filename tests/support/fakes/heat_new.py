@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from tests.fakes import cinder, nova
-from tests.fakes.state import Record, Refusal, State
+from tests.support.fakes import cinder, nova
+from tests.support.fakes.state import Record, Refusal, State
 
 _NAME = re.compile('[a-zA-Z][a-zA-Z0-9_.-]{0,254}')
 _LIMIT = 1024 * 1024

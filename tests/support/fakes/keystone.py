@@ -4,7 +4,7 @@
 import datetime
 import uuid
 
-from tests.fakes.state import Record, Refusal, State
+from tests.support.fakes.state import Record, Refusal, State
 
 HOURS = 8
 

@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from tests.fakes import cinder
-from tests.fakes.state import Record, Refusal, State
+from tests.support.fakes import cinder
+from tests.support.fakes.state import Record, Refusal, State
 
 #: action -> (statuses it is allowed in, task state meanwhile, statuses that follow)
 ACTIONS: Mapping[str, tuple[frozenset[str], str, tuple[str, ...]]] = {

@@ -3,10 +3,10 @@
 
 As a process::
 
-    python -m tests.fakes.cloud_server --journal FILE --port-file FILE
+    python -m tests.support.fakes.cloud_server --journal FILE --port-file FILE
 
 or in a thread, with :func:`running`. Tests steer it through :class:`Remote`, or in the same
-process through its :class:`~tests.fakes.state.State`.
+process through its :class:`~tests.support.fakes.state.State`.
 """
 
 import argparse
@@ -21,8 +21,8 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fakes import cinder, heat, keystone, limits, nova
-from tests.fakes.state import Record, Refusal, State
+from tests.support.fakes import cinder, heat, keystone, limits, nova
+from tests.support.fakes.state import Record, Refusal, State
 
 _IMAGE = 'climate_reservation_id'
 

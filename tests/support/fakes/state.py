@@ -64,7 +64,7 @@ class State:
         self.no_cinder = False
         #: Whether it has no orchestration.
         self.no_heat = False
-        #: See :class:`tests.fakes.limits.Limits`.
+        #: See :class:`tests.support.fakes.limits.Limits`.
         self.limits: Any = None
         self._journal = journal
         if journal.exists():

@@ -4,7 +4,7 @@
 A server starts when the first test wants it and is stopped at the end of the session. What is
 not installed makes the test fail, with the name of the package.
 
-Import the fixtures into a ``conftest.py``: ``from tests.servers import *``.
+Import the fixtures into a ``conftest.py``: ``from tests.support.databases import *``.
 """
 
 import contextlib

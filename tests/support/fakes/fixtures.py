@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
-from tests.fakes import cloud_server
+from tests.support.fakes import cloud_server
 
 
 @pytest.fixture

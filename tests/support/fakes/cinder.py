@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.fakes.state import Record, Refusal, State
+from tests.support.fakes.state import Record, Refusal, State
 
 RESERVED = 'lease-reserved'
 #: What Cinder deletes without force (cinder/volume/api.py API.delete), and a reserved volume.

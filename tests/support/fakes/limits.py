@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from tests.fakes.state import Record, Refusal
+from tests.support.fakes.state import Record, Refusal
 
 SERVICE, ENDPOINT = 'reservation-id', 'endpoint-id'
 
