@@ -33,16 +33,17 @@ cinder-backup::
 
 A cinder whose seams differ (:mod:`cinder_ext.seams`) is refused at the start of each process.
 
-What all extensions share (hints, dates, the way to the lease service) is in
-``climateclient.extension``. The rooms::
+What all extensions share (hints, dates, requests to the lease service) is in
+``climateclient.extension``. The modules::
 
     seams, states, conf, policies
-    api/             POST /volumes (first half), os-wake_up, what is refused
-    sources          what reserved volumes are made from stays, with its group too
-    manager          cinder-volume: hold, wake (second half), delete
-    capacity         what is held, in the reports to the schedulers
-    bootable, reasons    what users see: properties of the image, why a creation failed
-    leases           the lease service, seen from here
-    marks            whether something is on the backend, and what the second half needs
-    scheduler        the filter
+    api/                  POST /volumes (first half), os-wake_up, what is refused
+    sources               what reserved volumes are made from is kept
+    manager               cinder-volume: hold, wake (second half), delete
+    capacity              what is held, in the reports to the schedulers
+    image_metadata        the bootable flag and the image properties of a reserved volume
+    messages              user messages: why a creation failed
+    leases                requests to the lease service
+    reservation_marker    whether something is on the backend, and what the second half needs
+    scheduler             the filter
 """  # noqa: E501

@@ -17,7 +17,7 @@ from cinder.db import models
 from cinder.volume import volume_utils
 from sqlalchemy import or_, select
 
-from cinder_ext import marks
+from cinder_ext import reservation_marker
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def reserved(context: Any, host: str, cluster: str | None = None) -> list[Reserv
         select(volume.id, volume.host, volume.size, volume.launched_at)
         .join(mark, mark.volume_id == volume.id)
         .where(
-            mark.key == marks.STATE,
+            mark.key == reservation_marker.STATE,
             mark.deleted.is_(False),
             volume.deleted.is_(False),
             # As cinder.db.api._filter_host at the level of a backend.

@@ -20,7 +20,7 @@ from cinder import coordination, exception, objects, quota, utils
 from cinder.volume import manager, volume_utils
 from cinder.volume.flows import common
 
-from cinder_ext import bootable, capacity, marks, reasons, seams, states
+from cinder_ext import capacity, image_metadata, messages, reservation_marker, seams, states
 from climateclient.extension import hints
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class VolumeManager(manager.VolumeManager):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         seams.check(seams.VOLUME)
-        reasons.install()
+        messages.install()
         super().__init__(*args, **kwargs)
 
     def create_volume(
@@ -65,7 +65,9 @@ class VolumeManager(manager.VolumeManager):
 
         A volume that was ever completed costs nothing more than without us.
         """
-        if marks.waiting(context, volume) == marks.HELD and self._release(context, volume):
+        if reservation_marker.get_pending_state(
+            context, volume
+        ) == reservation_marker.HELD and self._release(context, volume):
             utils.clean_volume_file_locks(volume.id, self.driver)
             return None
         return super().delete_volume(context, volume, unmanage_only, cascade)
@@ -78,7 +80,7 @@ class VolumeManager(manager.VolumeManager):
             if volume.made:
                 # cinder-backup completes a volume for itself, or cinder-volume died just then.
                 LOG.info('Reserved volume %s is complete', volume.id)
-                marks.clear(context, volume)
+                reservation_marker.clear(context, volume)
         super().update_service_capabilities(capacity.report(capabilities, volumes))
 
     @_ONE_AT_A_TIME
@@ -89,14 +91,14 @@ class VolumeManager(manager.VolumeManager):
         self._update_allocated_capacity(volume)
         if not _is_expected(volume):
             return volume.id
-        mark = marks.get(context, volume)
+        mark = reservation_marker.get(context, volume)
         if mark is None:
             LOG.error('Volume %s wants a reservation, but no lease knows it', volume.id)
-            reasons.tell(self.message_api, context, volume, None, reasons.NO_RESERVATION)
+            messages.create(self.message_api, context, volume, None, messages.NO_RESERVATION)
             common.error_out(volume)
             return volume.id
         try:
-            bootable.show(self, context, volume, mark.spec.get('image_id'))
+            image_metadata.write(self, context, volume, mark.spec.get('image_id'))
         except Exception:
             # What the wake_up needs, it reads again. Until then Nova does not boot from it.
             LOG.exception('It is not known whether reserved volume %s will boot', volume.id)
@@ -107,23 +109,23 @@ class VolumeManager(manager.VolumeManager):
     @_ONE_AT_A_TIME
     @objects.Volume.set_workers
     def _wake(self, context: Any, volume: Any, request_spec: Any) -> Any:
-        mark = marks.get(context, volume) if _is_expected(volume) else None
+        mark = reservation_marker.get(context, volume) if _is_expected(volume) else None
         if mark is None:
             LOG.warning('Volume %s does not wait: an old wake_up is ignored', volume.id)
             return volume.id
         if volume.launched_at is not None:
             # It is complete, and its mark was left over: nothing of it may be removed.
-            marks.clear(context, volume)
+            reservation_marker.clear(context, volume)
             volume.conditional_update({'status': 'available'}, {'status': 'creating'})
             return volume.id
-        shown = bootable.take(context, volume)
+        shown = image_metadata.remove(context, volume)
         state = mark.state
         try:
             volume_utils.require_driver_initialized(self.driver)
-            if state == marks.WAKING:
+            if state == reservation_marker.WAKING:
                 self._remove_remains(context, volume)
-            marks.begin(context, volume)
-            state = marks.WAKING
+            reservation_marker.set_waking(context, volume)
+            state = reservation_marker.WAKING
             # Cinder counts it in a moment; it has been counted since it was reserved.
             self._update_allocated_capacity(volume, decrement=True)
             super().create_volume(context, volume, request_spec, {}, allow_reschedule=False)
@@ -134,31 +136,36 @@ class VolumeManager(manager.VolumeManager):
             self._finish(context, volume, shown)
         return volume.id
 
-    def _finish(self, context: Any, volume: Any, shown: bootable.Shown) -> None:
+    def _finish(self, context: Any, volume: Any, shown: image_metadata.ImageMetadata) -> None:
         """Make it an ordinary volume, unless cinder-backup is still at work on it."""
-        bootable.put_back(context, volume, shown)
+        image_metadata.restore(context, volume, shown)
         if volume.launched_at is not None:
-            marks.clear(context, volume)
+            reservation_marker.clear(context, volume)
 
     def _go_back(
-        self, context: Any, volume: Any, state: str, shown: bootable.Shown, error: Exception
+        self,
+        context: Any,
+        volume: Any,
+        state: str,
+        shown: image_metadata.ImageMetadata,
+        error: Exception,
     ) -> None:
         """Hold the volume again, or leave it in error if its remains cannot be removed."""
         volume.refresh()
         if volume.launched_at is not None:
             self._finish(context, volume, shown)
             return
-        reasons.tell(self.message_api, context, volume, error)
-        bootable.put_back(context, volume, shown)
-        if state == marks.WAKING:
+        messages.create(self.message_api, context, volume, error)
+        image_metadata.restore(context, volume, shown)
+        if state == reservation_marker.WAKING:
             try:
                 self._remove_remains(context, volume)
             except Exception:
                 LOG.exception('What is left of volume %s cannot be removed', volume.id)
-                reasons.tell(self.message_api, context, volume, None, reasons.LEFT_OVER)
+                messages.create(self.message_api, context, volume, None, messages.LEFT_OVER)
                 common.error_out(volume)
                 return
-            marks.hold_again(context, volume)
+            reservation_marker.set_held(context, volume)
         volume.conditional_update({'status': states.RESERVED}, {'status': volume.status})
 
     def _remove_remains(self, context: Any, volume: Any) -> None:
@@ -181,7 +188,7 @@ class VolumeManager(manager.VolumeManager):
             volume.refresh()
         except exception.VolumeNotFound:
             return True
-        if marks.state(context, volume) != marks.HELD:
+        if reservation_marker.get_state(context, volume) != reservation_marker.HELD:
             return False
         self._check_is_our_resource(volume)
         self._notify_about_volume_usage(context, volume, 'delete.start')

@@ -14,7 +14,7 @@ from cinder.db import models
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import aliased
 
-from cinder_ext import marks
+from cinder_ext import reservation_marker
 
 _MARK = models.VolumeAdminMetadata
 
@@ -93,7 +93,7 @@ def check_backup(context: Any, backup: Any) -> None:
     # The row of a volume does not keep its backup. The mark does, in the first piece of its JSON:
     # keys are sorted there.
     spec = select(_MARK.volume_id).where(
-        _MARK.key == f'{marks.SPEC}0000',
+        _MARK.key == f'{reservation_marker.SPEC}0000',
         _MARK.value.contains(backup.id, autoescape=True),
         _MARK.deleted.is_(False),
     )
@@ -109,7 +109,7 @@ def _reserved(context: Any, condition: Any) -> list[str]:
         rows = elevated.session.execute(
             select(models.Volume.id)
             .join(_MARK, _MARK.volume_id == models.Volume.id)
-            .where(_MARK.key == marks.STATE, _MARK.deleted.is_(False))
+            .where(_MARK.key == reservation_marker.STATE, _MARK.deleted.is_(False))
             # One that is made keeps its mark until the next report, see cinder_ext.manager.
             .where(models.Volume.deleted.is_(False), models.Volume.launched_at.is_(None))
             .where(condition)

@@ -49,14 +49,17 @@ start, whichever way is taken.
 A lock is respected as nova does everywhere: while a server is locked, only an administrator can
 wake, delete or change it. The lease service gets 409, and tries again.
 
-What all extensions share (hints, dates, the way to the lease service) is in
-``climateclient.extension``. The rooms::
+What all extensions share (hints, dates, requests to the lease service) is in
+``climateclient.extension``. The modules::
 
-    activate, seams, states, conf, policies
-    api/             POST /servers, the action wake_up, the way to another host, volumes that wait
-    compute/         reserve (first half), wake (second half), recovery, tracker, accelerators
-    leases           the lease service, seen from here
-    volumes          the attachments of a reserved server
-    stash, marks     what is kept with the server between the halves
-    scheduler        the filter
+    activate, enable            how the extension gets into a service of nova
+    seams, states, conf, policies
+    api/                        POST /servers, the action wake_up, another host, reserved volumes
+    compute/                    reserve (first half), wake (second half), recovery, tracker,
+                                accelerators
+    leases                      requests to the lease service
+    volumes                     the attachments of a reserved server
+    saved_build_args            what the second half needs and nova keeps nowhere
+    wake_marker                 which request wakes a server
+    scheduler                   the filter
 """  # noqa: E501

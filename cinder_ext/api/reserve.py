@@ -18,7 +18,7 @@ from cinder.scheduler import rpcapi
 from cinder.volume import volume_utils
 from oslo_config import cfg
 
-from cinder_ext import conf, leases, marks
+from cinder_ext import conf, leases, reservation_marker
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
 
@@ -72,7 +72,9 @@ class Scheduler(rpcapi.SchedulerAPI):
                 stack.enter_context(self._undone(ctxt, volume))
                 sources = {'image_id': image_id, 'backup_id': backup_id}
                 spec = {key: value for key, value in sources.items() if value}
-                marks.set_(ctxt, volume, marks.HELD, wanted.lease_id, spec)
+                reservation_marker.create(
+                    ctxt, volume, reservation_marker.HELD, wanted.lease_id, spec
+                )
                 _enter(ctxt, wanted, volume)
                 LOG.info('Volume %s is in lease %s', volume.id, wanted.lease_id)
             super().create_volume(

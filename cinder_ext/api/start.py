@@ -10,7 +10,7 @@ from typing import Any
 import webob.exc
 from cinder import exception, objects
 
-from cinder_ext import marks, states
+from cinder_ext import reservation_marker, states
 
 LOG = logging.getLogger(__name__)
 
@@ -49,15 +49,15 @@ def start(volume_rpcapi: Any, context: Any, volume: Any) -> None:
         raise
 
 
-def _check(context: Any, volume: Any) -> marks.Mark:
+def _check(context: Any, volume: Any) -> reservation_marker.Marker:
     """Give the mark of a volume that can be woken.
 
     An error with a mark is a volume whose creation broke off: with its cinder-volume, because its
     backend did not even let the remains be deleted, or in cinder-backup.
     """
-    if volume.status not in (states.RESERVED, *states.BROKEN):
+    if volume.status not in (states.RESERVED, *states.CREATION_FAILED):
         raise _conflict(volume, 'only a reserved volume can be woken')
-    mark = marks.get(context, volume)
+    mark = reservation_marker.get(context, volume)
     if mark is None:
         raise _conflict(volume, 'it is not reserved')
     if not volume.host:
@@ -74,7 +74,7 @@ def _conflict(volume: Any, reason: str) -> webob.exc.HTTPConflict:
     return webob.exc.HTTPConflict(explanation=f'Volume {volume.id} is {volume.status}: {reason}.')
 
 
-def _request_spec(context: Any, volume: Any, mark: marks.Mark) -> Any:
+def _request_spec(context: Any, volume: Any, mark: reservation_marker.Marker) -> Any:
     """Say again what cinder-api said at the reservation, from the row and the mark."""
     elevated = context.elevated()
     type_id = volume.volume_type_id

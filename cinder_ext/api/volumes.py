@@ -11,7 +11,7 @@ from cinder.volume import api
 from oslo_config import cfg
 from webob import exc
 
-from cinder_ext import conf, leases, marks, seams, sources, states
+from cinder_ext import conf, leases, reservation_marker, seams, sources, states
 from cinder_ext.api import reserve, start
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
@@ -197,7 +197,7 @@ def _refuse(context: Any, volume: Any, reason: str) -> None:
 
     :raises cinder.exception.InvalidVolume: it is one
     """
-    if volume.status == states.RESERVED or marks.waiting(context, volume):
+    if volume.status == states.RESERVED or reservation_marker.get_pending_state(context, volume):
         raise exception.InvalidVolume(reason=f'volume {volume.id} is reserved. {reason}.')
 
 

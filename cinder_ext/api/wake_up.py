@@ -15,7 +15,7 @@ from cinder.api.openstack import wsgi
 from cinder.policies import volume_actions
 from webob import exc
 
-from cinder_ext import marks, policies, reasons
+from cinder_ext import messages, policies, reservation_marker
 from cinder_ext.api import backups, groups, volumes
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +64,9 @@ class WakeUpController(wsgi.Controller):
         """Look before cinder writes: available is what Nova attaches."""
         context = req.environ['cinder.context']
         found = objects.Volume.get_by_id(context, id)
-        if not _harmless(body.get(_RESET)) and marks.waiting(context, found):
+        if not _harmless(body.get(_RESET)) and reservation_marker.get_pending_state(
+            context, found
+        ):
             context.authorize(volume_actions.RESET_STATUS, target_obj=found)
             raise exc.HTTPBadRequest(
                 explanation=f'Volume {id} is reserved: nothing of it exists yet. Its status can '
@@ -86,7 +88,7 @@ class Reservations(extensions.ExtensionDescriptor):
             # Cinder logs every Exception of an extension and goes on without it.
             LOG.critical(missing)
             raise SystemExit(missing)
-        reasons.install()
+        messages.install()
         super().__init__(ext_mgr)
 
     def get_controller_extensions(self) -> list[extensions.ControllerExtension]:

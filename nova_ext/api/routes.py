@@ -12,6 +12,7 @@ from typing import Any
 from nova.api.openstack.compute import deferred_delete, routes
 
 from climateclient.extension.errors import Incompatible
+from nova_ext import enable, seams, states
 from nova_ext.api import servers, wake_up
 
 _CHANGED = (
@@ -19,6 +20,17 @@ _CHANGED = (
     ('/servers/{id}', 'DELETE', 'delete'),
     ('/servers/{id}/action', 'POST', 'action'),
 )
+
+
+def enable_api() -> None:
+    """Enable the extension in nova-api: the state in its answers, and the routes.
+
+    :raises Incompatible: an extension point is not as expected; nothing was changed
+    """
+    seams.check(seams.EVERYWHERE, seams.API)
+    enable.enable_service()
+    states.add_to_api()
+    install()
 
 
 def install() -> None:
@@ -49,7 +61,5 @@ def app_factory(global_config: Any, **local_config: Any) -> routes.APIRouterV21:
     For api-paste.ini: ``[app:osapi_compute_app_v21]
     paste.app_factory = nova_ext.api.routes:app_factory``
     """
-    from nova_ext import activate
-
-    activate.enable_api()
+    enable_api()
     return routes.APIRouterV21.factory(global_config, **local_config)

@@ -19,8 +19,8 @@ from nova.objects import base
 from nova.scheduler import utils as scheduler_utils
 from nova.scheduler.client import report
 
-from nova_ext import marks, states, volumes
-from nova_ext.api import elsewhere
+from nova_ext import states, volumes, wake_marker
+from nova_ext.api import reschedule
 
 LOG = logging.getLogger(__name__)
 
@@ -50,16 +50,16 @@ def start(compute_api: Any, context: Any, instance: Any) -> None:
         volumes.hold(context, compute_api.volume_api, instance, bdms)
         if _host_is_up(context, instance):
             _map_to_allocation(context, spec)
-            target = elsewhere.Target(instance.host, instance.node)
+            target = reschedule.Target(instance.host, instance.node)
         else:
-            target = elsewhere.move(context, instance, spec)
+            target = reschedule.select_target(context, instance, spec)
         LOG.info('Waking reserved server %s on %s', instance.uuid, target.host)
         _send(compute_api, context, instance, spec, bdms, target)
         undo.pop_all()
 
 
 def _send(
-    compute_api: Any, context: Any, instance: Any, spec: Any, bdms: Any, target: elsewhere.Target
+    compute_api: Any, context: Any, instance: Any, spec: Any, bdms: Any, target: reschedule.Target
 ) -> None:
     compute_api.compute_rpcapi.build_and_run_instance(
         context,
@@ -82,7 +82,7 @@ def _send(
 def _mark(context: Any, instance: Any) -> None:
     """Take the server for this request; of two at once one wins, in the database."""
     seen = instance.task_state
-    marks.set_(instance, context.request_id)
+    wake_marker.put(instance, context.request_id)
     instance.task_state = task_states.SCHEDULING
     try:
         instance.save(expected_vm_state=[states.RESERVED], expected_task_state=[seen])
@@ -97,7 +97,7 @@ def _mark(context: Any, instance: Any) -> None:
 
 def _unmark(instance: Any) -> None:
     """Put the server back, unless it is being deleted, or a message that seemed lost arrived."""
-    marks.clear(instance)
+    wake_marker.clear(instance)
     instance.task_state = None
     try:
         instance.save(

@@ -11,13 +11,13 @@ import sys
 from nova.cmd import compute
 
 from climateclient.extension.errors import Incompatible
-from nova_ext import activate
+from nova_ext import enable
 
 
 def main() -> None:
     """Run nova-compute with the extension."""
     try:
-        activate.enable()
+        enable.enable_service()
     except Incompatible as error:
         sys.exit(f'climate-nova-compute: {error}')
     compute.main()

@@ -5,7 +5,7 @@ from typing import Any
 
 from nova import exception
 
-from nova_ext import marks
+from nova_ext import wake_marker
 
 
 def bind(
@@ -29,7 +29,7 @@ def held(
     :returns: None if the server is not woken or has none: then it is nova's business
     :raises nova.exception.BuildAbortException: they cannot be had now
     """
-    if not accel_uuids or not marks.get(instance):
+    if not accel_uuids or not wake_marker.get(instance):
         return None
     try:
         own, _ = bind(manager, context, instance, requested_networks, accel_uuids)

@@ -15,7 +15,7 @@ from nova.compute import build_results, manager
 from oslo_utils import strutils
 
 from climateclient.extension import hints
-from nova_ext import conf, marks, seams, stash, states, volumes
+from nova_ext import conf, saved_build_args, seams, states, volumes, wake_marker
 from nova_ext.compute import accelerators, recovery, reserve, tracker, wake
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class ComputeManager(manager.ComputeManager):
         conf.register(nova.conf.CONF)
         states.add()
         keys = nova.conf.CONF[conf.GROUP].stash_keys
-        stash.check(keys)
+        saved_build_args.check_keys(keys)
         super().__init__(*args, **kwargs)
         self.rt = tracker.ResourceTracker(self.host, self.driver, reportclient=self.reportclient)
         LOG.info('Climate: this host can hold reserved servers')
@@ -57,12 +57,12 @@ class ComputeManager(manager.ComputeManager):
         host_list: Any = None,
         accel_uuids: Any = None,
     ) -> Any:
-        if marks.get(instance):
+        if wake_marker.get(instance):
             if wake.overtaken(context, instance):
                 return build_results.FAILED_BY_POLICY
             try:
-                kept = wake.unpack(context, instance)
-            except stash.StashLost as error:
+                kept = wake.load_build_args(context, instance)
+            except saved_build_args.SavedArgsUnreadable as error:
                 recovery.back_to_reserved(self, context, instance, error)
                 return build_results.FAILED_BY_POLICY
             admin_password, injected_files = kept.admin_password, kept.injected_files
@@ -119,7 +119,7 @@ class ComputeManager(manager.ComputeManager):
             request_spec,
             accel_uuids,
         )
-        if marks.get(instance):
+        if wake_marker.get(instance):
             with recovery.reserved_on_failure(self, build):
                 super()._build_and_run_instance(*build)
             LOG.info('Reserved server %s is awake', instance.uuid)
@@ -139,7 +139,7 @@ class ComputeManager(manager.ComputeManager):
         network_arqs: Any,
     ) -> Any:
         allocated = instance.system_metadata.get('network_allocated', 'False')
-        if marks.get(instance) and strutils.bool_from_string(allocated):
+        if wake_marker.get(instance) and strutils.bool_from_string(allocated):
             # Nova's own branch for ports that exist leaves the providers out.
             self.network_api.setup_instance_network_on_host(
                 context, instance, instance.host, provider_mappings=resource_provider_mapping
@@ -203,5 +203,5 @@ class ComputeManager(manager.ComputeManager):
     def _update_instance_after_spawn(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         super()._update_instance_after_spawn(instance, *args, **kwargs)
         # Saved by the caller together with ACTIVE.
-        marks.clear(instance)
-        stash.drop(instance.system_metadata)
+        wake_marker.clear(instance)
+        saved_build_args.remove(instance.system_metadata)

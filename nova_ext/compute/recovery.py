@@ -16,7 +16,7 @@ from nova import exception, objects
 from nova.compute import power_state, task_states, vm_states
 from nova.compute import utils as compute_utils
 
-from nova_ext import marks, states, volumes
+from nova_ext import states, volumes, wake_marker
 
 LOG = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def at_start(manager: Any, context: Any, instance: Any) -> bool:
             instance.task_state = None
             instance.save()
         return True
-    if instance.vm_state == vm_states.BUILDING and marks.get(instance):
+    if instance.vm_state == vm_states.BUILDING and wake_marker.get(instance):
         _undo_start(manager, context, instance)
         return True
     return False
@@ -115,7 +115,7 @@ def _undo_start(manager: Any, context: Any, instance: Any) -> None:
 
 
 def _rest(instance: Any) -> None:
-    marks.clear(instance)
+    wake_marker.clear(instance)
     instance.vm_state = states.RESERVED
     instance.task_state = None
     instance.power_state = power_state.NOSTATE

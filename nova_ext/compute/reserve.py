@@ -178,7 +178,9 @@ def _amounts(instance: Any) -> dict[str, int]:
 def _save(build: Build) -> None:
     instance = build.instance
     files = [(path, base64.b64encode(data).decode()) for path, data in build.injected_files]
-    wake.pack(instance, build.admin_password, files, build.requested_networks, build.accel_uuids)
+    wake.save_build_args(
+        instance, build.admin_password, files, build.requested_networks, build.accel_uuids
+    )
     instance.vm_state = states.RESERVED
     instance.task_state = None
     instance.power_state = power_state.NOSTATE

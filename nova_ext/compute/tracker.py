@@ -6,7 +6,7 @@ from typing import Any
 from nova import exception, objects, utils
 from nova.compute import claims, resource_tracker
 
-from nova_ext import marks
+from nova_ext import wake_marker
 from nova_ext.scheduler import STAT
 
 #: Fields of an instance that its host gives it.
@@ -24,7 +24,7 @@ class ResourceTracker(resource_tracker.ResourceTracker):
         self, context: Any, instance: Any, nodename: str, allocations: Any, limits: Any = None
     ) -> claims.NopClaim:
         """Claim resources, unless the server is woken where it holds them already."""
-        if not marks.get(instance):
+        if not wake_marker.get(instance):
             return super().instance_claim(context, instance, nodename, allocations, limits)
         if not self._holds(instance, nodename):
             self._claim_from_lost_host(context, instance, nodename, allocations, limits)

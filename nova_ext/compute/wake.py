@@ -8,13 +8,13 @@ from typing import Any
 import nova.conf
 from nova import objects
 
-from nova_ext import conf, marks, stash, states
+from nova_ext import conf, saved_build_args, states, wake_marker
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kept:
+class BuildArgs:
     """Arguments of nova's build that are in no table of nova."""
 
     admin_password: str | None
@@ -23,7 +23,7 @@ class Kept:
     accel_uuids: list[str]
 
 
-def pack(
+def save_build_args(
     instance: Any,
     admin_password: str | None,
     injected_files: list[Any],
@@ -41,17 +41,17 @@ def pack(
         'networks': networks,
         'accelerators': accel_uuids or [],
     }
-    stash.save(instance.system_metadata, values, nova.conf.CONF[conf.GROUP].stash_keys)
+    saved_build_args.save(instance.system_metadata, values, nova.conf.CONF[conf.GROUP].stash_keys)
 
 
-def unpack(context: Any, instance: Any) -> Kept:
+def load_build_args(context: Any, instance: Any) -> BuildArgs:
     """Give the arguments back.
 
-    :raises nova_ext.stash.StashLost: the keys of this nova-compute do not fit
+    :raises nova_ext.saved_build_args.SavedArgsUnreadable: the keys of this nova-compute do not fit
     """
-    values = stash.load(instance.system_metadata, nova.conf.CONF[conf.GROUP].stash_keys)
+    values = saved_build_args.load(instance.system_metadata, nova.conf.CONF[conf.GROUP].stash_keys)
     networks = values.get('networks')
-    return Kept(
+    return BuildArgs(
         values.get('password'),
         [tuple(pair) for pair in values.get('files') or ()],
         objects.NetworkRequestList.obj_from_primitive(networks, context) if networks else None,
@@ -66,7 +66,7 @@ def overtaken(context: Any, instance: Any) -> bool:
     again, deleted, or brought back.
     """
     now = objects.Instance.get_by_uuid(context, instance.uuid, expected_attrs=['system_metadata'])
-    if now.vm_state == states.RESERVED and marks.get(now) == marks.get(instance):
+    if now.vm_state == states.RESERVED and wake_marker.get(now) == wake_marker.get(instance):
         return False
     LOG.warning(
         'Ignoring an old request to wake server %s, which is %s now', instance.uuid, now.vm_state

@@ -4,7 +4,7 @@
 import fixtures
 from cinder import objects
 
-from cinder_ext import marks
+from cinder_ext import reservation_marker
 from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.users import ADMIN, BOB, CLIMATE
 
@@ -21,7 +21,7 @@ class TestDelete(CinderTest):
         assert self.allocated() == 0
         assert len(self.workers()) == but
         assert self.array.calls == []
-        assert marks.get(self.ctxt, objects.Volume(id=self.volume['id'])) is None
+        assert reservation_marker.get(self.ctxt, objects.Volume(id=self.volume['id'])) is None
 
     def test_by_its_owner(self):
         self.delete(self.volume)
@@ -142,15 +142,15 @@ class TestDelete(CinderTest):
 
     def test_a_creation_that_begins_just_then(self):
         """Between the look at the mark and the lock: what is there by now is for the driver."""
-        real = marks.waiting
+        real = reservation_marker.get_pending_state
 
         def late(context, volume):
             found = real(context, volume)
-            marks.begin(context, volume)
+            reservation_marker.set_waking(context, volume)
             self.array.volumes[volume.id] = HOST
             return found
 
-        with fixtures.MonkeyPatch('cinder_ext.marks.waiting', late):
+        with fixtures.MonkeyPatch('cinder_ext.reservation_marker.get_pending_state', late):
             self.delete(self.volume)
         self.assert_gone(self.volume)
         assert self.array.volumes == {}
@@ -163,7 +163,7 @@ class TestDelete(CinderTest):
         answer = self.delete(self.volume, status=400)
         assert 'frozen' in answer.json['badRequest']['message']
         self.assert_status(self.volume, 'lease-reserved')
-        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+        assert reservation_marker.get_state(self.ctxt, self.row(self.volume)) == 'held'
         assert self.quota_usage() == (1, 3)
 
     def test_two_at_once(self):

@@ -11,7 +11,7 @@ from cinder.api import extensions
 from cinder.volume import api
 from taskflow.types import failure
 
-from cinder_ext import marks, seams
+from cinder_ext import reservation_marker, seams
 from cinder_ext.api import volumes
 from climateclient.extension.errors import Incompatible
 from tests.functional.cinder.base import CinderTest
@@ -39,7 +39,7 @@ class TestWakeUp(CinderTest):
         answer = self.fail(error, 503)
         assert 'RabbitMQ is away' in answer['serviceUnavailable']['message']
         self.assert_status(self.volume, 'lease-reserved')
-        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+        assert reservation_marker.get_state(self.ctxt, self.row(self.volume)) == 'held'
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
 
@@ -59,8 +59,10 @@ class TestWakeUp(CinderTest):
         self.assert_status(self.volume, 'lease-reserved')
 
     def test_deleted_meanwhile(self):
-        real = marks.get
-        late = fixtures.MonkeyPatch('cinder_ext.marks.get', lambda *args: delete(*args))
+        real = reservation_marker.get
+        late = fixtures.MonkeyPatch(
+            'cinder_ext.reservation_marker.get', lambda *args: delete(*args)
+        )
 
         def delete(context, volume):
             late.cleanUp()

@@ -6,7 +6,7 @@ import pathlib
 import fixtures
 from cinder import objects
 
-from cinder_ext import marks, policies
+from cinder_ext import policies, reservation_marker
 from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES, BOB, BOBS, CLIMATE, User
 
@@ -22,7 +22,7 @@ class PolicyTest(CinderTest):
         answer = self.wake_up(self.volume, user=user, status=status)
         assert self.array.calls == []
         self.assert_status(self.volume, 'lease-reserved')
-        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+        assert reservation_marker.get_state(self.ctxt, self.row(self.volume)) == 'held'
         return answer[kind]['message']
 
 
@@ -37,7 +37,7 @@ class TestWho(PolicyTest):
     def test_an_administrator_can(self):
         self.wake_up(self.volume, user=ADMIN)
         self.assert_status(self.volume, 'available')
-        assert marks.get(self.ctxt, self.row(self.volume)) is None
+        assert reservation_marker.get(self.ctxt, self.row(self.volume)) is None
 
     def test_others_do_not_even_see_it(self):
         self.refused(BOB, 404, 'itemNotFound')
@@ -81,13 +81,13 @@ class TestWhen(PolicyTest):
 
     def test_another_request_is_faster(self):
         """Between the read and the write of the row."""
-        real = marks.get
+        real = reservation_marker.get
 
         def faster(context, volume):
             self.write(volume, status='creating')
             return real(context, volume)
 
-        with fixtures.MonkeyPatch('cinder_ext.marks.get', faster):
+        with fixtures.MonkeyPatch('cinder_ext.reservation_marker.get', faster):
             self.conflict('faster')
         assert self.array.calls == []
 

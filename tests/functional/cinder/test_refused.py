@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What cannot be done with a volume that does not exist yet: refused, and nothing is touched."""
 
-from cinder_ext import marks
+from cinder_ext import reservation_marker
 from tests.functional.cinder.base import IMAGE, POOL, CinderTest
 from tests.functional.cinder.test_sources import mark_left
 from tests.functional.cinder.test_wake_up import make_backup
@@ -54,7 +54,7 @@ class TestHeld(CinderTest):
     def assert_untouched(self, status='lease-reserved'):
         self.assert_status(self.volume, status)
         assert self.array.calls == []
-        assert marks.state(self.ctxt, self.row(self.volume)) == 'held'
+        assert reservation_marker.get_state(self.ctxt, self.row(self.volume)) == 'held'
 
     def refused(self, action, body, user=ADMIN):
         """POST an action that cannot be; gives the message."""

@@ -7,7 +7,7 @@ from cinder import objects
 from cinder.scheduler import rpcapi
 from cinder.volume import volume_types
 
-from cinder_ext import marks
+from cinder_ext import reservation_marker
 from tests.functional.cinder.base import IMAGE, POOL, TYPE, CinderTest
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES, BOB
 from tests.functional.lease_service import refusal
@@ -28,7 +28,7 @@ class TestReserve(CinderTest):
         self.assert_status(volume, 'available')
         assert list(self.array.volumes) == [volume['id']]
         assert self.quota_usage() == (1, 3)
-        assert marks.get(self.ctxt, self.row(volume)) is None
+        assert reservation_marker.get(self.ctxt, self.row(volume)) is None
         assert self.workers() == []
 
         self.delete(volume)
@@ -45,7 +45,7 @@ class TestReserve(CinderTest):
         assert lease['reservations'] == [
             {'resource_type': 'virtual:volume', 'resource_id': volume['id']}
         ]
-        assert marks.lease(self.ctxt, self.row(volume)) == lease['id']
+        assert reservation_marker.get_lease_id(self.ctxt, self.row(volume)) == lease['id']
 
     def test_requests_are_followed_from_service_to_service(self):
         answer = self.request(
@@ -67,7 +67,7 @@ class TestReserve(CinderTest):
         def ask(request):
             for each in request.json['reservations']:
                 found = self.show({'id': each['resource_id']}, user=ALICE)
-                mark = marks.state(self.ctxt, self.row(found))
+                mark = reservation_marker.get_state(self.ctxt, self.row(found))
                 seen.append((found['status'], found['os-vol-tenant-attr:tenant_id'], mark))
 
         self.lease_service.on_post = ask
@@ -104,12 +104,12 @@ class TestReserve(CinderTest):
         self.wake_up(volume)
         found = self.assert_status(volume, 'available')
         assert (found['name'], found['metadata']) == ('new', {'a': 'b'})
-        assert marks.get(self.ctxt, self.row(volume)) is None
+        assert reservation_marker.get(self.ctxt, self.row(volume)) is None
 
     def test_what_the_creation_needs_is_kept(self):
         self.bus.kept.add('create_volume')
         volume = self.volume_create({'reserved': 'True'}, imageRef=IMAGE)
-        mark = marks.get(self.ctxt, self.row(volume))
+        mark = reservation_marker.get(self.ctxt, self.row(volume))
         assert (mark.state, mark.spec) == ('held', {'image_id': IMAGE})
 
     def test_the_message_of_the_wake_up_is_that_of_the_creation(self):
@@ -180,7 +180,7 @@ class TestRefusedLease(CinderTest):
         assert creations(self.bus) == []
         assert self.array.calls == []
         for volume_id in ids:
-            assert marks.get(self.ctxt, objects.Volume(id=volume_id)) is None
+            assert reservation_marker.get(self.ctxt, objects.Volume(id=volume_id)) is None
             assert self.row({'id': volume_id}, read_deleted='yes').status == 'deleted'
 
     def test_the_reason_of_the_service_is_shown(self):

@@ -5,7 +5,7 @@ import contextlib
 
 import fixtures
 
-from cinder_ext import marks
+from cinder_ext import reservation_marker
 from tests.functional.cinder.base import HOST, IMAGE
 from tests.functional.cinder.rpc import Killed
 from tests.functional.cinder.test_wake_up import WakeUpTest
@@ -65,7 +65,7 @@ class TestRestart(WakeUpTest):
         assert len(self.workers()) == 1
         self.restart()
         self.assert_status(volume, 'error')
-        assert self.mark(volume).state == marks.WAKING
+        assert self.mark(volume).state == reservation_marker.WAKING
         assert self.pool().free_capacity_gb == 97
         self.wake_up(volume)
         self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
@@ -73,11 +73,11 @@ class TestRestart(WakeUpTest):
 
     def test_killed_before_the_driver_is_asked(self):
         volume = self.reserve(size=3)
-        with fixtures.MonkeyPatch('cinder_ext.marks.begin', die):
+        with fixtures.MonkeyPatch('cinder_ext.reservation_marker.set_waking', die):
             self.wake_up(volume)
         self.restart()
         self.assert_status(volume, 'error')
-        assert self.mark(volume).state == marks.HELD
+        assert self.mark(volume).state == reservation_marker.HELD
         self.wake_up(volume)
         self.assert_made(volume, 'create_volume')
         assert self.allocated() == 3
@@ -98,10 +98,10 @@ class TestRestart(WakeUpTest):
 
     def test_killed_after_the_volume_is_complete(self):
         volume = self.reserve(size=3)
-        with fixtures.MonkeyPatch('cinder_ext.marks.clear', die):
+        with fixtures.MonkeyPatch('cinder_ext.reservation_marker.clear', die):
             self.wake_up(volume)
         self.assert_status(volume, 'available')
-        assert self.mark(volume).state == marks.WAKING
+        assert self.mark(volume).state == reservation_marker.WAKING
         self.restart()
         assert self.mark(volume) is None
         assert self.pool().free_capacity_gb == 100
@@ -111,7 +111,7 @@ class TestRestart(WakeUpTest):
     def test_a_complete_volume_is_never_removed_by_a_wake_up(self):
         """Its mark was not taken away yet, and an administrator puts it into error."""
         volume = self.reserve()
-        with fixtures.MonkeyPatch('cinder_ext.marks.clear', die):
+        with fixtures.MonkeyPatch('cinder_ext.reservation_marker.clear', die):
             self.wake_up(volume)
         self.write(volume, status='error')
         self.array.calls.clear()
@@ -124,7 +124,7 @@ class TestRestart(WakeUpTest):
     def test_killed_while_it_goes_back(self):
         volume = self.reserve()
         self.array.fail['create_volume'] = RuntimeError('no disk')
-        with fixtures.MonkeyPatch('cinder_ext.marks.hold_again', die):
+        with fixtures.MonkeyPatch('cinder_ext.reservation_marker.set_held', die):
             self.wake_up(volume)
         self.restart()
         self.assert_status(volume, 'error')
@@ -145,12 +145,12 @@ class TestRestart(WakeUpTest):
         assert self.show(volume)['volume_image_metadata']['image_id'] == IMAGE
 
     def test_killed_during_the_reservation(self):
-        with fixtures.MonkeyPatch('cinder_ext.bootable.show', die):
+        with fixtures.MonkeyPatch('cinder_ext.image_metadata.write', die):
             volume = self.reserve(size=3)
         self.assert_status(volume, 'creating')
         self.restart()
         self.assert_status(volume, 'error')
-        assert self.mark(volume).state == marks.HELD
+        assert self.mark(volume).state == reservation_marker.HELD
         self.wake_up(volume)
         self.assert_made(volume, 'create_volume')
         assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)

@@ -9,7 +9,7 @@ import pytest
 from cinder import exception, objects
 from cinder.volume import volume_types
 
-from cinder_ext import marks, sources
+from cinder_ext import reservation_marker, sources
 from tests.functional.cinder.base import CinderTest
 from tests.functional.cinder.rpc import Killed
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES
@@ -69,7 +69,7 @@ class TestVolume(SourceTest):
         """A creation that broke off will be tried again."""
         self.write(self.volume, status='error')
         self.refused(self.path, self.volume)
-        marks.begin(self.ctxt, self.row(self.volume))
+        reservation_marker.set_waking(self.ctxt, self.row(self.volume))
         self.refused(self.path, self.volume)
 
     def test_an_attempt_that_failed_needs_it_again(self):
@@ -83,12 +83,15 @@ class TestVolume(SourceTest):
         with mark_left():
             self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
-        assert marks.state(self.ctxt, self.row(self.volume)) == marks.WAKING
+        assert (
+            reservation_marker.get_state(self.ctxt, self.row(self.volume))
+            == reservation_marker.WAKING
+        )
         self.delete(self.source)
         self.assert_gone(self.source)
 
     def test_without_a_mark_it_is_not_held(self):
-        marks.clear(self.ctxt, self.row(self.volume))
+        reservation_marker.clear(self.ctxt, self.row(self.volume))
         self.delete(self.source)
         self.assert_gone(self.source)
 
@@ -149,7 +152,7 @@ def mark_left():
     def die(*args):
         raise Killed
 
-    with fixtures.MonkeyPatch('cinder_ext.marks.clear', die):
+    with fixtures.MonkeyPatch('cinder_ext.reservation_marker.clear', die):
         yield
 
 
@@ -179,7 +182,10 @@ class TestSnapshot(SourceTest):
     def test_a_mark_that_is_left_over_does_not_hold_it(self):
         with mark_left():
             self.wake_up(self.volume)
-        assert marks.state(self.ctxt, self.row(self.volume)) == marks.WAKING
+        assert (
+            reservation_marker.get_state(self.ctxt, self.row(self.volume))
+            == reservation_marker.WAKING
+        )
         self.request('DELETE', self.path, status=202)
         self.get(self.path, status=404)
 
@@ -231,19 +237,24 @@ class TestBackup(SourceTest):
         return backup
 
     def test_stays_until_the_lease_starts(self):
-        assert marks.spec(self.ctxt, self.row(self.volume)) == {'backup_id': self.backup.id}
+        assert reservation_marker.get_creation_args(self.ctxt, self.row(self.volume)) == {
+            'backup_id': self.backup.id
+        }
         self.refused(self.path, self.volume)
         answer = self.post(f'{self.path}/action', {'os-force_delete': {}}, ADMIN, 400)
         assert self.volume['id'] in answer['badRequest']['message']
         assert self.deleted == []
-        marks.clear(self.ctxt, self.row(self.volume))
+        reservation_marker.clear(self.ctxt, self.row(self.volume))
         self.request('DELETE', self.path, status=202)
         assert self.deleted == [self.backup.id]
 
     def test_a_mark_that_is_left_over_does_not_hold_it(self):
         with mark_left():
             self.wake_up(self.volume)
-        assert marks.state(self.ctxt, self.row(self.volume)) == marks.WAKING
+        assert (
+            reservation_marker.get_state(self.ctxt, self.row(self.volume))
+            == reservation_marker.WAKING
+        )
         self.request('DELETE', self.path, status=202)
         assert self.deleted == [self.backup.id]
 
@@ -260,9 +271,9 @@ class TestBackup(SourceTest):
     def test_found_beside_a_long_spec(self):
         """The id lies in the first piece of the mark, whatever else there will be one day."""
         row = self.row(self.volume)
-        marks.set_(
+        reservation_marker.create(
             self.ctxt, row, 'held', 'lease', {'backup_id': self.backup.id, 'image_id': 'x' * 600}
         )
-        assert marks.spec(self.ctxt, row)['image_id'] == 'x' * 600
+        assert reservation_marker.get_creation_args(self.ctxt, row)['image_id'] == 'x' * 600
         with pytest.raises(exception.InvalidBackup, match=self.volume['id']):
             sources.check_backup(self.ctxt, self.backup)

@@ -7,19 +7,19 @@ from cinder.scheduler import rpcapi as scheduler_rpcapi
 from cinder.volume import rpcapi as volume_rpcapi
 from oslo_utils import timeutils
 
-from cinder_ext import marks, reasons
+from cinder_ext import messages, reservation_marker
 from tests.functional.cinder.base import IMAGE, POOL, STOCK_MANAGER, CinderTest
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES
 
 
 class WakeUpTest(CinderTest):
     def mark(self, volume):
-        return marks.get(self.ctxt, self.row(volume))
+        return reservation_marker.get(self.ctxt, self.row(volume))
 
     def assert_held(self, volume):
         found = self.assert_status(volume, 'lease-reserved')
         assert found['os-vol-host-attr:host'] == POOL
-        assert self.mark(volume).state == marks.HELD
+        assert self.mark(volume).state == reservation_marker.HELD
         assert volume['id'] not in self.array.volumes
         assert self.workers() == []
 
@@ -121,7 +121,7 @@ class TestCinderBackup(WakeUpTest):
         assert self.pool().free_capacity_gb == 100
 
     def test_the_restore_fails(self):
-        assert self.mark(self.volume).state == marks.WAKING
+        assert self.mark(self.volume).state == reservation_marker.WAKING
         self.report()
         assert self.pool().free_capacity_gb == 99
         # What cinder-backup writes, and not the error that its code means to write.
@@ -193,7 +193,7 @@ class TestFailure(WakeUpTest):
         image = self.images.pop(IMAGE)
         self.wake_up(volume)
         self.assert_held(volume)
-        assert self.said(volume) == [reasons.NO_SOURCE[1]]
+        assert self.said(volume) == [messages.NO_SOURCE[1]]
         self.images[IMAGE] = image
         self.assert_wakes(volume)
 
@@ -204,7 +204,7 @@ class TestFailure(WakeUpTest):
         self.row(source).destroy()
         self.wake_up(volume)
         self.assert_held(volume)
-        assert self.said(volume) == [reasons.NO_SOURCE[1]]
+        assert self.said(volume) == [messages.NO_SOURCE[1]]
 
     def test_the_backend_is_away(self):
         volume = self.reserve()
@@ -222,8 +222,8 @@ class TestFailure(WakeUpTest):
         self.array.fail['delete_volume'] = RuntimeError('busy')
         self.fails(volume, 'create_volume')
         self.assert_status(volume, 'error')
-        assert self.mark(volume).state == marks.WAKING
-        assert self.said(volume)[0] == reasons.LEFT_OVER[1]
+        assert self.mark(volume).state == reservation_marker.WAKING
+        assert self.said(volume)[0] == messages.LEFT_OVER[1]
         self.report()
         assert self.pool().free_capacity_gb == 97
         self.array.calls.clear()
@@ -240,7 +240,7 @@ class TestFailure(WakeUpTest):
         self.wake_up(volume)
         self.assert_status(volume, 'error')
         assert self.array.called('create_volume') == []
-        assert self.mark(volume).state == marks.WAKING
+        assert self.mark(volume).state == reservation_marker.WAKING
         assert self.allocated() == 1
 
     def test_deleted_with_something_left(self):
@@ -323,7 +323,7 @@ class TestMessages(WakeUpTest):
         """It hands on hints that it does not know, and tells no lease."""
         volume = self.reserve()
         row = self.row(volume)
-        marks.clear(self.ctxt, row)
+        reservation_marker.clear(self.ctxt, row)
         self.write(volume, status='creating')
         spec = objects.RequestSpec(volume_id=row.id, volume_properties=None)
         volume_rpcapi.VolumeAPI().create_volume(
@@ -333,7 +333,7 @@ class TestMessages(WakeUpTest):
             filter_properties={'scheduler_hints': {'reserved': 'True'}},
         )
         self.assert_status(volume, 'error')
-        assert self.said(volume) == [reasons.NO_RESERVATION[1]]
+        assert self.said(volume) == [messages.NO_RESERVATION[1]]
         assert self.array.calls == []
 
     def test_the_scheduler_gets_no_second_message(self):
@@ -362,7 +362,7 @@ class TestOrdinary(WakeUpTest):
         self.array.fail['create_volume'] = RuntimeError('no disk')
         volume = self.volume_create()
         self.assert_status(volume, 'error')
-        assert marks.get(self.ctxt, self.row(volume)) is None
+        assert reservation_marker.get(self.ctxt, self.row(volume)) is None
 
     def test_the_manager_is_ours(self):
         assert type(self.volumes['host1@fake'].manager).__module__ == 'cinder_ext.manager'

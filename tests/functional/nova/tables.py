@@ -12,7 +12,8 @@ from nova.api.openstack.compute.views import servers as views
 from nova.compute import vm_states
 from nova.objects import fields
 
-from nova_ext import activate, conf, policies, states
+from nova_ext import conf, policies, states
+from nova_ext.api import routes as api_routes
 
 
 class Extension(fixtures.Fixture):
@@ -26,7 +27,7 @@ class Extension(fixtures.Fixture):
 
     def enable(self):
         """Do what the notification driver does in nova-api, which includes nova-compute's part."""
-        activate.enable_api()
+        api_routes.enable_api()
 
     def _rows(self):
         table = [

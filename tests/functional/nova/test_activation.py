@@ -15,7 +15,8 @@ from nova.compute import resource_tracker
 from nova.compute.manager import ComputeManager as NovaManager
 
 from climateclient.extension.errors import Incompatible
-from nova_ext import activate, seams, states
+from nova_ext import enable, seams, states
+from nova_ext.api import routes as api_routes
 from nova_ext.api import servers
 from nova_ext.compute.manager import ComputeManager
 from tests.functional.nova import tables
@@ -35,7 +36,7 @@ class TestPaste(NovaTest):
 
     class EXTENSION(tables.Extension):
         def enable(self):
-            activate.enable()
+            enable.enable_service()
 
     def test_it_works(self):
         server = self.reserve()
@@ -59,7 +60,7 @@ class TestTables(NovaTest):
     def test_enabling_twice_is_enabling_once(self):
         before = [dict(methods) for _, methods in routes.ROUTE_LIST if isinstance(methods, dict)]
         enums = [list(each) for each in states._enums(vars(nova_servers.schema).values())]
-        activate.enable_api()
+        api_routes.enable_api()
         after = [dict(methods) for _, methods in routes.ROUTE_LIST if isinstance(methods, dict)]
         assert [set(each) for each in before] == [set(each) for each in after]
         (create,) = [m['POST'] for p, m in routes.ROUTE_LIST if p == '/servers']
@@ -82,7 +83,7 @@ class TestTables(NovaTest):
             assert words in str(caught.value)
 
     def test_the_service_table_names_our_manager(self):
-        assert service.SERVICE_MANAGERS['nova-compute'] == activate.MANAGER
+        assert service.SERVICE_MANAGERS['nova-compute'] == enable.MANAGER
 
 
 CONF = """
@@ -154,13 +155,13 @@ class TestProcesses(tables.TestCase):
 
     def test_nova_conf_alone_for_nova_compute(self):
         done = self.run_python(RUN_COMPUTE, str(self.conf))
-        assert f'MANAGER {activate.MANAGER}' in done.stdout, done.stderr
+        assert f'MANAGER {enable.MANAGER}' in done.stdout, done.stderr
 
     def test_the_console_script(self):
         self.conf.write_text(self.conf.read_text().replace('driver = climate', ''))
         code = RUN_COMPUTE.replace('compute.main()', 'from nova_ext.cmd import compute as ours')
         done = self.run_python(code + '\nours.main()', str(self.conf))
-        assert f'MANAGER {activate.MANAGER}' in done.stdout, done.stderr
+        assert f'MANAGER {enable.MANAGER}' in done.stdout, done.stderr
 
     def test_nova_conf_alone_for_nova_api(self):
         paste = pathlib.Path(sys.prefix, 'etc/nova/api-paste.ini').read_text()

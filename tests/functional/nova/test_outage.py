@@ -9,7 +9,7 @@ from neutronclient.common import exceptions as neutron_exceptions
 from nova import exception, objects
 from nova.compute import task_states, vm_states
 
-from nova_ext import marks, states
+from nova_ext import states, wake_marker
 from tests.functional.nova.base import NovaTest
 
 NETWORK = 'nova.network.neutron.API.get_requested_resource_for_instance'
@@ -41,7 +41,7 @@ class TestOutage(NovaTest):
 
     def assert_as_it_was(self):
         self.assert_status(self.server, 'RESERVED')
-        assert marks.get(self.instance(self.server)) is None
+        assert wake_marker.get(self.instance(self.server)) is None
 
     def write(self, **values):
         instance = self.instance(self.server)
@@ -90,7 +90,7 @@ class TestOutage(NovaTest):
         self.check(BUS, error, 503, lambda: self.write(task_state=task_states.NETWORKING))
         instance = self.instance(self.server)
         assert instance.task_state == task_states.NETWORKING
-        assert marks.get(instance)
+        assert wake_marker.get(instance)
 
     def test_deleted_meanwhile(self):
         error = exception.VolumeNotFound(volume_id='vol-1')
@@ -102,7 +102,7 @@ class TestOutage(NovaTest):
         for state in [{'task_state': task_states.SCHEDULING}, {'vm_state': vm_states.ACTIVE}]:
             with self.subTest(**state):
                 with fixtures.MonkeyPatch(
-                    'nova_ext.marks.set_', lambda *args, state=state: self.write(**state)
+                    'nova_ext.wake_marker.put', lambda *args, state=state: self.write(**state)
                 ):
                     self.wake_up(self.server, status=409)
                 self.write(vm_state=states.RESERVED, task_state=None)

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nova import objects
 from nova.compute import task_states
 
-from nova_ext import marks, stash
+from nova_ext import saved_build_args, wake_marker
 from tests.functional.nova.base import NovaTest
 
 VOLUMES = 'nova.volume.cinder.API'
@@ -53,7 +53,7 @@ class TestKept(WakeUpTest):
     def test_what_is_kept_is_encrypted_and_goes_away(self):
         server = self.reserve(adminPass='correct horse')
         kept = self.instance(server).system_metadata
-        rows = [key for key in kept if key.startswith(stash.PREFIX)]
+        rows = [key for key in kept if key.startswith(saved_build_args.PREFIX)]
         assert rows
         assert 'correct horse' not in str(kept)
         assert ''.join(kept[key] for key in sorted(rows)).startswith('sealed:')
@@ -237,7 +237,7 @@ class TestFailedStart(WakeUpTest):
         self.wake_up(self.server)
         found = self.assert_still_held()
         assert 'no more smoke' in found['fault']['message']
-        assert marks.get(self.instance(self.server)) is None
+        assert wake_marker.get(self.instance(self.server)) is None
         fault = self.api.get_server(self.server['id'])['fault']
         assert 'no more smoke' in fault['message']
 

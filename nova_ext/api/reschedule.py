@@ -27,7 +27,7 @@ class Target:
     limits: Any = None
 
 
-def move(context: Any, instance: Any, spec: Any) -> Target:
+def select_target(context: Any, instance: Any, spec: Any) -> Target:
     """Let nova-scheduler choose a host in the cell of the server.
 
     As in an evacuation, the server has both allocations until the new host has claimed it; then

@@ -38,7 +38,7 @@ _CHUNK = 250
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mark:
+class Marker:
     """A mark.
 
     :param state: :data:`HELD` or :data:`WAKING`
@@ -52,7 +52,7 @@ class Mark:
     spec: Mapping[str, Any]
 
 
-def set_(context: Any, volume: Any, state: str, lease_id: str, spec: Mapping[str, Any]) -> None:
+def create(context: Any, volume: Any, state: str, lease_id: str, spec: Mapping[str, Any]) -> None:
     """Mark a volume.
 
     :raises cinder.exception.VolumeNotFound: it is gone
@@ -65,48 +65,48 @@ def set_(context: Any, volume: Any, state: str, lease_id: str, spec: Mapping[str
     _write(context, volume, {STATE: state, LEASE: lease_id, **chunks})
 
 
-def get(context: Any, volume: Any) -> Mark | None:
+def get(context: Any, volume: Any) -> Marker | None:
     """Read the mark: one SELECT. None is an ordinary volume, or one that is gone."""
     values = _read(context, volume)
     if STATE not in values:
         return None
     text = ''.join(values[key] for key in sorted(values) if key.startswith(SPEC))
-    return Mark(values[STATE], values.get(LEASE), json.loads(text) if text else {})
+    return Marker(values[STATE], values.get(LEASE), json.loads(text) if text else {})
 
 
-def state(context: Any, volume: Any) -> str | None:
+def get_state(context: Any, volume: Any) -> str | None:
     """Give :data:`HELD`, :data:`WAKING`, or None for an ordinary volume."""
     mark = get(context, volume)
     return mark.state if mark else None
 
 
-def waiting(context: Any, volume: Any) -> str | None:
+def get_pending_state(context: Any, volume: Any) -> str | None:
     """Give the state of a volume that is not complete; one that is costs no statement.
 
     Cinder writes ``launched_at`` when a creation ends well. The mark of such a volume is left over
     from a process that died just then, and says nothing any more.
     """
-    return None if volume.launched_at is not None else state(context, volume)
+    return None if volume.launched_at is not None else get_state(context, volume)
 
 
-def lease(context: Any, volume: Any) -> str | None:
+def get_lease_id(context: Any, volume: Any) -> str | None:
     """Give the id of the lease that the volume waits for."""
     mark = get(context, volume)
     return mark.lease_id if mark else None
 
 
-def spec(context: Any, volume: Any) -> dict[str, Any]:
+def get_creation_args(context: Any, volume: Any) -> dict[str, Any]:
     """Give what the creation needs and the row does not keep; empty if there is no mark."""
     mark = get(context, volume)
     return dict(mark.spec) if mark else {}
 
 
-def begin(context: Any, volume: Any) -> None:
+def set_waking(context: Any, volume: Any) -> None:
     """Say that something may be on the backend from now on: before the driver is asked."""
     _write(context, volume, {STATE: WAKING}, add=False)
 
 
-def hold_again(context: Any, volume: Any) -> None:
+def set_held(context: Any, volume: Any) -> None:
     """Say that nothing is on the backend again: after the driver has deleted it."""
     _write(context, volume, {STATE: HELD}, add=False)
 

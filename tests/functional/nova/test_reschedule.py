@@ -5,7 +5,7 @@ import fixtures
 from nova import context as nova_context
 from nova import exception, objects
 
-from nova_ext import marks
+from nova_ext import wake_marker
 from nova_ext.compute import tracker
 from tests.functional.nova.base import NovaTest
 from tests.functional.nova.test_wake_up import Spawned
@@ -62,7 +62,7 @@ class TestHostGone(NovaTest):
             found = self.assert_status(self.server, 'RESERVED')
             assert found['OS-EXT-SRV-ATTR:host'] == self.lost
             assert self.allocations(self.server) == self.held
-            assert marks.get(self.instance(self.server)) is None
+            assert wake_marker.get(self.instance(self.server)) is None
         self.lose(self.lost, False)
         self.wake_up(self.server)
         assert self.assert_status(self.server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == self.lost

@@ -24,7 +24,7 @@ _ROW = 255
 _SEALED, _OPEN = 'sealed:', 'open:'
 
 
-class StashLost(Exception):
+class SavedArgsUnreadable(Exception):
     """What was kept cannot be read: no key of this nova-compute fits."""
 
 
@@ -35,7 +35,7 @@ def save(metadata: MutableMapping[str, str], values: Mapping[str, Any], keys: li
     :param values: JSON types; ``password`` is dropped if there is no key
     :param keys: Fernet keys; the first encrypts
     """
-    drop(metadata)
+    remove(metadata)
     if not keys and values.get('password'):
         LOG.warning('Set [climate] stash_keys to keep the admin password of a reserved server')
         values = {**values, 'password': None}
@@ -51,7 +51,7 @@ def save(metadata: MutableMapping[str, str], values: Mapping[str, Any], keys: li
 def load(metadata: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
     """Read what was kept; empty if nothing was.
 
-    :raises StashLost: none of the keys fits
+    :raises SavedArgsUnreadable: none of the keys fits
     """
     text = ''.join(metadata[key] for key in sorted(metadata) if key.startswith(PREFIX))
     if not text:
@@ -63,10 +63,10 @@ def load(metadata: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
             data = base64.b64decode(text.removeprefix(_OPEN))
         return json.loads(zlib.decompress(data))
     except (fernet.InvalidToken, ValueError, zlib.error) as error:
-        raise StashLost('No key in [climate] stash_keys opens what was kept') from error
+        raise SavedArgsUnreadable('No key in [climate] stash_keys opens what was kept') from error
 
 
-def check(keys: list[str]) -> None:
+def check_keys(keys: list[str]) -> None:
     """Check the keys of nova.conf when nova-compute starts, not when the first server needs one.
 
     :raises ValueError: one is no key
@@ -77,7 +77,7 @@ def check(keys: list[str]) -> None:
         raise ValueError(f'[climate] stash_keys: {error}') from error
 
 
-def drop(metadata: MutableMapping[str, str]) -> None:
+def remove(metadata: MutableMapping[str, str]) -> None:
     """Forget what was kept."""
     for key in [key for key in metadata if key.startswith(PREFIX)]:
         del metadata[key]

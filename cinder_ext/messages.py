@@ -48,7 +48,7 @@ def install() -> None:
         DETAIL.ALL = (*DETAIL.ALL, NO_SOURCE, NO_RESERVATION, LEFT_OVER)
 
 
-def tell(
+def create(
     message_api: Any,
     context: Any,
     volume: Any,
@@ -62,11 +62,11 @@ def tell(
     :param detail: one of our sentences, whatever was said before
     """
     if detail is None:
-        if _told(context, volume):
+        if _was_created(context, volume):
             return
         detail = NO_SOURCE if isinstance(error, _SOURCES) else DETAIL.DRIVER_FAILED_CREATE
     message_api.create(
-        _of_the_owner(context, volume),
+        _owner_context(context, volume),
         message_field.Action.CREATE_VOLUME_FROM_BACKEND,
         resource_uuid=volume.id,
         exception=error,
@@ -74,12 +74,12 @@ def tell(
     )
 
 
-def _told(context: Any, volume: Any) -> bool:
+def _was_created(context: Any, volume: Any) -> bool:
     filters = {'resource_uuid': volume.id, 'request_id': context.request_id}
-    return bool(db.message_get_all(_of_the_owner(context, volume), filters=filters))
+    return bool(db.message_get_all(_owner_context(context, volume), filters=filters))
 
 
-def _of_the_owner(context: Any, volume: Any) -> Any:
+def _owner_context(context: Any, volume: Any) -> Any:
     """An administrator may have woken the volume, and the message is the owner's."""
     values = context.to_dict() | {'project_id': volume.project_id}
     return cinder_context.RequestContext.from_dict(values)

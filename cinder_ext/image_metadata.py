@@ -22,7 +22,7 @@ _OF_THE_CREATION = ('signature_verified',)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shown:
+class ImageMetadata:
     """What was shown of a volume.
 
     :param bootable: its flag
@@ -33,7 +33,7 @@ class Shown:
     properties: Mapping[str, str]
 
 
-def show(manager: Any, context: Any, volume: Any, image_id: str | None) -> None:
+def write(manager: Any, context: Any, volume: Any, image_id: str | None) -> None:
     """Write what a volume will be when it is made from its source.
 
     :param manager: cinder.volume.manager.VolumeManager
@@ -41,31 +41,33 @@ def show(manager: Any, context: Any, volume: Any, image_id: str | None) -> None:
     :raises cinder.exception.CinderException: the source cannot be read
     """
     task = create_volume.CreateVolumeFromSpecTask(manager, db, manager.driver)
-    write = task._handle_bootable_volume_glance_meta
+    write_metadata = task._handle_bootable_volume_glance_meta
     elevated = context.elevated()
     if volume.snapshot_id:
         snapshot = objects.Snapshot.get_by_id(elevated, volume.snapshot_id)
         if objects.Volume.get_by_id(elevated, snapshot.volume_id).bootable:
-            write(elevated, volume, snapshot_id=snapshot.id)
+            write_metadata(elevated, volume, snapshot_id=snapshot.id)
     elif volume.source_volid:
         if objects.Volume.get_by_id(elevated, volume.source_volid).bootable:
-            write(elevated, volume, source_volid=volume.source_volid)
+            write_metadata(elevated, volume, source_volid=volume.source_volid)
     elif image_id:
         service, image_id = glance.get_remote_image_service(context, image_id)
-        write(elevated, volume, image_id=image_id, image_meta=service.show(context, image_id))
+        write_metadata(
+            elevated, volume, image_id=image_id, image_meta=service.show(context, image_id)
+        )
 
 
-def take(context: Any, volume: Any) -> Shown:
+def remove(context: Any, volume: Any) -> ImageMetadata:
     """Take the properties away, for a creation adds its own to them."""
     found = _properties(context, volume)
     if found:
         db.volume_glance_metadata_delete_by_volume(context.elevated(), volume.id)
     # An attempt that died may have left its own.
     shown = {name: value for name, value in found.items() if name not in _OF_THE_CREATION}
-    return Shown(volume.bootable, shown)
+    return ImageMetadata(volume.bootable, shown)
 
 
-def put_back(context: Any, volume: Any, shown: Shown) -> None:
+def restore(context: Any, volume: Any, shown: ImageMetadata) -> None:
     """Show again what was shown: the user may have changed it meanwhile.
 
     What never was shown is left as the creation wrote it.

@@ -8,19 +8,19 @@ half-started server from one that failed its first build.
 
 from typing import Any
 
-WAKING = 'climate_wake_up'
+KEY = 'climate_wake_up'
 
 
-def set_(instance: Any, request_id: str) -> None:
+def put(instance: Any, request_id: str) -> None:
     """Mark the server as being woken by this request."""
-    instance.system_metadata[WAKING] = request_id
+    instance.system_metadata[KEY] = request_id
 
 
 def get(instance: Any) -> str | None:
     """Give the request that wakes the server, if any."""
-    return instance.system_metadata.get(WAKING)
+    return instance.system_metadata.get(KEY)
 
 
 def clear(instance: Any) -> None:
     """Take the mark away; the instance is not saved."""
-    instance.system_metadata.pop(WAKING, None)
+    instance.system_metadata.pop(KEY, None)
