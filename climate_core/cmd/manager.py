@@ -15,10 +15,11 @@ from oslo_config import cfg  # noqa: E402
 from oslo_log import log  # noqa: E402
 
 from climate_core import conf as config  # noqa: E402
-from climate_core import report  # noqa: E402
+from climate_core import report, service  # noqa: E402
+from climate_core.cmd import shutdown  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.db.engine import TROUBLE  # noqa: E402
-from climate_core.manager import service, telemetry, vital  # noqa: E402
+from climate_core.delivery import metrics_server  # noqa: E402
 from climate_core.plugins import loading  # noqa: E402
 
 LOG = log.getLogger(__name__)
@@ -26,7 +27,7 @@ LOG = log.getLogger(__name__)
 _CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
-    telemetry.BadAddress,
+    metrics_server.BadAddress,
     cfg.Error,
     OSError,
     *TROUBLE,
@@ -51,8 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(manager: service.ManagerService) -> int:
-    stop = vital.Stop()
-    broken = vital.watch(stop)
+    stop = shutdown.Stop()
+    broken = shutdown.watch(stop)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     manager.start()

@@ -18,7 +18,7 @@ _ATTEMPTS = 10
 _FOUND = Cause('resource.lost')
 
 
-def lose(
+def mark_lost(
     database: Database, lease_id: str, reasons: Mapping[str, str], cause: Cause = _FOUND
 ) -> bool:
     """Note that resources of a lease are gone.
@@ -30,13 +30,15 @@ def lose(
     :returns: whether anything was written
     :raises climate_core.db.store.Stale: others keep changing the lease
     """
-    return _again(database, _lose, lease_id, reasons, cause)
+    return _again(database, _mark_lost, lease_id, reasons, cause)
 
 
-def lose_resource(database: Database, resource_type: str, resource_id: str, reason: str) -> bool:
+def mark_resource_lost(
+    database: Database, resource_type: str, resource_id: str, reason: str
+) -> bool:
     """Note that a resource is gone, if a lease holds it."""
     held = database.read(reservations.holder, resource_type, resource_id)
-    return held is not None and lose(database, held.lease_id, {held.id: reason})
+    return held is not None and mark_lost(database, held.lease_id, {held.id: reason})
 
 
 def change_resource(database: Database, resource_type: str, resource_id: str, reason: str) -> bool:
@@ -72,7 +74,9 @@ def _again(database: Database, function: Callable[..., bool], *args: object) -> 
     return database.write(function, *args)
 
 
-def _lose(session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause) -> bool:
+def _mark_lost(
+    session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause
+) -> bool:
     lease = leases.find(session, lease_id, lock=True)
     if lease is None or lease.status in states.ENDING:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases that do not go on: find them, and push them.
+"""Leases that do not go on: find them, and make them go on.
 
 Finding takes two statements, however many leases there are. Nothing of it is part of the daily
 work: the engine resumes what was left by itself, and what is listed here for longer than a moment
@@ -37,7 +37,7 @@ class Kind(enum.StrEnum):
     TRUST_KEPT = 'trust_kept'
 
 
-#: What :func:`push` does about it. An ERROR is for a person to judge.
+#: What :func:`unstick` does about it. An ERROR is for a person to judge.
 REMEDIES: Mapping[Kind, str] = {
     Kind.CLAIM_EXPIRED: 'make the event due now',
     Kind.NOT_TAKEN_UP: 'make the event due now',
@@ -50,7 +50,7 @@ REMEDIES: Mapping[Kind, str] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Patience:
+class StuckThresholds:
     """When something counts as stuck.
 
     :param attempts: failed attempts at an event
@@ -83,20 +83,22 @@ class Stuck:
     age: float
 
 
-def find(session: orm.Session, patience: Patience, lease_id: str | None = None) -> list[Stuck]:
+def find(
+    session: orm.Session, thresholds: StuckThresholds, lease_id: str | None = None
+) -> list[Stuck]:
     """Find what is stuck, the oldest first, in two statements.
 
     :param lease_id: only this one
     """
     now = utcnow.read(session)
     found = [
-        *_events(session, now, patience, lease_id),
-        *_leases(session, now, patience, lease_id),
+        *_events(session, now, thresholds, lease_id),
+        *_leases(session, now, thresholds, lease_id),
     ]
     return sorted(found, key=lambda each: -each.age)
 
 
-def push(
+def unstick(
     session: orm.Session, lease_id: str, findings: Sequence[Stuck], user_id: str | None
 ) -> list[str]:
     """Do something about what was found of a lease, if that is still so.
@@ -113,9 +115,9 @@ def push(
     now = utcnow.read(session)
     after, done = before, []
     for each in findings:
-        pushed = _push(after, each, now)
-        if pushed != after:
-            after = pushed
+        changed = _unstick(after, each, now)
+        if changed != after:
+            after = changed
             done.append(f'{each.kind}: {REMEDIES[each.kind]} ({each.event_type or "lease"})')
     if done:
         cause = Cause(REPAIR, user_id=user_id)
@@ -138,7 +140,7 @@ def note(
         history.add(session, told)
 
 
-def _push(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
+def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
     if found.kind is Kind.TRUST_KEPT:
         return plan.release(lease, now)
     if found.kind is Kind.NO_END:
@@ -161,12 +163,12 @@ def _rearmed(lease: model.Lease, event: model.Event, now: datetime.datetime) -> 
 
 
 def _events(
-    session: orm.Session, now: datetime.datetime, patience: Patience, lease_id: str | None
+    session: orm.Session, now: datetime.datetime, thresholds: StuckThresholds, lease_id: str | None
 ) -> Iterator[Stuck]:
-    waited = _EVENT.c.next_at <= now - datetime.timedelta(seconds=patience.grace)
-    long_ago = now - datetime.timedelta(seconds=patience.seconds)
+    waited = _EVENT.c.next_at <= now - datetime.timedelta(seconds=thresholds.grace)
+    long_ago = now - datetime.timedelta(seconds=thresholds.seconds)
     tried = sa.and_(_EVENT.c.attempts > 0, _EVENT.c.time <= long_ago)
-    often = _EVENT.c.attempts >= patience.attempts
+    often = _EVENT.c.attempts >= thresholds.attempts
     query = (
         sa.select(
             *_of_lease(), _EVENT.c.id, _EVENT.c.event_type, _EVENT.c.status, _EVENT.c.attempts
@@ -180,7 +182,7 @@ def _events(
     ):
         *lease, event_id, event_type, status, attempts, next_at, time, told = row
         waiting = (now - next_at).total_seconds()
-        if waiting >= patience.grace:
+        if waiting >= thresholds.grace:
             busy = status == _BUSY
             kind = Kind.CLAIM_EXPIRED if busy else Kind.NOT_TAKEN_UP
             reason = 'its claim expired and no manager took it up' if busy else _NOBODY
@@ -194,9 +196,9 @@ _NOBODY = 'it is due and no manager takes it up; does one run?'
 
 
 def _leases(
-    session: orm.Session, now: datetime.datetime, patience: Patience, lease_id: str | None
+    session: orm.Session, now: datetime.datetime, thresholds: StuckThresholds, lease_id: str | None
 ) -> Iterator[Stuck]:
-    long_ago = now - datetime.timedelta(seconds=patience.seconds)
+    long_ago = now - datetime.timedelta(seconds=thresholds.seconds)
     over = _LEASE.c.status == states.LeaseStatus.TERMINATED
     touched = sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at, type_=tables.Time())
     conditions: dict[Kind, tuple[Any, Any]] = {

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import context, exceptions
+from climate_core import context, exceptions, test_points
 from climate_core.db import leases, store
+from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
-from climate_core.engine import points, ranks, retry, watch
+from climate_core.engine import observer, ranks, retry
 from climate_core.engine.claims import Claim, Claims
-from climate_core.engine.clock import Clock
 from climate_core.lease import history, model, plan, results, states, steps
 from climate_core.plugins.base import ResourcePlugin, Wait
 
@@ -44,7 +44,7 @@ class Step:
         plugins: Mapping[str, ResourcePlugin],
         release_trust: Callable[[str], None],
         backoff: retry.Backoff,
-        seen_by: watch.Watch = watch.NOBODY,
+        seen_by: observer.Observer = observer.IGNORE,
         tell_end: Callable[[model.Lease], None] = lambda _lease: None,
     ) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class Step:
             return True
         self._seen_by.claimed(due, self._clock.now())
         try:
-            points.reached('event.claimed', **_info(claim))
+            test_points.reached('event.claimed', **_info(claim))
             return self._work(claim)
         except Lost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
@@ -82,9 +82,9 @@ class Step:
         if work.pointless is not None:
             return False
         outcomes = self._act(claim, work)
-        points.reached('finish.before', **_info(claim))
+        test_points.reached('finish.before', **_info(claim))
         before, after = self._database.write(self._finish, claim, outcomes)
-        points.reached('finish.after', **_info(claim))
+        test_points.reached('finish.after', **_info(claim))
         event = next(e for e in after.events if e.id == claim.event_id)
         if not event.open:
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
@@ -159,7 +159,7 @@ class Step:
             raise Lost
         info = _info(claim) | {'reservation_id': reservation.id if reservation else None}
         event = next(e for e in lease.events if e.id == claim.event_id)
-        points.reached('remote.before', **info)
+        test_points.reached('remote.before', **info)
         try:
             result = call(claim, lease, reservation)
         except retry.EXPECTED as exc:
@@ -167,7 +167,7 @@ class Step:
             return retry.decide(exc, event, lease, self._clock.now(), self._backoff)
         except Exception as exc:  # noqa: BLE001 - on purpose, see there
             return self._bug(exc, event, info)
-        points.reached('remote.after', **info)
+        test_points.reached('remote.after', **info)
         if result is None:
             return results.DONE
         return results.Outcome(results.Result.WAIT, result.seconds, result.reason)

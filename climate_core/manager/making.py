@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oslo_log import log
 
+from climate_core import test_points
 from climate_core.cloud import errors
 from climate_core.db import missing
 from climate_core.db.engine import TROUBLE
-from climate_core.engine import points
 from climate_core.lease import model
 from climate_core.manager import draft
 from climate_core.manager.parts import Parts
@@ -85,7 +85,7 @@ def make(
         done.append(made)
         if claimed.made:
             new.append(made)
-            points.reached('make.after', event_type='lease.create', lease_id=lease_id)
+            test_points.reached('make.after', event_type='lease.create', lease_id=lease_id)
         elif claimed.resource_id != each.resource_id:
             found.add(each.id)
         if claimed.prepare:

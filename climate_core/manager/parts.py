@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from oslo_config import cfg
 
 from climate_core import exceptions
+from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.engine.clock import Clock
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Lease
 from climate_core.plugins.base import Claimed, ResourcePlugin

@@ -20,9 +20,9 @@ from climate_core import conf as configuration
 from climate_core.cloud import Cloud as CloudOfConf
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease
-from climate_core.manager import orphans
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.sync import orphans
 from tests.kill import start_manager
 from tests.support.fakes import leases, settings
 

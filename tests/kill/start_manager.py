@@ -13,15 +13,17 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from climate_core import conf as configuration
+from climate_core import test_points
 from climate_core.cloud import Cloud
 from climate_core.cmd import manager
 from climate_core.context import RequestContext
+from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.engine import points, webhooks
-from climate_core.engine.clock import Clock
-from climate_core.manager import create, reconcile
+from climate_core.delivery import webhooks
+from climate_core.manager import create
 from climate_core.manager.parts import Parts
 from climate_core.plugins import loading, patience, wakeable
+from climate_core.sync import reconcile
 
 
 class Hook:
@@ -58,7 +60,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     wakeable.Patience = functools.partial(patience.Patience, first=0.02)  # type: ignore[misc,assignment]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
-    points.install(Hook(kill, tell))
+    test_points.install(Hook(kill, tell))
     manager.main(['--config-file', str(config)])
 
 
@@ -81,6 +83,6 @@ def request(
         project_id='demo-id',
         roles=['member', 'reader'],
     )
-    points.install(Hook(kill, tell))
+    test_points.install(Hook(kill, tell))
     parts = Parts(conf, database, Clock(database), plugins, cloud.trusts)
     create.create_lease(parts, context, values)

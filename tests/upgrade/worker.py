@@ -19,9 +19,15 @@ import climate_core  # noqa: E402
 from climate_core import conf as configuration  # noqa: E402
 from climate_core import context  # noqa: E402
 from climate_core.db import migration  # noqa: E402
-from climate_core.engine import points  # noqa: E402
-from climate_core.manager import rpcapi, service  # noqa: E402
+from climate_core.manager import rpcapi  # noqa: E402
 from climate_core.plugins import base  # noqa: E402
+
+try:
+    from climate_core import service, test_points
+except ImportError:
+    # Release 0.1.0.
+    from climate_core.engine import points as test_points
+    from climate_core.manager import service
 
 _lock = threading.Lock()
 
@@ -106,7 +112,7 @@ def _finished(name: str, info: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    points.install(_finished)
+    test_points.install(_finished)
     worker = Worker(sys.argv[1])
     tell(code=climate_core.__file__)
     for line in sys.stdin:

@@ -10,7 +10,7 @@ from oslo_log import log
 
 from climate_core import conf as configuration
 from climate_core.cloud import errors
-from climate_core.cmd.manage import database, leases, mend, serve
+from climate_core.cmd.manage import database, leases, repair, serve
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.plugins import loading
@@ -60,5 +60,5 @@ def _add_commands(subparsers: Any) -> None:
     leases.add_commands(
         lease.add_subparsers(title='commands', dest='lease_command', required=True)
     )
-    mend.add_commands(subparsers)
+    repair.add_commands(subparsers)
     serve.add_command(subparsers)

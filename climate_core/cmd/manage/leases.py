@@ -11,7 +11,7 @@ from climate_core.db import migration, stuck
 from climate_core.db.engine import Database
 
 _COLUMNS = ('kind', 'lease_id', 'status', 'event_type', 'age', 'reason')
-_DEFAULT = stuck.Patience()
+_DEFAULT = stuck.StuckThresholds()
 
 
 def add_commands(subparsers: Any) -> None:
@@ -23,13 +23,13 @@ def add_commands(subparsers: Any) -> None:
         'fail again and again, leases past their end that are not over, leases in STARTING or '
         'ERROR for long, and what is left of leases that are over.',
     )
-    add_patience(parser)
+    add_thresholds(parser)
     parser.add_argument('--lease', metavar='ID', help='only this lease')
     output.add_format(parser)
     parser.set_defaults(run=_stuck)
 
 
-def add_patience(parser: argparse.ArgumentParser) -> None:
+def add_thresholds(parser: argparse.ArgumentParser) -> None:
     """Add the options that say when something counts as stuck."""
     parser.add_argument(
         '--attempts',
@@ -53,16 +53,16 @@ def add_patience(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def patience(options: Any) -> stuck.Patience:
-    """Read the options of :func:`add_patience`."""
-    return stuck.Patience(options.attempts, options.older, options.grace)
+def thresholds(options: Any) -> stuck.StuckThresholds:
+    """Read the options of :func:`add_thresholds`."""
+    return stuck.StuckThresholds(options.attempts, options.older, options.grace)
 
 
 def _stuck(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
     options = conf.command
-    found = database.read(stuck.find, patience(options), options.lease)
+    found = database.read(stuck.find, thresholds(options), options.lease)
     output.show(found, _COLUMNS, options.format)
     database.dispose()
     return output.FOUND if found else output.NOTHING

@@ -14,12 +14,12 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core.api import deploy
-from climate_core.cmd.manage import pretend
+from climate_core.cmd import shutdown
+from climate_core.cmd.manage import noauth
 from climate_core.cmd.manage.database import make_directory
 from climate_core.db import migration
 from climate_core.db.engine import Database
-from climate_core.manager import vital
-from climate_core.manager.service import ManagerService
+from climate_core.service import ManagerService
 
 LOG = log.getLogger(__name__)
 
@@ -57,8 +57,8 @@ def run(conf: cfg.ConfigOpts) -> int:
 
     :returns: 0; 1 if the service broke
     """
-    stop = vital.Stop()
-    broken = vital.watch(stop, {*vital.THREADS, _API})
+    stop = shutdown.Stop()
+    broken = shutdown.watch(stop, {*shutdown.THREADS, _API})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with serving(conf) as url:
@@ -79,7 +79,7 @@ def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
     make_directory(conf)
     migration.upgrade(conf)
     database = Database(conf)
-    manager = _manager(conf, database, options.noauth)
+    manager = _manager(conf, database)
     server = simple_server.make_server(
         options.host,
         options.port,
@@ -109,15 +109,15 @@ def _configure(conf: cfg.ConfigOpts) -> None:
         conf.set_override('connection', connection, group='database')
 
 
-def _manager(conf: cfg.ConfigOpts, database: Database, noauth: bool) -> ManagerService:
-    if not noauth:
+def _manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:
+    if not conf.command.noauth:
         return ManagerService(conf, database=database)
     return ManagerService(
         conf,
         database=database,
-        plugins=pretend.plugins(conf),
-        trusts=pretend.Trusts(),
-        send=pretend.send,
+        plugins=noauth.plugins(conf),
+        trusts=noauth.Trusts(),
+        send=noauth.send,
         watch=False,
     )
 

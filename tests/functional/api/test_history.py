@@ -12,10 +12,9 @@ import pytest
 import webob
 from oslo_serialization import jsonutils
 
-from climate_core import exceptions
+from climate_core import exceptions, test_points
 from climate_core.db import leases
 from climate_core.db.engine import Database
-from climate_core.engine import points
 from climate_core.lease.model import Lease, Reservation
 from tests.functional.api import world
 
@@ -84,12 +83,12 @@ def service(tmp_path: pathlib.Path) -> Iterator[Service]:
     conf = world.configure(tmp_path, ('engine', 'retry_seconds', '0.1'))
     database = Database(conf)
     Fickle.trouble.clear()
-    points.install(hook)
+    test_points.install(hook)
     try:
         with world.running(conf, database, Fickle) as application:
             yield Service(application, database, finished)
     finally:
-        points.install(None)
+        test_points.install(None)
 
 
 def line(entry: dict[str, Any]) -> tuple[str, str, str | None]:

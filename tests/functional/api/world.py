@@ -17,8 +17,8 @@ from climate_core.context import RequestContext
 from climate_core.db import migration
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
-from climate_core.manager.service import ManagerService
 from climate_core.plugins import base
+from climate_core.service import ManagerService
 
 #: A resource that does not exist.
 NOWHERE = '00000000-0000-4000-8000-000000000000'

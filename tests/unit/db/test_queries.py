@@ -215,7 +215,7 @@ def test_the_reasons_of_many(any_world: World) -> None:
     names = [f'thing{n:03}' for n in range(500)]
     lease = any_world.lease(any_world.create(*names, end=NEVER))
     why = dict.fromkeys((r.id for r in lease.reservations), 'It was deleted behind our back. ' * 3)
-    assert missing.lose(any_world.database, lease.id, why)
+    assert missing.mark_lost(any_world.database, lease.id, why)
     reason = any_world.lease(lease.id).status_reason
     assert reason is not None
     assert f'{TYPE} thing009: It was deleted' in reason

@@ -14,7 +14,7 @@ from climate_core.db.stuck import Kind
 from climate_core.lease import model
 from tests.unit.engine.world import NOON, Time, World
 
-PATIENCE = stuck.Patience(attempts=3, seconds=600, grace=60)
+PATIENCE = stuck.StuckThresholds(attempts=3, seconds=600, grace=60)
 
 
 def find(world: World, lease_id: str | None = None) -> list[stuck.Stuck]:
@@ -25,8 +25,8 @@ def kinds(world: World) -> list[str]:
     return [str(each.kind) for each in find(world)]
 
 
-def push(world: World, lease_id: str) -> list[str]:
-    return world.database.write(stuck.push, lease_id, find(world, lease_id), 'root')
+def unstick(world: World, lease_id: str) -> list[str]:
+    return world.database.write(stuck.unstick, lease_id, find(world, lease_id), 'root')
 
 
 def change(world: World, table: Any, where: Any, **values: Any) -> None:
@@ -74,7 +74,7 @@ def test_a_claim_that_expired_is_pushed(world: World, time: Time) -> None:
     time.forward(seconds=1)
     assert kinds(world) == ['claim_expired']
     before = world.lease(lease_id).event(model.START)
-    assert push(world, lease_id) == ['claim_expired: make the event due now (start_lease)']
+    assert unstick(world, lease_id) == ['claim_expired: make the event due now (start_lease)']
     after = world.lease(lease_id).event(model.START)
     assert before is not None
     assert after is not None
@@ -100,7 +100,7 @@ def test_what_fails_again_and_again(world: World, time: Time) -> None:
     assert found.kind is Kind.RETRIED
     assert found.reason.startswith('failed 3 times:')
     assert 'no host' in found.reason
-    push(world, lease_id)
+    unstick(world, lease_id)
     world.run_until_idle()
     assert world.lease(lease_id).status == 'ACTIVE'
     assert find(world) == []
@@ -127,7 +127,7 @@ def test_what_a_manager_works_on_is_left_alone(world: World, time: Time) -> None
     [due] = world.due()
     assert world.database.write(events.claim, due.id, due.generation, 30.0)
     assert kinds(world) == ['retried']
-    assert push(world, lease_id) == []
+    assert unstick(world, lease_id) == []
     assert repairs(world, lease_id) == []
 
 
@@ -142,7 +142,7 @@ def test_past_its_end_without_an_end(world: World, time: Time) -> None:
     assert kinds(world) == ['no_end']
     time.forward(seconds=1)
     assert sorted(kinds(world)) == ['no_end', 'past_end']
-    assert push(world, lease_id) == ['no_end: give the lease its end again (lease)']
+    assert unstick(world, lease_id) == ['no_end: give the lease its end again (lease)']
     world.run_until_idle()
     assert world.lease(lease_id).status == 'TERMINATED'
     assert world.things.count('end', 'a') == 1
@@ -152,7 +152,7 @@ def test_an_end_that_is_given_again_keeps_its_time(world: World, time: Time) -> 
     lease_id = world.create('a')
     world.run_until_idle()
     change(world, tables.EVENTS, tables.EVENTS.c.event_type == model.END, next_at=None, status='X')
-    push(world, lease_id)
+    unstick(world, lease_id)
     world.run_until_idle()
     assert world.lease(lease_id).status == 'ACTIVE'
     time.forward(hours=2)
@@ -170,7 +170,7 @@ def test_an_error_is_for_a_person(world: World, time: Time) -> None:
     [found] = find(world)
     assert found.kind is Kind.ERROR
     assert 'broken' in found.reason
-    assert push(world, lease_id) == []
+    assert unstick(world, lease_id) == []
 
 
 def test_a_trust_that_was_kept(world: World, time: Time) -> None:
@@ -180,7 +180,7 @@ def test_a_trust_that_was_kept(world: World, time: Time) -> None:
     world.delete(lease_id)
     world.run_until_idle()
     assert kinds(world) == ['trust_kept']
-    assert push(world, lease_id) == ['trust_kept: have the trust deleted (lease)']
+    assert unstick(world, lease_id) == ['trust_kept: have the trust deleted (lease)']
     assert len(repairs(world, lease_id)) == 1
     world.run_until_idle()
     assert world.trusts.present == set()
@@ -192,8 +192,8 @@ def test_what_was_repaired_meanwhile_is_left_alone(world: World, time: Time) -> 
     time.forward(seconds=60)
     found = find(world)
     world.run_until_idle()
-    assert world.database.write(stuck.push, lease_id, found, 'root') == []
-    assert world.database.write(stuck.push, 'unknown', found, 'root') == []
+    assert world.database.write(stuck.unstick, lease_id, found, 'root') == []
+    assert world.database.write(stuck.unstick, 'unknown', found, 'root') == []
 
 
 def test_only_one_lease(world: World, time: Time) -> None:
@@ -220,7 +220,7 @@ def test_on_each_database(any_world: World) -> None:
     change(any_world, tables.LEASES, sa.true(), status='STARTING', **long_ago)
     change(any_world, tables.EVENTS, sa.true(), next_at=NOON.replace(year=2020), status='UNDONE')
     assert {'not_taken_up', 'starting', 'past_end'} == set(kinds(any_world))
-    assert push(any_world, lease_id)
+    assert unstick(any_world, lease_id)
     assert len(repairs(any_world, lease_id)) == 1
 
 

@@ -145,7 +145,7 @@ def lose(asker: Asker) -> None:
         kind, thing = asker.data.draw(st.sampled_from(held))
         asker.world.ledger.state[thing] = 'gone'
         if asker.data.draw(st.booleans()):
-            missing.lose_resource(asker.world.database, kind, thing, 'It was deleted.')
+            missing.mark_resource_lost(asker.world.database, kind, thing, 'It was deleted.')
 
 
 WISHES: dict[str, Callable[[Asker], None]] = {

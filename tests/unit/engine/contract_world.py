@@ -9,10 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from climate_core import exceptions
+from climate_core import exceptions, test_points
 from climate_core.context import RequestContext
 from climate_core.db import events, tables
-from climate_core.engine import points, retry
+from climate_core.engine import retry
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from tests.unit.engine.world import NOON, TYPE, Things, Time, World
@@ -255,12 +255,12 @@ class ContractWorld(World):
         self._statements_left = statements
         self.when_lost = None
         self._taken.clear()
-        points.install(hook)
+        test_points.install(hook)
 
     def revive(self) -> None:
         """Let a new manager begin, of which nothing is planned."""
         self._dead, self._statements_left, self._elsewhere = False, None, False
-        points.install(None)
+        test_points.install(None)
 
     def claim(self, due: events.Due) -> bool:
         """Claim an event as a manager that does nothing with it; tell whether it got it."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from climate_core import test_points
 from climate_core.db import outbox
-from climate_core.engine import points
 from tests.support.databases import *  # noqa: F403
 from tests.unit.engine.world import Time, World
 from tests.unit.payloads import problems
@@ -53,6 +53,6 @@ def any_world(database_url: str) -> Iterator[World]:
 
 
 @pytest.fixture
-def install_hook() -> Iterator[Callable[[points.Hook], None]]:
-    yield points.install
-    points.install(None)
+def install_hook() -> Iterator[Callable[[test_points.Hook], None]]:
+    yield test_points.install
+    test_points.install(None)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from climate_core.engine import points
+from climate_core import test_points
 from climate_core.lease import model
 from tests.unit.engine.world import NOON, Time, World
 
-Install = Callable[[points.Hook | None], None]
+Install = Callable[[test_points.Hook | None], None]
 
 ENGINE = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after')
 OUTBOX = ('outbox.before', 'outbox.after')

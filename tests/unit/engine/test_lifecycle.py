@@ -218,7 +218,7 @@ def test_what_is_lost_is_told_again_after_a_trouble(world: World, time: Time) ->
     world.things.answers['wake', 'a'] = [exceptions.Transient('Nova is away'), Wait(5)]
     lease_id = world.create('a', 'b')
     world.run_until_idle()
-    missing.lose_resource(world.database, TYPE, 'b', 'It was deleted.')
+    missing.mark_resource_lost(world.database, TYPE, 'b', 'It was deleted.')
     time.forward(seconds=5)
     world.run_until_idle()
     assert world.lease(lease_id).status_reason == f'{TYPE} a: Nova is away'
@@ -281,7 +281,7 @@ def test_what_failed_is_deleted_behind_the_back_of_its_lease(world: World) -> No
     lease_id = world.create('a', 'b')
     world.run_until_idle()
     assert world.lease(lease_id).status == 'ERROR'
-    missing.lose_resource(world.database, TYPE, 'b', 'It was deleted.')
+    missing.mark_resource_lost(world.database, TYPE, 'b', 'It was deleted.')
     lease = world.lease(lease_id)
     assert (lease.status, lease.degraded) == ('ACTIVE', True)
     assert lease.status_reason == f'{TYPE} b: It was deleted.'
@@ -319,7 +319,7 @@ def test_a_lease_that_lost_everything_is_told_to_have_ended(world: World, time: 
     lease_id = world.create('a', 'b')
     world.run_until_idle()
     for thing in ('a', 'b'):
-        missing.lose_resource(world.database, TYPE, thing, 'It was deleted.')
+        missing.mark_resource_lost(world.database, TYPE, thing, 'It was deleted.')
     assert world.lease(lease_id).status == 'TERMINATED'
     time.forward(hours=5)
     world.run_until_idle()

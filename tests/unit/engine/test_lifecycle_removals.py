@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from climate_core import exceptions
+from climate_core import exceptions, test_points
 from climate_core.db import missing
-from climate_core.engine import points
 from tests.unit.engine.world import TYPE, Time, World, statuses
 
 ONE = '2026-12-01 13:00'
@@ -142,7 +141,7 @@ def test_what_is_taken_out_is_not_lost(world: World) -> None:
     lease_id = world.create('a', 'b')
     world.run_until_idle()
     world.remove(lease_id, 'a')
-    missing.lose_resource(world.database, TYPE, 'a', 'It was deleted.')
+    missing.mark_resource_lost(world.database, TYPE, 'a', 'It was deleted.')
     world.run_until_idle()
     lease = world.lease(lease_id)
     assert (lease.degraded, lease.status_reason) == (False, None)
@@ -184,7 +183,7 @@ def test_taking_out_is_tried_for_ever(world: World, time: Time) -> None:
 def test_a_manager_that_dies_while_taking_out(
     world: World,
     time: Time,
-    install_hook: Callable[[points.Hook | None], None],
+    install_hook: Callable[[test_points.Hook | None], None],
     point: str,
 ) -> None:
     class Killed(BaseException):

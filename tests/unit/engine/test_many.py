@@ -8,7 +8,7 @@ import pytest
 
 from climate_core.db import events
 from climate_core.engine.claims import Claims
-from climate_core.engine.loop import Loop
+from climate_core.engine.scheduler import Scheduler
 from tests.unit.engine.world import World
 
 LEASES = 200
@@ -16,7 +16,7 @@ LEASES = 200
 PATIENCE = 120
 
 
-def _loop(world: World, finished: Callable[[], None]) -> tuple[Loop, Claims]:
+def _loop(world: World, finished: Callable[[], None]) -> tuple[Scheduler, Claims]:
     claims = Claims(world.database, 30)
     step = world.new_step(claims)
 
@@ -25,7 +25,7 @@ def _loop(world: World, finished: Callable[[], None]) -> tuple[Loop, Claims]:
         finished()
         return again
 
-    return Loop(world.database, world.clock, run, workers=8, idle_seconds=600), claims
+    return Scheduler(world.database, world.clock, run, workers=8, idle_seconds=600), claims
 
 
 @pytest.mark.parametrize('kind', ['sqlite', 'mariadb', 'postgresql'])

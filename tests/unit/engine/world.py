@@ -14,10 +14,11 @@ from climate_core import conf as config
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import events, leases, tables
+from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.engine import publisher, retry
+from climate_core.delivery import publisher
+from climate_core.engine import retry
 from climate_core.engine.claims import Claims
-from climate_core.engine.clock import Clock
 from climate_core.engine.step import Step
 from climate_core.lease import dates, model
 from climate_core.manager import change, create

@@ -199,7 +199,7 @@ def test_what_is_told_gone_of_what_was_taken_back(templated):
     lease_id = held(templated, template=TOO_BIG)
     before = templated.lease(lease_id)
     stack_id = before.reservations[0].resource_id
-    missing.lose_resource(templated.database, 'virtual:stack', stack_id, 'gone')
+    missing.mark_resource_lost(templated.database, 'virtual:stack', stack_id, 'gone')
     assert templated.lease(lease_id) == before
 
 

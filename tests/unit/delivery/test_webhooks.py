@@ -14,9 +14,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_core import test_points
 from climate_core.db import deliveries, history, leases, store, tables
-from climate_core.engine import points, webhooks
-from climate_core.engine.webhooks import Sender
+from climate_core.delivery import webhooks
+from climate_core.delivery.webhooks import Sender
 from climate_core.lease import model, plan
 from climate_core.lease.history import Cause
 from climate_core.manager import draft
@@ -278,7 +279,7 @@ def test_who_dies_is_followed(
     make_sender: Callable[..., Sender],
     receiver: Receiver,
     time: Time,
-    install_hook: Callable[[points.Hook], None],
+    install_hook: Callable[[test_points.Hook], None],
     point: str,
     times: int,
 ) -> None:

@@ -7,7 +7,7 @@ from climate_core.db.events import Due
 from climate_core.lease import model
 
 
-class Watch:
+class Observer:
     """Is told, and does nothing. Called by many threads."""
 
     def claimed(self, due: Due, now: datetime.datetime) -> None:
@@ -23,4 +23,4 @@ class Watch:
         """The work on a claim was written down; the event is what it is afterwards."""
 
 
-NOBODY = Watch()
+IGNORE = Observer()

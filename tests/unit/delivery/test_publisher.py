@@ -9,8 +9,8 @@ import oslo_messaging as messaging
 import pytest
 from oslo_messaging.notify import _impl_test
 
-from climate_core.engine import publisher
-from climate_core.engine.publisher import Publisher
+from climate_core.delivery import publisher
+from climate_core.delivery.publisher import Publisher
 from tests.unit.engine.world import Time, World
 
 PATIENCE = 60

@@ -7,10 +7,10 @@ from typing import Any
 import oslo_messaging as messaging
 from oslo_config import cfg
 
+from climate_core import test_points
 from climate_core.db import outbox
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.engine import points
-from climate_core.engine.worker import Worker
+from climate_core.threads import Worker
 
 #: How many notifications are claimed at once.
 BATCH = 100
@@ -73,10 +73,10 @@ class Publisher:
             for item in batch:
                 if self._worker.stopping:
                     break
-                points.reached('outbox.before', event_type=item.event_type)
+                test_points.reached('outbox.before', event_type=item.event_type)
                 self._send(item.event_type, item.payload)
                 sent.append(item.id)
-                points.reached('outbox.after', event_type=item.event_type)
+                test_points.reached('outbox.after', event_type=item.event_type)
         finally:
             if sent:
                 self._database.write(outbox.sent, claim, sent)

@@ -18,8 +18,8 @@ from oslo_log import log
 from climate_core.cloud import Cloud, errors
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.manager import orphans
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.sync import orphans
 
 LOG = log.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Reconciler:
         for held, reason in orphans.reservations_without_resource(self._database, plugin):
             by_lease[held.lease_id][held.id] = reason
         for lease_id, told in by_lease.items():
-            if missing.lose(self._database, lease_id, told):
+            if missing.mark_lost(self._database, lease_id, told):
                 LOG.warning('Lease %s lost resources: %s', lease_id, told)
                 self._nudge()
 

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.cmd import manage
-from climate_core.cmd.manage import mend
+from climate_core.cmd.manage import repair as command
 from climate_core.db import history, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.manager import repair
+from climate_core.sync import repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
 
@@ -273,7 +273,7 @@ def test_trusts_are_looked_at_twice(
         waited.append(seconds)
         leases.write(database, leases.make(database, [nova.add(world.state)['id']], new))
 
-    monkeypatch.setattr(mend.time, 'sleep', pause)
+    monkeypatch.setattr(command.time, 'sleep', pause)
     assert run('repair', '--yes') == 0
     assert stray in world.state.trusts
     assert run('repair', '--yes', '--trusts') == 0
@@ -325,7 +325,7 @@ def test_the_managers_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(mend, '_nudge', told.append)
+    monkeypatch.setattr(command, '_nudge', told.append)
     lease = reserve()
     assert run('repair', '--yes') == 0
     assert told == []

@@ -14,8 +14,8 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.db import outbox, tables
 from climate_core.db import usage as db
-from climate_core.engine import usage as engine
-from climate_core.engine.usage import Usage
+from climate_core.delivery import usage as engine
+from climate_core.delivery.usage import Usage
 from climate_core.lease import usage
 from climate_core.notifications import usage as notice
 from tests.unit.engine.world import NOON, Time, World

@@ -2,7 +2,7 @@
 """Hear from Nova, Cinder and Heat what happens to what they have, outside of its lease.
 
 Nothing depends on it: a notification that is lost is made up for by the next comparison, see
-:mod:`climate_core.manager.reconcile`. Facts: Nova's event types of unversioned notifications begin
+:mod:`climate_core.sync.reconcile`. Facts: Nova's event types of unversioned notifications begin
 with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` in
 ``nova_object.data`` (nova/compute/utils.py ``notify_about_instance_usage``,
 ``notify_about_instance_action``). Cinder's have ``volume_id`` (cinder/volume/volume_utils.py
@@ -97,7 +97,7 @@ class Servers(Endpoint):
     prefix = 'compute.'
     noted = {
         'instance.delete.end': (
-            missing.lose_resource,
+            missing.mark_resource_lost,
             'The server was deleted outside of the lease.',
         ),
         'instance.evacuate': (
@@ -121,11 +121,11 @@ class Volumes(Endpoint):
     group = cinder_notifications.GROUP
     noted = {
         'volume.delete.end': (
-            missing.lose_resource,
+            missing.mark_resource_lost,
             'The volume was deleted outside of the lease.',
         ),
         'scheduler.create_volume': (
-            missing.lose_resource,
+            missing.mark_resource_lost,
             'Cinder found no backend for the volume.',
         ),
     }
@@ -148,7 +148,7 @@ class Stacks(Endpoint):
     group = heat_notifications.GROUP
     noted = {
         'orchestration.stack.delete.end': (
-            missing.lose_resource,
+            missing.mark_resource_lost,
             'The stack was deleted or abandoned outside of the lease.',
         ),
     }

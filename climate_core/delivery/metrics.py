@@ -19,7 +19,7 @@ from prometheus_client import core, registry
 from climate_core.db import counts
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.db.events import Due
-from climate_core.engine import watch
+from climate_core.engine import observer
 from climate_core.lease import model, states
 
 LOG = log.getLogger(__name__)
@@ -31,7 +31,7 @@ _REMEMBERED = 10_000
 _KNOWN = model.OWN_EVENTS | {model.BEFORE_END}
 
 
-class Metrics(watch.Watch):
+class Metrics(observer.Observer):
     """The metrics of one manager.
 
     :param overdue_seconds: how long after its time an event is overdue

@@ -19,14 +19,16 @@ from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
+from climate_core import test_points
 from climate_core.db import deliveries, history, leases, store
+from climate_core.db.clock import Clock
 from climate_core.db.deliveries import Busy, Delivery
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.engine import calls, points, retry
-from climate_core.engine.clock import Clock
-from climate_core.engine.worker import Worker
+from climate_core.delivery import http_post
+from climate_core.engine import retry
 from climate_core.lease import plan, webhook
 from climate_core.lease.history import FAILED, Cause, Entry
+from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class Sender:
     """Hands what is to be sent to threads, never more than a share to one host or project.
 
     :param rules: which addresses may be called
-    :param post: makes one call, see :meth:`climate_core.engine.calls.Caller.post`
+    :param post: makes one call, see :meth:`climate_core.delivery.http_post.Caller.post`
     :raises OSError: ``[webhooks] cafile`` cannot be read
     """
 
@@ -86,7 +88,7 @@ class Sender:
         section = conf.webhooks
         self._database = database
         self._clock = clock
-        caller = calls.Caller(rules, section.timeout_seconds, section.cafile)
+        caller = http_post.Caller(rules, section.timeout_seconds, section.cafile)
         self._post = post or caller.post
         self._workers = section.workers
         self._ttl = section.timeout_seconds + _MARGIN
@@ -164,13 +166,13 @@ class Sender:
         """Make one call and write down what came of it."""
         info = {'event_type': delivery.event_type, 'lease_id': delivery.lease_id}
         body, headers = message(delivery, self._clock.now())
-        points.reached('webhook.before', **info)
+        test_points.reached('webhook.before', **info)
         try:
             status = self._post(delivery.url, body, headers)
             reason = _reason(status)
-        except calls.Failed as exc:
+        except http_post.Failed as exc:
             status, reason = 0, str(exc)
-        points.reached('webhook.after', **info)
+        test_points.reached('webhook.after', **info)
         if reason is None:
             self._database.write(deliveries.done, delivery)
         elif status == _GONE:

@@ -16,8 +16,8 @@ from sqlalchemy import orm
 from climate_core.conf import usage as conf_group
 from climate_core.db import outbox
 from climate_core.db import usage as db
+from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.engine.clock import Clock
 from climate_core.lease import usage
 from climate_core.notifications import usage as notice
 

@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import outbox
-from climate_core.manager import orphans, reconcile
+from climate_core.sync import orphans, reconcile
 from tests.support.fakes import leases, nova
 
 
@@ -200,7 +200,7 @@ def test_trouble_with_one_part_is_told_and_the_others_are_compared(
     def fail(self, reservations):
         raise trouble
 
-    monkeypatch.setattr(type(world.plugin()), 'missing', fail)
+    monkeypatch.setattr(type(world.plugin()), 'find_missing', fail)
     reserve(world, database)
     stray = nova.add(world.state)
     reconciler.compare()

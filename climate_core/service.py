@@ -17,16 +17,18 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
 from climate_core.conf import usage as usage_conf
+from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.engine import metrics, publisher, retry, webhooks
+from climate_core.delivery import metrics, metrics_server, publisher, webhooks
+from climate_core.delivery.usage import Usage
+from climate_core.engine import retry
 from climate_core.engine.claims import Claims
-from climate_core.engine.clock import Clock
-from climate_core.engine.loop import Loop
+from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.step import Step
-from climate_core.engine.usage import Usage
-from climate_core.manager import draft, endpoint, listener, parts, reconcile, rpcapi, telemetry
+from climate_core.manager import draft, endpoint, parts, rpcapi
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.sync import listener, reconcile
 
 LOG = log.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class ManagerService:
     :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
     :param watch: whether to compare with the cloud and to listen to Nova and Cinder
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
-    :raises climate_core.manager.telemetry.BadAddress: ``[metrics] listen`` makes no sense
+    :raises climate_core.delivery.metrics_server.BadAddress: ``[metrics] listen`` makes no sense
     :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
     :raises oslo_config.cfg.Error: ``[webhooks]`` names something that is no network
     """
@@ -92,7 +94,7 @@ class ManagerService:
             self.metrics,
             self._external.tell_end,
         )
-        self.loop = Loop(
+        self.loop = Scheduler(
             self.database,
             self.clock,
             self._step.run,
@@ -116,7 +118,7 @@ class ManagerService:
         )
         # Taken at once: a manager whose address is taken does not start.
         listen = conf.metrics.listen
-        self.telemetry = telemetry.Server(listen, self.metrics.registry) if listen else None
+        self.telemetry = metrics_server.Server(listen, self.metrics.registry) if listen else None
         self._stopped = threading.Event()
 
     def start(self) -> None:

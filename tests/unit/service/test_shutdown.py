@@ -15,11 +15,12 @@ import pytest
 from oslo_config import cfg
 
 from climate_core.cmd import manager as command
+from climate_core.cmd import shutdown
 from climate_core.cmd.manage import serve
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_core.manager import reconcile, vital
-from climate_core.manager.service import ManagerService
+from climate_core.service import ManagerService
+from climate_core.sync import reconcile
 from tests.unit.engine.world import TYPE, Things, Trusts, configure
 
 PATIENCE = 60
@@ -87,8 +88,8 @@ def _broken(name: str) -> None:
 
 @pytest.mark.parametrize('name', ['loop', 'claims', 'publisher', 'reconcile'])
 def test_a_vital_thread_breaks(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    stop = vital.Stop()
-    broken = vital.watch(stop)
+    stop = shutdown.Stop()
+    broken = shutdown.watch(stop)
     _broken(name)
     assert stop.is_set()
     assert broken.is_set()
@@ -96,8 +97,8 @@ def test_a_vital_thread_breaks(name: str, caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_another_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
-    stop = vital.Stop()
-    broken = vital.watch(stop)
+    stop = shutdown.Stop()
+    broken = shutdown.watch(stop)
     _broken('event_1')
     assert not stop.is_set()
     assert not broken.is_set()
@@ -106,7 +107,7 @@ def test_another_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_signal_in_the_middle_of_the_wait() -> None:
     """With an event this hangs: its lock is held when the handler wants it."""
-    stop = vital.Stop()
+    stop = shutdown.Stop()
 
     def tell(_frame: types.FrameType, event: str, called: Any) -> None:
         # The moment before it blocks; of an event the moment when its lock is held.

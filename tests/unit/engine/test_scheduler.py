@@ -12,9 +12,9 @@ from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
 from climate_core.db.events import Due
-from climate_core.engine.loop import Loop, spread
-from climate_core.engine.worker import nap
+from climate_core.engine.scheduler import Scheduler, spread
 from climate_core.lease import dates
+from climate_core.threads import nap
 from tests.unit.engine.world import NOON, World
 
 PATIENCE = 60
@@ -29,11 +29,11 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def start(world: World) -> Iterator[Callable[..., Loop]]:
-    loops: list[Loop] = []
+def start(world: World) -> Iterator[Callable[..., Scheduler]]:
+    loops: list[Scheduler] = []
 
-    def make(run: Callable[[Due], bool], workers: int = 2, idle: float = 600) -> Loop:
-        loop = Loop(world.database, world.clock, run, workers, idle)
+    def make(run: Callable[[Due], bool], workers: int = 2, idle: float = 600) -> Scheduler:
+        loop = Scheduler(world.database, world.clock, run, workers, idle)
         loops.append(loop)
         loop.start()
         return loop
@@ -58,7 +58,7 @@ class Awaited:
         return again
 
 
-def test_it_is_nudged(world: World, start: Callable[..., Loop]) -> None:
+def test_it_is_nudged(world: World, start: Callable[..., Scheduler]) -> None:
     awaited = Awaited(world)
     loop = start(awaited)
     world.create('a', end=NEVER)
@@ -66,7 +66,7 @@ def test_it_is_nudged(world: World, start: Callable[..., Loop]) -> None:
     assert awaited.done.wait(PATIENCE)
 
 
-def test_it_wakes_up_by_itself(world: World, start: Callable[..., Loop]) -> None:
+def test_it_wakes_up_by_itself(world: World, start: Callable[..., Scheduler]) -> None:
     soon = world.clock.now() + datetime.timedelta(seconds=0.3)
     world.create('a', start=str(dates.show(soon)), end=NEVER)
     awaited = Awaited(world)
@@ -75,7 +75,7 @@ def test_it_wakes_up_by_itself(world: World, start: Callable[..., Loop]) -> None
     assert world.clock.now() >= soon
 
 
-def test_a_wait_is_followed_without_a_nudge(world: World, start: Callable[..., Loop]) -> None:
+def test_a_wait_is_followed_without_a_nudge(world: World, start: Callable[..., Scheduler]) -> None:
     from climate_core.plugins.base import Wait
 
     world.things.answers['wake', 'a'] = [Wait(0.1), Wait(0.1)]
@@ -85,7 +85,7 @@ def test_a_wait_is_followed_without_a_nudge(world: World, start: Callable[..., L
     assert awaited.done.wait(PATIENCE)
 
 
-def test_one_that_is_slow_holds_up_nobody(world: World, start: Callable[..., Loop]) -> None:
+def test_one_that_is_slow_holds_up_nobody(world: World, start: Callable[..., Scheduler]) -> None:
     go_on = threading.Event()
     world.things.answers['wake', 'slow'] = [lambda: go_on.wait(PATIENCE) and None]
     world.create('slow', end=NEVER)
@@ -101,7 +101,7 @@ def test_one_that_is_slow_holds_up_nobody(world: World, start: Callable[..., Loo
 
 def test_it_sleeps_when_nothing_is_due(world: World) -> None:
     world.create('a', start='2098-01-01 00:00', end=NEVER)
-    loop = Loop(world.database, world.clock, lambda due: False, 2, 600)
+    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
     found: list[float | None] = []
     seen = world.statements(lambda: found.append(loop._look()))
     assert len(seen) == 1
@@ -112,7 +112,7 @@ def test_it_sleeps_when_nothing_is_due(world: World) -> None:
 
 
 def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
-    loop = Loop(world.database, world.clock, lambda due: False, 2, 77)
+    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 77)
     assert loop._look() is None
     assert nap(None, 77) == 77
     loop.stop()
@@ -122,14 +122,14 @@ def test_it_looks_again_when_more_is_due_than_it_took(world: World) -> None:
     for n in range(9):
         world.create(f'a{n}', end=NEVER)
     world.create('later', start='2098-01-01 00:00', end=NEVER)
-    loop = Loop(world.database, world.clock, lambda due: False, 2, 600)
+    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
     # Nine are due and eight are looked at: the one that is due in 2098 is not what comes next.
     assert loop._look() == 0.0
     assert loop.stop(PATIENCE)
 
 
 def test_stopping_lets_work_go_on_but_takes_no_more(
-    world: World, start: Callable[..., Loop]
+    world: World, start: Callable[..., Scheduler]
 ) -> None:
     at_work, go_on = threading.Event(), threading.Event()
 
@@ -153,7 +153,7 @@ def test_stopping_lets_work_go_on_but_takes_no_more(
 @pytest.mark.parametrize('failure', [db_exc.DBConnectionError(), sa_exc.TimeoutError()])
 def test_a_database_that_fails_is_asked_again(
     world: World,
-    start: Callable[..., Loop],
+    start: Callable[..., Scheduler],
     monkeypatch: pytest.MonkeyPatch,
     failure: Exception,
 ) -> None:
@@ -172,7 +172,7 @@ def test_a_database_that_fails_is_asked_again(
     assert awaited.done.wait(PATIENCE)
 
 
-def test_a_step_that_breaks_stops_nothing(world: World, start: Callable[..., Loop]) -> None:
+def test_a_step_that_breaks_stops_nothing(world: World, start: Callable[..., Scheduler]) -> None:
     awaited = Awaited(world)
     broken = [RuntimeError('broken')]
 

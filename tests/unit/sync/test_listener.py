@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from climate_core import conf as climate_conf
 from climate_core.db import outbox
-from climate_core.manager import listener
+from climate_core.sync import listener
 from tests.support.fakes import leases
 
 

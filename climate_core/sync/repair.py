@@ -16,8 +16,8 @@ from climate_core.db import missing, store, stuck
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Reservation
-from climate_core.manager import orphans
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.sync import orphans
 
 #: Seconds between two looks at the trusts that no lease has: a lease is written right after its
 #: trust is made, and nobody can see how old a trust is.
@@ -66,25 +66,29 @@ class Repair:
         self._cause = Cause(stuck.REPAIR, user_id=user_id)
         self.unseen: dict[str, str] = {}
 
-    def leases(self, patience: stuck.Patience, lease_id: str | None = None) -> Iterator[Mended]:
-        """Push what does not go on.
+    def leases(
+        self, thresholds: stuck.StuckThresholds, lease_id: str | None = None
+    ) -> Iterator[Mended]:
+        """Make stuck leases go on.
 
         :param lease_id: only this lease
         """
         by_lease: dict[str, list[stuck.Stuck]] = defaultdict(list)
-        for found in self._database.read(stuck.find, patience, lease_id):
+        for found in self._database.read(stuck.find, thresholds, lease_id):
             by_lease[found.lease_id].append(found)
         for each, findings in by_lease.items():
-            yield from self._push(each, findings)
+            yield from self._unstick(each, findings)
 
-    def _push(self, lease_id: str, findings: Sequence[stuck.Stuck]) -> Iterator[Mended]:
+    def _unstick(self, lease_id: str, findings: Sequence[stuck.Stuck]) -> Iterator[Mended]:
         done: list[str] = []
 
-        def push() -> None:
-            done.extend(self._database.write(stuck.push, lease_id, findings, self._cause.user_id))
+        def unstick() -> None:
+            done.extend(
+                self._database.write(stuck.unstick, lease_id, findings, self._cause.user_id)
+            )
 
         wanted = any(found.kind in stuck.REMEDIES for found in findings)
-        trouble = self._do(push) if wanted else None
+        trouble = self._do(unstick) if wanted else None
         for found in findings:
             action = stuck.REMEDIES.get(found.kind)
             about = f'{found.event_type}: ' if found.event_type else ''
@@ -102,7 +106,7 @@ class Repair:
             by_lease[held.lease_id][held.id] = reason
             wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
         for each, reasons in by_lease.items():
-            trouble = self._do(missing.lose, self._database, each, reasons, self._cause)
+            trouble = self._do(missing.mark_lost, self._database, each, reasons, self._cause)
             told = '; '.join(wrong[each])
             yield Mended(each, told, 'mark it as lost', self._yes and not trouble, trouble)
 

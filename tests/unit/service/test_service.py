@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from climate_core import exceptions
+from climate_core import exceptions, service
 from climate_core.db import leases, outbox, tables
 from climate_core.db.engine import Database
-from climate_core.engine.worker import Worker
-from climate_core.manager import rpcapi, service
-from climate_core.manager.service import ManagerService
+from climate_core.manager import rpcapi
+from climate_core.service import ManagerService
+from climate_core.threads import Worker
 from tests.support.fakes import receiver
 from tests.unit.engine.world import TYPE, Things, Trusts, configure, user
 

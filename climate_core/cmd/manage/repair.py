@@ -17,9 +17,10 @@ from climate_core.cmd.manage import leases, output
 from climate_core.context import RequestContext, RpcSerializer
 from climate_core.db import migration, utcnow
 from climate_core.db.engine import Database
-from climate_core.manager import orphans, repair, rpcapi
+from climate_core.manager import rpcapi
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.sync import orphans, repair
 
 LOG = log.getLogger(__name__)
 
@@ -71,7 +72,7 @@ def _add_repair(subparsers: Any) -> None:
     )
     parser.add_argument('--yes', action='store_true', help='do it')
     parser.add_argument('--lease', metavar='ID', help='only this lease')
-    leases.add_patience(parser)
+    leases.add_thresholds(parser)
     parser.add_argument(
         '--safe',
         type=float,
@@ -121,20 +122,23 @@ def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) ->
 def _repair(conf: cfg.ConfigOpts) -> int:
     database, cloud, plugins = _parts(conf)
     options = conf.command
-    mend = repair.Repair(database, plugins, options.yes, getpass.getuser())
+    work = repair.Repair(database, plugins, options.yes, getpass.getuser())
     now = database.read(utcnow.read)
-    found = [*mend.leases(leases.patience(options), options.lease), *mend.lost(options.lease)]
+    found = [
+        *work.leases(leases.thresholds(options), options.lease),
+        *work.lost(options.lease),
+    ]
     if options.lease is None:
-        found += mend.resources(now, options.safe)
+        found += work.resources(now, options.safe)
         if options.trusts:
-            found += mend.trusts(cloud, time.sleep)
-    output.show(found, _MENDED_COLUMNS, options.format, mend.unseen)
+            found += work.trusts(cloud, time.sleep)
+    output.show(found, _MENDED_COLUMNS, options.format, work.unseen)
     if any(each.done for each in found):
         _nudge(conf)
     elif any(each.action for each in found) and not options.yes:
         _say('Nothing was done: say --yes to do it.', options.format)
     database.dispose()
-    if mend.unseen:
+    if work.unseen:
         return output.TROUBLE
     return output.NOTHING if all(each.done for each in found) else output.FOUND
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from climate_core.engine import calls
+from climate_core.delivery import http_post
 from climate_core.lease import webhook
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Receiver
@@ -44,11 +44,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 
 def _post(url: str, rules: webhook.Rules = LOOPBACK, timeout: float = 30, **kw: Any) -> int:
-    return calls.Caller(rules, timeout, **kw).post(url, b'{}', {'content-type': 'text/plain'})
+    return http_post.Caller(rules, timeout, **kw).post(url, b'{}', {'content-type': 'text/plain'})
 
 
 def _reason(url: str, *args: Any, **kw: Any) -> str:
-    with pytest.raises(calls.Failed) as failed:
+    with pytest.raises(http_post.Failed) as failed:
         _post(url, *args, **kw)
     return str(failed.value)
 

@@ -15,14 +15,14 @@ from concurrent import futures
 from oslo_log import log
 
 from climate_core.db import events
+from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.engine.clock import Clock
-from climate_core.engine.worker import Worker
+from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
 
-class Loop:
+class Scheduler:
     """Hands events that are due to workers.
 
     :param run: works on one event; returns whether to look again

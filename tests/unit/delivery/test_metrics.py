@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.db import counts, events
+from climate_core.delivery import metrics_server
+from climate_core.delivery.metrics import Metrics, _Database
 from climate_core.engine.claims import Claims
-from climate_core.engine.metrics import Metrics, _Database
 from climate_core.engine.retry import Backoff
 from climate_core.engine.step import Step
-from climate_core.manager import telemetry
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import TYPE, Time, World, user
 
@@ -199,7 +199,7 @@ def test_every_status_has_a_number(measured: Measured) -> None:
 
 def test_they_are_served_by_http(measured: Measured) -> None:
     measured.world.create('a')
-    server = telemetry.Server('127.0.0.1:0', measured.metrics.registry)
+    server = metrics_server.Server('127.0.0.1:0', measured.metrics.registry)
     try:
         url = f'http://127.0.0.1:{server.port}/metrics'
         with urllib.request.urlopen(url, timeout=60) as answer:
@@ -225,10 +225,10 @@ def test_managers_in_one_process_do_not_share_a_registry(measured: Measured) -> 
     [('127.0.0.1:9464', ('127.0.0.1', 9464)), ('[::1]:0', ('::1', 0)), ('name:1', ('name', 1))],
 )
 def test_addresses(text: str, parsed: tuple[str, int]) -> None:
-    assert telemetry.parse(text) == parsed
+    assert metrics_server.parse(text) == parsed
 
 
 @pytest.mark.parametrize('text', ['9464', '127.0.0.1', ':9464', 'a:b', 'a:70000', 'a:1/x', '[::1'])
 def test_bad_addresses(text: str) -> None:
-    with pytest.raises(telemetry.BadAddress, match='listen'):
-        telemetry.parse(text)
+    with pytest.raises(metrics_server.BadAddress, match='listen'):
+        metrics_server.parse(text)

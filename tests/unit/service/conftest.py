@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+from tests.unit.engine.fixtures import *  # noqa: F403
