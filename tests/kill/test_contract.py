@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from climate_core.lease import actions, model, plan
-from tests.kill.test_kill import EVENT, OUTBOX, check_no_error, check_told
+from tests.kill.deaths import EVENT, OUTBOX, check_no_error, check_told
 from tests.support.fakes import leases, receiver
 
 HOUR = datetime.timedelta(hours=1)

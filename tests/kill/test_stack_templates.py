@@ -9,7 +9,7 @@ import pytest
 
 from climate_core.lease import model, plan, update
 from climate_core.plugins.stack.template_stack import UNFILLED
-from tests.kill.test_kill import EVENT, check_no_error
+from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
 

@@ -5,8 +5,7 @@ import dataclasses
 
 import pytest
 
-from tests.kill.test_kill import check_no_error, check_told, kills
-from tests.kill.test_volumes import survive
+from tests.kill.deaths import AFTER_CALLS, check_told, end, kills, start, start_with_deaths
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
 
@@ -49,13 +48,8 @@ def test_start(stage, kill):
     stack, servers, volumes = build(stage)
     lease = leases.write(stage.database, hold(stage, stack, servers, volumes))
 
-    stage.manager(kill).dies()
-    stage.manager()
-    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    start(stage, kill, lease)
 
-    after = stage.lease(lease)
-    check_no_error(after)
-    assert {each.status for each in after.reservations} == {'active'}
     assert sorted(woken_by_heat(stage)) == sorted([*servers, *volumes])
     effects = stage.cloud.effects()
     assert set(effects[stack]) == {'update'}
@@ -68,7 +62,8 @@ def test_end(stage, kill):
     stack, servers, volumes = build(stage, 'ACTIVE', 'available')
     lease = over(stage, hold(stage, stack, servers, volumes))
 
-    survive(stage, kill, lease)
+    end(stage, kill, lease)
+    check_told(stage, 'lease.event.end_lease', kill)
 
     effects = stage.cloud.effects()
     assert effects[stack] == ['delete']
@@ -82,7 +77,8 @@ def test_end_of_a_stack_that_is_kept(stage, kill):
     (spare,) = stage.cloud.servers(1)
     lease = over(stage, hold(stage, stack, [*servers, spare], volumes, 'snapshot'))
 
-    survive(stage, kill, lease)
+    end(stage, kill, lease)
+    check_told(stage, 'lease.event.end_lease', kill)
 
     effects = stage.cloud.effects()
     assert effects[stack] == ['snapshot', 'suspend']
@@ -94,12 +90,7 @@ def test_end_of_a_stack_that_is_kept(stage, kill):
 
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)
 def test_the_whole_life_with_a_death_at_every_remote_call(stage):
-    """One manager after the other dies after a call, and leaves its claims behind."""
     stack, servers, volumes = build(stage, count=1)
     lease = leases.write(stage.database, hold(stage, stack, servers, volumes))
-    for count in (1, 2, 3):
-        stage.manager(f'remote.after:start_lease:{count}', claims_expire=False).dies()
-    stage.manager(claims_expire=False)
-    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
-    check_no_error(stage.lease(lease))
+    start_with_deaths(stage, lease, AFTER_CALLS)
     assert sorted(woken_by_heat(stage)) == sorted([*servers, *volumes])

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.kill.test_kill import check_no_error, check_told, kills
+from tests.kill.deaths import AFTER_CALLS, check_told, end, kills, start, start_with_deaths
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
 
@@ -24,13 +24,8 @@ def ending(stage, servers=(), volumes=(), volume_end='delete'):
 
 
 def survive(stage, kill, lease):
-    """Let a manager die and the next one bring the lease to its end."""
-    stage.manager(kill).dies()
-    stage.manager()
-    stage.until(lambda: stage.over(lease))
-    after = stage.lease(lease)
-    check_no_error(after)
-    assert (after.status, {r.status for r in after.reservations}) == ('TERMINATED', {'deleted'})
+    """See a lease end in spite of a death, and its end told."""
+    end(stage, kill, lease)
     check_told(stage, 'lease.event.end_lease', kill)
 
 
@@ -47,13 +42,8 @@ def test_start_of_a_server_with_its_volume(stage, kill):
     lease = leases.make(stage.database, [server], stage.cloud.trust(), volume_ids=[volume])
     leases.write(stage.database, lease)
 
-    stage.manager(kill).dies()
-    stage.manager()
-    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    start(stage, kill, lease)
 
-    after = stage.lease(lease)
-    check_no_error(after)
-    assert {each.status for each in after.reservations} == {'active'}
     effects = stage.cloud.effects()
     assert (effects[volume], effects[server]) == (['os-wake_up'], ['wake_up'])
     order(stage, ('os-wake_up', volume), ('wake_up', server))
@@ -103,16 +93,11 @@ def test_end_of_a_volume_that_was_never_there(stage, kill):
 
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)
 def test_the_whole_life_with_a_death_at_every_remote_call(stage):
-    """One manager after the other dies after a call, and leaves its claims behind."""
     servers, volumes = stage.cloud.servers(1), stage.cloud.volumes(2)
     lease = leases.make(stage.database, servers, stage.cloud.trust(), volume_ids=volumes)
     leases.write(stage.database, lease)
-    for count in (1, 2, 3):
-        stage.manager(f'remote.after:start_lease:{count}', claims_expire=False).dies()
-    stage.manager(claims_expire=False)
-    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    start_with_deaths(stage, lease, AFTER_CALLS)
 
-    check_no_error(stage.lease(lease))
     effects = stage.cloud.effects()
     assert [effects[each] for each in volumes] == [['os-wake_up']] * 2
     assert [effects[each] for each in servers] == [['wake_up']]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request of the API costs the same number of SQL statements, however many leases there are."""
 
-import datetime
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,40 +12,11 @@ from oslo_serialization import jsonutils
 
 from climate_core.db import listing, store
 from climate_core.db.engine import Database
-from climate_core.lease import model, plan
 from climate_core.lease.history import Cause
+from tests.functional.api.written import NOW, lease
 
-NOW = datetime.datetime(2098, 1, 1, tzinfo=datetime.UTC)
-END = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
 #: lease, reservations, events.
 READ = 3
-
-
-def lease(number: int) -> model.Lease:
-    lease_id = f'00000000-0000-4000-8000-{number:012}'
-    things = [
-        plan.new_reservation(lease_id, 'test:thing', f'{number}-{each}', {}, NOW)
-        for each in range(3)
-    ]
-    return model.Lease(
-        id=lease_id,
-        name=f'lease{number}',
-        project_id='project',
-        user_id='user',
-        start_date=NOW,
-        end_date=END,
-        before_end_date=None,
-        status='PENDING',
-        status_reason=None,
-        degraded=False,
-        trust_id='trust',
-        generation=0,
-        created_at=NOW,
-        updated_at=None,
-        deleted_at=None,
-        reservations=tuple(things),
-        events=plan.first_events(lease_id, NOW, END, None, [('mail', END)], NOW),
-    )
 
 
 @pytest.fixture

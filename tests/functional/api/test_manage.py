@@ -16,7 +16,7 @@ from climate_core.db import leases, migration, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import plan
 from climate_core.lease.history import Cause
-from tests.functional.api import test_cost
+from tests.functional.api import written
 
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
 
@@ -108,7 +108,7 @@ def test_purge_wants_the_newest_form(
 
 
 def delete(session: orm.Session, number: int, when: datetime.datetime) -> None:
-    lease = leases.get(session, test_cost.lease(number).id)
+    lease = leases.get(session, written.lease(number).id)
     leases.update(session, lease, deleted_at=when)
 
 
@@ -125,7 +125,7 @@ def test_purge(
 ) -> None:
     now = datetime.datetime.now(datetime.UTC)
     for number, when in enumerate((LONG_AGO, now - datetime.timedelta(days=1), None)):
-        lease = test_cost.lease(number)
+        lease = written.lease(number)
         if when is not None:
             lease = plan.with_events(lease, *(plan.close(e, None, now) for e in lease.events))
         database.write(store.create, lease, now, Cause('lease.create'))
@@ -137,11 +137,11 @@ def test_purge(
     assert f'{removed} leases removed.' in capsys.readouterr().out
     assert run(file, 'purge', *words) == 0
     assert '0 leases removed.' in capsys.readouterr().out
-    assert database.read(leases.find, test_cost.lease(2).id) is not None
+    assert database.read(leases.find, written.lease(2).id) is not None
 
 
 def test_purge_removes_all_that_is_of_a_lease(file: pathlib.Path, database: Database) -> None:
-    old, kept = test_cost.lease(0), test_cost.lease(1)
+    old, kept = written.lease(0), written.lease(1)
     for lease in (old, kept):
         closed = plan.with_events(lease, *(plan.close(e, None, LONG_AGO) for e in lease.events))
         database.write(store.create, closed, LONG_AGO, Cause('lease.create'))

@@ -11,7 +11,7 @@ import webob
 from climate_core.db import store
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
-from tests.functional.api import test_cost, world
+from tests.functional.api import world, written
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def application(tmp_path: pathlib.Path) -> Iterator[Any]:
     )
     database = Database(conf)
     for number in range(5):
-        lease = test_cost.lease(number)
-        database.write(store.create, lease, test_cost.NOW, Cause('lease.create'))
+        lease = written.lease(number)
+        database.write(store.create, lease, written.NOW, Cause('lease.create'))
     with world.running(conf, database) as made:
         yield made
 

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from climate_core.db.engine import Database
 from climate_core.plugins.stack.plugin import StackPlugin
 from tests.functional.api import world
-from tests.functional.api.test_gabbits import HERE, run_file
+from tests.functional.api.gabbi_files import HERE, run_file
 from tests.support.fakes import cloud_server, settings
 
 LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'

@@ -3,9 +3,8 @@
 
 from cinder_ext import reservation_marker
 from tests.functional.cinder.base import IMAGE, POOL, CinderTest
-from tests.functional.cinder.test_sources import mark_left
-from tests.functional.cinder.test_wake_up import make_backup
 from tests.functional.cinder.users import ADMIN, CLIMATE
+from tests.functional.cinder.woken import make_backup, mark_left
 
 SERVER = '11111111-2222-3333-4444-555555555555'
 CONNECTOR = {'connector': {'host': 'h', 'initiator': 'iqn.x', 'ip': '192.0.2.1'}}

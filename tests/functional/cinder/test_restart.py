@@ -8,7 +8,7 @@ import fixtures
 from cinder_ext import reservation_marker
 from tests.functional.cinder.base import HOST, IMAGE
 from tests.functional.cinder.rpc import Killed
-from tests.functional.cinder.test_wake_up import WakeUpTest
+from tests.functional.cinder.woken import WakeUpTest
 
 
 class TestRestart(WakeUpTest):

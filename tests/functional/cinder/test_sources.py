@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reserved volume will be made from stays until its lease has started."""
 
-import contextlib
 import uuid
 
 import fixtures
@@ -11,8 +10,8 @@ from cinder.volume import volume_types
 
 from cinder_ext import reservation_marker, sources
 from tests.functional.cinder.base import CinderTest
-from tests.functional.cinder.rpc import Killed
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES
+from tests.functional.cinder.woken import mark_left
 
 
 class SourceTest(CinderTest):
@@ -143,17 +142,6 @@ class TestVolume(SourceTest):
         self.delete(self.volume)
         theirs = self.reserve(user=ADMIN, source_volid=self.source['id'])
         self.refused(self.path, theirs)
-
-
-@contextlib.contextmanager
-def mark_left():
-    """cinder-volume dies when the volume is complete."""
-
-    def die(*args):
-        raise Killed
-
-    with fixtures.MonkeyPatch('cinder_ext.reservation_marker.clear', die):
-        yield
 
 
 class TestSnapshot(SourceTest):

@@ -8,31 +8,9 @@ from cinder.volume import rpcapi as volume_rpcapi
 from oslo_utils import timeutils
 
 from cinder_ext import messages, reservation_marker
-from tests.functional.cinder.base import IMAGE, POOL, STOCK_MANAGER, CinderTest
-from tests.functional.cinder.users import ADMIN, ALICE, ALICES
-
-
-class WakeUpTest(CinderTest):
-    def mark(self, volume):
-        return reservation_marker.get(self.ctxt, self.row(volume))
-
-    def assert_held(self, volume):
-        found = self.assert_status(volume, 'lease-reserved')
-        assert found['os-vol-host-attr:host'] == POOL
-        assert self.mark(volume).state == reservation_marker.HELD
-        assert volume['id'] not in self.array.volumes
-        assert self.workers() == []
-
-    def assert_made(self, volume, *calls):
-        self.assert_status(volume, 'available')
-        assert [name for name, _ in self.array.calls] == list(calls)
-        assert volume['id'] in self.array.volumes
-        assert self.mark(volume) is None
-        assert self.workers() == []
-
-    def said(self, volume):
-        """The sentences of the messages about a volume, newest first."""
-        return [each['user_message'].partition(':')[2] for each in self.messages(volume)]
+from tests.functional.cinder.base import IMAGE, STOCK_MANAGER
+from tests.functional.cinder.users import ADMIN, ALICE
+from tests.functional.cinder.woken import WakeUpTest, make_backup
 
 
 class TestSources(WakeUpTest):
@@ -77,22 +55,6 @@ class TestSources(WakeUpTest):
             self.wake_up(volume)
             self.assert_made(volume, 'create_volume')
         assert (self.quota_usage(), self.allocated()) == ((3, 6), 6)
-
-
-def make_backup(test):
-    """A backup of alice: cinder-backup does not run here."""
-    backup = objects.Backup(
-        test.ctxt,
-        user_id='alice',
-        project_id=ALICES,
-        volume_id=test.volume_create()['id'],
-        size=1,
-        status='available',
-        host='backup1',
-        service='fake',
-    )
-    backup.create()
-    return backup
 
 
 class TestCinderBackup(WakeUpTest):

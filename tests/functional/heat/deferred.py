@@ -2,6 +2,13 @@
 """A stack with something that waits for its servers."""
 
 from tests.functional.heat.reserved import ReservedTest
+from tests.functional.heat.templates import PAIR, SERVER, added, without
+
+ATTACHED = added(
+    added(without(PAIR, 'server'), 'server', 'OS::Nova::Server', **SERVER),
+    'attachment', 'OS::Cinder::VolumeAttachment',
+    instance_uuid={'get_resource': 'server'}, volume_id={'get_resource': 'disk'},
+)  # fmt: skip
 
 
 class DeferredTest(ReservedTest):

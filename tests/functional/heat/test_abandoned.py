@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import fixtures
 
-from tests.functional.heat.deferred import DeferredTest
+from tests.functional.heat.deferred import ATTACHED, DeferredTest
 from tests.functional.heat.grouped import GROUP, GroupTest
 from tests.functional.heat.templates import COUNTED
-from tests.functional.heat.test_deferred import ATTACHED
 
 
 class Slow(fixtures.Fixture):

@@ -4,15 +4,9 @@
 from heat.objects import software_deployment as deployments
 
 from tests.functional.heat.bus import Killed
-from tests.functional.heat.deferred import DeferredTest
-from tests.functional.heat.templates import PAIR, SERVER, added, changed, stack_level, without
+from tests.functional.heat.deferred import ATTACHED, DeferredTest
+from tests.functional.heat.templates import SERVER, added, changed, stack_level, without
 from tests.functional.heat.users import ALICE
-
-ATTACHED = added(
-    added(without(PAIR, 'server'), 'server', 'OS::Nova::Server', **SERVER),
-    'attachment', 'OS::Cinder::VolumeAttachment',
-    instance_uuid={'get_resource': 'server'}, volume_id={'get_resource': 'disk'},
-)  # fmt: skip
 
 DEPLOYED = """
 heat_template_version: 2018-08-31

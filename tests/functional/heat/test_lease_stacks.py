@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OS::Climate::Lease: stacks among its reservations that the lease service makes."""
 
-from tests.functional.heat.test_lease_updates import UpdateTest
+from tests.functional.heat.leased import UpdateTest
 
 
 class TestMadeStacks(UpdateTest):

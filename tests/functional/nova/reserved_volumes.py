@@ -5,7 +5,7 @@ import fixtures
 from nova import exception
 
 from tests.functional.nova.base import NovaTest, iso
-from tests.functional.nova.test_wake_up import Spawned
+from tests.functional.nova.spawned import Spawned
 
 LEASE = '11111111-2222-3333-4444-555555555555'
 ROOT = 'aaaaaaaa-0000-4000-8000-000000000001'

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary boot pays no SQL statement and no HTTP call more than in stock nova."""
 
-import contextlib
-
-import fixtures
-import keystoneauth1.session
-import sqlalchemy
 from nova.compute.manager import ComputeManager as NovaManager
 from nova.tests import fixtures as nova_fixtures
-from sqlalchemy import event
 
 from nova_ext.compute.manager import ComputeManager
+from tests.functional.nova import cost
 from tests.functional.nova.base import NovaTest
 
 
@@ -20,31 +15,10 @@ class TestCost(NovaTest):
         self.flags(report_interval=0, service_down_time=3600, periodic_enable=False)
         super()._setup_services()
 
-    @contextlib.contextmanager
-    def counted(self):
-        """Count the statements of all databases and the requests of all sessions."""
-        sql, http = [], []
-        real = keystoneauth1.session.Session.request
-
-        def note_sql(connection, cursor, statement, *args):
-            sql.append(statement)
-
-        def note_http(session, url, method, **kwargs):
-            http.append((method, url))
-            return real(session, url, method, **kwargs)
-
-        patch = fixtures.MonkeyPatch('keystoneauth1.session.Session.request', note_http)
-        event.listen(sqlalchemy.Engine, 'before_cursor_execute', note_sql)
-        try:
-            with patch:
-                yield sql, http
-        finally:
-            event.remove(sqlalchemy.Engine, 'before_cursor_execute', note_sql)
-
     def measure(self):
         """Boot and delete twice: caches are filled by the first."""
         for _ in range(2):
-            with self.counted() as (sql, http):
+            with cost.counted() as (sql, http):
                 server = self.boot({'query': '[">=", "$free_ram_mb", 1]'})
             self.assert_status(server, 'ACTIVE')
             self.api.delete_server(server['id'])
@@ -71,7 +45,7 @@ class TestCost(NovaTest):
         assert stock[1] > 2
 
     def test_the_counters_see_a_reservation(self):
-        with self.counted() as (_, http):
+        with cost.counted() as (_, http):
             self.reserve()
         assert ('POST', f'{self.lease_service.url}/leases') in http or any(
             'leases' in url for _, url in http

@@ -12,7 +12,7 @@ from oslo_serialization import jsonutils
 
 from tests.functional.lease_service import refusal
 from tests.functional.nova.base import NovaTest, Reservations
-from tests.functional.nova.test_wake_up import Spawned
+from tests.functional.nova.spawned import Spawned
 
 CONF = nova.conf.CONF
 DEVICE = {'vendor_id': fakelibvirt.PCI_VEND_ID, 'product_id': fakelibvirt.PCI_PROD_ID}

@@ -8,7 +8,7 @@ from nova import exception, objects
 from nova_ext import wake_marker
 from nova_ext.compute import tracker
 from tests.functional.nova.base import NovaTest
-from tests.functional.nova.test_wake_up import Spawned
+from tests.functional.nova.spawned import Spawned
 
 TRACKER = tracker.ResourceTracker
 

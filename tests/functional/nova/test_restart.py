@@ -12,7 +12,7 @@ from nova.compute import rpcapi, task_states, vm_states
 from nova.db.main import api as db
 
 from tests.functional.nova.base import NovaTest
-from tests.functional.nova.test_wake_up import Spawned
+from tests.functional.nova.spawned import Spawned
 
 LONG_AGO = datetime.datetime(2020, 1, 1)
 

@@ -7,7 +7,7 @@ from nova.compute import manager
 from nova.tests import fixtures as nova_fixtures
 
 from tests.functional.lease_service import refusal
-from tests.functional.nova import test_cost
+from tests.functional.nova import cost
 from tests.functional.nova.reserved_volumes import (
     DATA,
     HELD,
@@ -17,7 +17,7 @@ from tests.functional.nova.reserved_volumes import (
     VolumesTest,
     disk,
 )
-from tests.functional.nova.test_wake_up import Spawned
+from tests.functional.nova.spawned import Spawned
 
 
 def _die(*args):
@@ -290,7 +290,7 @@ class TestCost(VolumesTest):
         """
         for _ in range(2):
             del self.volumes.calls[:]
-            with test_cost.TestCost.counted(self) as (sql, _):
+            with cost.counted() as (sql, _):
                 server = self.boot(block_device_mapping_v2=[ON_THE_HOST, disk(ORDINARY)])
             self.assert_status(server, 'ACTIVE')
             self.delete(server)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a manager dies, and what must be true after the next one has done the rest."""
+
+#: Points of an event; each look at a resource passes all of them.
+EVENT = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after')
+OUTBOX = ('outbox.before', 'outbox.after')
+#: The first look asks, the third sees that it is done.
+LOOKS = (1, 3)
+
+
+def kills(event_type, looks=LOOKS):
+    """Return every point at which to die on the way of an event."""
+    found = [f'{point}:{event_type}:{look}' for point in EVENT for look in looks]
+    return found + [f'{point}:lease.event.{event_type}:1' for point in OUTBOX]
+
+
+def check_told(stage, event_type, kill):
+    """Wait until an event is told; again if its sender died, but under the same id."""
+    times = 2 if kill.startswith('outbox.after') else 1
+    stage.until(lambda: len(stage.told(event_type)) >= times)
+    told = stage.told(event_type)
+    assert len(told) == times
+    assert len({payload['event_id'] for payload in told}) == 1
+
+
+def check_no_error(lease):
+    assert {event.status for event in lease.events} <= {'DONE', 'UNDONE'}, lease.events
+    assert lease.status_reason is None
+
+
+def start(stage, kill, lease):
+    """Let a manager die at this point and the next one start the lease; return it."""
+    stage.manager(kill).dies()
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert {each.status for each in after.reservations} == {'active'}
+    return after
+
+
+def end(stage, kill, lease):
+    """Let a manager die at this point and the next one bring the lease to its end; return it."""
+    stage.manager(kill).dies()
+    stage.manager()
+    stage.until(lambda: stage.over(lease))
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert (after.status, {r.status for r in after.reservations}) == ('TERMINATED', {'deleted'})
+    return after
+
+
+def start_with_deaths(stage, lease, points):
+    """Start a lease with managers that die at these points and leave their claims behind.
+
+    Each has to wait until the claims of the one before it have expired.
+    """
+    for point in points:
+        stage.manager(point, claims_expire=False).dies()
+    stage.manager(claims_expire=False)
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    check_no_error(stage.lease(lease))
+
+
+#: After each of the first remote calls of a start.
+AFTER_CALLS = [f'remote.after:start_lease:{count}' for count in (1, 2, 3)]
