@@ -23,8 +23,8 @@ from climate_core.delivery import metrics, metrics_server, publisher, webhooks
 from climate_core.delivery.usage import Usage
 from climate_core.engine import retry
 from climate_core.engine.claims import Claims
+from climate_core.engine.executor import EventExecutor
 from climate_core.engine.scheduler import Scheduler
-from climate_core.engine.step import Step
 from climate_core.manager import draft, endpoint, parts, rpcapi
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
@@ -84,7 +84,7 @@ class ManagerService:
         self.metrics = metrics.Metrics(
             self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
         )
-        self._step = Step(
+        self._executor = EventExecutor(
             self.database,
             self.clock,
             self.claims,
@@ -97,7 +97,7 @@ class ManagerService:
         self.loop = Scheduler(
             self.database,
             self.clock,
-            self._step.run,
+            self._executor.run,
             conf.engine.workers,
             conf.engine.idle_seconds,
         )

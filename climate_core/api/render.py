@@ -9,13 +9,13 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from climate_core.lease import dates, model, shown
+from climate_core.lease import dates, events, model, serialize
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
     """A lease; neither the owner's trust nor the secret of the webhook is ever shown."""
     return {
-        **shown.lease(one),
+        **serialize.lease(one),
         'before_end_date': dates.show(one.before_end_date),
         'start_policy': str(one.start_policy),
         'before_start': list(one.before_start),
@@ -24,14 +24,14 @@ def lease(one: model.Lease) -> dict[str, Any]:
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
         'reservations': [reservation(each) for each in one.reservations],
-        'events': [event(each) for each in one.shown_events],
+        'events': [event(each) for each in events.shown(one)],
     }
 
 
 def reservation(one: model.Reservation) -> dict[str, Any]:
     """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
     return {
-        **shown.reservation(one),
+        **serialize.reservation(one),
         'lease_id': one.lease_id,
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
@@ -41,7 +41,7 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
 def event(one: model.Event) -> dict[str, Any]:
     """An event; claims and attempts are the engine's own affair."""
     return {
-        **shown.event(one),
+        **serialize.event(one),
         'lease_id': one.lease_id,
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),

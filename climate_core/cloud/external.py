@@ -20,8 +20,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import limits as conf_group
-from climate_core.lease import model
-from climate_core.lease import shown as lease_shown
+from climate_core.lease import model, serialize
 
 if TYPE_CHECKING:
     from climate_core.cloud.connect import Cloud
@@ -166,7 +165,7 @@ def shown(lease: model.Lease) -> dict[str, Any]:
 def _reservation(reservation: model.Reservation) -> dict[str, Any]:
     allocation = {'id': reservation.resource_id, **reservation.amounts}
     return {
-        **lease_shown.params(reservation),
+        **serialize.params(reservation),
         'id': reservation.id,
         'resource_type': reservation.resource_type,
         'resource_id': reservation.resource_id,

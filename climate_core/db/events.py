@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import tables, utcnow
-from climate_core.lease import model, plan, states
+from climate_core.lease import events, model, states
 
 _EVENT = tables.EVENTS
 
@@ -106,7 +106,7 @@ def delete(session: orm.Session, events: list[model.Event]) -> None:
 def columns(event: model.Event) -> dict[str, Any]:
     """Return what the table keeps of an event."""
     values = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
-    return values | {'priority': plan.priority(event.event_type)}
+    return values | {'priority': events.of(event.event_type).priority}
 
 
 def update(session: orm.Session, before: model.Event, after: model.Event) -> bool:

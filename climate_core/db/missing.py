@@ -9,8 +9,9 @@ from sqlalchemy import orm
 
 from climate_core.db import leases, reservations, store, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import losses, plan, states
+from climate_core.lease import changes, states
 from climate_core.lease.history import Cause
+from climate_core.lease.results import Change
 
 _ATTEMPTS = 10
 
@@ -81,7 +82,7 @@ def _mark_lost(
     if lease is None or lease.status in states.ENDING:
         return False
     now = utcnow.read(session)
-    change = losses.gone(lease, reasons, now)
+    change = changes.lost_resources.apply(lease, reasons, now)
     if change.lease == lease:
         return False
     store.save(session, lease, change, now, cause)
@@ -100,6 +101,6 @@ def _change(session: orm.Session, lease_id: str, reservation_id: str, reason: st
     )
     if after == lease.reservations:
         return False
-    told = plan.Change(dataclasses.replace(lease, reservations=after), {'lease.update': reason})
+    told = Change(dataclasses.replace(lease, reservations=after), {'lease.update': reason})
     store.save(session, lease, told, utcnow.read(session), _FOUND)
     return True

@@ -10,8 +10,9 @@ from sqlalchemy import orm
 from climate_core import notifications
 from climate_core.db import deliveries, events, history, leases, outbox, reservations
 from climate_core.db.engine import Stale
-from climate_core.lease import model, plan
+from climate_core.lease import model
 from climate_core.lease.history import Cause, entry
+from climate_core.lease.results import Change
 
 
 def create(session: orm.Session, lease: model.Lease, now: datetime.datetime, cause: Cause) -> None:
@@ -29,7 +30,7 @@ def create(session: orm.Session, lease: model.Lease, now: datetime.datetime, cau
 def save(
     session: orm.Session,
     before: model.Lease,
-    change: plan.Change,
+    change: Change,
     now: datetime.datetime,
     cause: Cause,
 ) -> model.Lease:
@@ -56,7 +57,7 @@ def save(
     history.add(session, entry(before, after, cause, now))
     if after.webhook != before.webhook:
         deliveries.redirect(session, after)
-    _tell(session, after, change.notices, now)
+    _tell(session, after, change.notifications, now)
     return after
 
 
@@ -75,12 +76,12 @@ def _tell(
 
 
 def _lease(
-    session: orm.Session, before: model.Lease, change: plan.Change, now: datetime.datetime
+    session: orm.Session, before: model.Lease, change: Change, now: datetime.datetime
 ) -> model.Lease:
     old, new = leases.columns(before), leases.columns(change.lease)
     values = {k: v for k, v in new.items() if v != old[k]}
     # What users change of reservations and events counts as a change of the lease.
-    if not values and 'lease.update' not in change.notices:
+    if not values and 'lease.update' not in change.notifications:
         return change.lease
     values['updated_at'] = now
     if not leases.update(session, before, **values):

@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import history, leases, store, tables, utcnow
-from climate_core.lease import model, plan, states
+from climate_core.lease import events, model, schedule, states
 from climate_core.lease.history import DONE, Cause, Entry, entry
+from climate_core.lease.results import Change
 
 _LEASE, _EVENT = tables.LEASES, tables.EVENTS
 _BUSY, _WAITING = states.EventStatus.IN_PROGRESS, states.EventStatus.UNDONE
@@ -121,7 +122,7 @@ def unstick(
             done.append(f'{each.kind}: {REMEDIES[each.kind]} ({each.event_type or "lease"})')
     if done:
         cause = Cause(REPAIR, user_id=user_id)
-        store.save(session, before, plan.Change(after), now, cause)
+        store.save(session, before, Change(after), now, cause)
         note(session, before, after, cause, now, '; '.join(done))
     return done
 
@@ -142,24 +143,30 @@ def note(
 
 def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
     if found.kind is Kind.TRUST_KEPT:
-        return plan.release(lease, now)
+        return events.of(model.RELEASE_TRUST).after_termination(lease, now)
     if found.kind is Kind.NO_END:
-        end = lease.event(model.END)
         time = max(lease.end_date, now)
-        again = plan.rearm(end, time, now) if end else None
-        return plan.with_events(lease, again or plan.new_event(lease.id, model.END, time, now))
-    wanted = {Kind.PAST_END: model.END, Kind.STARTING: model.START}.get(found.kind)
-    for event in lease.events:
-        if event.id == found.event_id or (wanted and event.event_type == wanted):
-            return _rearmed(lease, event, now)
-    return lease
+        end = lease.event(model.END)
+        again = schedule.reschedule(end, time, now) if end else None
+        return lease.with_events(again or model.new_event(lease.id, model.END, time, now))
+    wanted = _PUSHED.get(found.kind)
+    event = lease.event(wanted) if wanted else _event(lease, found.event_id)
+    return lease if event is None else _rearmed(lease, event, now)
+
+
+#: The event that is pushed for a lease that does not go on.
+_PUSHED = {Kind.PAST_END: model.END, Kind.STARTING: model.START}
+
+
+def _event(lease: model.Lease, event_id: str | None) -> model.Event | None:
+    return next((each for each in lease.events if each.id == event_id), None)
 
 
 def _rearmed(lease: model.Lease, event: model.Event, now: datetime.datetime) -> model.Lease:
     waits = event.next_at is not None and event.next_at > now
     if not event.open or (event.status == _BUSY and waits) or event.next_at == now:
         return lease
-    return plan.with_events(lease, plan.rearm(event, now, now))
+    return lease.with_events(schedule.reschedule(event, now, now))
 
 
 def _events(

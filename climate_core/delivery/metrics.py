@@ -20,7 +20,7 @@ from climate_core.db import counts
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.db.events import Due
 from climate_core.engine import observer
-from climate_core.lease import model, states
+from climate_core.lease import events, model, states
 
 LOG = log.getLogger(__name__)
 
@@ -28,7 +28,6 @@ LOG = log.getLogger(__name__)
 BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
 #: Events whose first due time is remembered.
 _REMEMBERED = 10_000
-_KNOWN = model.OWN_EVENTS | {model.BEFORE_END}
 
 
 class Metrics(observer.Observer):
@@ -168,10 +167,10 @@ def _gauge(name: str, text: str, value: float) -> core.Metric:
     return core.GaugeMetricFamily(name, text, value=value)
 
 
-def _label(event_type: str) -> str:
-    """What users call their events would make a time series each."""
-    return event_type if event_type in _KNOWN else 'of_user'
-
-
 def _seconds(now: datetime.datetime, since: datetime.datetime) -> float:
     return max(0.0, (now - since).total_seconds())
+
+
+def _label(event_type: str) -> str:
+    """Return one label for all types that users name: each would be a time series."""
+    return events.of(event_type).event_type

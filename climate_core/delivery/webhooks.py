@@ -26,8 +26,9 @@ from climate_core.db.deliveries import Busy, Delivery
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.delivery import http_post
 from climate_core.engine import retry
-from climate_core.lease import plan, webhook
+from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, Entry
+from climate_core.lease.results import Change
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
@@ -226,4 +227,4 @@ def _gone(session: orm.Session, delivery: Delivery, now: datetime.datetime) -> N
     without = dataclasses.replace(lease, webhook=None)
     notices = {'lease.update': why} if lease.deleted_at is None else {}
     cause = Cause(ACTION, failure=why)
-    store.save(session, lease, plan.Change(without, notices), now, cause)
+    store.save(session, lease, Change(without, notices), now, cause)

@@ -18,21 +18,21 @@ _UNSETTLED = (results.Result.WAIT, results.Result.RETRY)
 def in_order(
     reservations: Iterable[model.Reservation],
     plugins: Mapping[str, ResourcePlugin],
-    backwards: bool,
+    ascending: bool,
 ) -> Iterator[Sequence[model.Reservation]]:
     """Give the reservations of one rank after the other.
 
     :param plugins: resource type -> plugin; a type without one has the rank of most
-    :param backwards: at the end: the highest rank first
+    :param ascending: the lowest rank first, as at the start; False: the highest, as at the end
     """
 
     def rank(reservation: model.Reservation) -> int:
         plugin = plugins.get(reservation.resource_type, ResourcePlugin)
-        if backwards and plugin.rank_at_end is not None:
+        if not ascending and plugin.rank_at_end is not None:
             return plugin.rank_at_end
         return plugin.rank
 
-    ordered = sorted(reservations, key=rank, reverse=backwards)
+    ordered = sorted(reservations, key=rank, reverse=not ascending)
     for _, group in itertools.groupby(ordered, rank):
         yield tuple(group)
 
@@ -48,14 +48,14 @@ def before(
         who waits for that waits for those, or for nobody
     """
 
-    def blocks(own: model.Reservation) -> bool:
+    def is_blocked_by(own: model.Reservation) -> bool:
         plugin = plugins.get(own.resource_type)
         return plugin is None or plugin.blocks(own, reservation)
 
     return tuple(
         outcome
         for own, outcome in tried
-        if outcome.result is not results.Result.DONE and blocks(own)
+        if outcome.result is not results.Result.DONE and is_blocked_by(own)
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.lease import model, preparation, results
+from climate_core.lease import events, model, results
 
 #: What a plugin and the cloud may raise. That a resource is gone (``cloud.errors.Gone``) is not
 #: among them: only the plugin knows whether that is a success.
@@ -44,20 +44,19 @@ def decide(
     now: datetime.datetime,
     backoff: Backoff,
 ) -> results.Outcome:
-    """Decide whether and when to try again after a failure that was to be reckoned with.
+    """Decide whether and when to retry after an expected failure.
 
-    A start is tried until the lease is about to be over, unless it can never succeed; the waits
-    grow shorter again towards the end. The end frees capacity and is tried for ever; what is said
-    to be permanent is tried rarely, for an operator may mend it. A trust that Keystone refuses to
-    delete is given up, and so is an external service that does not want to hear of an end.
+    The handler of the event says how long: a start is retried until the lease is about to be
+    over, with waits that grow shorter again towards the end, unless the failure is permanent. What
+    frees capacity is retried for ever; after a permanent failure rarely, for an operator may
+    repair it. Everything else is given up then.
     """
     permanent = isinstance(exc, exceptions.Permanent)
-    end = event.event_type in (model.END, model.END_RESERVATION)
-    end = end or preparation.takes_back(lease, event)
-    if permanent and not end:
+    handler = events.of(event.event_type)
+    if permanent and not handler.retries_forever(lease, event):
         return results.Outcome(results.Result.FAILED, reason=reason(exc))
     delay = backoff.most if permanent else backoff.delay(event.attempts)
-    if event.event_type == model.START:
+    if handler.until_end:
         if _late(lease, now):
             return _too_late(reason(exc))
         delay = min(delay, (lease.end_date - now).total_seconds() / 2)
@@ -90,10 +89,9 @@ def _too_late(why: str) -> results.Outcome:
 def bug(exc: Exception, event: model.Event, backoff: Backoff) -> results.Outcome:
     """Decide what follows from a mistake in a program.
 
-    It will not pass by itself, so a start fails at once and its user knows. What frees capacity or
-    takes rights back is tried on: a plugin that is mended does it.
+    The handler of the event says whether it is permanent, as for a start, or retried.
     """
-    if event.event_type == model.START:
+    if events.of(event.event_type).bug_is_permanent:
         return results.Outcome(results.Result.FAILED, reason=reason(exc))
     return results.Outcome(results.Result.RETRY, backoff.delay(event.attempts), reason(exc))
 

@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from climate_core.lease import dates, model, shown, states
+from climate_core.lease import dates, events, model, serialize, states
 
 DONE: Final = 'done'
 PROGRESS: Final = 'progress'
@@ -138,10 +138,12 @@ def _changes(before: model.Lease | None, after: model.Lease) -> Iterator[tuple[s
 
 
 def _given(lease: model.Lease | None) -> list[str]:
-    """The events that a user gave."""
-    own = model.OWN_EVENTS | {model.BEFORE_END}
-    events = lease.events if lease is not None else ()
-    return [f'{e.event_type} {dates.show(e.time)}' for e in events if e.event_type not in own]
+    """Return the events that a user gave."""
+    return [
+        f'{e.event_type} {dates.show(e.time)}'
+        for e in (lease.events if lease is not None else ())
+        if events.named_by_user(e.event_type)
+    ]
 
 
 def _reservation(
@@ -157,7 +159,7 @@ def _reservation(
 
 def _kept(reservation: model.Reservation | None, field: str) -> Any:
     if field == 'params' and reservation is not None:
-        return shown.params(reservation)
+        return serialize.params(reservation)
     return getattr(reservation, field, None)
 
 

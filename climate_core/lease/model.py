@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lease is: plain values without any I/O.
+"""Leases, reservations and events as plain values without any I/O.
 
 All times are timezone-aware UTC with microseconds. The statuses are the ones of
 :mod:`climate_core.lease.states`, as plain strings.
@@ -7,38 +7,25 @@ All times are timezone-aware UTC with microseconds. The statuses are the ones of
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from oslo_utils import uuidutils
+
+from climate_core import exceptions
 from climate_core.lease import states
 
+#: Types of events that are looked up by name; :mod:`climate_core.lease.events` has what they do.
 START: Final = 'start_lease'
 END: Final = 'end_lease'
 BEFORE_START: Final = 'before_start_lease'
 BEFORE_END: Final = 'before_end_lease'
-#: Stands for the start of a lease that its user starts himself: it only tells.
+#: Stands for the start of a lease that its user starts: it only notifies.
 READY: Final = 'ready_to_start'
-#: Deletes the trust of the owner; never shown to users.
 RELEASE_TRUST: Final = 'release_trust'
-#: Tells the external service that the lease is over. It waits without a time until then, and only
-#: leases about which the service was asked have it.
 EXTERNAL_END: Final = 'external_end'
-#: Frees one reservation that its user took out of the lease; never shown.
 END_RESERVATION: Final = 'end_reservation'
-#: Does what one reservation needs as soon as it is written, long before the start, as filling a
-#: stack; takes it back if that cannot be done. Never shown.
 PREPARE: Final = 'prepare_reservation'
-#: What is done when a lease is over, so that nothing closes it before.
-AFTERWARDS: Final = frozenset({RELEASE_TRUST, EXTERNAL_END})
-
-#: Events that the service makes and a user cannot give. BEFORE_END is none of them: clients of
-#: today may give it with a new lease.
-OWN_EVENTS: Final = frozenset(
-    {START, READY, BEFORE_START, END, END_RESERVATION, PREPARE, *AFTERWARDS}
-)
-#: Events that are never shown.
-HIDDEN_EVENTS: Final = AFTERWARDS | {END_RESERVATION, PREPARE}
-
 
 #: Of the params of a resource that another one of the lease keeps, as a server of a stack: the id
 #: of that one.
@@ -119,7 +106,7 @@ class Lease:
     :param webhook: ``url``, ``secret`` and ``events`` of whom the user wants to be told
     :param request_digest: of the request that made it, if that had an Idempotency-Key
     :param reservations: ordered by creation
-    :param events: ordered by time; includes hidden ones, see :attr:`shown_events`
+    :param events: ordered by time; hidden ones, too
     """
 
     id: str
@@ -149,11 +136,124 @@ class Lease:
         """The reservations that hold their resource."""
         return tuple(r for r in self.reservations if r.live)
 
-    @property
-    def shown_events(self) -> tuple[Event, ...]:
-        """The events that users may see."""
-        return tuple(e for e in self.events if e.event_type not in HIDDEN_EVENTS)
-
     def event(self, event_type: str) -> Event | None:
         """Return the first event of this type, or None."""
-        return next((e for e in self.events if e.event_type == event_type), None)
+        return next(iter(self.events_of(event_type)), None)
+
+    def events_of(self, *event_types: str, reservation_id: str | None = None) -> tuple[Event, ...]:
+        """Return the events of these types.
+
+        :param reservation_id: only those about this reservation
+        """
+        return tuple(
+            e
+            for e in self.events
+            if e.event_type in event_types and reservation_id in (None, e.reservation_id)
+        )
+
+    def get_reservation(self, reservation_id: str) -> Reservation:
+        """Return a reservation, also one that no longer holds its resource.
+
+        :raises climate_core.exceptions.ReservationNotFound: the lease has no such reservation
+        """
+        for each in self.reservations:
+            if each.id == reservation_id:
+                return each
+        raise reservation_not_found(self.id, reservation_id)
+
+    def has_started(self, now: datetime.datetime) -> bool:
+        """Tell whether the start of the lease has begun, or is due."""
+        if self.status not in (states.LeaseStatus.PENDING, states.LeaseStatus.ERROR):
+            return True
+        return self.event(START) is not None and now >= self.start_date
+
+    def with_events(self, *events: Event) -> 'Lease':
+        """Return the lease with events added, or in place of those with the same id."""
+        by_id = {e.id: e for e in self.events} | {e.id: e for e in events}
+        return dataclasses.replace(self, events=tuple(by_id.values()))
+
+    def with_reservations(self, *reservations: Reservation) -> 'Lease':
+        """Return the lease with reservations in place of those with the same id."""
+        by_id = {r.id: r for r in reservations}
+        changed = tuple(by_id.get(r.id, r) for r in self.reservations)
+        return dataclasses.replace(self, reservations=changed)
+
+
+def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.ReservationNotFound:
+    """Return the error for a reservation that a lease does not have."""
+    return exceptions.ReservationNotFound(f'Lease {lease_id} has no reservation {reservation_id}.')
+
+
+#: The least difference between two times, on every database.
+_TICK = datetime.timedelta(microseconds=1)
+
+
+def in_order(
+    present: Sequence[Reservation], joining: Iterable[Reservation]
+) -> tuple[Reservation, ...]:
+    """Return reservations that join others, with times of creation that keep their order.
+
+    Reservations are read by that time, so each gets one that is later than all before it.
+
+    :param present: those that the lease has, in their order
+    """
+    last = present[-1].created_at if present else None
+    ordered = []
+    for each in joining:
+        if last is not None and each.created_at <= last:
+            each = dataclasses.replace(each, created_at=last + _TICK)
+        last = each.created_at
+        ordered.append(each)
+    return tuple(ordered)
+
+
+def new_event(
+    lease_id: str,
+    event_type: str,
+    time: datetime.datetime,
+    now: datetime.datetime,
+    reservation_id: str | None = None,
+) -> Event:
+    """Return a new event that is due at ``time``.
+
+    :param reservation_id: the only reservation that it is about; None for all
+    """
+    return Event(
+        id=uuidutils.generate_uuid(),
+        lease_id=lease_id,
+        event_type=event_type,
+        time=time,
+        status=states.EventStatus.UNDONE,
+        status_reason=None,
+        generation=0,
+        attempts=0,
+        next_at=time,
+        created_at=now,
+        updated_at=None,
+        reservation_id=reservation_id,
+    )
+
+
+def new_reservation(
+    lease_id: str,
+    resource_type: str,
+    resource_id: str,
+    params: Mapping[str, Any],
+    now: datetime.datetime,
+    amounts: Mapping[str, int] | None = None,
+) -> Reservation:
+    """Return a new reservation that waits for the start of its lease."""
+    return Reservation(
+        id=uuidutils.generate_uuid(),
+        lease_id=lease_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+        status=states.ReservationStatus.PENDING,
+        status_reason=None,
+        params=dict(params),
+        missing_resources=False,
+        resources_changed=False,
+        created_at=now,
+        updated_at=None,
+        amounts=amounts or {},
+    )

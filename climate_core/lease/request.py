@@ -12,6 +12,7 @@ from typing import Any
 
 from climate_core import exceptions
 from climate_core.lease import dates, durations, model, states, webhook
+from climate_core.lease.events import OWN_TYPES, accepted
 from climate_core.lease.refusals import AT_ONCE, Refusals
 
 #: The longest time before its start at which a lease can be told to start: a year.
@@ -237,11 +238,11 @@ def _event(
     item: Mapping[str, Any], end: datetime.datetime, now: datetime.datetime
 ) -> tuple[str, datetime.datetime]:
     kind = item.get('event_type')
-    if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or kind in model.OWN_EVENTS:
+    if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or not accepted(kind):
         raise exceptions.BadRequest(
             f'{kind!r} is not the type of an event that can be given: lower-case letters, digits, '
             f'"_", "-" and ".", with no ".error" or ".stop" at the end, and not '
-            f'{", ".join(sorted(model.OWN_EVENTS))}.',
+            f'{", ".join(sorted(OWN_TYPES))}.',
             field='events',
         )
     time = dates.parse(item.get('time') or item.get('event_date'), now, 'events')

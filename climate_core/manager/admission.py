@@ -13,7 +13,7 @@ import datetime
 
 from climate_core import exceptions
 from climate_core.db import limits as db
-from climate_core.lease import limits, model, plan
+from climate_core.lease import events, limits, model
 from climate_core.lease.refusals import AT_ONCE, Refusals
 from climate_core.manager.parts import Parts
 
@@ -97,7 +97,9 @@ def with_end(parts: Parts, lease: model.Lease, now: datetime.datetime) -> model.
     """Return a new lease with what tells the external service of its end, if it wants to know."""
     if not parts.external.on_end:
         return lease
-    return dataclasses.replace(lease, events=(*lease.events, plan.external_end(lease.id, now)))
+    return dataclasses.replace(
+        lease, events=(*lease.events, events.external_end.waiting(lease.id, now))
+    )
 
 
 def _check_limits(

@@ -15,14 +15,15 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import leases, store
-from climate_core.lease import actions, model, plan, update
+from climate_core.lease import changes, model
+from climate_core.lease.results import Change
 from climate_core.manager import admission, draft
 from climate_core.manager.parts import Parts, asked
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
-_Change = Callable[[model.Lease, datetime.datetime], plan.Change]
+_Change = Callable[[model.Lease, datetime.datetime], Change]
 
 
 def update_lease(
@@ -34,20 +35,20 @@ def update_lease(
 ) -> str:
     """Change a lease; its events move in the same transaction.
 
-    :param values: see :func:`climate_core.lease.update.update`
+    :param values: see :func:`climate_core.lease.update.apply`
     :returns: its id
     :raises climate_core.exceptions.ClimateError: it is refused
     """
-    rules = update.Rules(
+    rules = changes.update.Rules(
         late=parts.conf.manager.late_start_seconds,
         before_start=parts.conf.manager.before_start_seconds,
         webhooks=draft.webhook_rules(parts.conf),
     )
 
-    def change(lease: model.Lease, now: datetime.datetime) -> plan.Change:
+    def change(lease: model.Lease, now: datetime.datetime) -> Change:
         for place, item in enumerate(values.get('reservations') or ()):
             draft.at(place, _check_item, parts, lease, item)
-        changed = update.update(lease, values, now, rules)
+        changed = changes.update.apply(lease, values, now, rules)
         admission.check_time(parts, changed.lease, now, lease)
         return changed
 
@@ -60,7 +61,7 @@ def delete_lease(
     parts: Parts, context: 'RequestContext', lease_id: str, generation: int | None = None
 ) -> None:
     """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed."""
-    _write(parts, context, 'lease.delete', lease_id, generation, plan.delete)
+    _write(parts, context, 'lease.delete', lease_id, generation, changes.delete.apply)
 
 
 def start_lease(
@@ -70,14 +71,14 @@ def start_lease(
 
     :raises climate_core.exceptions.InvalidState: it does not, or not yet
     """
-    _write(parts, context, 'lease.start', lease_id, generation, actions.start)
+    _write(parts, context, 'lease.start', lease_id, generation, changes.start.apply)
 
 
 def end_lease(
     parts: Parts, context: 'RequestContext', lease_id: str, generation: int | None = None
 ) -> None:
     """End a lease now, or cancel it before its start; it stays readable."""
-    _write(parts, context, 'lease.end', lease_id, generation, actions.end)
+    _write(parts, context, 'lease.end', lease_id, generation, changes.end.apply)
 
 
 def update_reservation(
@@ -96,9 +97,9 @@ def update_reservation(
     :raises climate_core.exceptions.InvalidState: its end has begun
     """
 
-    def change(lease: model.Lease, now: datetime.datetime) -> plan.Change:
+    def change(lease: model.Lease, now: datetime.datetime) -> Change:
         _check_params(parts, lease, reservation_id, values)
-        return actions.change(lease, reservation_id, values, now)
+        return changes.change_reservation.apply(lease, reservation_id, values, now)
 
     _write(parts, context, 'reservation.update', lease_id, generation, change)
     return reservation_id
@@ -117,8 +118,8 @@ def remove_reservation(
     :raises climate_core.exceptions.InvalidState: the lease is ending
     """
 
-    def change(lease: model.Lease, now: datetime.datetime) -> plan.Change:
-        return actions.remove(lease, reservation_id, now)
+    def change(lease: model.Lease, now: datetime.datetime) -> Change:
+        return changes.remove_reservation.apply(lease, reservation_id, now)
 
     _write(parts, context, 'reservation.delete', lease_id, generation, change)
 
@@ -171,7 +172,7 @@ def _check_item(parts: Parts, lease: model.Lease, item: Mapping[str, Any]) -> No
 def _check_params(
     parts: Parts, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]
 ) -> None:
-    plugin = parts.plugins.get(actions.find(lease, reservation_id).resource_type)
+    plugin = parts.plugins.get(lease.get_reservation(reservation_id).resource_type)
     changeable = plugin.changeable if plugin is not None else ()
     for field in sorted(values.keys() - {'id', *changeable}):
         raise exceptions.BadRequest(

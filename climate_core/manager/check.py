@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from climate_core import exceptions
 from climate_core.db import holders
-from climate_core.lease import dates, model, plan, request
+from climate_core.lease import changes, dates, model, request
 from climate_core.lease.refusals import Refusals
 from climate_core.manager import admission, create, draft
 from climate_core.manager.parts import Parts
@@ -67,7 +67,7 @@ def _check_join(
     with refusals.noted():
         create.check_same(context, present, wanted)
         if missing:
-            after = plan.join(present, missing, missing[0].created_at).lease
+            after = changes.add_reservations.apply(present, missing, missing[0].created_at).lease
             admission.check(parts, after, present)
 
 

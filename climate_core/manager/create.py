@@ -18,7 +18,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import holders, leases, store
 from climate_core.db import limits as db_limits
-from climate_core.lease import history, idempotency, limits, model, plan, request
+from climate_core.lease import changes, history, idempotency, limits, model, request
 from climate_core.manager import admission, draft, making, writing
 from climate_core.manager.parts import Parts, asked
 
@@ -276,7 +276,7 @@ def _join(
     if (present := draft.find(lease, key)) is not None:
         return present.id
     now = parts.clock.now()
-    new = plan.new_reservation(
+    new = model.new_reservation(
         lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
     )
     try:
@@ -314,7 +314,7 @@ def _write_all(
     """
     after = dataclasses.replace(lease, reservations=(*lease.reservations, *new))
     # What has no end any more is told before something is made for it.
-    plan.join(lease, new, now)
+    changes.add_reservations.apply(lease, new, now)
     most = admission.check(parts, after, lease)
     cause = asked(context, 'reservation.create')
     made = make()
@@ -355,7 +355,9 @@ def _write_join(
     _check_seen(lease, generation)
     db_limits.check(session, seen.project_id, limits.amounts(missing), most)
     preparing = made.preparing & {each.id for each in missing}
-    return store.save(session, lease, plan.join(lease, missing, now, preparing), now, cause)
+    return store.save(
+        session, lease, changes.add_reservations.apply(lease, missing, now, preparing), now, cause
+    )
 
 
 def _check_wanted(parts: Parts, found: model.Reservation, wanted: Mapping[str, Any]) -> None:

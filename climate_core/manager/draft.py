@@ -14,7 +14,7 @@ from oslo_config import cfg
 from climate_core import exceptions
 from climate_core.conf.webhooks import networks
 from climate_core.db import holders
-from climate_core.lease import dates, model, plan, request, states, webhook
+from climate_core.lease import changes, dates, model, request, states, webhook
 from climate_core.lease.refusals import AT_ONCE, Refusals
 from climate_core.manager.parts import Parts
 
@@ -91,8 +91,8 @@ def make(
         start_policy=policy,
         before_start=before_start,
         webhook=wanted.webhook,
-        reservations=plan.in_order((), reserved.values()),
-        events=plan.first_events(
+        reservations=model.in_order((), reserved.values()),
+        events=changes.create.first_events(
             lease_id,
             wanted.start,
             wanted.end,
@@ -132,7 +132,7 @@ def reserve(
                     'A resource can be reserved only once.', field='reservations'
                 )
             seen.add((kind, claimed.resource_id))
-            made[place] = plan.new_reservation(
+            made[place] = model.new_reservation(
                 lease_id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
             )
     return made

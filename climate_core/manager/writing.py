@@ -13,7 +13,7 @@ from climate_core import exceptions
 from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Stale
-from climate_core.lease import history, limits, model, plan
+from climate_core.lease import events, history, limits, model
 from climate_core.manager import admission, draft, making
 from climate_core.manager.parts import Parts, asked
 
@@ -49,7 +49,7 @@ def write(
     except BaseException:
         _forget_trust(parts, trust_id)
         raise
-    lease = plan.prepare(
+    lease = events.prepare.add(
         dataclasses.replace(lease, reservations=made.reservations), made.preparing, now
     )
     try:

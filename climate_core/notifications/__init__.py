@@ -8,13 +8,11 @@ Each is sent at least once. A receiver knows one that comes twice by its ``event
 import datetime
 from typing import Any
 
-from climate_core.lease import dates, model, shown
+from climate_core.lease import dates, events, model, serialize
 
 #: Grows when a payload changes in a way that a receiver cannot overlook; new fields may come
 #: without it.
 VERSION = 1
-
-_BEFORE_START = f'lease.event.{model.BEFORE_START}'
 
 
 def make(
@@ -27,10 +25,8 @@ def make(
     :param now: when it happens
     :param reason: why, for what went wrong or happened behind the lease's back
     """
-    told = payload(lease, reason)
-    if event_type == _BEFORE_START:
-        told['starts_in'] = max(0, round((lease.start_date - now).total_seconds()))
-    return event_type, told
+    handler = events.of(event_type.removeprefix('lease.event.'))
+    return event_type, {**payload(lease, reason), **handler.payload(lease, now)}
 
 
 def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
@@ -38,12 +34,12 @@ def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
     return {
         'schema_version': VERSION,
         'lease_id': lease.id,
-        **shown.lease(lease),
+        **serialize.lease(lease),
         'before_end_date': dates.show(lease.before_end_date),
         'start_policy': str(lease.start_policy),
         'created_at': dates.show(lease.created_at),
         'updated_at': dates.show(lease.updated_at),
-        'reservations': [shown.reservation(each) for each in lease.reservations],
-        'events': [shown.event(each) for each in lease.shown_events],
+        'reservations': [serialize.reservation(each) for each in lease.reservations],
+        'events': [serialize.event(each) for each in events.shown(lease)],
         'reason': reason,
     }

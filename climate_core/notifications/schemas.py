@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from climate_core import notifications
-from climate_core.lease import states
+from climate_core.lease import events, states
 from climate_core.notifications import usage
 
 _UUID: dict[str, Any] = {'type': 'string', 'description': 'A UUID.'}
@@ -135,7 +135,12 @@ _STARTS_IN = {
 }
 
 #: The one of an event that a user gave, for which there is no name of its own.
-GIVEN = _kind('lease.event.<name>', 'an event that the user gave is due')
+GIVEN = _kind(*next(iter(events.of(events.BY_USER).notifications.items())))
+#: What a payload has beside the lease, or in another way.
+_MORE: Mapping[str, Mapping[str, Any]] = {
+    'lease.event.before_start_lease': {'starts_in': _STARTS_IN},
+    'lease.event.start_lease.error': {'reason': _WHY},
+}
 
 KINDS: tuple[Kind, ...] = (
     _kind('lease.create', 'a lease was made'),
@@ -145,29 +150,11 @@ KINDS: tuple[Kind, ...] = (
         'behind its back, or its webhook was taken away',
     ),
     _kind('lease.delete', 'a lease was deleted, and its resources are freed'),
-    _kind(
-        'lease.event.before_start_lease',
-        'its start is near: once for each of the times that the operator and the lease want',
-        starts_in=_STARTS_IN,
-    ),
-    _kind(
-        'lease.event.ready_to_start',
-        'its start has come, and it waits for its user to start it',
-    ),
-    _kind('lease.event.start_lease', 'its start is done: everything runs'),
-    _kind(
-        'lease.event.start_lease.error',
-        'something of it cannot be started, or was not started before its end',
-        reason=_WHY,
-    ),
-    _kind('lease.event.before_end_lease', 'its end is near'),
-    _kind(
-        'lease.event.before_end_lease.stop',
-        'it was prolonged after it was told that its end is near: that does not hold any more',
-    ),
-    _kind(
-        'lease.event.end_lease',
-        'its end is done: everything is freed, or was lost before its end',
+    *(
+        _kind(event_type, sent, **_MORE.get(event_type, {}))
+        for handler in events.TABLE
+        if not handler.hidden and not events.named_by_user(handler.event_type)
+        for event_type, sent in handler.notifications.items()
     ),
     GIVEN,
     Kind(usage.TYPE, 'an hour or a day is over, for each lease that held something', usage.SCHEMA),

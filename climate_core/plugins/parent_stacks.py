@@ -142,9 +142,6 @@ def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
 
     That it was never noted as awake says nothing: one that woke half-way is kept, too.
     """
-    taken_out = any(
-        event.reservation_id == stack.id and event.event_type == model.END_RESERVATION
-        for event in lease.events
-    )
+    taken_out = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
     ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
     return ended and stack.params.get('on_end') in KEPT

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from climate_core.db import events, leases, reservations, tables
-from climate_core.lease import model, plan
+from climate_core.lease import changes, model
 from climate_core.lease.history import Cause, entry
 from tests.bench.cloud import PROJECT_ID, USER
 
@@ -99,7 +99,7 @@ def _lease(
     created_at = now - datetime.timedelta(seconds=number)
     end = start + datetime.timedelta(hours=HOURS)
     before_end = end - datetime.timedelta(hours=1)
-    reservation = plan.new_reservation(
+    reservation = model.new_reservation(
         lease_id,
         'virtual:instance',
         str(uuid.uuid4()),
@@ -124,5 +124,5 @@ def _lease(
         updated_at=None,
         deleted_at=None,
         reservations=(reservation,),
-        events=plan.first_events(lease_id, start, end, before_end, (), created_at),
+        events=changes.create.first_events(lease_id, start, end, before_end, (), created_at),
     )

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from climate_core.lease import actions, model, plan
+from climate_core.lease import changes, model
 from tests.kill.deaths import EVENT, OUTBOX, check_no_error, check_told
 from tests.support.fakes import leases, receiver
 
@@ -26,7 +26,7 @@ def manual_lease(stage):
     servers = stage.cloud.servers(1)
     lease = leases.make(stage.database, servers, stage.cloud.trust(), start_policy='manual')
     now = lease.start_date
-    events = plan.first_events(lease.id, now, lease.end_date, None, (), now, manual=True)
+    events = changes.create.first_events(lease.id, now, lease.end_date, None, (), now, manual=True)
     return servers, leases.write(stage.database, dataclasses.replace(lease, events=events))
 
 
@@ -41,7 +41,9 @@ def statuses(stage, lease):
 )
 def test_taking_a_resource_out(stage, kill):
     (gone, stays), lease = running_lease(stage, 2)
-    leases.change(stage.database, lease.id, actions.remove, lease.reservations[0].id)
+    leases.change(
+        stage.database, lease.id, changes.remove_reservation.apply, lease.reservations[0].id
+    )
 
     stage.manager(kill).dies()
     stage.manager()
@@ -59,7 +61,7 @@ def test_taking_a_resource_out(stage, kill):
 @pytest.mark.parametrize('kill', [f'{point}:end_lease:1' for point in EVENT])
 def test_giving_back_early(stage, kill):
     (server,), lease = running_lease(stage, 1)
-    leases.change(stage.database, lease.id, actions.end)
+    leases.change(stage.database, lease.id, changes.end.apply)
 
     stage.manager(kill).dies()
     stage.manager()
@@ -79,7 +81,7 @@ def test_cancelling_wakes_nothing(stage):
     lease = leases.make(stage.database, [server], stage.cloud.trust())
     leases.write(stage.database, lease)
     stage.manager('event.claimed:start_lease:1').dies()
-    leases.change(stage.database, lease.id, actions.end)
+    leases.change(stage.database, lease.id, changes.end.apply)
 
     stage.manager('remote.after:end_lease:1').dies()
     stage.manager()
@@ -107,7 +109,7 @@ def test_starting_by_hand(stage, kill):
     assert stage.lease(lease).status == 'PENDING'
     assert stage.cloud.effects()[server] == []
 
-    leases.change(stage.database, lease.id, actions.start)
+    leases.change(stage.database, lease.id, changes.start.apply)
     stage.manager('remote.after:start_lease:1').dies()
     stage.manager()
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
@@ -122,7 +124,7 @@ def test_telling_of_a_coming_start(stage, kill):
     servers = stage.cloud.servers(1)
     made = leases.make(stage.database, servers, stage.cloud.trust(), lasting=2 * HOUR)
     start = made.start_date + HOUR
-    events = plan.first_events(
+    events = changes.create.first_events(
         made.id, start, made.end_date, None, (), made.start_date, before_start=[7200]
     )
     lease = dataclasses.replace(made, start_date=start, events=events, before_start=(7200,))

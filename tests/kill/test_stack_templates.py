@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from climate_core.lease import model, plan, update
+from climate_core.lease import changes, events, model
 from climate_core.plugins.stack.template_stack import UNFILLED
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
@@ -47,15 +47,15 @@ def placeholder(stage, resources, hold='now', starts=False):
     now = lease.start_date
     start = now if starts else now + datetime.timedelta(minutes=30)
     params = {'name': 'web', 'hold': hold, 'on_end': 'delete'}
-    reservation = plan.new_reservation(lease.id, 'virtual:stack', made['id'], params, now)
+    reservation = model.new_reservation(lease.id, 'virtual:stack', made['id'], params, now)
     lease = dataclasses.replace(
         lease,
         start_date=start,
         reservations=(reservation,),
-        events=plan.first_events(lease.id, start, lease.end_date, None, (), now),
+        events=changes.create.first_events(lease.id, start, lease.end_date, None, (), now),
     )
     preparing = [reservation.id] if hold == 'now' else []
-    return leases.write(stage.database, plan.prepare(lease, preparing, now)), made['id']
+    return leases.write(stage.database, events.prepare.add(lease, preparing, now)), made['id']
 
 
 def prepared(lease):
@@ -105,11 +105,11 @@ def test_filling(stage, point, look):
     assert servers(stage) == (2, 0)
     assert stage.cloud.effects()[stack_id] == ['update']
 
-    rules = update.Rules()
+    rules = changes.update.Rules()
     leases.change(
         stage.database,
         lease.id,
-        lambda found, now: update.update(found, {'start_date': 'now'}, now, rules),
+        lambda found, now: changes.update.apply(found, {'start_date': 'now'}, now, rules),
     )
     stage.manager()
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')

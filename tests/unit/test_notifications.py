@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from climate_core import notifications
-from climate_core.lease import model
+from climate_core.lease import events
 from climate_core.notifications import reference, schemas
 from tests.unit import payloads
 from tests.unit.api import samples
@@ -43,9 +43,11 @@ def test_what_does_not_fit_is_found() -> None:
 
 
 def test_every_own_event_has_a_name() -> None:
-    hidden = model.HIDDEN_EVENTS
-    own = {f'lease.event.{each}' for each in model.OWN_EVENTS - hidden}
-    own |= {f'lease.event.{each}' for each in (model.BEFORE_START, model.BEFORE_END)}
+    own = {
+        f'lease.event.{handler.event_type}'
+        for handler in events.TABLE
+        if not handler.hidden and not events.named_by_user(handler.event_type)
+    }
     assert own <= {kind.event_type for kind in schemas.KINDS}
 
 

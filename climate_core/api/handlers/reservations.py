@@ -11,7 +11,7 @@ from climate_core.api import etag, policy, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import reservation as schema
 from climate_core.db import leases as db
-from climate_core.lease import actions, model
+from climate_core.lease import model
 from climate_core.plugins import base
 from climate_core.policies import reservations as rules
 
@@ -33,7 +33,7 @@ def update(
     """Change what the type of the resource lets change, until its end begins."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
-    reservation = actions.find(lease, reservation_id)
+    reservation = lease.get_reservation(reservation_id)
     values = request.read(schema.CHANGE)
     _check_change(backend, reservation, values)
     generation = etag.expected(request)
@@ -90,7 +90,7 @@ def _check_change(
 
 def _shown(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
-    shown = render.reservation(actions.find(lease, reservation_id))
+    shown = render.reservation(lease.get_reservation(reservation_id))
     return etag.mark(answer(status, {'reservation': shown}), lease)
 
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from climate_core.api.schemas import common, paging, reservation
-from climate_core.lease import model, request, states, webhook
+from climate_core.lease import events, request, states, webhook
 
 #: Something to read, and nothing that a database or a terminal chokes on.
 _NAME: dict[str, Any] = {
@@ -27,7 +27,7 @@ _EVENT: dict[str, Any] = {
                 'type': 'string',
                 # As climate_core.lease.request has it; "$" alone would let a line end through.
                 'pattern': r'^(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}(?!\n)$',
-                'not': {'enum': sorted(model.OWN_EVENTS)},
+                'not': {'enum': sorted(events.OWN_TYPES)},
                 'description': 'Any name in lower case that the service does not use itself; '
                 'without ".error" or ".stop" at its end.',
             },

@@ -21,7 +21,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.lease import model, steps
+from climate_core.lease import events
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
 from climate_core.plugins.end_context import EndContext
@@ -82,7 +82,7 @@ def _go_on(context: EndContext, stack: 'Stack') -> Wait:
 def _stays(context: EndContext, stack: 'Stack') -> bool:
     if context.has_run:
         return True
-    if _was_broken_off(context):
+    if events.prepare.was_broken_off(context.lease, context.reservation):
         return False
     members = {
         each.resource_id
@@ -93,16 +93,6 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
         changing = context.on_end == 'nothing' and stack.status in _CHANGING
         return changing and not template_stack.is_made(context.reservation)
     return bool(members - parent_stacks.asleep(context.conn, context.as_service))
-
-
-def _was_broken_off(context: EndContext) -> bool:
-    """Tell whether the lease came to its end before the stack was filled, and before its start."""
-    return any(
-        each.event_type == model.PREPARE
-        and each.reservation_id == context.reservation.id
-        and each.status_reason not in (None, steps.START_FIRST)
-        for each in context.lease.events
-    )
 
 
 def _delete(context: EndContext, stack: 'Stack') -> Wait:

@@ -14,7 +14,7 @@ from climate_core.cmd import manage, status
 from climate_core.cmd.manage import serve
 from climate_core.db import leases, migration, store, tables
 from climate_core.db.engine import Database
-from climate_core.lease import plan
+from climate_core.lease import schedule
 from climate_core.lease.history import Cause
 from tests.functional.api import written
 
@@ -127,7 +127,7 @@ def test_purge(
     for number, when in enumerate((LONG_AGO, now - datetime.timedelta(days=1), None)):
         lease = written.lease(number)
         if when is not None:
-            lease = plan.with_events(lease, *(plan.close(e, None, now) for e in lease.events))
+            lease = lease.with_events(*(schedule.cancel_event(e, None, now) for e in lease.events))
         database.write(store.create, lease, now, Cause('lease.create'))
         if when is not None:
             database.write(delete, number, when)
@@ -143,7 +143,9 @@ def test_purge(
 def test_purge_removes_all_that_is_of_a_lease(file: pathlib.Path, database: Database) -> None:
     old, kept = written.lease(0), written.lease(1)
     for lease in (old, kept):
-        closed = plan.with_events(lease, *(plan.close(e, None, LONG_AGO) for e in lease.events))
+        closed = lease.with_events(
+            *(schedule.cancel_event(e, None, LONG_AGO) for e in lease.events)
+        )
         database.write(store.create, closed, LONG_AGO, Cause('lease.create'))
         with database.writer() as session:
             session.execute(sa.insert(tables.DELIVERIES).values(delivery(lease.id)))

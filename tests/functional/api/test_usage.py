@@ -16,7 +16,7 @@ from oslo_serialization import jsonutils
 
 from climate_core.db import store
 from climate_core.db.engine import Database
-from climate_core.lease import limits, model, plan
+from climate_core.lease import limits, model
 from climate_core.lease.history import Cause
 from tests.functional.api import world
 from tests.support.fakes import cloud_server, settings
@@ -43,7 +43,7 @@ def write(
         return None if hours is None else START + hours * HOUR
 
     lease_id = f'00000000-0000-4000-8000-{number:012}'
-    server = plan.new_reservation(lease_id, 'test:thing', f'x{number}', {}, START, AMOUNTS)
+    server = model.new_reservation(lease_id, 'test:thing', f'x{number}', {}, START, AMOUNTS)
     server = dataclasses.replace(
         server,
         woken_at=at(woken),

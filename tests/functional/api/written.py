@@ -3,7 +3,7 @@
 
 import datetime
 
-from climate_core.lease import model, plan
+from climate_core.lease import changes, model
 
 NOW = datetime.datetime(2098, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
@@ -12,7 +12,7 @@ END = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
 def lease(number: int) -> model.Lease:
     lease_id = f'00000000-0000-4000-8000-{number:012}'
     things = [
-        plan.new_reservation(lease_id, 'test:thing', f'{number}-{each}', {}, NOW)
+        model.new_reservation(lease_id, 'test:thing', f'{number}-{each}', {}, NOW)
         for each in range(3)
     ]
     return model.Lease(
@@ -32,5 +32,5 @@ def lease(number: int) -> model.Lease:
         updated_at=None,
         deleted_at=None,
         reservations=tuple(things),
-        events=plan.first_events(lease_id, NOW, END, None, [('mail', END)], NOW),
+        events=changes.create.first_events(lease_id, NOW, END, None, [('mail', END)], NOW),
     )

@@ -14,9 +14,9 @@ from sqlalchemy import orm
 from climate_core import conf as climate_conf
 from climate_core.db import leases, migration, store, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import model, plan
+from climate_core.lease import changes, model
 from climate_core.lease.history import Cause
-from climate_core.lease.plan import Change
+from climate_core.lease.results import Change
 
 
 def sqlite(path: pathlib.Path) -> Database:
@@ -46,7 +46,7 @@ def write(database: Database, lease: model.Lease) -> model.Lease:
 def change(database: Database, lease_id: str, ask: Callable[..., Change], *args: Any) -> None:
     """Do to a lease what a user asks for, as the manager does.
 
-    :param ask: of :mod:`climate_core.lease.actions`; called with the lease, ``args`` and the time
+    :param ask: of :mod:`climate_core.lease.changes`; called with the lease, ``args`` and the time
     """
 
     def write(session: orm.Session) -> None:
@@ -104,7 +104,7 @@ def make(
         updated_at=None,
         deleted_at=None,
         reservations=tuple(
-            plan.new_reservation(lease_id, kind, each, {'on_end': end} | member, now)
+            model.new_reservation(lease_id, kind, each, {'on_end': end} | member, now)
             for kind, ids, end, member in (
                 ('virtual:stack', stack_ids, stack_end, {}),
                 ('virtual:instance', resource_ids, on_end, member),
@@ -112,7 +112,7 @@ def make(
             )
             for each in ids
         ),
-        events=plan.first_events(lease_id, now, now + lasting, None, (), now),
+        events=changes.create.first_events(lease_id, now, now + lasting, None, (), now),
     )
     return dataclasses.replace(lease, **fields)
 

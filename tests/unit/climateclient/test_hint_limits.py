@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from climate_core.api.schemas import lease as schema
 from climate_core.exceptions import ClimateError
-from climate_core.lease import model, request
+from climate_core.lease import events, request
 from climateclient.extension import hints
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
@@ -75,7 +75,7 @@ REFUSED = [
     {'events': [event('.dot')]},
     {'events': [event('x', time='2026-11-21 10:00')]},
     {'events': [event('x', time='2030-11-21 10:00')]},
-    *({'events': [event(kind)]} for kind in sorted(model.OWN_EVENTS)),
+    *({'events': [event(kind)]} for kind in sorted(events.OWN_TYPES)),
 ]
 
 
@@ -92,7 +92,7 @@ def test_what_the_service_refuses_is_refused(params):
         serve({'name': 'l', 'end_date': '2026-12-21 12:00', **params})
 
 
-kinds = st.text('aZ09_.-\n', max_size=70) | st.sampled_from(sorted(model.OWN_EVENTS))
+kinds = st.text('aZ09_.-\n', max_size=70) | st.sampled_from(sorted(events.OWN_TYPES))
 times = st.datetimes(
     datetime.datetime(2026, 11, 21, 11, 58), datetime.datetime(2026, 11, 21, 14)
 ).map(str)

@@ -15,7 +15,7 @@ import pytest
 from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.cloud.external import External
-from climate_core.lease import model, plan
+from climate_core.lease import model
 
 NOON = datetime.datetime(2026, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
 LEASE = model.Lease(
@@ -37,7 +37,7 @@ LEASE = model.Lease(
     webhook={'url': 'https://example.org', 'secret': 'whsec_c2VjcmV0'},
     reservations=(
         dataclasses.replace(
-            plan.new_reservation('some-id', 'virtual:instance', 'vm1', {'on_end': 'stop'}, NOON),
+            model.new_reservation('some-id', 'virtual:instance', 'vm1', {'on_end': 'stop'}, NOON),
             id='reservation-id',
             amounts={'servers': 1, 'vcpus': 2},
         ),

@@ -10,8 +10,8 @@ from sqlalchemy import orm
 
 from climate_core.db import deliveries, store, tables
 from climate_core.db.deliveries import Busy, Delivery
-from climate_core.lease import plan
 from climate_core.lease.history import Cause
+from climate_core.lease.results import Change
 from tests.unit.engine.world import Time, World, user
 
 SECRET = 'correct-horse-battery-staple'
@@ -44,7 +44,7 @@ def test_what_is_rolled_back_is_not_told(world: World) -> None:
     lease = world.lease(world.create('a', webhook=_hook()))
 
     def fail(session: orm.Session) -> None:
-        change = plan.Change(dataclasses.replace(lease, name='new'), {'lease.update': None})
+        change = Change(dataclasses.replace(lease, name='new'), {'lease.update': None})
         store.save(session, lease, change, world.clock.now(), Cause('lease.update'))
         raise RuntimeError
 

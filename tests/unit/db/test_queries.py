@@ -24,8 +24,9 @@ from climate_core.db import (
     utcnow,
 )
 from climate_core.db.engine import Stale
-from climate_core.lease import plan
+from climate_core.lease import changes, schedule
 from climate_core.lease.history import Cause
+from climate_core.lease.results import Change
 from tests.unit.engine.world import TYPE, World, user
 
 NEVER = '2099-01-01 00:00'
@@ -87,10 +88,10 @@ def test_what_is_over_is_purged(any_world: World, changes: dict[str, Any], remov
     lease_id = world.create('a', end=NEVER)
     lease = world.lease(lease_id)
     past = dict.fromkeys(('created_at', 'updated_at', 'end_date'), NOW - DAY)
-    closed = [plan.close(e, None, NOW) for e in lease.events]
+    closed = [schedule.cancel_event(e, None, NOW) for e in lease.events]
 
     def end(session: orm.Session) -> None:
-        over = plan.Change(plan.with_events(lease, *closed))
+        over = Change(lease.with_events(*closed))
         store.save(session, lease, over, NOW, Cause('lease.end'))
         leases.update(session, lease, **(past | changes))
 
@@ -175,7 +176,7 @@ def test_what_is_claimed_meanwhile_is_not_overwritten(any_world: World) -> None:
     (due,) = any_world.due()
     assert any_world.database.write(events.claim, due.id, due.generation, 60)
     with pytest.raises(Stale), any_world.database.writer() as session:
-        store.save(session, lease, plan.delete(lease, NOW), NOW, Cause('lease.delete'))
+        store.save(session, lease, changes.delete.apply(lease, NOW), NOW, Cause('lease.delete'))
     assert any_world.lease(lease.id).status == 'PENDING'
 
 
@@ -296,6 +297,6 @@ def test_saving_what_did_not_change_writes_nothing(world: World) -> None:
 
     def same(session: orm.Session) -> None:
         lease = leases.get(session, lease_id, lock=True)
-        store.save(session, lease, plan.Change(lease), world.clock.now(), Cause('lease.update'))
+        store.save(session, lease, Change(lease), world.clock.now(), Cause('lease.update'))
 
     assert len(world.statements(lambda: world.database.write(same))) == 3

@@ -13,8 +13,8 @@ from climate_core.db import counts, events
 from climate_core.delivery import metrics_server
 from climate_core.delivery.metrics import Metrics, _Database
 from climate_core.engine.claims import Claims
+from climate_core.engine.executor import EventExecutor
 from climate_core.engine.retry import Backoff
-from climate_core.engine.step import Step
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import TYPE, Time, World, user
 
@@ -30,7 +30,7 @@ class Measured:
         self.world = world
         self.metrics = Metrics(world.database, 30.0, 0.0)
         self.claims = Claims(world.database, 60.0)
-        self.step = Step(
+        self.executor = EventExecutor(
             world.database,
             world.clock,
             self.claims,
@@ -42,7 +42,7 @@ class Measured:
 
     def run(self) -> None:
         for due in self.world.due():
-            self.step.run(due)
+            self.executor.run(due)
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, labels)
@@ -125,9 +125,9 @@ def test_claims_that_are_lost_and_that_others_have(measured: Measured, time: Tim
     [due] = world.due()
     # While it is woken, the lease is deleted.
     world.things.answers['wake', 'a'] = [lambda: world.delete(lease_id)]
-    assert measured.step.run(due)
+    assert measured.executor.run(due)
     assert measured.value('climate_claims_lost_total') == 1
-    assert measured.step.run(due)
+    assert measured.executor.run(due)
     assert measured.value('climate_claims_beaten_total', **START) == 1
 
 

@@ -8,7 +8,7 @@ are in the database, so it does not believe the code that it judges.
 from collections import Counter, defaultdict
 from typing import Any
 
-from climate_core.lease import dates, model, states
+from climate_core.lease import dates, events, model, states
 from tests.unit.engine.contract_world import ContractWorld, Effect, Row, Rows
 
 _LIVE = frozenset(str(s) for s in states.LIVE)
@@ -99,7 +99,8 @@ class Invariants:
             if lease['status'] == _OVER:
                 assert not live(self.rows, lease), lease
                 kinds = {e['event_type'] for e in opened(self.rows, lease)}
-                assert kinds <= model.AFTERWARDS, (lease, kinds)
+                stages = {events.of(each).cancelled_by for each in kinds}
+                assert stages <= {events.Stage.NEVER}, (lease, kinds)
             else:
                 assert lease['deleted_at'] is None, lease
 

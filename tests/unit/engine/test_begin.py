@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from climate_core.lease import model, plan, states, steps
+from climate_core.lease import events, model, schedule, states
 from tests.unit.engine.world import NOON, World
 
 
@@ -15,8 +15,8 @@ def test_nothing_is_started_in_a_lease_that_ends(world: World, status: str) -> N
     start = lease.event(model.START)
     ending = dataclasses.replace(lease, status=status)
     assert start is not None
-    assert steps.begin(ending, start, NOON).pointless
-    assert steps.begin(ending, start, NOON).reservations == ()
+    assert events.of(start.event_type).begin(ending, start, NOON).skip_reason
+    assert events.of(start.event_type).begin(ending, start, NOON).reservations == ()
 
 
 def test_what_is_taken_out_is_not_woken(world: World) -> None:
@@ -25,7 +25,7 @@ def test_what_is_taken_out_is_not_woken(world: World) -> None:
     lease = world.lease(lease_id)
     start = lease.event(model.START)
     assert start is not None
-    todo = steps.begin(lease, start, NOON).reservations
+    todo = events.of(start.event_type).begin(lease, start, NOON).reservations
     assert [each.resource_id for each in todo] == ['b']
 
 
@@ -35,7 +35,7 @@ def test_the_end_closes_the_start_and_what_is_taken_out(world: World) -> None:
     lease = world.lease(lease_id)
     end = lease.event(model.END)
     assert end is not None
-    after = steps.begin(lease, end, lease.end_date).lease
+    after = events.of(end.event_type).begin(lease, end, lease.end_date).lease
     assert {e.event_type for e in after.events if e.open} & {
         model.START,
         model.READY,
@@ -46,5 +46,5 @@ def test_the_end_closes_the_start_and_what_is_taken_out(world: World) -> None:
 def test_who_works_on_what_is_closed_or_moved_has_lost_it(world: World) -> None:
     event = world.lease(world.create('a')).event(model.END)
     assert event is not None
-    assert plan.close(event, None, NOON).generation == event.generation + 1
-    assert plan.rearm(event, NOON, NOON).generation == event.generation + 1
+    assert schedule.cancel_event(event, None, NOON).generation == event.generation + 1
+    assert schedule.reschedule(event, NOON, NOON).generation == event.generation + 1

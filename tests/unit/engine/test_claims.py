@@ -10,7 +10,7 @@ import pytest
 from climate_core.db import events, leases, store
 from climate_core.db.engine import Stale
 from climate_core.engine.claims import Claims
-from climate_core.lease import dates, plan
+from climate_core.lease import changes, dates
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import World, statuses
@@ -60,7 +60,7 @@ def test_a_lost_claim_cannot_finish(any_world: World) -> None:
         assert event is not None
         world.database.write(events.renew, event.id, event.generation, -1)
         (due,) = world.due()
-        world.new_step(Claims(world.database, 30)).run(due)
+        world.new_executor(Claims(world.database, 30)).run(due)
 
     world.things.answers['wake', 'a'] = [other_manager]
     lease_id = world.create('a', end=NEVER)
@@ -109,12 +109,12 @@ def test_the_end_supersedes_the_start_at_work(any_world: World) -> None:
     def end_meanwhile() -> None:
         world.update(lease_id, end_date='now')
         (end,) = (d for d in _wait_due(world) if d.event_type == 'end_lease')
-        world.new_step().run(end)
+        world.new_executor().run(end)
 
     world.things.answers['wake', 'a'] = [end_meanwhile]
     lease_id = world.create('a', 'b', end=NEVER)
     (start,) = world.due()
-    world.step.run(start)
+    world.executor.run(start)
     world.run_until_idle()
     lease = world.lease(lease_id)
     assert lease.status == 'TERMINATED'
@@ -153,7 +153,7 @@ def test_a_stale_lease_is_not_written(any_world: World) -> None:
     now = world.clock.now()
     session_of = world.database.writer
     with pytest.raises(Stale), session_of() as session:
-        store.save(session, before, plan.delete(before, now), now, Cause('lease.delete'))
+        store.save(session, before, changes.delete.apply(before, now), now, Cause('lease.delete'))
     assert world.lease(lease_id).status == 'PENDING'
 
 

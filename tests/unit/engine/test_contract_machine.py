@@ -116,7 +116,7 @@ class Contract(RuleBasedStateMachine):
             self.world.ledger.mood = ['transient' if kinds else answer] * things
             for due in self.world.due():
                 if kinds is None or due.event_type in kinds:
-                    self.world.step.run(due)
+                    self.world.executor.run(due)
         self.world.ledger.mood = []
 
     @rule(
@@ -245,7 +245,7 @@ class Contract(RuleBasedStateMachine):
         self.world.ledger.mood = mood
 
         self.world.arm(killed_at, death, disturbed_at, lambda: self._disturb(due.lease_id, data))
-        self._survive(self.world.step.run, due)
+        self._survive(self.world.executor.run, due)
 
     @precondition(lambda self: self.leases)
     @rule(
@@ -280,21 +280,21 @@ class Contract(RuleBasedStateMachine):
             rest, self.world.ledger.mood = self.world.ledger.mood, []
             for row in self.world.due():
                 if others == 'work':
-                    self.world.step.run(row)
+                    self.world.executor.run(row)
                 elif self.world.claim(row):
                     break
             self.world.ledger.mood = rest
 
         self.world.ledger.mood = mood
         self.world.arm(None, None, point, meanwhile)
-        self._survive(self.world.step.run, due)
+        self._survive(self.world.executor.run, due)
 
     @rule(mood=_moods)
     def all_that_is_due_is_done(self, mood: list[str]) -> None:
         self.time_passes_until_something_is_due()
         self.world.ledger.mood = mood
         for due in self.world.due():
-            self._survive(self.world.step.run, due)
+            self._survive(self.world.executor.run, due)
 
     def _disturb(self, lease_id: str, data: st.DataObject) -> None:
         """Between two steps of a manager: a wish, or its claim expires and another goes on."""
@@ -305,7 +305,7 @@ class Contract(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             self.time.forward(seconds=data.draw(_seconds))
             for row in self.world.due():
-                self.world.step.run(row)
+                self.world.executor.run(row)
         self.world.ledger.mood = mood
 
     @rule(killed_at=st.none() | st.sampled_from(['outbox.before', 'outbox.after']), death=_deaths)

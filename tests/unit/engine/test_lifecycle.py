@@ -6,12 +6,13 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db import missing
+from climate_core.lease import events
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import TYPE, Time, World, statuses
 
 
 def _types(world: World, lease_id: str) -> dict[str, str]:
-    return {e.event_type: e.status for e in world.lease(lease_id).shown_events}
+    return {e.event_type: e.status for e in events.shown(world.lease(lease_id))}
 
 
 def test_nothing_happens_before_the_start(world: World) -> None:
@@ -161,7 +162,7 @@ def test_what_is_expected_has_no_traceback(
     lease_id = world.create('a')
     world.run_until_idle()
     assert world.lease(lease_id).status == 'STARTING'
-    (logged,) = (r for r in caplog.records if r.name == 'climate_core.engine.step')
+    (logged,) = (r for r in caplog.records if r.name == 'climate_core.engine.executor')
     assert (logged.levelname, logged.exc_info) == ('WARNING', None)
 
 
@@ -291,7 +292,7 @@ def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> N
     world.create('a', start='2026-12-01 13:00')
     time.forward(hours=5)
     for due in sorted(world.due(), key=lambda d: d.event_type != 'end_lease'):
-        world.step.run(due)
+        world.executor.run(due)
     world.run_until_idle()
     check_not_started(world)
 
@@ -300,7 +301,7 @@ def test_prolonging_at_the_last_moment_starts_what_was_given_up(world: World, ti
     lease_id = world.create('a', start='2026-12-01 13:00', end='2026-12-01 13:30')
     time.forward(minutes=90)
     (start,) = (due for due in world.due() if due.event_type == 'start_lease')
-    world.step.run(start)
+    world.executor.run(start)
     world.update(lease_id, end_date='2026-12-01 14:00')
     world.run_until_idle()
     assert world.lease(lease_id).status == 'ACTIVE'
@@ -344,7 +345,7 @@ def test_end_comes_while_the_start_is_at_work(world: World, time: Time) -> None:
     def end_meanwhile() -> None:
         time.forward(hours=2)
         (end,) = (d for d in world.due() if d.event_type == 'end_lease')
-        world.new_step().run(end)
+        world.new_executor().run(end)
 
     world.things.answers['wake', 'a'] = [end_meanwhile]
     lease_id = world.create('a', 'b')

@@ -7,6 +7,7 @@ import pytest
 
 from climate_core import exceptions, test_points
 from climate_core.db import missing
+from climate_core.lease import events
 from tests.unit.engine.world import TYPE, Time, World, statuses
 
 ONE = '2026-12-01 13:00'
@@ -22,7 +23,7 @@ def test_taking_a_resource_out(world: World, time: Time) -> None:
     world.run_until_idle()
     world.remove(lease_id, 'a')
     assert world.reservation(lease_id, 'a').status == 'deleting'
-    assert 'end_reservation' not in {e.event_type for e in world.lease(lease_id).shown_events}
+    assert 'end_reservation' not in {e.event_type for e in events.shown(world.lease(lease_id))}
     world.remove(lease_id, 'a')
     world.run_until_idle()
     lease = world.lease(lease_id)
@@ -80,7 +81,7 @@ def test_taking_out_while_the_start_wakes(world: World, thing: str, freed: bool)
     def meanwhile() -> None:
         world.remove(lease_id, thing)
         for due in world.due() if freed else ():
-            world.new_step().run(due)
+            world.new_executor().run(due)
 
     world.things.answers['wake', 'a'] = [meanwhile]
     lease_id = world.create('a', 'b')
@@ -109,7 +110,7 @@ def test_the_end_comes_while_something_is_taken_out(
         else:
             world.delete(lease_id)
         for due in (d for d in world.due() if d.event_type == 'end_lease'):
-            world.new_step().run(due)
+            world.new_executor().run(due)
 
     world.things.answers['end', 'a'] = [over] if at_work else [AWAY] * 2
     lease_id = world.create('a', 'b', start='2026-12-01 11:58')

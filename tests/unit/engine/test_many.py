@@ -18,7 +18,7 @@ PATIENCE = 120
 
 def _loop(world: World, finished: Callable[[], None]) -> tuple[Scheduler, Claims]:
     claims = Claims(world.database, 30)
-    step = world.new_step(claims)
+    step = world.new_executor(claims)
 
     def run(due: events.Due) -> bool:
         again = step.run(due)

@@ -52,7 +52,7 @@ class Awaited:
         self.done = threading.Event()
 
     def __call__(self, due: Due) -> bool:
-        again = self.world.step.run(due)
+        again = self.world.executor.run(due)
         if len(self.world.things.journal) >= self.wanted:
             self.done.set()
         return again

@@ -19,7 +19,7 @@ from climate_core.db.engine import Database
 from climate_core.delivery import publisher
 from climate_core.engine import retry
 from climate_core.engine.claims import Claims
-from climate_core.engine.step import Step
+from climate_core.engine.executor import EventExecutor
 from climate_core.lease import dates, model
 from climate_core.manager import change, create
 from climate_core.manager.parts import Parts
@@ -130,15 +130,15 @@ class World:
         self.plugins: dict[str, ResourcePlugin] = {TYPE: self.things}
         self.trusts = Trusts()
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
-        self.step = self.new_step()
+        self.executor = self.new_executor()
         self.parts = Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
             self.database, lambda *item: self.sent.append(item), 600, 60
         )
 
-    def new_step(self, claims: Claims | None = None) -> Step:
-        return Step(
+    def new_executor(self, claims: Claims | None = None) -> EventExecutor:
+        return EventExecutor(
             self.database,
             self.clock,
             claims or self.claims,
@@ -204,7 +204,7 @@ class World:
         """Do what is due now, once; return how many events that were."""
         due = self.due()
         for row in due:
-            self.step.run(row)
+            self.executor.run(row)
         return len(due)
 
     def run_until_idle(self) -> None:

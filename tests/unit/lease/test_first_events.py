@@ -5,14 +5,16 @@ import datetime
 
 import pytest
 
-from climate_core.lease import plan
+from climate_core.lease import changes
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 
 
 def _minutes(start: datetime.datetime, *seconds: int) -> list[float]:
-    return [(t - NOON).total_seconds() / 60 for t in plan.heads_up(start, seconds, NOON)]
+    return [
+        (t - NOON).total_seconds() / 60 for t in changes.create.start_notices(start, seconds, NOON)
+    ]
 
 
 def test_a_coming_start_is_told_as_often_as_wanted() -> None:
@@ -29,7 +31,7 @@ def test_a_start_that_is_now_is_not_told_before(start: datetime.datetime) -> Non
 
 
 def test_a_manual_lease_has_no_start_of_its_own() -> None:
-    events = plan.first_events(
+    events = changes.create.first_events(
         'lease', NOON + HOUR, NOON + 2 * HOUR, None, (), NOON, manual=True, before_start=[600]
     )
     assert [(e.event_type, e.time) for e in events] == [
@@ -41,5 +43,5 @@ def test_a_manual_lease_has_no_start_of_its_own() -> None:
 
 def test_at_equal_times_it_is_told_before_anything_else() -> None:
     given = [('note', NOON + HOUR)]
-    events = plan.first_events('lease', NOON + HOUR, NOON + HOUR, None, given, NOON)
+    events = changes.create.first_events('lease', NOON + HOUR, NOON + HOUR, None, given, NOON)
     assert [e.event_type for e in events] == ['note', 'end_lease', 'start_lease']

@@ -7,7 +7,7 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.lease import heads_up, model, plan, states
+from climate_core.lease import changes, model, states
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 _MINUTES = st.integers(-30, 300)
@@ -20,7 +20,9 @@ def _at(minutes: int) -> datetime.datetime:
 
 def _lease(start: datetime.datetime, seconds: set[int], always: set[int]) -> model.Lease:
     end = start + datetime.timedelta(days=1)
-    events = plan.first_events('lease', start, end, None, (), NOON, before_start=seconds | always)
+    events = changes.create.first_events(
+        'lease', start, end, None, (), NOON, before_start=seconds | always
+    )
     return model.Lease(
         *('lease', 'name', 'project', 'user', start, end, None),
         *('PENDING', None, False, None, 0, NOON, None, None),
@@ -36,7 +38,7 @@ def _tell(lease: model.Lease, now: datetime.datetime) -> model.Lease:
         for e in lease.events
         if e.next_at is not None and e.next_at <= now and e.event_type == model.BEFORE_START
     ]
-    return plan.with_events(lease, *done)
+    return lease.with_events(*done)
 
 
 def _open(lease: model.Lease) -> list[model.Event]:
@@ -60,19 +62,21 @@ def test_what_is_to_come_is_told_as_if_it_had_always_been_so(
     moved = dataclasses.replace(
         lease, start_date=now + datetime.timedelta(minutes=to), before_start=tuple(sorted(then))
     )
-    after = heads_up.replan(lease, moved, sorted(always), now)
+    after = changes.start_notices.apply(lease, moved, sorted(always), now)
     coming = {e.next_at for e in _open(after) if e.next_at is not None and e.next_at > now}
     times = {moved.start_date - datetime.timedelta(seconds=s) for s in then | always}
     assert coming == {t for t in times if t > now}
     due = [e for e in _open(after) if e.next_at is not None and e.next_at <= now]
     assert len(due) <= (1 if to > 0 else 0)
-    assert heads_up.replan(after, after, sorted(always), now) == after
+    assert changes.start_notices.apply(after, after, sorted(always), now) == after
 
 
 @given(first=st.integers(120, 300), second=st.integers(120, 300), seconds=_SECONDS)
 def test_there_and_back_is_as_before(first: int, second: int, seconds: set[int]) -> None:
     lease = _lease(_at(first), seconds, set())
     there = dataclasses.replace(lease, start_date=_at(second))
-    there = heads_up.replan(lease, there, (), NOON)
-    back = heads_up.replan(there, dataclasses.replace(there, start_date=_at(first)), (), NOON)
+    there = changes.start_notices.apply(lease, there, (), NOON)
+    back = changes.start_notices.apply(
+        there, dataclasses.replace(there, start_date=_at(first)), (), NOON
+    )
     assert sorted(e.time for e in _open(back)) == sorted(e.time for e in _open(lease))

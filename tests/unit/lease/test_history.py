@@ -4,7 +4,7 @@
 import dataclasses
 import datetime
 
-from climate_core.lease import history, model, plan, states, steps
+from climate_core.lease import events, history, model, states
 from tests.unit.lease.test_machine import NOON, _lease
 
 CAUSE = 'event.start_lease'
@@ -24,8 +24,8 @@ def _entry(
 
 def test_that_a_lease_is_starting_is_remembered() -> None:
     event = _claimed(_lease())
-    lease = plan.with_events(_lease(), event)
-    work = steps.begin(lease, event, NOON + datetime.timedelta(hours=1))
+    lease = _lease().with_events(event)
+    work = events.of(event.event_type).begin(lease, event, NOON + datetime.timedelta(hours=1))
 
     entry = _entry(lease, work.lease, event, NOON)
 
@@ -35,7 +35,7 @@ def test_that_a_lease_is_starting_is_remembered() -> None:
 
 def test_another_look_at_a_lease_that_is_starting_is_not() -> None:
     event = _claimed(_lease())
-    lease = dataclasses.replace(plan.with_events(_lease(), event), status='STARTING')
-    work = steps.begin(lease, event, NOON + datetime.timedelta(hours=1))
+    lease = dataclasses.replace(_lease().with_events(event), status='STARTING')
+    work = events.of(event.event_type).begin(lease, event, NOON + datetime.timedelta(hours=1))
 
     assert _entry(lease, work.lease, event, NOON) is None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core import exceptions
-from climate_core.lease import limits, plan
+from climate_core.lease import limits, model
 
 NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -36,8 +36,8 @@ def test_too_far_ahead() -> None:
 
 
 def test_amounts() -> None:
-    small = plan.new_reservation('l', 't', 'a', {}, NOW, {'servers': 1, 'vcpus': 2, 'disk_gb': 5})
-    unknown = plan.new_reservation('l', 't', 'b', {}, NOW)
+    small = model.new_reservation('l', 't', 'a', {}, NOW, {'servers': 1, 'vcpus': 2, 'disk_gb': 5})
+    unknown = model.new_reservation('l', 't', 'b', {}, NOW)
     assert limits.amounts([small, small, unknown], leases=1) == {
         **dict.fromkeys(limits.NAMES, 0),
         'leases': 1,

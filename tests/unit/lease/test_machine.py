@@ -15,12 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
 from climate_core.engine import retry
-from climate_core.lease import actions, losses, model, plan, results, states, steps, update
+from climate_core.lease import changes, events, model, results, states
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 BACKOFF = retry.Backoff(2, 120)
-RULES = update.Rules(300, before_start=[1800])
+RULES = changes.update.Rules(300, before_start=[1800])
 
 _RESULTS = st.sampled_from(['done', 'wait', 'transient', 'permanent', 'bug'])
 
@@ -28,15 +28,15 @@ _RESULTS = st.sampled_from(['done', 'wait', 'transient', 'permanent', 'bug'])
 def _lease(manual: bool = False) -> model.Lease:
     start, end = NOON + HOUR, NOON + 3 * HOUR
     given = [('note', NOON + 2 * HOUR)]
-    events = plan.first_events(
+    events = changes.create.first_events(
         'lease', start, end, NOON + 2 * HOUR, given, NOON, manual, RULES.before_start
     )
-    things = [plan.new_reservation('lease', 't', str(n), {}, NOON) for n in range(2)]
+    things = [model.new_reservation('lease', 't', str(n), {}, NOON) for n in range(2)]
     return model.Lease(
         *('lease', 'name', 'project', 'user', start, end, NOON + 2 * HOUR),
         *('PENDING', None, False, 'trust', 0, NOON, None, None),
         start_policy='manual' if manual else 'auto',
-        reservations=plan.in_order((), things),
+        reservations=model.in_order((), things),
         events=events,
     )
 
@@ -50,7 +50,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.ended: set[str] = set()
         self.joined = 0
 
-    def _become(self, change: plan.Change) -> None:
+    def _become(self, change: results.Change) -> None:
         old, new = self.lease, change.lease
         assert states.allowed(states.LEASE, old.status, new.status)
         before = {r.id: r for r in old.reservations}
@@ -83,19 +83,21 @@ class LeaseMachine(RuleBasedStateMachine):
         due = [e for e in self.lease.events if e.next_at is not None and e.next_at <= self.now]
         if not due:
             return
-        first = min(due, key=lambda e: (e.next_at, plan.priority(e.event_type)))
+        first = min(due, key=lambda e: (e.next_at, events.of(e.event_type).priority))
         event = dataclasses.replace(
             first,
             status=states.EventStatus.IN_PROGRESS,
             generation=first.generation + 1,
             next_at=self.now + datetime.timedelta(seconds=30),
         )
-        self._become(plan.Change(plan.with_events(self.lease, event)))
-        work = steps.begin(self.lease, event, self.now)
-        if work.pointless is not None:
-            self._become(steps.drop(self.lease, event, work.pointless, self.now))
+        self._become(results.Change(self.lease.with_events(event)))
+        work = events.of(event.event_type).begin(self.lease, event, self.now)
+        if work.skip_reason is not None:
+            self._become(
+                events.of(event.event_type).skip(self.lease, event, work.skip_reason, self.now)
+            )
             return
-        self._become(plan.Change(work.lease))
+        self._become(results.Change(work.lease))
         self.claimed[event.id] = event, work
 
     @rule(results=st.lists(_RESULTS, min_size=4, max_size=4), data=st.data())
@@ -109,7 +111,9 @@ class LeaseMachine(RuleBasedStateMachine):
         if present is None:  # Its user took it back meanwhile.
             return
         if present.generation == event.generation and present.open:
-            self._become(steps.settle(self.lease, present, outcomes, self.now))
+            self._become(
+                events.of(present.event_type).settle(self.lease, present, outcomes, self.now)
+            )
 
     def _outcomes(
         self, event: model.Event, work: results.Work, results: list[str]
@@ -142,47 +146,49 @@ class LeaseMachine(RuleBasedStateMachine):
         """Let a resource join that was asked for some minutes ago."""
         self.joined += 1
         asked = self.now - datetime.timedelta(minutes=ago)
-        new = plan.new_reservation('lease', 't', f'joined{self.joined}', {}, asked)
-        self._user(lambda: plan.join(self.lease, [new], self.now))
+        new = model.new_reservation('lease', 't', f'joined{self.joined}', {}, asked)
+        self._user(lambda: changes.add_reservations.apply(self.lease, [new], self.now))
 
     @rule()
     def delete(self) -> None:
-        self._user(lambda: plan.delete(self.lease, self.now))
+        self._user(lambda: changes.delete.apply(self.lease, self.now))
 
     @rule(field=st.sampled_from(['start_date', 'end_date']), minutes=st.integers(-60, 240))
     def move(self, field: str, minutes: int) -> None:
         text = (self.now + datetime.timedelta(minutes=minutes)).isoformat()
-        self._user(lambda: update.update(self.lease, {field: text}, self.now, RULES))
+        self._user(lambda: changes.update.apply(self.lease, {field: text}, self.now, RULES))
 
     @rule(policy=st.sampled_from(['auto', 'manual']))
     def let_it_start(self, policy: str) -> None:
         values = {'start_policy': policy}
-        self._user(lambda: update.update(self.lease, values, self.now, RULES))
+        self._user(lambda: changes.update.apply(self.lease, values, self.now, RULES))
 
     @rule(seconds=st.sets(st.sampled_from([60, 600, 7200])))
     def tell_before(self, seconds: set[int]) -> None:
         values = {'before_start': sorted(seconds)}
-        self._user(lambda: update.update(self.lease, values, self.now, RULES))
+        self._user(lambda: changes.update.apply(self.lease, values, self.now, RULES))
 
     @rule()
     def start(self) -> None:
-        self._user(lambda: actions.start(self.lease, self.now))
+        self._user(lambda: changes.start.apply(self.lease, self.now))
 
     @rule()
     def end(self) -> None:
-        self._user(lambda: actions.end(self.lease, self.now))
+        self._user(lambda: changes.end.apply(self.lease, self.now))
 
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
         if self.lease.reservations:
             out = data.draw(st.sampled_from([r.id for r in self.lease.reservations]))
-            self._user(lambda: actions.remove(self.lease, out, self.now))
+            self._user(lambda: changes.remove_reservation.apply(self.lease, out, self.now))
 
     @rule(data=st.data())
     def resource_disappears(self, data: st.DataObject) -> None:
         if self.lease.live:
             lost = data.draw(st.sampled_from([r.id for r in self.lease.live]))
-            self._user(lambda: losses.gone(self.lease, {lost: 'deleted'}, self.now))
+            self._user(
+                lambda: changes.lost_resources.apply(self.lease, {lost: 'deleted'}, self.now)
+            )
 
     @invariant()
     def what_is_over_holds_nothing(self) -> None:
@@ -244,7 +250,9 @@ class LeaseMachine(RuleBasedStateMachine):
                 present = next(e for e in self.lease.events if e.id == event.id)
                 outcomes = {r.id: results.DONE for r in work.reservations}
                 outcomes[event.id] = results.DONE
-                self._become(steps.settle(self.lease, present, outcomes, self.now))
+                self._become(
+                    events.of(present.event_type).settle(self.lease, present, outcomes, self.now)
+                )
         assert self.lease.status == states.LeaseStatus.TERMINATED
         assert not self.lease.live
         assert not any(e.open for e in self.lease.events)

@@ -9,7 +9,7 @@ import datetime
 
 import pytest
 
-from climate_core.lease import actions, model, plan, preparation, results, steps
+from climate_core.lease import changes, events, model, results
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 START = NOON + datetime.timedelta(hours=1)
@@ -22,7 +22,7 @@ def preparing(
 ) -> tuple[model.Lease, model.Event]:
     """A lease of one reservation that is being prepared."""
     held = dataclasses.replace(
-        plan.new_reservation('lease', 't', 'thing', {}, NOON),
+        model.new_reservation('lease', 't', 'thing', {}, NOON),
         id='thing',
         status=reservation,
         status_reason=reason,
@@ -31,10 +31,10 @@ def preparing(
         *('lease', 'name', 'project', 'user', START, END, None),
         *(status, reason, False, 'trust', 0, NOON, None, None),
         reservations=(held,),
-        events=plan.first_events('lease', START, END, None, [], NOON, False, ()),
+        events=changes.create.first_events('lease', START, END, None, [], NOON, False, ()),
     )
-    event = plan.new_event('lease', model.PREPARE, NOON, NOON, 'thing')
-    return plan.with_events(lease, event), event
+    event = model.new_event('lease', model.PREPARE, NOON, NOON, 'thing')
+    return lease.with_events(event), event
 
 
 def closed(lease: model.Lease) -> model.Event:
@@ -45,8 +45,8 @@ def closed(lease: model.Lease) -> model.Event:
 @pytest.mark.parametrize('status', ['TERMINATING', 'DELETING'])
 def test_nothing_is_prepared_in_a_lease_that_ends(status: str) -> None:
     lease, event = preparing(status)
-    work = preparation.begin(lease, event)
-    assert (bool(work.pointless), work.reservations) == (True, ())
+    work = events.of(model.PREPARE).begin(lease, event, NOON)
+    assert (bool(work.skip_reason), work.reservations) == (True, ())
 
 
 @pytest.mark.parametrize('status', ['active', 'deleting'])
@@ -54,7 +54,7 @@ def test_nothing_is_prepared_in_a_lease_that_ends(status: str) -> None:
 def test_what_came_of_it_is_too_late(status: str, outcome: results.Outcome) -> None:
     """It is awake already, or taken out."""
     lease, event = preparing('STARTING', status)
-    after = preparation.settle(lease, event, {'thing': outcome}, NOON).lease
+    after = events.of(model.PREPARE).settle(lease, event, {'thing': outcome}, NOON).lease
     assert (after.status, after.reservations) == (lease.status, lease.reservations)
     assert closed(after).status == 'DONE'
 
@@ -62,10 +62,10 @@ def test_what_came_of_it_is_too_late(status: str, outcome: results.Outcome) -> N
 def test_the_reason_stays_while_it_is_waited_for() -> None:
     lease, event = preparing(reason='Heat is away.')
     outcome = results.Outcome(results.Result.WAIT, 5)
-    after = preparation.settle(lease, event, {'thing': outcome}, NOON).lease
+    after = events.of(model.PREPARE).settle(lease, event, {'thing': outcome}, NOON).lease
     assert after.reservations[0].status_reason == 'Heat is away.'
     assert closed(after).open
-    done = preparation.settle(lease, event, {'thing': results.DONE}, NOON).lease
+    done = events.of(model.PREPARE).settle(lease, event, {'thing': results.DONE}, NOON).lease
     assert done.reservations[0].status_reason is None
 
 
@@ -74,11 +74,11 @@ def test_the_end_closes_it() -> None:
     lease, event = preparing()
     end = lease.event(model.END)
     assert end is not None
-    after = closed(steps.begin(lease, end, END).lease)
+    after = closed(events.of(end.event_type).begin(lease, end, END).lease)
     assert (after.open, after.generation) == (False, event.generation + 1)
 
 
 def test_a_removal_closes_it() -> None:
     lease, event = preparing()
-    after = closed(actions.remove(lease, 'thing', NOON).lease)
+    after = closed(changes.remove_reservation.apply(lease, 'thing', NOON).lease)
     assert (after.open, after.generation) == (False, event.generation + 1)

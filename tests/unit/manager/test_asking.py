@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import model, states
+from climate_core.lease import events, model, states
 from tests.unit.engine.world import Time, World, at
 from tests.unit.manager.test_admission import (
     LATER,
@@ -87,7 +87,7 @@ def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
 
 
 def tells(world: World, told: Callable[[model.Lease], None]) -> None:
-    world.step._tell_end = told
+    world.executor._lease_calls['notify_external_end'] = told
 
 
 @pytest.mark.parametrize('way', ['end', 'delete'])
@@ -105,7 +105,7 @@ def test_the_end_is_told_when_all_is_freed(world: World, time: Time, way: str) -
     world.run_until_idle()
     (lease,) = told
     assert (lease.id, lease.live) == (lease_id, ())
-    assert all(e.event_type != model.EXTERNAL_END for e in lease.shown_events)
+    assert all(e.event_type != model.EXTERNAL_END for e in events.shown(lease))
     if way == 'end':
         world.delete(lease_id)
         world.run_until_idle()

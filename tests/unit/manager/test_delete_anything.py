@@ -12,7 +12,7 @@ import itertools
 import pytest
 
 from climate_core.db import store
-from climate_core.lease import model, plan, states
+from climate_core.lease import model, schedule, states
 from climate_core.lease.history import Cause
 from tests.unit.engine.world import NOON, TYPE, Time, World
 
@@ -41,7 +41,7 @@ def test_no_state_is_forgotten() -> None:
 def _event(
     kind: str, time: datetime.datetime, claim: str, reservation_id: str | None = None
 ) -> model.Event:
-    event = plan.new_event('lease', kind, time, NOON - HOUR, reservation_id)
+    event = model.new_event('lease', kind, time, NOON - HOUR, reservation_id)
     if time > NOON or claim == 'unclaimed':
         return event
     until = NOON + datetime.timedelta(seconds=30 if claim == 'claimed' else -1)
@@ -54,7 +54,7 @@ def _leave(world: World, status: str, held: str, claim: str, manual: bool = Fals
     over = status in states.ENDING
     start = NOON - HOUR if begun else NOON + HOUR
     end = NOON if over else NOON + 3 * HOUR
-    made = [plan.new_reservation('lease', TYPE, thing, {}, NOON - HOUR) for thing in ('a', 'b')]
+    made = [model.new_reservation('lease', TYPE, thing, {}, NOON - HOUR) for thing in ('a', 'b')]
     first = dataclasses.replace(made[0], status=held)
     other = _R.DELETED if status == _L.TERMINATED else _R.ACTIVE if begun else _R.PENDING
     things = (first, dataclasses.replace(made[1], status=other))
@@ -65,10 +65,10 @@ def _leave(world: World, status: str, held: str, claim: str, manual: bool = Fals
     if held == _R.DELETING:
         events.append(_event(model.END_RESERVATION, NOON - HOUR, claim, first.id))
     if status == _L.TERMINATED:
-        events = [plan.close(e, None, NOON) for e in events]
+        events = [schedule.cancel_event(e, None, NOON) for e in events]
         events.append(_event(model.RELEASE_TRUST, NOON, claim))
     elif over or status in (_L.ACTIVE, _L.ERROR):
-        events[0] = plan.close(events[0], None, NOON)
+        events[0] = schedule.cancel_event(events[0], None, NOON)
     lease = model.Lease(
         *('lease', 'name', 'project1', 'user1', start, end, None),
         *(status, None, False, 'trust1', 0, NOON - HOUR, None, None),

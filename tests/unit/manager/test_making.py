@@ -337,7 +337,7 @@ def test_the_start_is_not_disturbed_by_a_late_preparation(world: World, crafts: 
         assert world.time
         world.time.now = world.lease(lease_id).start_date
         (due,) = [each for each in world.due() if each.event_type == model.START]
-        world.step.run(due)
+        world.executor.run(due)
         return exceptions.Permanent('It failed while it was woken.')
 
     crafts.answers['prepare', 'made-a'] = [late]
@@ -375,7 +375,7 @@ def test_the_end_is_due_while_it_is_prepared(world: World, crafts: Crafts) -> No
         assert world.time
         world.time.now = world.lease(lease_id).end_date
         (due,) = [each for each in world.due() if each.event_type == model.END]
-        world.step.run(due)
+        world.executor.run(due)
         return exceptions.Permanent('no room')
 
     crafts.answers['prepare', 'made-a'] = [late]

@@ -56,7 +56,7 @@ def test_whatever_is_changed(world: World, time: Time, things: int) -> None:
     assert len(world.statements(lambda: world.update(lease_id, events=[]))) == 7
     assert len(world.statements(lambda: world.remove(lease_id, 't0'))) - FIND == 8
     (due,) = world.due()
-    assert len(world.statements(lambda: world.step.run(due))) == 12
+    assert len(world.statements(lambda: world.executor.run(due))) == 12
     time.forward(hours=1)
     world.run_until_idle()
     assert len(world.statements(lambda: world.start(lease_id))) == 7
@@ -79,13 +79,13 @@ def test_start_and_end(world: World, time: Time, things: int) -> None:
     world.create(*(f'a{n}' for n in range(things)), before_end_date='2026-12-01 13:00')
     (start,) = world.due()
     # One is for the history: that the lease is STARTING, and TERMINATING below.
-    assert len(world.statements(lambda: world.step.run(start))) == 14
+    assert len(world.statements(lambda: world.executor.run(start))) == 14
     time.forward(hours=1)
     (before_end,) = world.due()
-    assert len(world.statements(lambda: world.step.run(before_end))) == 10
+    assert len(world.statements(lambda: world.executor.run(before_end))) == 10
     time.forward(hours=1)
     (end,) = world.due()
-    assert len(world.statements(lambda: world.step.run(end))) == 15
+    assert len(world.statements(lambda: world.executor.run(end))) == 15
 
 
 def test_looking_for_what_is_due(world: World) -> None:

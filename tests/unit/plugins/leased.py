@@ -24,7 +24,7 @@ class Leased(World):
         self.trusts = stacks.cloud.trusts
         for plugin in (ServerPlugin, VolumePlugin, StackPlugin):
             self.plugins[plugin.resource_type] = plugin(stacks.conf, stacks.cloud)
-        self.step = self.new_step()
+        self.executor = self.new_executor()
         self.parts = Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
 
     def lease_of(self, *stacks, alone=(), on_end='delete', member_end=None):

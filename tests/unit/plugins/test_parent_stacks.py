@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import plan
+from climate_core.lease import model
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Claimed
 from tests.conformance.fake_servers import FakeServers
@@ -201,7 +201,7 @@ def test_a_stack_that_was_taken_out_before(members):
     case = ended(awake(member(members)), 'nothing')
     (leader, _) = case.lease.reservations
     now = leader.created_at
-    removal = plan.new_event(case.lease.id, 'end_reservation', now, now, leader.id)
+    removal = model.new_event(case.lease.id, 'end_reservation', now, now, leader.id)
     case.lease = dataclasses.replace(case.lease, events=(removal,))
     case.end()
     assert members.gone(case.resource_id)

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import model, steps
+from climate_core.lease import events, model
 from climate_core.manager import change
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
@@ -75,7 +75,7 @@ def test_what_woke_half_way_is_kept(templated):
     templated.look_around(5)
     lease = templated.lease(lease_id)
     assert (lease.status, lease.reservations[0].woken_at) == ('STARTING', None)
-    assert prepared(templated, lease_id).status_reason == steps.START_FIRST
+    assert prepared(templated, lease_id).status_reason == events.prepare.START_FIRST
     templated.finish(lease_id)
     assert templated.only()['status'] == 'SUSPEND_COMPLETE'
     assert templated.server(server) == 'SUSPENDED'

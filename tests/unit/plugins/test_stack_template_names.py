@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import external
-from climate_core.lease import history, shown
+from climate_core.lease import history, serialize
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
@@ -114,7 +114,7 @@ def test_what_is_kept_and_not_shown(templated):
     (one,) = lease.reservations
     assert one.params['_said']
     entry = history.entry(None, lease, history.Cause('lease.create'), lease.created_at)
-    for told in (shown.reservation(one), external.shown(lease), entry.changes):
+    for told in (serialize.reservation(one), external.shown(lease), entry.changes):
         assert '_said' not in str(told)
         assert "'name': 'web'" in str(told)
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One event from its claim to its finish.
+"""Execute one event from its claim to its finish.
 
 Look, do the difference, write down what came of it: each part may be done twice, by another
 manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log
@@ -17,17 +19,17 @@ from climate_core.db.engine import Database
 from climate_core.db.events import Due
 from climate_core.engine import observer, ranks, retry
 from climate_core.engine.claims import Claim, Claims
-from climate_core.lease import history, model, plan, results, states, steps
+from climate_core.lease import events, history, model, results, states
 from climate_core.plugins.base import ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
 
 
-class Lost(Exception):
-    """The claim is not ours any more: somebody else goes on, or the event was superseded."""
+class ClaimLost(Exception):
+    """The claim is not ours any more: another manager goes on, or the event was superseded."""
 
 
-class Step:
+class EventExecutor:
     """Does what events ask for.
 
     :param plugins: resource type -> plugin
@@ -51,10 +53,13 @@ class Step:
         self._clock = clock
         self._claims = claims
         self._plugins = plugins
-        self._release_trust = release_trust
         self._backoff = backoff
         self._seen_by = seen_by
-        self._tell_end = tell_end
+        #: By the name that handlers of events have for them.
+        self._lease_calls: dict[str, Callable[[model.Lease], None]] = {
+            'release_trust': lambda lease: _release_trust(lease, release_trust),
+            'notify_external_end': tell_end,
+        }
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
@@ -70,7 +75,7 @@ class Step:
         try:
             test_points.reached('event.claimed', **_info(claim))
             return self._work(claim)
-        except Lost:
+        except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
             self._seen_by.lost(claim.event_id)
             return True
@@ -79,7 +84,7 @@ class Step:
 
     def _work(self, claim: Claim) -> bool:
         work = self._database.write(self._begin, claim)
-        if work.pointless is not None:
+        if work.skip_reason is not None:
             return False
         outcomes = self._act(claim, work)
         test_points.reached('finish.before', **_info(claim))
@@ -95,12 +100,13 @@ class Step:
     def _begin(self, session: orm.Session, claim: Claim) -> results.Work:
         lease, event = _mine(session, claim)
         now = self._clock.now()
-        work = steps.begin(lease, event, now)
-        change = plan.Change(work.lease, work.notices)
-        if work.pointless is not None:
-            change = steps.drop(work.lease, event, work.pointless, now)
+        handler = events.of(event.event_type)
+        work = handler.begin(lease, event, now)
+        change = results.Change(work.lease, work.notifications)
+        if work.skip_reason is not None:
+            change = handler.skip(work.lease, event, work.skip_reason, now)
         saved = store.save(session, lease, change, now, _cause(claim))
-        return results.Work(saved, work.reservations, work.pointless)
+        return dataclasses.replace(work, lease=saved)
 
     def _finish(
         self, session: orm.Session, claim: Claim, outcomes: Mapping[str, results.Outcome]
@@ -108,60 +114,68 @@ class Step:
         """Write what came of it; return the lease before and after."""
         lease, event = _mine(session, claim)
         now = self._clock.now()
-        change = steps.settle(lease, event, outcomes, now)
+        change = events.of(event.event_type).settle(lease, event, outcomes, now)
         return lease, store.save(session, lease, change, now, _cause(claim))
 
     def _act(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
-        if claim.event_type == model.RELEASE_TRUST:
-            return {claim.event_id: self._try(claim, work.lease, self._free_trust)}
-        if claim.event_type == model.EXTERNAL_END:
-            return {claim.event_id: self._try(claim, work.lease, self._tell_external)}
-        return self._in_order(claim, work)
+        handler = events.of(claim.event_type)
+        if handler.lease_call is None:
+            return self._in_order(claim, handler, work)
+        call = self._lease_calls[handler.lease_call]
+        return {claim.event_id: self._try(claim, work.lease, lambda: call(work.lease))}
 
-    def _in_order(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
+    def _in_order(
+        self, claim: Claim, handler: events.EventHandler, work: results.Work
+    ) -> dict[str, results.Outcome]:
         """Work on one rank after the other; what follows one that is not settled waits for it."""
         outcomes: dict[str, results.Outcome] = {}
         tried: list[tuple[model.Reservation, results.Outcome]] = []
-        start = claim.event_type == model.START
-        for rank in ranks.in_order(work.reservations, self._plugins, backwards=not start):
-            lease = steps.so_far(work.lease, claim.event_type, outcomes, self._clock.now())
+        for rank in ranks.in_order(work.reservations, self._plugins, handler.ascending):
+            now = self._clock.now()
+            # Plugins see what became of the ranks before theirs.
+            lease = results.apply_outcomes(work.lease, outcomes, handler.done_status, now)
             before = tuple(tried)
             for each in rank:
-                skipped = self._held_up(each, before, lease, start)
-                outcomes[each.id] = skipped or self._try(claim, lease, self._on_resource, each)
-                if skipped is None:
+                blocked = self._blocked_by(each, before, lease, handler)
+                outcomes[each.id] = blocked or self._try(
+                    claim,
+                    lease,
+                    functools.partial(self._call_plugin, handler, lease, each),
+                    each,
+                )
+                if blocked is None:
                     tried.append((each, outcomes[each.id]))
         return outcomes
 
-    def _held_up(
+    def _blocked_by(
         self,
         reservation: model.Reservation,
         tried: Sequence[tuple[model.Reservation, results.Outcome]],
         lease: model.Lease,
-        start: bool,
+        handler: events.EventHandler,
     ) -> results.Outcome | None:
-        """Return what a reservation has to do if it may not be tried now."""
+        """Return the outcome of a reservation that may not be tried now; None if it may."""
         outcomes = ranks.before(reservation, tried, self._plugins)
-        skipped = ranks.unsettled(outcomes)
-        if start and skipped is None:
-            skipped = retry.follow(outcomes, lease, self._clock.now())
-        return skipped
+        blocked = ranks.unsettled(outcomes)
+        if blocked is None and handler.until_end:
+            blocked = retry.follow(outcomes, lease, self._clock.now())
+        return blocked
 
     def _try(
         self,
         claim: Claim,
         lease: model.Lease,
-        call: Callable[..., Wait | None],
+        call: Callable[[], Wait | None],
         reservation: model.Reservation | None = None,
     ) -> results.Outcome:
         """Make one remote call. Its failure is an outcome: the other resources go on."""
         if claim.lost:
-            raise Lost
+            raise ClaimLost
         info = _info(claim) | {'reservation_id': reservation.id if reservation else None}
         event = next(e for e in lease.events if e.id == claim.event_id)
         test_points.reached('remote.before', **info)
         try:
-            result = call(claim, lease, reservation)
+            result = call()
         except retry.EXPECTED as exc:
             LOG.warning('%s: %s', info, exc)
             return retry.decide(exc, event, lease, self._clock.now(), self._backoff)
@@ -184,38 +198,26 @@ class Step:
         LOG.error('%s: a mistake in the program', info, exc_info=exc)
         return retry.bug(exc, event, self._backoff)
 
-    def _on_resource(
-        self, claim: Claim, lease: model.Lease, reservation: model.Reservation
+    def _call_plugin(
+        self, handler: events.EventHandler, lease: model.Lease, reservation: model.Reservation
     ) -> Wait | None:
         plugin = self._plugins.get(reservation.resource_type)
         if plugin is None:
             raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
-        return _deed(plugin, claim, lease, reservation)(lease, reservation)
-
-    def _free_trust(self, _claim: Claim, lease: model.Lease, _none: None) -> None:
-        if lease.trust_id is not None:
-            self._release_trust(lease.trust_id)
-
-    def _tell_external(self, _claim: Claim, lease: model.Lease, _none: None) -> None:
-        self._tell_end(lease)
+        plugin_method = getattr(plugin, handler.plugin_method(lease, reservation))
+        called: Wait | None = plugin_method(lease, reservation)
+        return called
 
 
-def _deed(
-    plugin: ResourcePlugin, claim: Claim, lease: model.Lease, reservation: model.Reservation
-) -> Callable[[model.Lease, model.Reservation], Wait | None]:
-    """Return what an event asks of a plugin."""
-    if claim.event_type == model.START:
-        return plugin.wake_up
-    if claim.event_type != model.PREPARE:
-        return plugin.end
-    failed = reservation.id in plan.unprepared(lease)
-    return plugin.rollback_prepare if failed else plugin.prepare
+def _release_trust(lease: model.Lease, release_trust: Callable[[str], None]) -> None:
+    if lease.trust_id is not None:
+        release_trust(lease.trust_id)
 
 
 def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]:
     """Read the lease and the event of a claim, locked.
 
-    :raises Lost: the event has gone on without us
+    :raises ClaimLost: the event has gone on without us
     """
     lease = leases.find(session, claim.lease_id, lock=True)
     for event in lease.events if lease is not None else ():
@@ -223,7 +225,7 @@ def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]
         if event.id == claim.event_id and event.generation == claim.generation and claimed:
             assert lease is not None
             return lease, event
-    raise Lost
+    raise ClaimLost
 
 
 def _cause(claim: Claim) -> history.Cause:

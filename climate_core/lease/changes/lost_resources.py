@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a lease when resources of it go away. Pure."""
+"""Write down that resources of a lease went away without it. Pure."""
 
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping
 
-from climate_core.lease import model, plan, results, states
+from climate_core.lease import events, model, results, states
+from climate_core.lease.events import end, prepare
+from climate_core.lease.results import Change
 
 _L, _R = states.LeaseStatus, states.ReservationStatus
 #: How late it may be told what became of the members of a stack that the lease has freed.
 _LATE = datetime.timedelta(hours=1)
 
 
-def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> plan.Change:
-    """Write down that resources went away without the lease.
+def apply(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime) -> Change:
+    """Return a lease whose resources went away without it.
 
     What is being taken out of the lease is not lost: its own event finds it gone. Nor is what
     could not be prepared, for it was deleted by its own event. And what belongs to another
@@ -22,41 +24,41 @@ def gone(lease: model.Lease, reasons: Mapping[str, str], now: datetime.datetime)
 
     :param reasons: reservation id -> what happened to its resource
     """
-    leaving = plan.unprepared(lease)
-    losses = {
-        r.id: _belonging(r, now) if _belongs(lease, r, now) else _lose(r, reasons[r.id], now)
+    leaving = prepare.unprepared(lease)
+    lost = [
+        _belonging(r, now) if _belongs(lease, r, now) else _lose(r, reasons[r.id], now)
         for r in lease.live
         if r.id in reasons and r.id not in leaving and r.status != _R.DELETING
-    }
-    if not losses:
-        return plan.Change(lease)
-    after = dataclasses.replace(
-        lease, reservations=tuple(losses.get(r.id, r) for r in lease.reservations)
-    )
-    told = plan.tell_reasons(losses.values())
+    ]
+    if not lost:
+        return Change(lease)
+    after = lease.with_reservations(*lost)
+    told = results.summarize_errors(lost)
     if after.live:
-        return plan.Change(_going_on(lease, after, leaving, now), {'lease.update': told})
+        return Change(_going_on(lease, after, leaving, now), {'lease.update': told})
     after = dataclasses.replace(after, degraded=True)
-    # Who counts the time from a start to its end must hear of an end that comes early, too.
-    notices = {'lease.update': told, 'lease.event.end_lease': told}
+    # A service that counts the time from start to end must hear of an end that comes early, too.
+    notifications = {'lease.update': told, end.DONE: told}
     if lease.status == _L.DELETING:
-        notices = {'lease.event.end_lease': told, 'lease.delete': told}
-    return plan.Change(plan.over(after, now, told), notices)
+        notifications = {end.DONE: told, 'lease.delete': told}
+    return Change(events.terminate(after, now, told), notifications)
 
 
 def _going_on(
     before: model.Lease, after: model.Lease, leaving: Collection[str], now: datetime.datetime
 ) -> model.Lease:
-    """Say how a lease is that has something left."""
-    status = plan.healed(after, now)
+    """Return a lease that has something left."""
+    status = results.recovered_status(after, now)
     known = {r.id for r in before.reservations if r.missing_resources}
     lost = {r.id for r in after.reservations if r.missing_resources} - known
     if lost:
-        reason = plan.tell_reasons(r for r in after.reservations if r.id in lost | set(leaving))
+        reason = results.summarize_errors(
+            r for r in after.reservations if r.id in lost | set(leaving)
+        )
         return dataclasses.replace(after, status=status, status_reason=reason, degraded=True)
     if status == after.status:
         return after
-    return dataclasses.replace(after, status=status, status_reason=results.lasting(after))
+    return dataclasses.replace(after, status=status, status_reason=results.permanent_errors(after))
 
 
 def _belongs(lease: model.Lease, reservation: model.Reservation, now: datetime.datetime) -> bool:

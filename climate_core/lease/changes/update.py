@@ -8,20 +8,22 @@ import dataclasses
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from climate_core import exceptions
 from climate_core.lease import (
-    actions,
     dates,
     durations,
-    heads_up,
+    events,
     model,
-    plan,
     request,
+    results,
     states,
     webhook,
 )
+from climate_core.lease.changes import change_reservation, start_notices
+from climate_core.lease.events import before_end
+from climate_core.lease.results import Change
 
 _TIMES = ('start_date', 'end_date', 'before_end_date')
 _CHANGEABLE = frozenset(
@@ -37,9 +39,6 @@ _CHANGEABLE = frozenset(
     }
 )
 _OLD_NAMES = {'before_end_notification': 'before_end_date'}
-#: Of these types there are events that the service makes.
-_NOT_GIVEN = model.OWN_EVENTS | {model.BEFORE_END}
-_STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,9 +55,9 @@ class Rules:
     webhooks: webhook.Rules = webhook.DEFAULT
 
 
-def update(
+def apply(
     lease: model.Lease, values: Mapping[str, Any], now: datetime.datetime, rules: Rules
-) -> plan.Change:
+) -> Change:
     """Say what a lease is after a user has changed it; its events move with it.
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
@@ -76,31 +75,21 @@ def update(
         raise exceptions.BadRequest(f'{field} cannot be changed.', field=field)
     after = _plain(lease, wanted, rules)
     after = _move(lease, after, _times(lease, wanted, now), now, rules)
-    after = heads_up.replan(lease, after, rules.before_start, now)
+    after = start_notices.apply(lease, after, rules.before_start, now)
     if 'events' in wanted:
         after = _give(after, wanted['events'], now, rules.late)
     for item in wanted.get('reservations', ()):
         params = {k: v for k, v in item.items() if k != 'id'}
-        after = actions.change(after, str(item.get('id')), params, now).lease
+        after = change_reservation.apply(after, str(item.get('id')), params, now).lease
     # The start and the end are compared by what they are, so that a repeated request is no change.
     if after == lease:
-        return plan.Change(lease)
+        return Change(lease)
     if lease.status in states.ENDING and after != dataclasses.replace(lease, name=after.name):
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
-    notices = {_STOP: None} if _told_again(lease, after) else {}
-    return plan.Change(after, {**notices, 'lease.update': None})
-
-
-def _told_again(before: model.Lease, after: model.Lease) -> bool:
-    """Tell whether an end that was told to be near is not near any more."""
-    told = {
-        e.id
-        for e in before.events
-        if e.event_type == model.BEFORE_END and e.status == states.EventStatus.DONE
-    }
-    return any(e.id in told and e.open for e in after.events)
+    revoked = {before_end.STOP: None} if before_end.is_revoked(lease, after) else {}
+    return Change(after, {**revoked, 'lease.update': None})
 
 
 def _plain(lease: model.Lease, wanted: Mapping[str, Any], rules: Rules) -> model.Lease:
@@ -150,20 +139,20 @@ def _move(
         return lease
     start = given.get('start_date', lease.start_date)
     end = given.get('end_date', lease.end_date)
-    before_end = lease.before_end_date
+    told = lease.before_end_date
     if moved:
         _check_move(lease, moved, now, rules.late)
         if 'before_end_date' in given:
-            before_end = request.check_before_end(given['before_end_date'], start, end)
-        elif before_end is not None:
-            before_end = max(start, min(end, end - (lease.end_date - before_end)))
+            told = request.check_before_end(given['before_end_date'], start, end)
+        elif told is not None:
+            told = max(start, min(end, end - (lease.end_date - told)))
     reason = lease.status_reason
-    if reason == plan.WAITS_FOR_USER and (
+    if reason == results.WAITS_FOR_USER and (
         start > now or lease.start_policy == states.StartPolicy.AUTO
     ):
         reason = None
     after = dataclasses.replace(
-        lease, start_date=start, end_date=end, before_end_date=before_end, status_reason=reason
+        lease, start_date=start, end_date=end, before_end_date=told, status_reason=reason
     )
     return _move_events(lease, after, now)
 
@@ -193,75 +182,29 @@ def _check_move(
 
 
 def _move_events(before: model.Lease, after: model.Lease, now: datetime.datetime) -> model.Lease:
-    """Move the events of a lease with it, and let its start be of the type of its policy."""
-    changed = []
-    told = after.before_end_date is None
-    for event in after.events:
-        if event.event_type in (model.START, model.READY):
-            changed.append(_move_start(event, before, after, now))
-            continue
-        time = min(event.time, after.end_date)
-        if event.event_type == model.END:
-            time = after.end_date
-        elif event.event_type == model.BEFORE_END and event.time == before.before_end_date:
-            time, told = after.before_end_date or time, True
-        fixed = model.AFTERWARDS | {model.BEFORE_START, model.END_RESERVATION, model.PREPARE}
-        if event.event_type not in fixed and time != event.time:
-            changed.append(_move_event(event, time, now))
-    if not told and after.before_end_date is not None:
-        changed.append(plan.new_event(after.id, model.BEFORE_END, after.before_end_date, now))
-    return plan.with_events(after, *changed)
-
-
-def _move_start(
-    event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
-) -> model.Event:
-    if after.status != states.LeaseStatus.PENDING and event.event_type == model.READY:
-        return event
-    if after.status == states.LeaseStatus.PENDING:
-        manual = after.start_policy == states.StartPolicy.MANUAL
-        kind = model.READY if manual else model.START
-        if kind != event.event_type:
-            time = after.start_date
-            return dataclasses.replace(plan.rearm(event, time, now), event_type=kind, time=time)
-    asleep = any(r.status == states.ReservationStatus.PENDING for r in after.reservations)
-    given_up = event.event_type == model.START or event.status_reason is not None
-    if asleep and given_up and not event.open and now < after.end_date:
-        # It was given up because the lease was over, and now it is not.
-        return plan.rearm(event, now, now)
-    if before.start_date == after.start_date:
-        return event
-    return _move_event(event, after.start_date, now)
-
-
-def _move_event(
-    event: model.Event, time: datetime.datetime, now: datetime.datetime
-) -> model.Event:
-    """Give an event a new time; one that was done is done again if that is to come."""
-    if event.open or time > now:
-        event = plan.rearm(event, time, now)
-    return dataclasses.replace(event, time=time)
+    moved = (events.of(e.event_type).move(e, before, after, now) for e in after.events)
+    return before_end.add_missing(before, after.with_events(*moved), now)
 
 
 def _give(
     lease: model.Lease, given: Sequence[Mapping[str, Any]], now: datetime.datetime, late: float
 ) -> model.Lease:
-    """Put events of the user in the place of those that he gave before."""
+    """Put events of the user in the place of those that they gave before."""
     wanted = Counter(request.events(given, lease.end_date, now))
-    events = []
+    kept = []
     for event in lease.events:
         known = (event.event_type, event.time)
-        if event.event_type not in _NOT_GIVEN:
+        if events.named_by_user(event.event_type):
             if not wanted[known]:
                 continue
             wanted[known] -= 1
-        events.append(event)
+        kept.append(event)
     for kind, time in wanted.elements():
-        if kind in _NOT_GIVEN:
+        if not events.named_by_user(kind):
             raise exceptions.BadRequest(
                 f'{kind} follows from before_start and before_end_date.', field='events'
             )
         if time < now - datetime.timedelta(seconds=late):
             raise exceptions.InvalidDate('An event must not be in the past.', field='events')
-        events.append(plan.new_event(lease.id, kind, time, now))
-    return dataclasses.replace(lease, events=tuple(events))
+        kept.append(model.new_event(lease.id, kind, time, now))
+    return dataclasses.replace(lease, events=tuple(kept))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API and the notifications both show of a lease, as JSON types. Pure.
+"""Serialize what the API and the notifications both show of a lease, as JSON types. Pure.
 
 Dates are UTC, ``YYYY-MM-DDTHH:MM:SS.ffffff``. The owner's trust, the secret of the webhook, and
 claims and attempts, which are the engine's own affair, are never shown.
@@ -11,7 +11,7 @@ from climate_core.lease import dates, model
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
-    """The lease itself, without its reservations, its events and the times of its changes."""
+    """Return the lease without its reservations, its events and the times of its changes."""
     return {
         'id': one.id,
         'name': one.name,
@@ -26,7 +26,7 @@ def lease(one: model.Lease) -> dict[str, Any]:
 
 
 def reservation(one: model.Reservation) -> dict[str, Any]:
-    """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
+    """Return a reservation; what its plugin keeps stands beside the rest and never replaces it."""
     return {
         **params(one),
         'id': one.id,
@@ -40,12 +40,12 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
 
 
 def params(one: model.Reservation) -> dict[str, Any]:
-    """What the plugin keeps with a reservation and does not want to be its own affair."""
+    """Return what the plugin keeps with a reservation and lets users see."""
     return {name: value for name, value in one.params.items() if not name.startswith('_')}
 
 
 def event(one: model.Event) -> dict[str, Any]:
-    """An event."""
+    """Return an event."""
     return {
         'id': one.id,
         'event_type': one.event_type,

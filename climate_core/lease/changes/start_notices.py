@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the coming start of a lease is told: its events ``before_start_lease`` when it moves.
+"""Move the events ``before_start_lease`` of a lease with its start. Pure.
 
-What a lease has at its creation is :func:`climate_core.lease.plan.first_events`'s.
+Those of a new lease come from :func:`climate_core.lease.changes.create.first_events`.
 """
 
 import dataclasses
 import datetime
 from collections.abc import Iterable
 
-from climate_core.lease import model, plan, states
+from climate_core.lease import model, schedule, states
 
 
-def replan(
+def apply(
     before: model.Lease, after: model.Lease, always: Iterable[int], now: datetime.datetime
 ) -> model.Lease:
-    """Let the heads-ups of a lease follow its start and its ``before_start``.
+    """Return a lease whose notices follow its start and its ``before_start``.
 
     Each keeps its distance from the start. One that was told is told again if its new time is to
     come; of several whose time has passed one is told, now; none when the start is now.
 
     :param before: the lease as it was
-    :param after: the same with its new start and ``before_start``, and its old heads-ups
+    :param after: the same with its new start and ``before_start``, and its old notices
     :param always: how many seconds before its start every lease is told
     """
     same = (before.start_date, before.before_start) == (after.start_date, after.before_start)
@@ -29,7 +29,7 @@ def replan(
     old, new = {*always, *before.before_start}, {*always, *after.before_start}
     kept: list[model.Event] = []
     gone: set[str] = set()
-    for event in (e for e in after.events if e.event_type == model.BEFORE_START):
+    for event in after.events_of(model.BEFORE_START):
         distance = (before.start_date - event.time).total_seconds()
         if distance in old - new:
             if event.open:
@@ -45,11 +45,11 @@ def replan(
     for seconds in sorted(new):
         time = after.start_date - datetime.timedelta(seconds=seconds)
         if coming and (time > now or seconds not in old):
-            due = plan.new_event(after.id, model.BEFORE_START, time, now)
+            due = model.new_event(after.id, model.BEFORE_START, time, now)
             kept.append(dataclasses.replace(due, next_at=max(time, now)))
     kept = _one_now(kept, coming, now)
     events = tuple(e for e in after.events if e.id not in gone)
-    return plan.with_events(dataclasses.replace(after, events=events), *kept)
+    return dataclasses.replace(after, events=events).with_events(*kept)
 
 
 def _moved(
@@ -59,7 +59,7 @@ def _moved(
     if time == event.time:
         return event
     if event.open or time > now:
-        event = plan.rearm(event, max(time, now), now)
+        event = schedule.reschedule(event, max(time, now), now)
     return dataclasses.replace(event, time=time)
 
 
@@ -69,4 +69,4 @@ def _one_now(events: list[model.Event], coming: bool, now: datetime.datetime) ->
     due.sort(key=lambda e: e.time)
     closed = {e.id for e in (due[:-1] if coming else due)}
     why = 'One was told for all whose time had passed.' if coming else 'The lease starts now.'
-    return [plan.close(e, why, now) if e.id in closed else e for e in events]
+    return [schedule.cancel_event(e, why, now) if e.id in closed else e for e in events]

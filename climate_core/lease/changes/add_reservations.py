@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let resources join a lease. Pure."""
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Sequence
+
+from climate_core import exceptions
+from climate_core.lease import model, schedule, states
+from climate_core.lease.events import prepare
+from climate_core.lease.results import Change
+
+
+def apply(
+    lease: model.Lease,
+    reservations: Sequence[model.Reservation],
+    now: datetime.datetime,
+    preparing: Iterable[str] = (),
+) -> Change:
+    """Return a lease with more reservations; if it has started, they are woken at once.
+
+    A lease in ERROR takes more as well: what failed does not keep the others from being woken.
+    What joins comes after all that the lease has.
+
+    :param preparing: the ids of those that are to be prepared
+    :raises climate_core.exceptions.InvalidState: it is over, or about to be
+    """
+    if lease.status in states.ENDING:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is {lease.status}: nothing can be added to it.'
+        )
+    joining = model.in_order(lease.reservations, reservations)
+    after = dataclasses.replace(lease, reservations=(*lease.reservations, *joining))
+    start = lease.event(model.START)
+    if start is not None and not start.open:
+        after = after.with_events(schedule.reschedule(start, now, now))
+    return Change(prepare.add(after, preparing, now), {'lease.update': None})

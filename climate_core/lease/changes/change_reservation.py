@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Change what the plugin of a reservation lets change. Pure."""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from climate_core import exceptions
+from climate_core.lease import model, states
+from climate_core.lease.results import Change
+
+_ENDED = (states.ReservationStatus.DELETING, states.ReservationStatus.DELETED)
+
+
+def apply(
+    lease: model.Lease, reservation_id: str, params: Mapping[str, Any], now: datetime.datetime
+) -> Change:
+    """Return a lease one of whose reservations has other params.
+
+    :param params: only what the plugin lets change
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    :raises climate_core.exceptions.InvalidState: its end has begun
+    """
+    reservation = lease.get_reservation(reservation_id)
+    new = {**reservation.params, **params}
+    if reservation.params == new:
+        return Change(lease)
+    if lease.status in states.ENDING or reservation.status in _ENDED:
+        raise exceptions.InvalidState(
+            f'The end of reservation {reservation_id} has begun: it cannot be changed any more.'
+        )
+    changed = dataclasses.replace(reservation, params=new, updated_at=now)
+    return Change(lease.with_reservations(changed), {'lease.update': None})

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take a resource out of a lease that goes on. Pure."""
+
+import dataclasses
+import datetime
+
+from climate_core import exceptions
+from climate_core.lease import model, schedule, states
+from climate_core.lease.events import prepare
+from climate_core.lease.results import Change
+
+_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+
+
+def apply(lease: model.Lease, reservation_id: str, now: datetime.datetime) -> Change:
+    """Return a lease one of whose resources is to be freed; its end action is done.
+
+    :raises climate_core.exceptions.ReservationNotFound: it does not have it any more
+    :raises climate_core.exceptions.InvalidState: the lease is ending
+    """
+    reservation = lease.get_reservation(reservation_id)
+    if not reservation.live:
+        raise model.reservation_not_found(lease.id, reservation_id)
+    if lease.status in states.ENDING:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is {lease.status}: all that it holds is being freed.'
+        )
+    if reservation.status == _R.DELETING:
+        return Change(lease)
+    status = states.check(states.RESERVATION, reservation.status, _R.DELETING)
+    after = lease.with_reservations(
+        dataclasses.replace(reservation, status=status, updated_at=now)
+    )
+    due = model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)
+    after = after.with_events(due)
+    after = prepare.cancel(after, [reservation], 'It is taken out of the lease.', now)
+    start = lease.event(model.START)
+    begun = lease.status != _L.PENDING and lease.has_started(now)
+    if begun and start is not None and start.status == _E.UNDONE:
+        # The start may have waited for nothing but this one.
+        after = after.with_events(schedule.reschedule(start, now, now))
+    return Change(after, {'lease.update': None})

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``end_lease``: does the end action of everything that the lease holds."""
+
+import dataclasses
+import datetime
+from typing import Final
+
+from climate_core.lease import model, results, schedule, states
+from climate_core.lease.events import base, registry, start
+from climate_core.lease.results import Change, Outcome, Result, Work
+
+_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+
+DONE: Final = 'lease.event.end_lease'
+#: Why a lease was over before its start.
+CANCELLED: Final = 'Cancelled by its user before its start.'
+#: Why nothing of a lease was woken whose start was its user's.
+NOT_STARTED: Final = 'Its user did not start it.'
+
+
+class EndLease(base.EventHandler):
+    event_type = model.END
+    due = '``end_date``, or when the user ends or deletes the lease'
+    action = 'does the end action of every resource, those of the highest rank first'
+    notifications = {DONE: 'its end is done: everything is freed, or was lost before its end'}
+    priority = 1
+    cancelled_by = base.Stage.TERMINATED
+    plugin_methods = ('end',)
+
+    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:  # noqa: ARG002
+        if lease.status == _L.TERMINATED:
+            return Work(lease, skip_reason='The lease is over.')
+        never_started = any(e.open for e in lease.events_of(model.START))
+        told = never_started and lease.status not in states.ENDING
+        if lease.status != _L.DELETING:
+            target = states.check(states.LEASE, lease.status, _L.TERMINATING)
+            lease = dataclasses.replace(lease, status=target, status_reason=end_reason(lease))
+        # What was being taken out of the lease is freed with the rest.
+        why = 'The end of the lease came first.'
+        after = registry.cancel_events(lease, base.Stage.END_BEGINS, why, now)
+        notifications = {start.FAILED: start.TOO_LATE} if told else {}
+        return Work(after, lease.live, notifications=notifications)
+
+    def settle(
+        self,
+        lease: model.Lease,
+        event: model.Event,
+        outcomes: base.Outcomes,
+        now: datetime.datetime,
+    ) -> Change:
+        after = results.apply_outcomes(lease, outcomes, self.done_status, now)
+        if after.live:
+            todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in after.live]
+            after = dataclasses.replace(after, status_reason=_freeing(after, outcomes))
+            return Change(after.with_events(results.reschedule(event, todo, now)))
+        after = after.with_events(results.complete(event, None, now))
+        told: dict[str, str | None] = {DONE: None}
+        if lease.status == _L.DELETING:
+            told['lease.delete'] = None
+        return Change(registry.terminate(after, now, end_reason(after)), told)
+
+    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:  # noqa: ARG002
+        return True
+
+    def move(
+        self,
+        event: model.Event,
+        before: model.Lease,  # noqa: ARG002
+        after: model.Lease,
+        now: datetime.datetime,
+    ) -> model.Event:
+        return base.move_to(event, after.end_date, now)
+
+
+def _freeing(lease: model.Lease, outcomes: base.Outcomes) -> str | None:
+    """Say what keeps a lease that ends from being over; the last trouble is told until then."""
+    told = []
+    for each in lease.live:
+        outcome = outcomes.get(each.id, Outcome(Result.WAIT))
+        reason = outcome.reason or each.status_reason
+        if reason is not None:
+            told.append(dataclasses.replace(each, status_reason=reason))
+    return results.summarize_errors(told) or end_reason(lease)
+
+
+def due_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
+    """Return the end of a lease as due now."""
+    end = lease.event(model.END)
+    if end is None:
+        return model.new_event(lease.id, model.END, now, now)
+    # A manager that works on the end sees at its finish what the lease is by then.
+    return end if end.status == _E.IN_PROGRESS else schedule.reschedule(end, now, now)
+
+
+def end_reason(lease: model.Lease) -> str | None:
+    """Say how a lease came to its end, if there is something to say."""
+    starts = lease.events_of(model.START, model.READY)
+    if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in starts):
+        return CANCELLED
+    removed = {e.reservation_id for e in lease.events_of(model.END_RESERVATION)}
+    wrong = [
+        r
+        for r in lease.reservations
+        if r.id not in removed and r.status_reason is not None and _failed(r)
+    ]
+    if wrong or lease.event(model.START) is not None:
+        return results.summarize_errors(wrong) or None
+    return NOT_STARTED if starts else None
+
+
+def _failed(reservation: model.Reservation) -> bool:
+    failed = reservation.status in (_R.PENDING, _R.ERROR, _R.DELETED)
+    return failed or reservation.missing_resources
