@@ -2,8 +2,8 @@
 """Leases and reserved stacks in heat 27, without replacing any function or class of heat.
 
 ``OS::Climate::Lease`` is a lease. A server or a volume with the hints ``reserved`` and
-``lease_id`` is reserved with the stack, and woken by an update of the stack when its lease
-starts; so is every server and volume of a stack whose environment names a lease::
+``lease_id`` is reserved with the stack, and woken up by an update of the stack when its lease
+starts. So is every server and volume of a stack whose environment names a lease::
 
     parameter_defaults:
       climate_lease_id: 5f1c...
@@ -11,33 +11,34 @@ starts; so is every server and volume of a stack whose environment names a lease
 heat.conf alone, for heat-api and heat-engine::
 
     [DEFAULT]
-    # The directory of this package, beside those that are there.
+    # The directory of this package, in addition to those that are configured.
     plugin_dirs = /usr/lib/python3/dist-packages/heat_ext/plugins
 
     [climate]
-    # Or leave it out: then the service "reservation" is looked up in the catalogue.
+    # Without it the service "reservation" is looked up in the catalogue.
     endpoint_override = http://controller:1234/v1
 
     [service_user]
-    # The credentials of heat's service user: a server is woken with the rights of the stack's
-    # owner together with this one's token.
+    # The credentials of heat's service user: a wake-up needs the token of the stack's owner and
+    # a service token.
     auth_type = password
     ...
 
-and ``environment.d/climate.yaml`` of this package in heat's ``environment_dir``: it puts the
-classes that can be reserved in the place of heat's own names. Without it a user can do the same
+and ``environment.d/climate.yaml`` of this package in heat's ``environment_dir``: it maps heat's
+own names of resource types to the classes that can be reserved. Without it a user can do the same
 in the environment of a stack.
 
-What all extensions share (hints, dates, the way to the lease service) is in
-``climateclient.extension``. The rooms::
+What all extensions share (hints, dates, the requests to the lease service) is in
+``climateclient.extension``. The packages::
 
-    seams                  the places of heat that the extension leans on
+    seams                  the extension points of heat that are used
     plugins/               what heat loads
-    environment.d/         the names
+    environment.d/         the mapping of names
     resources/             one module per resource type
-    members/               what a server or a volume of a stack asks for, asleep, and what waits
-                           for it; which members of a group are spares; who is abandoned
-    lease/                 what a template says of a lease, and what a change of that asks for
-    stacks/                the tree of a stack: what of it is asleep, where a resource is
-    service/               the lease service: options, client, constraints, and the waking calls
+    members/               the request, creation, wake-up, update and replacement of a reserved
+                           server or volume; what is deferred until it has started
+    groups/                the active and standby members of autoscaling groups
+    lease/                 the properties of a lease in a template, and their changes
+    stacks/                the tree of nested stacks: which resources are reserved, and where
+    service/               options, the client of the lease service, constraints, wake-up requests
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The places in heat that the extension leans on, and the check that they are still there.
+"""The extension points of heat that this extension uses, and the check that heat has them.
 
-None of them is a promise of heat. A heat whose seams differ must not start with us half in it, so
-heat-engine checks this table when it loads the plugins, and fails closed. Read in heat 27.0.1.
+Heat guarantees none of them, so heat-engine checks this table when it loads the plugins, and does
+not start with a release of heat in which one differs. Read in heat 27.0.1.
 """
 
 from climateclient.extension import seams
@@ -50,8 +50,7 @@ MEMBERS: Seams = {
     (_RESOURCE, 'Resource.delete_convergence'): (
         'self', 'template_id', 'engine_id', 'timeout', 'progress_callback',
     ),
-    # Sets _calling_engine_id, which is how an update and its preview are told apart, and clears
-    # replaced_by.
+    # Sets _calling_engine_id, which tells an update from its preview, and clears replaced_by.
     (_RESOURCE, 'Resource.update_convergence'): (
         'self', 'template_id', 'new_requires', 'engine_id', 'timeout', 'new_stack',
         'progress_callback',
@@ -65,7 +64,7 @@ MEMBERS: Seams = {
     ),
     ('heat.engine.rsrc_defn', 'ResourceDefinition.required_resource_names'): ('self',),
     ('heat.engine.stack', 'Stack.path_in_stack'): ('self',),
-    # Begins a traversal (current_traversal) and hands on that it abandons (abandon_in_progress).
+    # Begins a traversal (current_traversal) and passes on abandon_in_progress.
     ('heat.engine.stack', 'Stack.converge_stack'): (
         'self', 'template', 'action', 'new_stack', 'pre_converge', 'new_traversal_id', 'abandon',
     ),
@@ -78,7 +77,8 @@ MEMBERS: Seams = {
     ('heat.objects.resource', 'Resource.get_all_by_root_stack'): (
         'context', 'stack_id', 'filters', 'cache',
     ),
-    # By their packages: a plugin of heat that is imported by its own name is there twice.
+    # By their packages: heat's plugin loader keeps a plugin out of sys.modules, so importing it
+    # by its own name would load it twice (heat/common/plugin_loader.py).
     (_NOVA, 'server.Server.handle_create'): ('self',),
     (_NOVA, 'server.Server.check_create_complete'): ('self', 'server_id'),
     (_NOVA, 'server.Server.store_external_ports'): ('self',),
@@ -136,6 +136,6 @@ TABLES = (LEASE, MEMBERS, GROUPS)
 def check() -> None:
     """Compare heat with the tables.
 
-    :raises climateclient.extension.errors.Incompatible: with every difference
+    :raises climateclient.extension.errors.Incompatible: names every difference
     """
     seams.check('heat', *TABLES)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a template says of a lease, and what a change of it asks for."""
+"""The properties of a lease in a template, and the changes that an update of them requires."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reservations that a template asks for, compared with those that the lease has.
+"""Compare the reservations of a template with those of its lease.
 
-A lease has more: what joined it by hints, or by hand. Only what the template says, or said
-before, is touched.
+A lease also holds reservations that joined it by hints or by a request of a user. Only those that
+the template lists, or listed before, are changed.
 """
 
 import dataclasses
@@ -13,25 +13,26 @@ from typing import Any
 from climateclient import models
 from heat_ext.service import leases
 
-#: Statuses of a reservation that holds its resource; one that could not be woken does so too.
+#: Statuses of a reservation that holds its resource, also after a failed wake-up.
 _HELD = frozenset(('pending', 'active', 'error', 'deleting'))
-#: What a stack is made from. The lease service takes it once and does not show it.
+#: The source of a stack. The lease service takes it at the creation only, and never shows it.
 _SOURCE = ('template', 'parameters', 'environment', 'files')
-#: What a resource holds. The lease service believes Heat's token, so no template may say it.
+#: The amounts that a resource holds. The lease service trusts heat's token, so a template must not
+#: set them.
 AMOUNTS = 'amounts'
 
-_PLACE = re.compile(r'reservations\[(\d+)\](\S*): ')
+_FIELD = re.compile(r'reservations\[(\d+)\](\S*): ')
 
 Item = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """What is to be done.
+    """The changes that bring a lease in line with a template.
 
-    :param missing: what the lease does not have
-    :param changes: each the ``id`` of a reservation and what of it is different
-    :param surplus: the ids of reservations that the template does not ask for any more
+    :param missing: the items that the lease has no reservation for
+    :param changes: for each reservation that differs its ``id`` and the new values
+    :param surplus: the ids of reservations that the template no longer lists
     """
 
     missing: list[Item]
@@ -39,22 +40,22 @@ class Difference:
     surplus: list[str]
 
 
-def of_stack(stack_id: str, on_end: str) -> dict[str, str]:
-    """Write the reservation of a stack."""
+def stack_item(stack_id: str, on_end: str) -> dict[str, str]:
+    """Return the item that reserves a stack."""
     return {'resource_type': leases.STACK, 'resource_id': stack_id, 'on_end': on_end}
 
 
-def held(lease: models.Lease) -> list[models.Reservation]:
-    """Give the reservations that hold their resource."""
+def list_held(lease: models.Lease) -> list[models.Reservation]:
+    """Return the reservations of a lease that hold their resource."""
     return [each for each in lease.reservations if each.status in _HELD]
 
 
 def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item]) -> Difference:
-    """Say what leads from what a lease has to what is wanted.
+    """Return the difference between a lease and the items of a template.
 
-    :param before: what the template asked for before
+    :param before: the items of the template before the update
     """
-    left = held(lease)
+    left = list_held(lease)
     found = [(item, _take(left, item)) for item in wanted]
     return Difference(
         missing=[item for item, reservation in found if reservation is None],
@@ -67,28 +68,28 @@ def compare(lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item])
     )
 
 
-def remade(
+def list_recreated(
     lease: models.Lease, wanted: Iterable[Item], before: Iterable[Item]
 ) -> list[models.Reservation]:
-    """Give the stacks of a lease that would be made from something else than they were made from.
+    """Return the held stacks of a lease whose template, parameters or files would change.
 
-    What the lease has given back meanwhile is made anew, from whatever it may be.
+    A stack that the lease no longer holds is created again, from any source.
     """
-    made = {item['name']: _source(item) for item in before if _is_made(item)}
+    sources = {item['name']: _source(item) for item in before if _has_template(item)}
     changed = [
         item
         for item in wanted
-        if _is_made(item) and made.get(item['name'], _source(item)) != _source(item)
+        if _has_template(item) and sources.get(item['name'], _source(item)) != _source(item)
     ]
-    return [each for each in held(lease) if any(_is(each, item) for item in changed)]
+    return [each for each in list_held(lease) if any(_matches(each, item) for item in changed)]
 
 
-def failed(reservation: models.Reservation) -> bool:
-    """Whether it could not be held, and is gone, or could not be woken."""
+def has_failed(reservation: models.Reservation) -> bool:
+    """Return whether a reservation could not be held, or not be woken up."""
     return bool(reservation.status == 'error')
 
 
-def _is_made(item: Item) -> bool:
+def _has_template(item: Item) -> bool:
     return 'template' in item and 'name' in item
 
 
@@ -97,20 +98,20 @@ def _source(item: Item) -> dict[str, Any]:
 
 
 def _take(left: list[models.Reservation], item: Item) -> models.Reservation | None:
-    """Find the reservation that an item means, and take it away from what is left."""
+    """Remove the reservation that matches an item from a list, and return it."""
     for each in left:
-        if _is(each, item):
+        if _matches(each, item):
             left.remove(each)
             return each
     return None
 
 
-def _is(reservation: models.Reservation, item: Item) -> bool:
+def _matches(reservation: models.Reservation, item: Item) -> bool:
     if reservation.resource_type != item['resource_type']:
         return False
     if item.get('resource_id') is not None:
         return bool(reservation.resource_id == item['resource_id'])
-    if _is_made(item):
+    if _has_template(item):
         return bool(reservation.params.get('name') == item['name'])
     return not _changed(reservation, item)
 
@@ -124,23 +125,24 @@ def _changed(reservation: models.Reservation, item: Item) -> dict[str, Any]:
     }
 
 
-def clean(items: Sequence[Item] | None) -> list[Item]:
-    """Give the items of a template without what has no value, and what it may not say."""
+def clean_items(items: Sequence[Item] | None) -> list[Item]:
+    """Return the items of a template without empty values, and without ``amounts``."""
     return [
         {key: value for key, value in item.items() if value is not None and key != AMOUNTS}
         for item in items or ()
     ]
 
 
-def blamed(reason: str, sent: Sequence[Item], given: Sequence[Item]) -> str:
-    """Say which item of the template it is that the lease service blames.
+def locate_error(reason: str, sent: Sequence[Item], items: Sequence[Item]) -> str:
+    """Return an error of the lease service with the number of the item in the template.
 
-    :param reason: its words, perhaps with the place in what it was sent
-    :param given: the items of the template
+    :param reason: the error, which may begin with the place in the request
+    :param sent: the reservations of the request
+    :param items: the items of the template
     """
-    place = _PLACE.match(reason)
+    place = _FIELD.match(reason)
     if place is None:
         return reason
     why, number = reason[place.end() :], int(place[1])
     item = sent[number] if number < len(sent) else None
-    return f'reservations[{given.index(item)}]{place[2]}: {why}' if item in given else why
+    return f'reservations[{items.index(item)}]{place[2]}: {why}' if item in items else why

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources that can be reserved: what they ask for, and what they do asleep."""
+"""Mixins for the resources of a stack that are reserved, or that wait for reserved ones."""

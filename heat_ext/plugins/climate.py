@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What heat loads from this directory: names of resource types and of constraints.
+"""The resource types and constraints that heat loads from this directory.
 
-An exception here stops heat-engine, which is meant: a heat without the places that the extension
-leans on must not start with it.
+An exception here stops heat-engine on purpose: a release of heat that lacks an extension point
+must not start with this extension.
 """
 
 from typing import Any
@@ -25,10 +25,10 @@ seams.check()
 
 
 def resource_mapping() -> dict[str, Any]:
-    """Give the classes by the names that templates use."""
+    """Return the classes of resources by the names that templates use."""
     return {name: found for each in MODULES for name, found in each.TYPES.items()}
 
 
 def constraint_mapping() -> dict[str, Any]:
-    """Give the constraints by the names that properties use."""
+    """Return the constraints by the names that properties use."""
     return constraints.MAPPING

@@ -1,47 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``OS::Climate::VolumeAttachment``: ``OS::Cinder::VolumeAttachment`` of a server that sleeps."""
+"""``OS::Climate::VolumeAttachment``: ``OS::Cinder::VolumeAttachment`` of a reserved server."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from heat.engine.resources.openstack.cinder import volume
 
-from heat_ext.members import deferred
+from heat_ext.members import deferred_create
 from heat_ext.stacks import tree
 
 
-class VolumeAttachment(deferred.Deferred, volume.CinderVolumeAttachment):
-    """An attachment that is made when its server runs and its volume is there."""
+class VolumeAttachment(deferred_create.DeferredCreate, volume.CinderVolumeAttachment):
+    """An attachment that is created when its server runs and its volume exists."""
 
-    def needed(self) -> tuple[str | None, ...]:
-        return self._needed(self.properties)
+    def required_ids(self) -> tuple[str | None, ...]:
+        return self._required_ids(self.properties)
 
-    def _needed(self, properties: Mapping[str, Any]) -> tuple[str | None, ...]:
+    def _required_ids(self, properties: Mapping[str, Any]) -> tuple[str | None, ...]:
         return properties[self.INSTANCE_ID], properties[self.VOLUME_ID]
 
     def needs_replace_with_prop_diff(
         self, changed_properties_set: set[str], after_props: Any, before_props: Any
     ) -> bool:
-        """Whether it moves to what sleeps: another one waits for that, this one is detached."""
-        wanted = filter(None, self._needed(after_props))
-        if not self.is_deferred() and tree.sleepers(self.context, wanted):
+        """Return whether the attachment moves to a reserved server or volume.
+
+        The replacement is deferred, and this one is detached.
+        """
+        required = filter(None, self._required_ids(after_props))
+        if not self.is_deferred() and tree.list_unstarted(self.context, required):
             return True
         return super().needs_replace_with_prop_diff(
             changed_properties_set, after_props, before_props
         )
 
     def needs_replace_failed(self) -> bool:
-        """One that was not done at the start is gone on with, not made a second time."""
+        """Return False for a deferred attachment that failed: the next update goes on with it."""
         return not self.is_deferred() and super().needs_replace_failed()
 
-    def _create(self) -> Any:
-        """Attach the volume, unless that was asked for before heat stopped to look."""
-        server_id, volume_id = self.needed()
+    def _create_deferred(self) -> Any:
+        """Attach the volume, unless an earlier request of heat has attached it."""
+        server_id, volume_id = self.required_ids()
         if self.resource_id is not None:
             attached = self.client('nova').volumes.get_server_volumes(server_id)
             if any(each.volumeId == volume_id for each in attached):
                 return volume_id
-        return super()._create()
+        return super()._create_deferred()
 
 
 TYPES = {'OS::Climate::VolumeAttachment': VolumeAttachment}

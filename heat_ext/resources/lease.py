@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """``OS::Climate::Lease``: a lease as a resource of a stack.
 
-The stack is a reservation of its lease: at the start the lease service wakes the servers and
-volumes that joined it, in the order of the template, and at the end it does ``on_end`` with the
-stack. The id of the lease is that of the resource, so that a request which is repeated because
-its answer was lost, or the engine with it, makes no second lease.
+The stack is a reservation of its lease: at the start the lease service wakes up the servers and
+volumes that joined the lease, in the order of the template, and at the end it applies ``on_end``
+to the stack. The lease has the id of the resource, so that a request that is repeated because its
+answer or the engine was lost creates no second lease.
 
-A lease is never replaced while there is something to keep in it: all that refers to it would be
-replaced too. So it is changed in place as far as the lease service lets it be changed, and what
-that refuses fails the update with its reason.
+A lease is not replaced before it is over: that would replace everything that refers to it. It is
+changed in place as far as the lease service allows, and what that refuses fails the update with
+its reason.
 """
 
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 
 from climateclient import exceptions, models, times
-from heat_ext.lease import reservations, terms
+from heat_ext.lease import properties, reservations
 from heat_ext.service import client, leases
 
 LOG = log.getLogger(__name__)
 
-#: Statuses of a lease that is no good any more.
-BAD = frozenset(('ERROR', 'TERMINATING', 'TERMINATED', 'DELETING'))
+#: Statuses of a lease that a check of the stack reports as failed.
+_FAILED = frozenset(('ERROR', 'TERMINATING', 'TERMINATED', 'DELETING'))
 
 _A = attributes.Schema
 
 
 def _attribute(description: str, kind: str | None = None) -> attributes.Schema:
-    # It changes by itself: what heat has read before is no answer.
+    # The lease service changes it, so heat must not answer from its cache.
     return _A(description, type=kind or _A.STRING, cache_mode=_A.CACHE_NONE)
 
 
@@ -41,66 +41,69 @@ class Lease(resource.Resource):
     """A lease: servers, volumes and other resources are reserved from a start to an end.
 
     Servers and volumes of the stack join it with the scheduler hints ``reserved: true`` and
-    ``lease_id: {get_resource: <this>}``. They are built asleep, and woken when the lease starts.
+    ``lease_id: {get_resource: <this>}``. They are created as reserved, and woken up when the lease
+    starts.
     """
 
     default_client_name = client.CLIENT_NAME
     entity = 'leases'
-    properties_schema = terms.SCHEMA
-    # What a check found wrong is to be mended by the lease service, not by a new lease.
+    properties_schema = properties.SCHEMA
+    # The lease service repairs what a check found wrong; a new lease would not.
     always_replace_on_check_failed = False
     attributes_schema = {
         'name': _attribute('The name of the lease.'),
         'status': _attribute(
             'PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR.'
         ),
-        'status_reason': _attribute('Why it is in that status, if there is something to say.'),
+        'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
         'start_date': _attribute('When it starts, in ISO 8601.'),
         'end_date': _attribute('When it ends, in ISO 8601.'),
-        'before_end_date': _attribute('When it is told that the end is near, in ISO 8601.'),
-        'start_policy': _attribute('auto, or manual.'),
-        'degraded': _attribute('Whether a resource is gone and others go on.', _A.BOOLEAN),
-        'reservations': _attribute('What it holds or held, with the status of each.', _A.LIST),
-        'events': _attribute('What happens to it, in the order of time.', _A.LIST),
+        'before_end_date': _attribute(
+            'When the notification before the end is sent, in ISO 8601.'
+        ),
+        'start_policy': _attribute('auto or manual.'),
+        'degraded': _attribute('Whether it has lost some of its resources.', _A.BOOLEAN),
+        'reservations': _attribute('Its reservations, with the status of each.', _A.LIST),
+        'events': _attribute('Its events, in the order of time.', _A.LIST),
         'project_id': _attribute('The project that it belongs to.'),
-        'user_id': _attribute('The user who made it.'),
-        'created_at': _attribute('When it was made, in ISO 8601.'),
-        'updated_at': _attribute('When it was changed for the last time, in ISO 8601.'),
+        'user_id': _attribute('The user who created it.'),
+        'created_at': _attribute('When it was created, in ISO 8601.'),
+        'updated_at': _attribute('When it was last changed, in ISO 8601.'),
     }
 
     def __init__(self, name: str, definition: Any, stack: Any) -> None:
-        self._repairs = False
+        self._repair = False
         super().__init__(name, definition, stack)
 
     def validate(self) -> Any:
         result = super().validate()
         given = self.properties
-        # An end that heat cannot know yet is there nevertheless.
-        said = [name for name in (terms.END, terms.DURATION) if given.data.get(name) is not None]
-        if len(said) != 1:
+        # The value may still be unknown, as a reference to another resource.
+        ends = (properties.END, properties.DURATION)
+        if sum(given.data.get(name) is not None for name in ends) != 1:
             raise exception.StackValidationFailed(
-                message='Either end_date or duration is needed, and not both.'
+                message='Exactly one of end_date and duration must be set.'
             )
-        terms.check(given)
+        properties.validate(given)
         return result
 
     # Creation.
 
     def handle_create(self) -> None:
-        # Known before it is asked for: if the answer is lost, the lease is found and deleted.
+        # Stored before the request: if its answer is lost, the lease is found and deleted.
         self.resource_id_set(self.uuid)
-        wanted = {name: self.properties[name] for name in terms.SCHEMA}
+        wanted = {name: self.properties[name] for name in properties.SCHEMA}
         try:
-            self._make(terms.to_send(wanted))
+            self._create_lease(properties.to_arguments(wanted))
         except exceptions.ApiError as error:
-            # Heat would delete a resource in conflict and try again, with an id that is used up.
+            # On a conflict heat would delete the lease and try again, with an id that is taken.
             raise _refusal(error, *self._items(self.properties))
 
-    def _make(self, wanted: dict[str, Any]) -> None:
+    def _create_lease(self, wanted: dict[str, Any]) -> None:
         given = {key: value for key, value in wanted.items() if value is not None}
         self.client().leases.create(
             given.pop('name', None) or self._default_name(),
-            reservations=self._wanted(self.properties),
+            reservations=self._items(self.properties)[0],
             id=self.resource_id,
             **given,
         )
@@ -108,57 +111,54 @@ class Lease(resource.Resource):
     def _default_name(self) -> str:
         return str(self.physical_resource_name())
 
-    def _wanted(self, given: Mapping[str, Any]) -> list[reservations.Item]:
-        """Give the reservations that properties ask for: the stack's, and what is named."""
-        return self._items(given)[0]
-
     def _items(
         self, given: Mapping[str, Any]
     ) -> tuple[list[reservations.Item], list[reservations.Item]]:
-        own = reservations.of_stack(self.stack.root_stack_id(), given[terms.ON_END])
-        named = reservations.clean(given[terms.RESERVATIONS])
+        """Return the items to reserve, the stack's own among them, and those of the template."""
+        own = reservations.stack_item(self.stack.root_stack_id(), given[properties.ON_END])
+        named = reservations.clean_items(given[properties.RESERVATIONS])
         return [own, *named], named
 
-    # What is there.
+    # The lease and its attributes.
 
     def _find(self) -> models.Lease | None:
         return leases.find(self.client(), self.resource_id)
 
     def _show_resource(self) -> dict[str, Any]:
-        return shown(self.client().leases.get(self.resource_id))
+        return to_attributes(self.client().leases.get(self.resource_id))
 
     def _resolve_attribute(self, name: str) -> Any:
-        # One that is gone has none; heat sees to that (Resource._resolve_any_attribute).
+        # Heat ignores that a lease is gone (heat.engine.resource._resolve_any_attribute).
         return self._show_resource()[name] if self.resource_id else None
 
     def parse_live_resource_data(self, resource_properties: Any, resource_data: Any) -> Any:  # noqa: ARG002
-        """Find no difference: what the service shows is written otherwise than in a template."""
+        """Return no difference: the lease service writes values otherwise than a template."""
         return {}
 
     def handle_check(self) -> None:
         lease = self._find()
         if lease is None:
-            raise exception.Error(f'Lease {self.resource_id} does not exist any more.')
-        if lease.status in BAD:
-            reason = lease.status_reason or 'No reason is known.'
+            raise exception.Error(f'Lease {self.resource_id} does not exist.')
+        if lease.status in _FAILED:
+            reason = lease.status_reason or 'The lease service gives no reason.'
             raise exception.Error(f'Lease {lease.id} is {lease.status}: {reason}')
 
     # Updates.
 
     def needs_replace_failed(self) -> bool:
-        """Whether a resource that failed is beyond repair: its lease is gone, or is over."""
+        """Return whether the lease of a failed resource is gone or over."""
         try:
             lease = self._find() if self.resource_id else None
         except ks_exceptions.ClientException:
-            LOG.warning('It is not known whether lease %s is there', self.resource_id)
-            # What is done next fails with the reason, and replaces nothing.
+            LOG.warning('The lease service cannot tell whether lease %s exists', self.resource_id)
+            # The update that follows fails with the reason, and replaces nothing.
             return False
         return _is_over(lease)
 
     def _needs_update(self, *args: Any, **kwargs: Any) -> bool:
-        # An update that failed half-way left something behind, which this one puts right.
-        self._repairs = self.state == (self.UPDATE, self.FAILED)
-        return bool(super()._needs_update(*args, **kwargs)) or self._repairs
+        # A failed update may have changed a part of the lease.
+        self._repair = self.state == (self.UPDATE, self.FAILED)
+        return bool(super()._needs_update(*args, **kwargs)) or self._repair
 
     def handle_update(self, json_snippet: Any, tmpl_diff: Any, prop_diff: Any) -> None:  # noqa: ARG002
         lease = self._find()
@@ -166,9 +166,9 @@ class Lease(resource.Resource):
             raise resource.UpdateReplace(self.name)
         after = json_snippet.properties(self.properties_schema, self.context)
         wanted, named = self._items(after)
-        before = reservations.clean(self.properties[terms.RESERVATIONS])
-        for made in reservations.remade(lease, wanted, before):
-            raise exception.Error(_not_made_again(made))
+        before = reservations.clean_items(self.properties[properties.RESERVATIONS])
+        for held in reservations.list_recreated(lease, wanted, before):
+            raise exception.Error(_refuse_new_source(held))
         difference = reservations.compare(lease, wanted, before)
         try:
             lease = self._change(lease, self._changes(after, prop_diff), difference.changes)
@@ -178,16 +178,20 @@ class Lease(resource.Resource):
             raise _refusal(error, difference.changes, named)
 
     def _changes(self, after: Mapping[str, Any], prop_diff: Mapping[str, Any]) -> dict[str, Any]:
-        """Give what is different, in the words of the client."""
-        names = set(prop_diff) & terms.SCHEMA.keys()
-        if self._repairs:
-            # "now" is another time each time it is said.
-            names = {name for name in terms.SCHEMA if name != terms.START or after[name] != 'now'}
-        if terms.START in names:
-            # The end that follows from the start goes with it.
-            names.add(terms.DURATION)
-        changes = terms.to_send({name: after[name] for name in names})
-        if terms.NAME in names:
+        """Return the arguments of the client that differ."""
+        names = set(prop_diff) & properties.SCHEMA.keys()
+        if self._repair:
+            # "now" would move the start of the lease.
+            names = {
+                name
+                for name in properties.SCHEMA
+                if name != properties.START or after[name] != 'now'
+            }
+        if properties.START in names:
+            # The lease service computes the end from the new start.
+            names.add(properties.DURATION)
+        changes = properties.to_arguments({name: after[name] for name in names})
+        if properties.NAME in names:
             changes['name'] = changes['name'] or self._default_name()
         return {key: each for key, each in changes.items() if each is not None or key == 'webhook'}
 
@@ -207,7 +211,7 @@ class Lease(resource.Resource):
         missing: list[reservations.Item],
         named: list[reservations.Item],
     ) -> None:
-        """Let several join the lease, all or none: it is made again with the same id."""
+        """Add reservations, all or none, by a repeated creation with the same id."""
         if not missing:
             return
         dates = lease.end_date, lease.start_date
@@ -227,24 +231,24 @@ class Lease(resource.Resource):
         if self.resource_id is None:
             return None
         with self.client_plugin().ignore_not_found:
-            if not self._stack_goes():
-                self._let_stack_go_on()
+            if not self._is_stack_deleted():
+                self._keep_stack()
             self.client().leases.delete(self.resource_id)
         return self.resource_id
 
-    def _stack_goes(self) -> bool:
-        """Whether the lease is deleted with its stack, or only taken out of it."""
+    def _is_stack_deleted(self) -> bool:
+        """Return whether the whole stack is deleted, and not the lease alone."""
         root = stack_object.Stack.get_by_id(self.context, self.stack.root_stack_id())
         return bool(root.action == self.DELETE)
 
-    def _let_stack_go_on(self) -> None:
-        """Take the stack out of the end of its lease, which would delete it.
+    def _keep_stack(self) -> None:
+        """Set ``on_end`` of the stack to ``nothing``: the end of the lease would delete the stack.
 
-        Servers and volumes that run stay too; those that were never woken are deleted.
+        Servers and volumes that run stay too; those that were never woken up are deleted.
         """
         lease = self._find()
-        for each in reservations.held(lease) if lease else ():
-            if self._is_own_stack(each) and each.params.get(terms.ON_END) != 'nothing':
+        for each in reservations.list_held(lease) if lease else ():
+            if self._is_own_stack(each) and each.params.get(properties.ON_END) != 'nothing':
                 with self.client_plugin().ignore_conflict_and_not_found:
                     self.client().leases.update_reservation(
                         self.resource_id, each.id, on_end='nothing'
@@ -255,29 +259,31 @@ class Lease(resource.Resource):
         return (reservation.resource_type, reservation.resource_id) == own
 
     def check_delete_complete(self, lease_id: str | None) -> bool:
-        """Wait until nothing is held any more, as far as that does not wait for this stack.
+        """Return whether the lease holds nothing, or holds only what waits for this stack.
 
-        The stack is the first that ends in a lease, and its reservation ends when it is gone:
-        what the lease holds beside it is freed after that.
+        A lease ends its stacks first, and the reservation of a stack ends when the stack is
+        deleted. The lease frees its other resources after that.
         """
         if lease_id is None:
             return True
         try:
             lease = self._find()
         except (exceptions.ServerError, ks_exceptions.ConnectFailure) as error:
-            LOG.warning('Whether lease %s is gone is not known: %s', lease_id, error)
+            LOG.warning(
+                'The lease service cannot tell whether lease %s is gone: %s', lease_id, error
+            )
             return False
-        held = reservations.held(lease) if lease else []
-        return not held or any(self._waits_for_us(each) for each in held)
+        held = reservations.list_held(lease) if lease else []
+        return not held or any(self._waits_for_this_stack(each) for each in held)
 
-    def _waits_for_us(self, reservation: models.Reservation) -> bool:
+    def _waits_for_this_stack(self, reservation: models.Reservation) -> bool:
         if not self._is_own_stack(reservation):
             return False
-        return self._stack_goes() or reservation.params.get(terms.ON_END) != 'nothing'
+        return self._is_stack_deleted() or reservation.params.get(properties.ON_END) != 'nothing'
 
 
-def shown(lease: models.Lease) -> dict[str, Any]:
-    """Give the attributes of a lease, of JSON types only."""
+def to_attributes(lease: models.Lease) -> dict[str, Any]:
+    """Return the attributes of a lease, of JSON types only."""
     return {
         'id': lease.id,
         'name': lease.name,
@@ -318,19 +324,21 @@ def shown(lease: models.Lease) -> dict[str, Any]:
 
 
 def _is_over(lease: models.Lease | None) -> bool:
-    """Whether nothing is left of a lease; one that is just ending still holds its stack."""
+    """Return whether a lease is gone or over; one that is ending still holds its stack."""
     return lease is None or lease.status == 'TERMINATED'
 
 
-def _not_made_again(made: models.Reservation) -> str:
-    """Say what to do in place of a change of what a stack is made from."""
-    name = made.params['name']
-    if not reservations.failed(made):
-        return f'The stack {name} was made from its template: update that stack itself.'
+def _refuse_new_source(held: models.Reservation) -> str:
+    """Return what to do instead of a change of the template of a held stack."""
+    name = held.params['name']
+    if not reservations.has_failed(held):
+        return (
+            f'The template of stack {name} cannot change in the lease: update that stack itself.'
+        )
     return (
-        f'The stack {name} could not be held or woken: take it out in one update and put it in '
-        'again in the next, or update that stack itself if it is there. '
-        f'{made.status_reason or "No reason is known."}'
+        f'The stack {name} could not be held or woken up: remove it in one update and add it '
+        'again in the next, or update that stack itself if it exists. '
+        f'{held.status_reason or "The lease service gives no reason."}'
     )
 
 
@@ -339,8 +347,8 @@ def _refusal(
     sent: list[reservations.Item],
     named: list[reservations.Item],
 ) -> exception.Error:
-    """Say in heat's words what the lease service said; the reason is shown with the stack."""
-    return exception.Error(reservations.blamed(str(error), sent, named))
+    """Return an error of the lease service as an error that heat shows with the stack."""
+    return exception.Error(reservations.locate_error(str(error), sent, named))
 
 
 TYPES = {'OS::Climate::Lease': Lease}

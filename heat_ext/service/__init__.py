@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease service and the waking calls, seen from heat."""
+"""The client of the lease service for heat, and the wake-up requests to nova and cinder."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease service, seen from heat-engine: the client ``climate`` of heat's resources.
+"""The client ``climate`` of heat's resources: requests of heat-engine to the lease service.
 
-Requests carry the token of the stack's owner, so that the lease is his, and the one of heat's
-service user if ``[service_user]`` is filled in: a token that runs out meanwhile is then still
-good, and the lease service, Nova and Cinder know who asks for him.
+Requests carry the token of the stack's owner, so that the owner's project gets the lease. With
+``[service_user]`` they also carry the token of heat's service user: then the owner's token may
+expire during the request, and the lease service, nova and cinder know that heat sends it.
 """
 
 import functools
@@ -19,23 +19,23 @@ from climateclient import client, exceptions, models
 from heat_ext.service import conf
 
 CLIENT_NAME = 'climate'
-#: Answers that say nothing about the request; every call that heat makes may be sent again.
-_TRY_AGAIN = (502, 503, 504)
+#: Answers after which a request is repeated; all requests of heat are idempotent.
+_RETRY_STATUSES = (502, 503, 504)
 
 
 @functools.cache
 def service_auth() -> Any:
-    """Give the credentials of heat's service user, which keep their token; None without them."""
+    """Return the credentials of heat's service user, which cache their token; None without any."""
     conf.register(cfg.CONF)
     return loading.load_auth_from_conf_options(cfg.CONF, conf.SERVICE_GROUP)
 
 
-def both_tokens(context: Any) -> Any:
-    """Give the credentials of a request: those of its user, and of heat's service user.
+def make_auth(context: Any) -> Any:
+    """Return the credentials of a request: the user's, together with heat's service user's.
 
     :param context: heat's RequestContext of the stack's owner
-    :returns: a keystoneauth plugin; for Nova and Cinder too, which let nobody wake up a resource
-        without both tokens
+    :returns: a keystoneauth plugin. Requests to nova and cinder use it too: their policies of
+        wake_up require both tokens
     """
     service = service_auth()
     if service is None:
@@ -46,7 +46,7 @@ def both_tokens(context: Any) -> Any:
 
 
 class ClimateClientPlugin(client_plugin.ClientPlugin):
-    """Makes clients of the lease service, and knows their errors."""
+    """Creates clients of the lease service, and classifies their errors."""
 
     exceptions_module = exceptions
     service_types = [RESERVATION] = ['reservation']
@@ -58,17 +58,17 @@ class ClimateClientPlugin(client_plugin.ClientPlugin):
             cfg.CONF,
             conf.GROUP,
             session=self._session(section),
-            auth=both_tokens(self.context),
+            auth=make_auth(self.context),
             region_name=section.region_name or self._get_region_name(),
             global_request_id=self.context.global_id,
-            retriable_status_codes=_TRY_AGAIN,
+            retriable_status_codes=_RETRY_STATUSES,
         )
         return client.Client(adapter)
 
     def _session(self, section: Any) -> ks_session.Session:
-        """Make a session with the timeout of ``[climate]``: heat's own waits for ever.
+        """Return a session with the timeout of ``[climate]``; heat's own has no timeout.
 
-        The certificates are heat's unless that section has its own.
+        The certificates are heat's, unless that section sets its own.
         """
         session = loading.load_session_from_conf_options(cfg.CONF, conf.GROUP)
         if not (section.cafile or section.insecure):
@@ -78,21 +78,21 @@ class ClimateClientPlugin(client_plugin.ClientPlugin):
         return session
 
     def is_not_found(self, ex: Exception) -> bool:
-        """Whether there is no such lease in the project."""
+        """Return whether an error says that the project has no such lease."""
         return isinstance(ex, exceptions.NotFound)
 
     def is_conflict(self, ex: Exception) -> bool:
-        """Whether the lease is in a state that does not allow it."""
+        """Return whether an error says that the status of the lease forbids the request."""
         return isinstance(ex, exceptions.Conflict)
 
     def is_over_limit(self, ex: Exception) -> bool:
-        """Whether a limit of the project does not allow it."""
+        """Return whether an error says that a limit of the project is exceeded."""
         return isinstance(ex, exceptions.Forbidden) and ex.code == 'limits.exceeded'
 
     def get_lease(self, lease_id: str) -> models.Lease:
-        """Read a lease, for the constraint ``climate.lease``.
+        """Return a lease, for the constraint ``climate.lease``.
 
-        :raises heat.common.exception.EntityNotFound: there is none in the project
+        :raises heat.common.exception.EntityNotFound: the project has no such lease
         """
         try:
             return self.client().leases.get(lease_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections ``[climate]`` and ``[service_user]`` of heat.conf, read by heat-engine."""
+"""The sections ``[climate]`` and ``[service_user]`` of heat.conf, which heat-engine reads."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from oslo_config import cfg
 from climateclient.extension import options
 
 GROUP = options.GROUP
-#: Whose token goes beside that of the stack's owner, in the words of nova.conf and cinder.conf.
+#: The credentials of heat's service user; nova.conf and cinder.conf have the same section.
 SERVICE_GROUP = 'service_user'
-#: What of the shared options has no meaning in heat: there a lease always says its own dates.
-_FOREIGN = frozenset(
+#: The shared options that heat does not use: a lease in a template always has its own dates.
+_UNUSED = frozenset(
     (
         'reservation_start_date',
         'reservation_length_days',
@@ -21,17 +21,17 @@ _FOREIGN = frozenset(
     )
 )
 
-OPTS = [each for each in options.OPTS if each.name not in _FOREIGN]
+OPTS = [each for each in options.OPTS if each.name not in _UNUSED]
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the sections known; a second time does nothing."""
+    """Register the options of both sections; a second call does nothing."""
     conf.register_opts(OPTS, group=GROUP)
     loading.register_auth_conf_options(conf, SERVICE_GROUP)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Give the options to oslo-config-generator."""
+    """Return the options, for oslo-config-generator."""
     auth = [
         *loading.get_auth_common_conf_options(),
         *loading.get_auth_plugin_conf_options('password'),

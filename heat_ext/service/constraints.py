@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What values of properties and of parameters must be, by the names that templates use.
+"""The constraints of properties and parameters, by the names that templates use.
 
-They say what is wrong before anything is built; the lease service judges once more.
+They refuse a wrong value before anything is created. The lease service checks it again.
 """
 
 import datetime
@@ -28,52 +28,52 @@ _ISO = re.compile(
 
 
 class LeaseConstraint(constraints.BaseCustomConstraint):
-    """``climate.lease``: the id of a lease that the project has."""
+    """``climate.lease``: the id of a lease of the project."""
 
     resource_client_name = client.CLIENT_NAME
     resource_getter_name = 'get_lease'
     expected_exceptions = (exception.EntityNotFound, ks_exceptions.ClientException)
 
 
-class _Readable:
-    """Something that can be read without asking anybody."""
+class _Parsed:
+    """A constraint that parses its value and asks no service."""
 
     message: ClassVar[str]
-    _read: ClassVar[Callable[[Any], Any]]
+    _parse: ClassVar[Callable[[Any], Any]]
 
     def validate(self, value: Any, context: Any) -> bool:  # noqa: ARG002
-        """Whether it can be read; heat calls this."""
+        """Return whether a value can be parsed; heat calls this."""
         try:
-            type(self)._read(value)
+            type(self)._parse(value)
         except ValueError:
             return False
         return True
 
     def error(self, value: Any) -> str:
-        """Say what is wrong with a value that did not pass."""
-        return f'{str(value)[:80]!r} does not fit. {self.message}'
+        """Return the error of a value that did not pass."""
+        return f'{str(value)[:80]!r} {self.message}'
 
 
-class DateConstraint(_Readable):
-    """``climate.date``: a time as the lease service takes it."""
+class DateConstraint(_Parsed):
+    """``climate.date``: a date that the lease service accepts."""
 
     message = (
-        'It must be "now", "YYYY-MM-DD HH:MM" (UTC), or ISO 8601 with an offset like '
+        'must be "now", "YYYY-MM-DD HH:MM" (UTC), or ISO 8601 with an offset like '
         '2026-12-01T16:07:00+01:00.'
     )
 
     @staticmethod
-    def _read(value: Any) -> datetime.datetime:
+    def _parse(value: Any) -> datetime.datetime:
         return dates.parse(value, timeutils.utcnow(with_timezone=True))
 
 
-class DurationConstraint(_Readable):
-    """``climate.duration``: a length of time as the lease service takes it."""
+class DurationConstraint(_Parsed):
+    """``climate.duration``: a duration that the lease service accepts."""
 
-    message = 'It must be a number of seconds, or "90m", "1d12h", or ISO 8601 like PT1H30M.'
+    message = 'must be a number of seconds, or "90m", "1d12h", or ISO 8601 like PT1H30M.'
 
     @staticmethod
-    def _read(value: Any) -> None:
+    def _parse(value: Any) -> None:
         text = str(value).strip()
         if not any(char in '123456789' for char in text):
             raise ValueError(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease of a stack, as its resources see it."""
+"""Read the leases of a stack, and add the stack to its lease."""
 
 import datetime
 from typing import Any
@@ -10,17 +10,18 @@ from oslo_utils import timeutils
 from climateclient import exceptions, models
 from climateclient.extension import leases
 
-#: What the lease service calls a stack.
+#: The resource type of a stack in the lease service.
 STACK = 'virtual:stack'
-#: Statuses of a reservation that the lease service still works on.
+#: Statuses of a reservation that waits for its start or runs.
 _LIVE = frozenset(('pending', 'active'))
-#: Those of one that holds its resource; it does so too if that could not be woken.
+#: Statuses of a reservation that holds its resource, also after a failed wake-up.
 _HOLDING = _LIVE | {'error'}
+_JOINABLE = ', '.join(leases.JOINABLE)
 _STARTED = frozenset(('STARTING', 'ACTIVE'))
 
 
 def find(client: Any, lease_id: str) -> models.Lease | None:
-    """Read a lease; None if there is none in this project.
+    """Return a lease; None if the project has no such lease.
 
     :param client: a climateclient.client.Client
     :raises keystoneauth1.exceptions.ClientException: the lease service does not answer
@@ -32,14 +33,14 @@ def find(client: Any, lease_id: str) -> models.Lease | None:
 
 
 def is_joinable(lease: models.Lease | None) -> bool:
-    """Whether something can be reserved in it."""
+    """Return whether a resource can join a lease."""
     return lease is not None and lease.status in leases.JOINABLE
 
 
 def has_started(lease: models.Lease | None, now: datetime.datetime) -> bool:
-    """Whether what it holds is to run.
+    """Return whether the resources of a lease have to run.
 
-    A lease in ERROR could not wake something; what else it holds is woken nevertheless.
+    A lease is in ERROR if one of its resources could not be woken up; the others run nevertheless.
 
     :param now: timezone-aware
     """
@@ -51,37 +52,39 @@ def has_started(lease: models.Lease | None, now: datetime.datetime) -> bool:
 
 
 def now() -> datetime.datetime:
-    """Give the time as heat has it, timezone-aware."""
+    """Return the current time, timezone-aware, by the clock that heat's tests can set."""
     return timeutils.utcnow().replace(tzinfo=datetime.UTC)
 
 
-def hold(client: Any, lease_id: str, stack_id: str) -> None:
-    """Make sure that a lease holds a stack, before it gets members of that stack.
+def add_stack(client: Any, lease_id: str, stack_id: str) -> None:
+    """Add a stack to a lease, before members of that stack join the lease.
 
     Two engines that do this at once get the same reservation.
 
     :param stack_id: of the root stack
     :raises heat.common.exception.Error: the lease cannot be joined
-    :raises climateclient.exceptions.ApiError: the lease service says no, for one because another
-        lease holds the stack
+    :raises climateclient.exceptions.ApiError: the lease service refuses, for example because
+        another lease holds the stack
     """
     lease = client.leases.get(lease_id)
     if not is_joinable(lease):
-        raise exception.Error(f'Lease {lease_id} is {lease.status} and cannot be joined.')
-    if not holds(lease, stack_id):
+        raise exception.Error(
+            f'Lease {lease_id} is {lease.status}; it must be one of {_JOINABLE} to be joined.'
+        )
+    if not holds_stack(lease, stack_id):
         client.leases.add_reservation(lease_id, STACK, stack_id)
 
 
-def holds(lease: models.Lease | None, stack_id: str) -> bool:
-    """Whether a stack is reserved in a lease that is not over."""
+def holds_stack(lease: models.Lease | None, stack_id: str) -> bool:
+    """Return whether a lease that is not over holds a stack."""
     return is_joinable(lease) and any(
         (each.resource_type, each.resource_id) == (STACK, stack_id) and each.status in _LIVE
         for each in lease.reservations
     )
 
 
-def has(lease: models.Lease | None, resource_id: str) -> bool:
-    """Whether a server or volume is reserved in a lease."""
+def holds_resource(lease: models.Lease | None, resource_id: str) -> bool:
+    """Return whether a lease holds a server or volume."""
     return lease is not None and any(
         each.resource_id == resource_id and each.status in _HOLDING for each in lease.reservations
     )

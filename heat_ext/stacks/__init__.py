@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of a stack: where a resource is in it, and what of it is asleep."""
+"""The tree of nested stacks: the place of a resource in it, and which resources are reserved."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which resources of a stack and its nested stacks are asleep, as heat's database says.
+"""Find the reserved resources of a stack and its nested stacks in heat's database.
 
-No other service is asked: stacks without reservations pay a query, and no call.
+No other service is asked: a stack without reservations costs one query.
 """
 
 import dataclasses
@@ -14,10 +14,10 @@ from heat.objects import stack as stacks
 
 from heat_ext.stacks import paths
 
-#: Of the resource data of a member that sleeps: the id of its lease.
-ASLEEP = 'climate_lease'
-#: Of the resource data of a resource whose creation waits for a member.
-DEFERRED = 'climate_deferred'
+#: Key in the data of a reserved resource: the id of its lease.
+LEASE_KEY = 'climate_lease'
+#: Key in the data of a resource whose creation is deferred.
+DEFERRED_KEY = 'climate_deferred'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Row:
     """A resource in heat's database.
 
     :param stack_id: the stack that it is in
-    :param physical_id: what it made; of a nested stack the id of that
-    :param lease_id: if it is asleep, its lease
-    :param template_id: of the template that it was last brought in line with
-    :param complete: whether nothing is done with it, and nothing has failed
+    :param physical_id: the id of its server or volume, or of its nested stack
+    :param lease_id: the lease of a reserved resource
+    :param template_id: the template of its last update
+    :param complete: whether its last action is complete, and neither failed nor in progress
     """
 
     name: str
@@ -40,21 +40,21 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Turn:
+class ActionProgress:
     """How far an action of a stack has come with some of its resources.
 
-    :param sleepers: what is asleep in them, and is no spare
-    :param passed: those of the sleepers that are not looked at any more by this action
-    :param is_over: whether the action is through with all of them
+    :param unstarted: the reserved resources among them, without the standby members of groups
+    :param passed: those of the reserved resources that this action does not examine again
+    :param finished: whether the action is done with all of them
     """
 
-    sleepers: list[Row]
+    unstarted: list[Row]
     passed: list[Row]
-    is_over: bool
+    finished: bool
 
 
-def sleepers(context: Any, physical_ids: Iterable[str]) -> list[Row]:
-    """Find out which servers and volumes are asleep, whatever stack they are in.
+def list_unstarted(context: Any, physical_ids: Iterable[str]) -> list[Row]:
+    """Return which servers and volumes are reserved, in whatever stack they are.
 
     :param context: heat's RequestContext
     """
@@ -62,32 +62,38 @@ def sleepers(context: Any, physical_ids: Iterable[str]) -> list[Row]:
         _row(each)
         for wanted in physical_ids
         for each in objects.Resource.get_all_by_physical_resource_id(context, wanted)
-        if _counts(each)
+        if _is_current(each)
     ]
     return [row for row in found if row.lease_id]
 
 
-def turn_of(context: Any, stack: Any, names: Iterable[str]) -> Turn:
-    """Find out what is asleep among some resources of a stack, and in what is nested in them."""
+def find_progress(context: Any, stack: Any, names: Iterable[str]) -> ActionProgress:
+    """Find the reserved resources among some resources of a stack and what is nested in them.
+
+    :param stack: a heat.engine.stack.Stack
+    :param names: of resources of that stack
+    """
     wanted = frozenset(names)
     if not wanted:
-        return Turn([], [], True)
+        return ActionProgress([], [], True)
     everything = objects.Resource.get_all_by_root_stack(
         context, stack.root_stack_id(), None, cache=False
     )
-    rows = [_row(each) for each in everything.values() if _counts(each)]
+    rows = [_row(each) for each in everything.values() if _is_current(each)]
     tops = [row for row in rows if row.stack_id == stack.id and row.name in wanted]
     done = [top for top in tops if top.complete and top.template_id == stack.t.id]
-    inside = {top: _asleep(_with_nested(context, [top], rows)) for top in tops}
-    return Turn(
+    inside = {
+        top: [row for row in _with_nested(context, [top], rows) if row.lease_id] for top in tops
+    }
+    return ActionProgress(
         [row for top in tops for row in inside[top]],
         [row for top in done for row in inside[top]],
         {top.name for top in done} == wanted and len(done) == len(tops),
     )
 
 
-def spares(context: Any, stack_id: str) -> frozenset[str]:
-    """Read which members of a group are not wanted now.
+def list_standby(context: Any, stack_id: str) -> frozenset[str]:
+    """Return the names of the standby members of a group.
 
     :param context: heat's RequestContext
     :param stack_id: of the nested stack of the group
@@ -95,12 +101,8 @@ def spares(context: Any, stack_id: str) -> frozenset[str]:
     found = stacks.Stack.get_by_id(context, stack_id)
     environment = (found.raw_template.environment or {}) if found else {}
     given = environment.get(environment_format.PARAMETER_DEFAULTS) or {}
-    own = [place.partition('/') for place in given.get(paths.SPARES) or ()]
+    own = [place.partition('/') for place in given.get(paths.STANDBY) or ()]
     return frozenset(name for stack, _, name in own if stack == found.name)
-
-
-def _asleep(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row.lease_id]
 
 
 def _with_nested(context: Any, tops: Iterable[Row], rows: Iterable[Row]) -> Iterator[Row]:
@@ -108,13 +110,13 @@ def _with_nested(context: Any, tops: Iterable[Row], rows: Iterable[Row]) -> Iter
         yield top
         inside = [row for row in rows if row.stack_id == top.physical_id]
         if inside:
-            left_out = spares(context, inside[0].stack_id)
-            wanted = [row for row in inside if row.name not in left_out]
-            yield from _with_nested(context, wanted, rows)
+            standby = list_standby(context, inside[0].stack_id)
+            active = [row for row in inside if row.name not in standby]
+            yield from _with_nested(context, active, rows)
 
 
-def _counts(found: Any) -> bool:
-    """Whether it is not just waiting to be taken away."""
+def _is_current(found: Any) -> bool:
+    """Return whether a resource is neither being deleted nor replaced."""
     return found.action != 'DELETE' and not found.replaced_by
 
 
@@ -124,7 +126,7 @@ def _row(found: Any) -> Row:
         found.name,
         found.stack_id,
         found.physical_resource_id,
-        data.get(ASLEEP),
+        data.get(LEASE_KEY),
         found.current_template_id,
         found.status == 'COMPLETE' and found.action != 'INIT',
     )

@@ -187,7 +187,7 @@ class TestServiceUser:
         assert client.service_auth() is None
         context = ALICE.context()
         context._auth_plugin = token_endpoint.Token('http://keystone.test', 'token')
-        assert client.both_tokens(context) is context.auth_plugin
+        assert client.make_auth(context) is context.auth_plugin
 
     def test_with_credentials(self):
         cfg.CONF.set_override('auth_type', 'password', group='service_user')
@@ -198,6 +198,6 @@ class TestServiceUser:
         assert client.service_auth() is found
         context = ALICE.context()
         context._auth_plugin = token_endpoint.Token('http://keystone.test', 'token')
-        both = client.both_tokens(context)
+        both = client.make_auth(context)
         assert both.user_auth is context.auth_plugin
         assert both.service_auth is found

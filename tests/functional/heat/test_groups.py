@@ -74,7 +74,7 @@ class TestCreation(GroupTest):
         template = changed(GROUP, 'group', resource=server(scheduler_hints=hints))
         with pytest.raises(exception.StackValidationFailed) as error:
             self.create(template)
-        assert 'makes no sense with reserved=False' in str(error.value)
+        assert 'must be left out where reserved is False' in str(error.value)
 
     def test_lease_that_is_no_id(self):
         with pytest.raises(exception.StackValidationFailed) as error:
@@ -223,8 +223,8 @@ class TestNestedMembers(GroupTest):
         for outer in self.load(self.nested(stack, 'group')).resources.values():
             inner = self.group(outer.resource_id)
             members = set(self.load(inner.resource_id).resources)
-            assert len(inner.spare_names()) == 2
-            assert inner.spare_names() < members
+            assert len(inner.standby_names()) == 2
+            assert inner.standby_names() < members
         self.signal(stack, 'up')
         assert self.nova() == ['ACTIVE'] * 2 + ['RESERVED'] * 4
         self.patch_stack(stack)

@@ -233,7 +233,7 @@ class TestEnd(ScalingTest):
         before = self.changes()
         with pytest.raises(exception.ResourceFailure) as error:
             self.signal(stack, 'up')
-        assert 'cannot be joined' in str(error.value)
+        assert 'to be joined' in str(error.value)
         assert len(self.by_status('ACTIVE')) == 2
         assert [each for each in self.changes() if each not in before] == []
 

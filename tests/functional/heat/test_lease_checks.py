@@ -4,7 +4,7 @@
 import pytest
 from heat.common import exception
 
-from heat_ext.lease.reservations import clean
+from heat_ext.lease.reservations import clean_items
 from tests.functional.heat import leases
 from tests.functional.heat.leased import SERVER, LeaseTest
 from tests.functional.heat.users import BOB
@@ -19,7 +19,7 @@ class TestValidation(LeaseTest):
         return str(caught.value)
 
     def test_end_is_needed_once(self):
-        told = 'Either end_date or duration is needed, and not both.'
+        told = 'Exactly one of end_date and duration must be set.'
         assert told in self.refused(duration='1h')
         with pytest.raises(exception.StackValidationFailed, match=told):
             self.create(leases.template(name='lease1'))
@@ -28,9 +28,9 @@ class TestValidation(LeaseTest):
         for name in ('start_date', 'end_date', 'before_end_date'):
             told = self.refused(**{name: 'tomorrow'})
             assert name in told
-            assert "'tomorrow' does not fit" in told
+            assert "'tomorrow' must be" in told
             assert 'YYYY-MM-DD HH:MM' in told
-        assert 'does not fit' in self.refused(start_date='2026-02-30 12:00')
+        assert "'2026-02-30 12:00' must be" in self.refused(start_date='2026-02-30 12:00')
 
     def test_duration_explains_itself(self):
         for text in ('soon', '0', '1y', 'PT', '-5', '90 m', 'P1M'):
@@ -39,11 +39,13 @@ class TestValidation(LeaseTest):
                 self.create(template)
 
     def test_order_of_dates(self):
-        assert 'must end after its start' in self.refused(start_date=self.leases.later(hours=3))
-        between = 'between the start and the end'
+        assert 'end_date: must be after start_date' in self.refused(
+            start_date=self.leases.later(hours=3)
+        )
+        between = 'before_end_date: must be from start_date to end_date'
         assert between in self.refused(before_end_date=self.leases.later(hours=3))
         late = {'event_type': 'take_backup', 'time': self.leases.later(hours=3)}
-        assert 'events[0]: it must not be after the end' in self.refused(events=[late])
+        assert 'events[0].time: must not be after end_date' in self.refused(events=[late])
 
     def test_events(self):
         time = self.leases.later(hours=1)
@@ -53,17 +55,17 @@ class TestValidation(LeaseTest):
 
     def test_reservations_have_a_type(self):
         told = self.refused(reservations=[{'resource_id': SERVER}])
-        assert 'reservations[0]: a resource_type is needed' in told
+        assert 'reservations[0].resource_type: must be set' in told
 
     def test_what_a_resource_holds_is_not_the_templates_to_say(self):
         """It would go with the token of Heat's own, which the lease service believes."""
         server = {**leases.of_server(SERVER), 'amounts': {'servers': 0}}
         told = self.refused(reservations=[leases.of_server(SERVER), server])
-        assert 'reservations[1].amounts: only the service that builds a resource' in told
+        assert 'reservations[1].amounts: must be left out' in told
 
     def test_what_is_known_late_is_not_sent_either(self):
         server = leases.of_server(SERVER)
-        assert clean([{**server, 'amounts': {'servers': 0}, 'on_end': None}]) == [server]
+        assert clean_items([{**server, 'amounts': {'servers': 0}, 'on_end': None}]) == [server]
 
     def test_values_that_are_chosen(self):
         assert 'start_policy' in self.refused(start_policy='later')
@@ -88,7 +90,7 @@ class TestValidation(LeaseTest):
             template['parameters'] = {
                 'given': {'type': 'string', 'constraints': [{'custom_constraint': name}]}
             }
-            with pytest.raises(exception.StackValidationFailed, match=f"'{value}' does not fit"):
+            with pytest.raises(exception.StackValidationFailed, match=f"'{value}' must be"):
                 self.create(template, given=value)
 
 

@@ -75,7 +75,7 @@ class TestCheck(LeaseTest):
         self.leases.lose(lease)
         status, reason = self.checked(stack)
         assert status == 'FAILED'
-        assert f'Lease {lease} does not exist any more.' in reason
+        assert f'Lease {lease} does not exist.' in reason
 
     def test_lease_in_error_says_why(self):
         stack = self.make(reservations=[leases.of_server(SERVER)])

@@ -45,7 +45,7 @@ class TestMadeStacks(UpdateTest):
             {'parameters': {'flavor': 'm1.large'}},
         ):
             reason = self.refused(stack, reservations=[self.given(**changes)])
-            assert 'The stack inner was made from its template' in reason
+            assert 'The template of stack inner cannot change' in reason
             # Nor the second time.
             self.refused(stack, reservations=[self.given(**changes)])
         self.change(stack, reservations=[self.given()])
@@ -65,7 +65,7 @@ class TestMadeStacks(UpdateTest):
         smaller = self.given(parameters={'flavor': 'm1.nano'})
         for _ in range(2):
             reason = self.refused(stack, reservations=[smaller])
-            assert 'take it out in one update and put it in again in the next' in reason
+            assert 'remove it in one update and add it again in the next' in reason
             assert 'No valid host was found.' in reason
         assert self.change(stack).status == 'PENDING'
         assert self.made() == []

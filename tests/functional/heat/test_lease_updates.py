@@ -225,7 +225,7 @@ class TestRefused(UpdateTest):
     def test_validation_comes_first(self):
         stack = self.make()
         before = self.leases.lease
-        with pytest.raises(exception.StackValidationFailed, match='does not fit'):
+        with pytest.raises(exception.StackValidationFailed, match='must be'):
             self.update(stack, self.template(end_date='soon'))
         assert self.leases.lease == before
 

@@ -113,10 +113,10 @@ class TestNested(ReservedTest):
         group = self.nested(self.stack, 'group')
         member = self.nested(group, '1')
         names = [self.load(each).name for each in (self.stack, group, member)]
-        assert paths.places(self.load(member), 'server') == {
+        assert paths.list_places(self.load(member), 'server') == {
             f'{names[0]}/group', f'{names[1]}/1', f'{names[2]}/server',
         }  # fmt: skip
-        assert paths.places(self.load(self.stack), 'last') == {f'{names[0]}/last'}
+        assert paths.list_places(self.load(self.stack), 'last') == {f'{names[0]}/last'}
 
     def test_failure_in_a_nested_stack(self):
         (broken,) = self.members('1')

@@ -98,7 +98,9 @@ class TestStackLevel(ReservedTest):
         before = self.changes()
         stack = self.create(PAIR, environment=stack_level(self.lease))
         found = self.assert_stack(stack, 'CREATE_FAILED')
-        assert f'Lease {self.lease} is TERMINATED and cannot be joined.' in found.status_reason
+        assert (
+            f'Lease {self.lease} is TERMINATED; it must be one of PENDING,' in found.status_reason
+        )
         assert self.changes() == before
 
     def test_preview_reserves_nothing(self):

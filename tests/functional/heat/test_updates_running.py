@@ -154,5 +154,5 @@ class TestAfterTheStart(UpdateTest):
         self.leases.end(self.lease)
         before = self.cloud.nova.changes[:]
         found = self.change(self.stack, with_second(PLAIN), status='UPDATE_FAILED')
-        assert 'cannot be joined' in found.status_reason
+        assert 'to be joined' in found.status_reason
         assert self.cloud.nova.changes == before

@@ -5,7 +5,7 @@ import pytest
 
 from heat_ext.lease import reservations
 
-OWN = reservations.of_stack('s', 'delete')
+OWN = reservations.stack_item('s', 'delete')
 FIRST = {'resource_type': 'virtual:instance', 'resource_id': 'a'}
 SECOND = {'resource_type': 'virtual:moon', 'resource_id': 'b'}
 
@@ -24,4 +24,4 @@ SECOND = {'resource_type': 'virtual:moon', 'resource_id': 'b'}
     ],
 )  # fmt: skip
 def test_the_item_of_the_template_is_blamed(sent, reason, told):
-    assert reservations.blamed(reason, sent, [FIRST, SECOND]) == told
+    assert reservations.locate_error(reason, sent, [FIRST, SECOND]) == told

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from climateclient.extension import hints
-from heat_ext.members import wishes
+from heat_ext.members import reservation_request
 
 LEASE = str(uuid.uuid4())
 OTHER = str(uuid.uuid4())
@@ -17,29 +17,29 @@ FOR_ALL = {'climate_lease_id': LEASE, 'something': 'else'}
 
 @pytest.mark.parametrize('own', [None, {}, {'group': 'x'}, {'reserved': False}])
 def test_ordinary(own):
-    assert wishes.read(own, {}) is None
+    assert reservation_request.parse(own, {}) is None
 
 
 @pytest.mark.parametrize('value', ['', None])
 def test_an_empty_lease_of_the_stack_is_no_way_to_run_at_once(value):
-    with pytest.raises(hints.BadHint, match='climate_lease_id: is empty'):
-        wishes.read(None, {'climate_lease_id': value})
+    with pytest.raises(hints.BadHint, match='climate_lease_id: must be the id of a lease'):
+        reservation_request.parse(None, {'climate_lease_id': value})
 
 
 @pytest.mark.parametrize('value', ['x', 17, ['x'], {'a': 'b'}])
 def test_what_is_no_lease_of_the_stack(value):
     with pytest.raises(hints.BadHint, match='climate_lease_id'):
-        wishes.read(None, {'climate_lease_id': value})
+        reservation_request.parse(None, {'climate_lease_id': value})
 
 
 @pytest.mark.parametrize(
     'own', [None, {}, {'group': 'x'}, {'reserved': True}, {'reserved': 'yes'}]
 )
 def test_the_lease_of_the_stack(own):
-    wish = wishes.read(own, FOR_ALL)
-    assert wish.new_id() == LEASE
+    request = reservation_request.parse(own, FOR_ALL)
+    assert request.choose_lease_id() == LEASE
     others = {'group': 'x'} if own and 'group' in own else {}
-    assert wish.as_hints(LEASE, ROOT) == {
+    assert request.to_hints(LEASE, ROOT) == {
         **others,
         'reserved': 'True',
         'lease_id': LEASE,
@@ -49,65 +49,67 @@ def test_the_lease_of_the_stack(own):
 
 @pytest.mark.parametrize('defaults', [{}, {'climate_lease_id': OTHER}])
 def test_own_lease_wins(defaults):
-    wish = wishes.read({'lease_id': [OTHER]}, defaults)
-    assert wish.new_id() == OTHER
-    assert wish.as_hints(OTHER, ROOT)['heat_root_stack_id'] == ROOT
+    request = reservation_request.parse({'lease_id': [OTHER]}, defaults)
+    assert request.choose_lease_id() == OTHER
+    assert request.to_hints(OTHER, ROOT)['heat_root_stack_id'] == ROOT
 
 
 def test_another_lease_than_that_of_the_stack_is_not_woken_by_it():
-    wish = wishes.read({'lease_id': OTHER}, FOR_ALL)
-    assert wish.as_hints(OTHER, ROOT) == {'reserved': 'True', 'lease_id': OTHER}
+    request = reservation_request.parse({'lease_id': OTHER}, FOR_ALL)
+    assert request.to_hints(OTHER, ROOT) == {'reserved': 'True', 'lease_id': OTHER}
 
 
 def test_left_out():
-    assert wishes.read({'reserved': 'no'}, FOR_ALL) is None
+    assert reservation_request.parse({'reserved': 'no'}, FOR_ALL) is None
 
 
 @pytest.mark.parametrize('name', ['lease_id', 'lease_params'])
 def test_left_out_and_named_at_once(name):
-    with pytest.raises(hints.BadHint, match=f'{name}: makes no sense with reserved=False'):
-        wishes.read({'reserved': False, name: LEASE}, {})
+    with pytest.raises(hints.BadHint, match=f'{name}: must be left out where reserved is False'):
+        reservation_request.parse({'reserved': False, name: LEASE}, {})
 
 
 def test_what_is_no_boolean():
     with pytest.raises(hints.BadHint, match='reserved'):
-        wishes.read({'reserved': 'perhaps'}, {})
+        reservation_request.parse({'reserved': 'perhaps'}, {})
 
 
 @pytest.mark.parametrize('params', [{'name': 'l', 'end': '1h'}, '{"name": "l", "end": "1h"}'])
 def test_new_lease_gets_an_id_to_know_it_by(params):
-    wish = wishes.read({'lease_params': params}, FOR_ALL)
-    made = wish.new_id()
-    sent = wish.as_hints(made, ROOT)
+    request = reservation_request.parse({'lease_params': params}, FOR_ALL)
+    made = request.choose_lease_id()
+    sent = request.to_hints(made, ROOT)
     assert set(sent) == {'reserved', 'lease_params'}
     assert json.loads(sent['lease_params']) == {'name': 'l', 'end': '1h', 'id': made}
-    assert wish.new_id() != made
+    assert request.choose_lease_id() != made
 
 
 def test_id_of_a_new_lease_that_is_given():
-    wish = wishes.read({'lease_params': {'id': OTHER}}, {})
-    assert wish.new_id() == OTHER
+    request = reservation_request.parse({'lease_params': {'id': OTHER}}, {})
+    assert request.choose_lease_id() == OTHER
 
 
 def test_new_lease_without_a_word_about_it():
-    wish = wishes.read({'reserved': True}, {})
-    assert json.loads(wish.as_hints(OTHER, ROOT)['lease_params']) == {'id': OTHER}
+    request = reservation_request.parse({'reserved': True}, {})
+    assert json.loads(request.to_hints(OTHER, ROOT)['lease_params']) == {'id': OTHER}
 
 
 @pytest.mark.parametrize('params', ['{', '[1]', 'x'])
 def test_what_is_no_object_is_left_to_nova(params):
-    wish = wishes.read({'lease_params': params}, {})
-    assert uuid.UUID(wish.new_id())
-    sent = wish.as_hints(OTHER, ROOT)['lease_params']
+    request = reservation_request.parse({'lease_params': params}, {})
+    assert uuid.UUID(request.choose_lease_id())
+    sent = request.to_hints(OTHER, ROOT)['lease_params']
     assert sent in (params, json.dumps(json.loads('[1]')))
 
 
 def test_what_happens_at_the_end_goes_along():
-    wish = wishes.read({'lease_id': LEASE, 'lease_params': {'on_end': 'stop'}}, {})
-    assert wish.as_hints(LEASE, ROOT)['lease_params'] == '{"on_end": "stop"}'
+    request = reservation_request.parse(
+        {'lease_id': LEASE, 'lease_params': {'on_end': 'stop'}}, {}
+    )
+    assert request.to_hints(LEASE, ROOT)['lease_params'] == '{"on_end": "stop"}'
 
 
 def test_hints_read_what_is_sent():
     """The extensions of nova and cinder understand it as it is meant."""
-    sent = wishes.read({'reserved': True}, FOR_ALL).as_hints(LEASE, ROOT)
+    sent = reservation_request.parse({'reserved': True}, FOR_ALL).to_hints(LEASE, ROOT)
     assert hints.wants_reservation(sent)
