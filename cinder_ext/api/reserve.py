@@ -105,7 +105,7 @@ class Scheduler(rpcapi.SchedulerAPI):
             LOG.exception('Key %s is left over', volume.encryption_key_id)
 
 
-def _enter(context: Any, wanted: hints.Wanted, volume: Any) -> None:
+def _enter(context: Any, wanted: hints.ReservationHints, volume: Any) -> None:
     answer = None
     try:
         leases.service(context).reserve(wanted, volume.id, _amounts(volume))
@@ -120,7 +120,7 @@ def _amounts(volume: Any) -> dict[str, int]:
     return {'volumes': 1, 'gigabytes': volume.size}
 
 
-def _wanted(filter_properties: dict[str, Any] | None) -> hints.Wanted | None:
+def _wanted(filter_properties: dict[str, Any] | None) -> hints.ReservationHints | None:
     """Read the hints that were checked when the request came in."""
     given = (filter_properties or {}).get('scheduler_hints')
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)

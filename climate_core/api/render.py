@@ -9,14 +9,15 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from climate_core.lease import dates, events, model, serialize
+from climate_common import dates
+from climate_core.lease import events, model, serialize
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
     """A lease; neither the owner's trust nor the secret of the webhook is ever shown."""
     return {
         **serialize.lease(one),
-        'before_end_date': dates.show(one.before_end_date),
+        'before_end_date': dates.serialize(one.before_end_date),
         'start_policy': str(one.start_policy),
         'before_start': list(one.before_start),
         'webhook': _webhook(one.webhook),

@@ -8,7 +8,7 @@ a late page costs what the first one does.
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -30,8 +30,8 @@ KEYS: Final = (
     'project_id',
     'id',
 )
-#: A time, or the one that the database has when it answers.
-Moment = datetime.datetime | Literal['now']
+#: A time, or how long after the database's now it is.
+Moment = datetime.datetime | datetime.timedelta
 Sort = tuple[str, bool]
 
 
@@ -141,7 +141,9 @@ def _reserves(query: Query) -> sa.ColumnElement[bool]:
 
 
 def _moment(session: orm.Session, moment: Moment) -> Any:
-    return utcnow.now(session) if moment == 'now' else moment
+    if isinstance(moment, datetime.timedelta):
+        return utcnow.now(session, moment.total_seconds())
+    return moment
 
 
 def _order(sort: Sequence[Sort]) -> list[Sort]:

@@ -10,7 +10,8 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from climate_core.lease import dates, events, model, serialize, states
+from climate_common import dates
+from climate_core.lease import events, model, serialize, states
 
 DONE: Final = 'done'
 PROGRESS: Final = 'progress'
@@ -140,7 +141,7 @@ def _changes(before: model.Lease | None, after: model.Lease) -> Iterator[tuple[s
 def _given(lease: model.Lease | None) -> list[str]:
     """Return the events that a user gave."""
     return [
-        f'{e.event_type} {dates.show(e.time)}'
+        f'{e.event_type} {dates.serialize(e.time)}'
         for e in (lease.events if lease is not None else ())
         if events.named_by_user(e.event_type)
     ]
@@ -166,7 +167,7 @@ def _kept(reservation: model.Reservation | None, field: str) -> Any:
 def _shown(lease: model.Lease | None, field: str) -> Any:
     value = getattr(lease, field, None)
     if isinstance(value, datetime.datetime):
-        return dates.show(value)
+        return dates.serialize(value)
     if field == 'webhook' and value is not None:
         # The secret is told to nobody, so one that is new looks as before.
         return value.get('url')

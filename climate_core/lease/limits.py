@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from climate_common.amounts import LIMITED
 from climate_core import exceptions
 from climate_core.lease import model
 
@@ -18,12 +19,7 @@ _PREFIX = 'reserved_'
 #: The names of the limits, in the order in which they are shown.
 NAMES: Final = (
     LEASES,
-    f'{_PREFIX}servers',
-    f'{_PREFIX}vcpus',
-    f'{_PREFIX}memory_mb',
-    f'{_PREFIX}volumes',
-    f'{_PREFIX}gigabytes',
-    f'{_PREFIX}stacks',
+    *(f'{_PREFIX}{unit}' for unit in LIMITED),
 )
 #: What Keystone says for "no limit".
 UNLIMITED: Final = -1

@@ -6,21 +6,15 @@ The shape of the request has been checked by JSON Schema; here is what a schema 
 
 import dataclasses
 import datetime
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from climate_common import dates, limits
 from climate_core import exceptions
-from climate_core.lease import dates, durations, model, states, webhook
-from climate_core.lease.events import OWN_TYPES, accepted
+from climate_core.lease import model, states, times, webhook
 from climate_core.lease.refusals import AT_ONCE, Refusals
 
-#: The longest time before its start at which a lease can be told to start: a year.
-MAX_BEFORE_START = 366 * 86400
-MAX_HEADS_UP = 20
 _AT_ONCE = datetime.timedelta(minutes=1)
-# What ends so is told of the service's own events.
-_EVENT_TYPE = re.compile(r'^(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}$')
 _OPTIONS = ('start_policy', 'before_start', 'webhook')
 
 
@@ -28,7 +22,8 @@ _OPTIONS = ('start_policy', 'before_start', 'webhook')
 class Wanted:
     """A lease that a user wants.
 
-    :param starts_now: the start was not given, or given as "now"
+    :param start_is_relative: the start was not given, or counts from now: "now", "+2h"
+    :param end_is_relative: the end was given so that it counts from now
     :param events: types and times of events beside those that every lease has
     :param lasts: the duration, if that was given in place of the end
     :param start_policy: one of :class:`climate_core.lease.states.StartPolicy`; this and the next
@@ -41,9 +36,10 @@ class Wanted:
     start: datetime.datetime
     end: datetime.datetime
     before_end: datetime.datetime | None
-    starts_now: bool
+    start_is_relative: bool
     events: tuple[tuple[str, datetime.datetime], ...]
     lasts: datetime.timedelta | None = None
+    end_is_relative: bool = False
     start_policy: str | None = None
     before_start: tuple[int, ...] | None = None
     webhook: Mapping[str, Any] | None = None
@@ -73,7 +69,7 @@ def read(
     :raises climate_core.exceptions.BadRequest: something is wrong with it
     """
     text = values.get('start_date') or 'now'
-    start = dates.parse(text, now, 'start_date')
+    start = times.date(text, now, 'start_date')
     end, lasts = _end(values, start, now)
     if end <= start:
         refusals.add(exceptions.InvalidDate('The end must be after the start.', field='end_date'))
@@ -83,9 +79,10 @@ def read(
         start=start,
         end=end,
         before_end=get(None, _before_end, values, start, end, now, defaults.minutes_before_end),
-        starts_now=str(text).strip() == 'now',
+        start_is_relative=dates.is_relative(text),
         events=get((), events, values.get('events') or (), end, now),
         lasts=lasts,
+        end_is_relative=dates.is_relative(values.get('end_date')),
         start_policy=get(None, start_policy, values.get('start_policy')),
         before_start=get(None, before_start, values.get('before_start')),
         webhook=get(None, _webhook, values.get('webhook'), defaults),
@@ -102,9 +99,9 @@ def _end(
             field='duration' if given else 'end_date',
         )
     if given == ['end_date']:
-        return dates.parse(values['end_date'], now, 'end_date'), None
-    lasts = durations.parse(values['duration'])
-    return durations.after(start, lasts), lasts
+        return times.date(values['end_date'], now, 'end_date'), None
+    lasts = times.duration(values['duration'])
+    return times.end(start, lasts), lasts
 
 
 def check_time(
@@ -132,28 +129,32 @@ def check_time(
 def same(wanted: Wanted, lease: model.Lease) -> bool:
     """Tell whether a lease is what is wanted: a request that is repeated, or one of several.
 
-    "now" is later each time it is said, or a little earlier when two say it at once; with a
-    duration the end goes with it. What the request says nothing about may be anything.
+    "now" is later each time it is said, or a little earlier when two say it at once, and so is
+    what counts from now; with a duration the end goes with the start. What the request says
+    nothing about may be anything.
     """
-    start = wanted.start == lease.start_date
-    end = wanted.end == lease.end_date
-    if wanted.starts_now:
-        start = lease.start_date <= wanted.start + _AT_ONCE
-        if wanted.lasts is not None:
-            end = wanted.lasts == lease.end_date - lease.start_date
+    start = _same_time(wanted.start, lease.start_date, wanted.start_is_relative)
+    end = _same_time(wanted.end, lease.end_date, wanted.end_is_relative)
+    if wanted.start_is_relative and wanted.lasts is not None:
+        end = wanted.lasts == lease.end_date - lease.start_date
     said = ((getattr(wanted, field), getattr(lease, field)) for field in _OPTIONS)
     options = all(ours is None or ours == theirs for ours, theirs in said)
     return start and end and options and wanted.name == lease.name
 
 
+def _same_time(wanted: datetime.datetime, stored: datetime.datetime, is_relative: bool) -> bool:
+    return stored <= wanted + _AT_ONCE if is_relative else stored == wanted
+
+
 def name(value: Any) -> str:
     """Read the name of a lease.
 
-    :raises climate_core.exceptions.BadRequest: it is no text, empty or longer than 255
+    :raises climate_core.exceptions.BadRequest: it is no text, blank or too long
     """
-    if not isinstance(value, str) or not value.strip() or len(value) > 255:
-        raise exceptions.BadRequest('A name of 1 to 255 characters is needed.', field='name')
-    return value
+    try:
+        return limits.check_name(value)
+    except ValueError as error:
+        raise exceptions.BadRequest(str(error), field='name') from None
 
 
 def start_policy(value: Any) -> str | None:
@@ -173,19 +174,10 @@ def before_start(value: Any) -> tuple[int, ...] | None:
     """
     if value is None:
         return None
-    fine = isinstance(value, Sequence) and not isinstance(value, str)
-    if not fine or len(value) > MAX_HEADS_UP or not all(_seconds(each) for each in value):
-        raise exceptions.BadRequest(
-            f'It must be a list of up to {MAX_HEADS_UP} integers of seconds, each from 1 to '
-            f'{MAX_BEFORE_START}.',
-            field='before_start',
-        )
-    return tuple(sorted(set(value), reverse=True))
-
-
-def _seconds(value: Any) -> bool:
-    fine = isinstance(value, int) and not isinstance(value, bool)
-    return fine and 1 <= value <= MAX_BEFORE_START
+    try:
+        return tuple(sorted(set(limits.check_start_notices(value)), reverse=True))
+    except ValueError as error:
+        raise exceptions.BadRequest(str(error), field='before_start') from None
 
 
 def _webhook(value: Any, defaults: Defaults) -> dict[str, Any] | None:
@@ -201,7 +193,7 @@ def _before_end(
 ) -> datetime.datetime | None:
     for field in ('before_end_date', 'before_end_notification'):
         if values.get(field):
-            return check_before_end(dates.parse(values[field], now, field), start, end, field)
+            return check_before_end(times.date(values[field], now, field), start, end, field)
     if not minutes:
         return None
     return max(start, end - datetime.timedelta(minutes=minutes))
@@ -237,15 +229,11 @@ def events(
 def _event(
     item: Mapping[str, Any], end: datetime.datetime, now: datetime.datetime
 ) -> tuple[str, datetime.datetime]:
-    kind = item.get('event_type')
-    if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or not accepted(kind):
-        raise exceptions.BadRequest(
-            f'{kind!r} is not the type of an event that can be given: lower-case letters, digits, '
-            f'"_", "-" and ".", with no ".error" or ".stop" at the end, and not '
-            f'{", ".join(sorted(OWN_TYPES))}.',
-            field='events',
-        )
-    time = dates.parse(item.get('time') or item.get('event_date'), now, 'events')
+    try:
+        kind = limits.check_event_type(item.get('event_type'))
+    except ValueError as error:
+        raise exceptions.BadRequest(str(error), field='events') from None
+    time = times.date(item.get('time') or item.get('event_date'), now, 'events')
     if time > end:
         raise exceptions.InvalidDate(
             f'The event {kind} must not be after the end of the lease.', field='events'

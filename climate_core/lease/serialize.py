@@ -7,7 +7,8 @@ claims and attempts, which are the engine's own affair, are never shown.
 
 from typing import Any
 
-from climate_core.lease import dates, model
+from climate_common import dates
+from climate_core.lease import model
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
@@ -17,8 +18,8 @@ def lease(one: model.Lease) -> dict[str, Any]:
         'name': one.name,
         'user_id': one.user_id,
         'project_id': one.project_id,
-        'start_date': dates.show(one.start_date),
-        'end_date': dates.show(one.end_date),
+        'start_date': dates.serialize(one.start_date),
+        'end_date': dates.serialize(one.end_date),
         'status': one.status,
         'status_reason': one.status_reason,
         'degraded': one.degraded,
@@ -49,7 +50,7 @@ def event(one: model.Event) -> dict[str, Any]:
     return {
         'id': one.id,
         'event_type': one.event_type,
-        'time': dates.show(one.time),
+        'time': dates.serialize(one.time),
         'status': one.status,
         'status_reason': one.status_reason,
     }

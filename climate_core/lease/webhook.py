@@ -11,15 +11,14 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.lease import addresses
 
 Address = addresses.Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-MAX_URL = 2048
-SECRET = r'^[\x20-\x7e]{16,255}(?!\n)$'
-PATTERN = r'^[a-z*][a-z0-9_.*-]{0,127}(?!\n)$'
+_PATTERN = re.compile(limits.WEBHOOK_EVENT_PATTERN)
 _PRINTABLE = re.compile(r'[\x21-\x7e]+')
 #: What the resolver of a system would take for an IPv4 address in an old way of writing.
 _NUMBER = re.compile(r'(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?', re.IGNORECASE)
@@ -58,9 +57,9 @@ def read(given: Any, rules: Rules = DEFAULT, field: str = 'webhook') -> dict[str
     for name in sorted(given.keys() - {'url', 'secret', 'events'}):
         raise exceptions.InvalidWebhook('It is not known here.', field=f'{field}.{name}')
     secret = given.get('secret')
-    if not isinstance(secret, str) or not re.match(SECRET, secret):
+    if not isinstance(secret, str) or not re.fullmatch(limits.SECRET_PATTERN, secret):
         raise exceptions.InvalidWebhook(
-            'A secret of 16 to 255 printable ASCII characters is needed.',
+            f'It must be {limits.SECRET}.',
             field=f'{field}.secret',
         )
     return {
@@ -75,9 +74,10 @@ def read_url(url: Any, rules: Rules = DEFAULT, field: str = 'webhook.url') -> st
 
     :raises climate_core.exceptions.InvalidWebhook: it is none that may be called
     """
-    if not isinstance(url, str) or len(url) > MAX_URL or not _PRINTABLE.fullmatch(url):
+    most = limits.WEBHOOK_URL_LENGTH
+    if not isinstance(url, str) or len(url) > most or not _PRINTABLE.fullmatch(url):
         raise exceptions.InvalidWebhook(
-            f'A URL of up to {MAX_URL} ASCII characters without blanks is needed.', field=field
+            f'It must be a URL of up to {most} ASCII characters without blanks.', field=field
         )
     host = _host(url, field)
     if host == 'localhost' or host.endswith('.localhost'):
@@ -139,9 +139,11 @@ def _address(host: str, field: str) -> Address | None:
 def _patterns(given: Any, field: str) -> list[str]:
     if given is None:
         return ['*']
-    fine = isinstance(given, Sequence) and not isinstance(given, str) and 0 < len(given) <= 32
-    if not fine or not all(isinstance(each, str) and re.match(PATTERN, each) for each in given):
+    fine = isinstance(given, Sequence) and not isinstance(given, str) and len(given)
+    fine = fine and len(given) <= limits.WEBHOOK_EVENTS
+    if not fine or not all(isinstance(each, str) and _PATTERN.fullmatch(each) for each in given):
         raise exceptions.InvalidWebhook(
-            'It must be a list of 1 to 32 patterns as "lease.event.*".', field=field
+            f'It must be a list of 1 to {limits.WEBHOOK_EVENTS} patterns as "lease.event.*".',
+            field=field,
         )
     return list(given)

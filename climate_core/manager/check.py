@@ -5,9 +5,10 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.db import holders
-from climate_core.lease import changes, dates, model, request
+from climate_core.lease import changes, model, request
 from climate_core.lease.refusals import Refusals
 from climate_core.manager import admission, create, draft
 from climate_core.manager.parts import Parts
@@ -104,7 +105,7 @@ def _answer(
     return {
         'granted': not refusals.found,
         'refusals': [each.body for each in refusals.found],
-        'available_from': dates.show(available),
-        'start_date': dates.show(start),
-        'end_date': dates.show(end),
+        'available_from': dates.serialize(available),
+        'start_date': dates.serialize(start),
+        'end_date': dates.serialize(end),
     }

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from oslo_config import cfg
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.conf.webhooks import networks
 from climate_core.db import holders
-from climate_core.lease import changes, dates, model, request, states, webhook
+from climate_core.lease import changes, model, request, states, webhook
 from climate_core.lease.refusals import AT_ONCE, Refusals
 from climate_core.manager.parts import Parts
 
@@ -196,7 +197,7 @@ def reserved_error(
         return exceptions.ResourceReserved(field='resource_id')
     return exceptions.ResourceReserved(
         f'{what[0]} {what[1]} is already reserved by lease {holder.id}, from '
-        f'{dates.show(holder.start_date)} to {dates.show(holder.end_date)} (UTC).',
+        f'{dates.serialize(holder.start_date)} to {dates.serialize(holder.end_date)} (UTC).',
         field='resource_id',
     )
 

@@ -53,7 +53,7 @@ class ManagerClient:
     """What the API can ask.
 
     All values are JSON types. Dates are texts as the user wrote them: the manager reads them, see
-    :func:`climate_core.lease.dates.parse`, so that "now" is the database's now. Every method
+    :func:`climate_common.dates.parse`, so that "now" is the database's now. Every method
     raises what :mod:`climate_core.exceptions` has, and
     :class:`climate_core.exceptions.ServiceUnavailable` when no manager answers in time, or when
     ``[upgrade_levels] manager`` keeps back what is asked.

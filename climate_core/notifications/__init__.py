@@ -8,7 +8,8 @@ Each is sent at least once. A receiver knows one that comes twice by its ``event
 import datetime
 from typing import Any
 
-from climate_core.lease import dates, events, model, serialize
+from climate_common import dates
+from climate_core.lease import events, model, serialize
 
 #: Grows when a payload changes in a way that a receiver cannot overlook; new fields may come
 #: without it.
@@ -35,10 +36,10 @@ def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
         'schema_version': VERSION,
         'lease_id': lease.id,
         **serialize.lease(lease),
-        'before_end_date': dates.show(lease.before_end_date),
+        'before_end_date': dates.serialize(lease.before_end_date),
         'start_policy': str(lease.start_policy),
-        'created_at': dates.show(lease.created_at),
-        'updated_at': dates.show(lease.updated_at),
+        'created_at': dates.serialize(lease.created_at),
+        'updated_at': dates.serialize(lease.updated_at),
         'reservations': [serialize.reservation(each) for each in lease.reservations],
         'events': [serialize.event(each) for each in events.shown(lease)],
         'reason': reason,

@@ -4,8 +4,9 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from climate_common import dates
 from climate_core import notifications
-from climate_core.lease import dates, usage
+from climate_core.lease import usage
 
 TYPE: Final = 'lease.usage'
 
@@ -22,8 +23,8 @@ def payload(uses: Sequence[usage.Use], period: usage.Span) -> dict[str, Any]:
         'name': first.lease_name,
         'project_id': first.project_id,
         'user_id': first.user_id,
-        'begin': dates.show(period.begin),
-        'end': dates.show(period.end),
+        'begin': dates.serialize(period.begin),
+        'end': dates.serialize(period.end),
         'reserved': usage.rounded(total.reserved),
         'used': usage.rounded(total.used),
         'resources': [_resource(each, period) for each in uses],
@@ -45,8 +46,8 @@ def _span(span: usage.Span | None) -> dict[str, Any] | None:
     if span is None:
         return None
     return {
-        'begin': dates.show(span.begin),
-        'end': dates.show(span.end),
+        'begin': dates.serialize(span.begin),
+        'end': dates.serialize(span.end),
         'hours': round(span.hours, 6),
     }
 

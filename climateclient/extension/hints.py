@@ -19,52 +19,20 @@ that stack in the lease; anywhere else it is none of ours.
 import dataclasses
 import datetime
 import json
-import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from climateclient.extension import dates
-
-RESERVED = 'reserved'
-PARAMS = 'lease_params'
-LEASE = 'lease_id'
-STACK = 'heat_root_stack_id'
-NAMES = frozenset((RESERVED, PARAMS, LEASE))
-
-#: Words that stand for the same key; the first is what is sent on.
-ALIASES = {
-    'start_date': ('start_date', 'start'),
-    'end_date': ('end_date', 'end'),
-    'length': ('length', 'duration'),
-    'before_end_date': ('before_end_date', 'before_end_notification', 'before_end'),
-}
-_KEYS = {word: key for key, words in ALIASES.items() for word in words} | {
-    key: key for key in ('id', 'name', 'on_end', 'events', 'start_policy', 'before_start')
-}
-_EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}
-
-# The limits of POST /v1/leases (climate_core/api/schemas/lease.py, climate_core/lease/request.py),
-# so that a service refuses what the lease service would refuse after the claim.
-# tests/unit/climateclient/test_hint_limits.py holds the two against each other.
-_NAME = re.compile(r'[^\u0000-\u001f\ud800-\udfff]{1,255}')
-_EVENT_TYPE = re.compile(r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}')
-_OWN_EVENTS = frozenset(
-    (
-        'start_lease',
-        'ready_to_start',
-        'before_start_lease',
-        'end_lease',
-        'end_reservation',
-        'prepare_reservation',
-        'release_trust',
-        'external_end',
-    )
+from climate_common import dates, durations, limits
+from climate_common.hints import (
+    EVENT_KEYS,
+    KEYS,
+    LEASE_ID,
+    LEASE_PARAMS,
+    NAMES,
+    RESERVED,
+    ROOT_STACK,
 )
-_MAX_EVENTS = 100
-_START_POLICIES = ('auto', 'manual')
-_MAX_BEFORE_START = 20
-_LONGEST_BEFORE_START = 366 * 86400
 
 _TRUE = frozenset(('true', 'yes', 'on', '1', 't', 'y'))
 _FALSE = frozenset(('false', 'no', 'off', '0', 'f', 'n'))
@@ -92,7 +60,7 @@ class Rules:
 
     :param on_end: what may happen to its resources at the end of a lease
     :param start: the start that is meant by a user who says none, a date as
-        :func:`climateclient.extension.dates.parse` reads it
+        :func:`climate_common.dates.parse` reads it
     :param length: from the start to the end, for a user who says no end
     """
 
@@ -102,7 +70,7 @@ class Rules:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class ReservationHints:
     """The reservation that a user wants.
 
     :param lease_id: of the new lease, or of the lease to join
@@ -127,11 +95,11 @@ class Wanted:
             params['on_end'] = self.on_end
         result = {RESERVED: 'True'}
         if self.join:
-            result[LEASE] = self.lease_id
+            result[LEASE_ID] = self.lease_id
         if self.stack_id:
-            result[STACK] = self.stack_id
+            result[ROOT_STACK] = self.stack_id
         if params:
-            result[PARAMS] = json.dumps(params, sort_keys=True)
+            result[LEASE_PARAMS] = json.dumps(params, sort_keys=True)
         return result
 
 
@@ -144,7 +112,7 @@ def wants_reservation(hints: Mapping[str, Any] | None) -> bool:
     """Whether these hints, which were checked before, ask for a reservation."""
     if hints is None or not mentioned(hints):
         return False
-    return PARAMS in hints or LEASE in hints or _boolean(_one(hints, RESERVED))
+    return LEASE_PARAMS in hints or LEASE_ID in hints or _boolean(_one(hints, RESERVED))
 
 
 def parse(
@@ -154,7 +122,7 @@ def parse(
     *,
     fresh: bool = True,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
-) -> Wanted | None:
+) -> ReservationHints | None:
     """Read the hints of a server or volume.
 
     :param now: the time, timezone-aware
@@ -169,7 +137,7 @@ def parse(
     try:
         return _parse(hints, now, rules, fresh, new_id)
     except RecursionError:
-        field = PARAMS if PARAMS in hints else ', '.join(sorted(NAMES & hints.keys()))
+        field = LEASE_PARAMS if LEASE_PARAMS in hints else ', '.join(sorted(NAMES & hints.keys()))
         raise BadHint(field, 'is nested too deeply') from None
 
 
@@ -179,24 +147,26 @@ def _parse(
     rules: Rules,
     fresh: bool,
     new_id: Callable[[], str],
-) -> Wanted | None:
+) -> ReservationHints | None:
     wanted = _boolean(_one(hints, RESERVED)) if RESERVED in hints else True
-    given = [name for name in (PARAMS, LEASE) if name in hints]
+    given = [name for name in (LEASE_PARAMS, LEASE_ID) if name in hints]
     if not wanted:
         if given:
             raise BadHint(given[0], 'makes no sense with reserved=False')
         return None
-    params = _params(_one(hints, PARAMS)) if PARAMS in hints else _Params()
+    params = _params(_one(hints, LEASE_PARAMS)) if LEASE_PARAMS in hints else _Params()
     on_end = _choice(params.pop('on_end', None), rules.on_end)
-    if LEASE in hints:
+    if LEASE_ID in hints:
         for key in params:
-            raise BadHint(params.field(key), f'makes no sense with {LEASE}, only on_end does')
-        stack_id = _uuid(_one(hints, STACK), STACK) if STACK in hints else None
-        return Wanted(_uuid(_one(hints, LEASE), LEASE), True, {}, on_end, stack_id=stack_id)
+            raise BadHint(params.field(key), f'makes no sense with {LEASE_ID}, only on_end does')
+        stack_id = _uuid(_one(hints, ROOT_STACK), ROOT_STACK) if ROOT_STACK in hints else None
+        return ReservationHints(
+            _uuid(_one(hints, LEASE_ID), LEASE_ID), True, {}, on_end, stack_id=stack_id
+        )
     id_given = 'id' in params
     lease_id = _uuid(params.pop('id'), params.field('id')) if id_given else new_id()
     lease = _lease(params, lease_id, now, rules, fresh)
-    return Wanted(lease_id, False, lease, on_end, id_given)
+    return ReservationHints(lease_id, False, lease, on_end, id_given)
 
 
 class _Params(dict[str, Any]):
@@ -211,7 +181,7 @@ class _Params(dict[str, Any]):
 
     def field(self, key: str) -> str:
         """Name a key for an error, as the user wrote it."""
-        return f'{PARAMS}.{self.words.get(key, key)}'
+        return f'{LEASE_PARAMS}.{self.words.get(key, key)}'
 
 
 def _one(hints: Mapping[str, Any], name: str) -> Any:
@@ -239,16 +209,18 @@ def _params(value: Any) -> _Params:
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise BadHint(PARAMS, f'is not JSON: {error}') from None
+            raise BadHint(LEASE_PARAMS, f'is not JSON: {error}') from None
     if not isinstance(value, Mapping):
-        raise BadHint(PARAMS, 'a JSON object is wanted')
+        raise BadHint(LEASE_PARAMS, 'a JSON object is wanted')
     result = _Params()
     for word, inner in value.items():
-        key = _KEYS.get(word)
+        key = KEYS.get(word)
         if key is None:
-            raise BadHint(f'{PARAMS}.{word}', f'is unknown; known are {", ".join(sorted(_KEYS))}')
+            raise BadHint(
+                f'{LEASE_PARAMS}.{word}', f'is unknown; known are {", ".join(sorted(KEYS))}'
+            )
         if key in result:
-            raise BadHint(f'{PARAMS}.{word}', f'says {key} a second time')
+            raise BadHint(f'{LEASE_PARAMS}.{word}', f'says {key} a second time')
         result[key] = inner
         result.words[key] = word
     return result
@@ -263,7 +235,7 @@ def _uuid(value: Any, field: str) -> str:
 
 def _choice(value: Any, choices: Sequence[str]) -> str | None:
     if value is not None and value not in choices:
-        raise BadHint(f'{PARAMS}.on_end', f'{value!r} is none of {", ".join(choices)}')
+        raise BadHint(f'{LEASE_PARAMS}.on_end', f'{value!r} is none of {", ".join(choices)}')
     return value
 
 
@@ -298,10 +270,10 @@ def _lease(
     end = _end(params, start, now, rules)
     lease: dict[str, Any] = {
         'name': _name(params.get('name', f'lease_{lease_id[:8]}')),
-        'start_date': dates.show(start),
-        'end_date': dates.show(end),
+        'start_date': dates.isoformat(start),
+        'end_date': dates.isoformat(end),
         'events': [
-            _event(event, f'{PARAMS}.events[{number}]', end, now, fresh)
+            _event(event, f'{LEASE_PARAMS}.events[{number}]', end, now, fresh)
             for number, event in enumerate(_list(params.get('events', ())))
         ],
     }
@@ -310,7 +282,7 @@ def _lease(
         before = _date(params['before_end_date'], now, field)
         if not start <= before <= end:
             raise BadHint(field, 'lies outside of the lease')
-        lease['before_end_date'] = dates.show(before)
+        lease['before_end_date'] = dates.isoformat(before)
     if params.get('start_policy') is not None:
         lease['start_policy'] = _start_policy(params['start_policy'])
     if params.get('before_start') is not None:
@@ -319,22 +291,19 @@ def _lease(
 
 
 def _start_policy(value: Any) -> str:
-    if value not in _START_POLICIES:
-        raise BadHint(f'{PARAMS}.start_policy', f'{value!r} is neither auto nor manual')
+    if value not in limits.START_POLICIES:
+        raise BadHint(
+            f'{LEASE_PARAMS}.start_policy',
+            f'{value!r} is unknown: it must be {" or ".join(limits.START_POLICIES)}',
+        )
     return value
 
 
 def _before_start(value: Any) -> list[int]:
-    field = f'{PARAMS}.before_start'
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise BadHint(field, 'a list of seconds is wanted')
-    if len(value) > _MAX_BEFORE_START:
-        raise BadHint(field, f'at most {_MAX_BEFORE_START} are allowed')
-    for each in value:
-        seconds = isinstance(each, int) and not isinstance(each, bool)
-        if not seconds or not 1 <= each <= _LONGEST_BEFORE_START:
-            raise BadHint(field, f'{each!r} is no number of seconds that can be told before')
-    return list(value)
+    try:
+        return limits.check_start_notices(value)
+    except ValueError as error:
+        raise BadHint(f'{LEASE_PARAMS}.before_start', str(error)) from None
 
 
 def _end(
@@ -352,9 +321,9 @@ def _end(
         end = _date(params['end_date'], now, field)
     else:
         try:
-            length = dates.parse_length(params['length']) if 'length' in params else None
-            end = start + (rules.length if length is None else length)
-        except (ValueError, OverflowError) as error:
+            length = durations.parse(params['length']) if 'length' in params else rules.length
+            end = durations.end(start, length)
+        except durations.InvalidDuration as error:
             raise BadHint(field, str(error)) from None
     if end <= start:
         raise BadHint(field, 'is not after the start')
@@ -362,39 +331,37 @@ def _end(
 
 
 def _name(value: Any) -> str:
-    if isinstance(value, str) and _NAME.fullmatch(value.strip()):
-        return value.strip()
-    raise BadHint(f'{PARAMS}.name', 'a text of 1 to 255 characters, none of control, is wanted')
+    try:
+        return limits.check_name(value.strip() if isinstance(value, str) else value)
+    except ValueError as error:
+        raise BadHint(f'{LEASE_PARAMS}.name', str(error)) from None
 
 
 def _list(value: Any) -> Sequence[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise BadHint(f'{PARAMS}.events', 'a list is wanted')
-    if len(value) > _MAX_EVENTS:
-        raise BadHint(f'{PARAMS}.events', f'at most {_MAX_EVENTS} are allowed')
+        raise BadHint(f'{LEASE_PARAMS}.events', 'a list is wanted')
+    if len(value) > limits.EVENTS:
+        raise BadHint(f'{LEASE_PARAMS}.events', f'at most {limits.EVENTS} are allowed')
     return value
 
 
 def _event(
     event: Any, field: str, end: datetime.datetime, now: datetime.datetime, fresh: bool
-) -> dict[str, str]:
+) -> dict[str, Any]:
     if not isinstance(event, Mapping):
         raise BadHint(field, 'an object is wanted')
     values, words = {}, {}
     for word, value in event.items():
-        key = _EVENT_KEYS.get(word)
+        key = EVENT_KEYS.get(word)
         if key is None or key in values:
             raise BadHint(f'{field}.{word}', 'is unknown, or said twice')
         values[key], words[key] = value, word
-    kind = values.get('event_type')
-    if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind) or kind in _OWN_EVENTS:
-        raise BadHint(
-            f'{field}.event_type',
-            'a name of lower-case letters, digits, "_", "-" and "." is wanted, with no ".error" '
-            'or ".stop" at the end, and not ' + ', '.join(sorted(_OWN_EVENTS)),
-        )
+    try:
+        kind = limits.check_event_type(values.get('event_type'))
+    except ValueError as error:
+        raise BadHint(f'{field}.event_type', str(error)) from None
     field = f'{field}.{words.get("time", "time")}'
     time = _not_past(_date(values.get('time'), now, field), now, field, fresh)
     if time > end:
         raise BadHint(field, 'lies after the end of the lease')
-    return {'event_type': kind, 'time': dates.show(time)}
+    return {'event_type': kind, 'time': dates.isoformat(time)}

@@ -36,7 +36,9 @@ class LeaseService:
         self._type = resource_type
         self._as_service = isinstance(adapter.auth, service_token.ServiceTokenAuthWrapper)
 
-    def reserve(self, wanted: hints.Wanted, resource_id: str, amounts: Mapping[str, int]) -> None:
+    def reserve(
+        self, wanted: hints.ReservationHints, resource_id: str, amounts: Mapping[str, int]
+    ) -> None:
         """Put a resource into its lease, which is made if it is new.
 
         :param amounts: what the resource holds, by unit, as the lease service counts it. It
@@ -65,7 +67,7 @@ class LeaseService:
                 )
                 self._send(wanted, item)
 
-    def _send(self, wanted: hints.Wanted, item: Mapping[str, Any]) -> None:
+    def _send(self, wanted: hints.ReservationHints, item: Mapping[str, Any]) -> None:
         if wanted.join:
             self._leases.add_reservation(wanted.lease_id, **item)
             return
@@ -91,7 +93,7 @@ class LeaseService:
         with _errors():
             return self._leases.get(lease_id)
 
-    def check(self, wanted: hints.Wanted) -> models.Lease | None:
+    def check(self, wanted: hints.ReservationHints) -> models.Lease | None:
         """Check the lease that the hints name before anything is built.
 
         :returns: the lease that is there: to join, or the one that the same hints have made
@@ -110,12 +112,14 @@ class LeaseService:
         try:
             lease = self.get(lease_id)
         except LeaseRefused as error:
-            raise hints.BadHint(hints.LEASE, str(error)) from error
+            raise hints.BadHint(hints.LEASE_ID, str(error)) from error
         if lease.status not in JOINABLE:
-            raise hints.BadHint(hints.LEASE, f'the lease is {lease.status} and cannot be joined')
+            raise hints.BadHint(
+                hints.LEASE_ID, f'the lease is {lease.status} and cannot be joined'
+            )
         return lease
 
-    def _made_before(self, wanted: hints.Wanted) -> models.Lease | None:
+    def _made_before(self, wanted: hints.ReservationHints) -> models.Lease | None:
         try:
             lease = self.get(wanted.lease_id)
         except LeaseRefused:
@@ -126,8 +130,8 @@ class LeaseService:
         same = lease.name == wanted.lease['name'] and dates == [lease.start_date, lease.end_date]
         if lease.status not in JOINABLE or not same:
             raise hints.BadHint(
-                f'{hints.PARAMS}.id',
-                f'there is a lease with this id; to join it, give {hints.LEASE} instead',
+                f'{hints.LEASE_PARAMS}.id',
+                f'there is a lease with this id; to join it, give {hints.LEASE_ID} instead',
             )
         return lease
 

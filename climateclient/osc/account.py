@@ -7,7 +7,7 @@ from typing import Any
 
 from osc_lib.command import command
 
-from climateclient import times
+from climate_common import dates
 from climateclient.osc import arguments, options
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
@@ -19,7 +19,7 @@ class Usage(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--start', metavar='<time>', help=f'Begin of the period: {times.TIME_FORMS}'
+            '--start', metavar='<time>', help=f'Begin of the period: {dates.FORMS}'
         )
         parser.add_argument('--end', metavar='<time>', help='End of the period')
         _add_project(parser)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from osc_lib import exceptions
 
-from climateclient import times
+from climate_common import dates, durations
 
 T = TypeVar('T')
 
@@ -42,12 +42,12 @@ def now() -> datetime.datetime:
 
 def time(option: str, text: str) -> datetime.datetime:
     """The time given with an option, in UTC."""
-    return _checked(option, lambda: times.parse_time(text, now()))
+    return _checked(option, lambda: dates.parse(text, now(), zone=None))
 
 
 def duration(option: str, text: str) -> datetime.timedelta:
     """The duration given with an option."""
-    return _checked(option, lambda: times.parse_duration(text))
+    return _checked(option, lambda: durations.parse(text))
 
 
 def seconds(option: str, texts: list[str]) -> list[int]:

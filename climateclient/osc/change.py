@@ -7,7 +7,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient import times
+from climate_common import dates
 from climateclient.osc import arguments, options, reservation
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
@@ -130,7 +130,7 @@ class UnsetLease(command.ShowOne):
 
 def _add_dates(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        '--start', '--start-date', metavar='<time>', help=f'New start: {times.TIME_FORMS}'
+        '--start', '--start-date', metavar='<time>', help=f'New start: {dates.FORMS}'
     )
     end = parser.add_mutually_exclusive_group()
     end.add_argument('--end', '--end-date', metavar='<time>', help='New end')

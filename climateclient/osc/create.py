@@ -8,7 +8,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient import times
+from climate_common import dates
 from climateclient.osc import arguments, lease, options
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
@@ -27,7 +27,7 @@ class CreateLease(command.ShowOne):
             '--start-date',
             metavar='<time>',
             default='now',
-            help=f'When it starts (default: now): {times.TIME_FORMS}',
+            help=f'When it starts (default: now): {dates.FORMS}',
         )
         end = parser.add_mutually_exclusive_group(required=True)
         end.add_argument('--end', '--end-date', metavar='<time>', help='When it ends')

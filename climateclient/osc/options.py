@@ -10,6 +10,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
+from climate_common import durations
 from climateclient.osc import arguments, stack_template
 
 _PROJECT_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
@@ -200,10 +201,11 @@ def before_end(
     text = parsed_args.before_end
     if not text:
         return None
-    if text[:1].isdigit() and text[-1:] in 'smhdw':
-        base = arguments.now() if isinstance(end, str) else end
-        return base - arguments.duration('--before-end', text)
-    return arguments.time('--before-end', text)
+    try:
+        duration = durations.parse(text)
+    except durations.InvalidDuration:
+        return arguments.time('--before-end', text)
+    return (arguments.now() if isinstance(end, str) else end) - duration
 
 
 def project(cmd: command.Command, parsed_args: argparse.Namespace) -> str | None:

@@ -13,17 +13,18 @@ from typing import Any
 
 from cliff import columns
 
-from climateclient import models, times
+from climate_common import dates, durations
+from climateclient import models
 
 
 class Time(columns.FormattableColumn[Any]):
     """A time; None is shown as nothing."""
 
     def human_readable(self) -> str:
-        return times.show_time(self._value)
+        return dates.display(self._value)
 
     def machine_readable(self) -> str | None:
-        return times.iso_time(self._value)
+        return dates.isoformat(self._value)
 
     def __lt__(self, other: object) -> bool:
         return isinstance(other, Time) and _order(self._value) < _order(other._value)
@@ -54,7 +55,7 @@ class Seconds(columns.FormattableColumn[Any]):
 
     def human_readable(self) -> str:
         lengths = (datetime.timedelta(seconds=each) for each in self._value)
-        return ', '.join(times.show_duration(each) for each in lengths)
+        return ', '.join(durations.display(each) for each in lengths)
 
     def machine_readable(self) -> list[int]:
         return list(self._value)
@@ -219,7 +220,7 @@ def _reservation_line(reservation: models.Reservation) -> str:
 
 
 def _event_line(event: models.Event) -> str:
-    line = f'{times.show_time(event.time)} {event.event_type} {event.status}'
+    line = f'{dates.display(event.time)} {event.event_type} {event.status}'
     return _joined(line, event.status_reason)
 
 
@@ -232,7 +233,7 @@ def _plain(value: Any) -> dict[str, Any]:
     fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     fields |= fields.pop('params', {})
     return {
-        key: times.iso_time(each) if isinstance(each, datetime.datetime) else each
+        key: dates.isoformat(each) if isinstance(each, datetime.datetime) else each
         for key, each in fields.items()
     }
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from keystoneauth1 import exceptions as ksa
 from osc_lib import exceptions
 
-from climateclient import times
+from climate_common import durations
 from climateclient.exceptions import NotFound, ServiceUnavailable
 from climateclient.models import Lease
 
@@ -125,7 +125,7 @@ def describe(lease: Lease, now: datetime.datetime) -> str:
     """A lease in one line: ``lease1: PENDING, starts in 52s``."""
     text = f'{lease.name}: {lease.status}'
     if lease.status == 'PENDING' and lease.start_date and lease.start_date > now:
-        text += f', starts in {times.show_duration(lease.start_date - now)}'
+        text += f', starts in {durations.display(lease.start_date - now)}'
     if lease.status_reason:
         text += f', {lease.status_reason}'
     return text
@@ -189,7 +189,7 @@ def _outcome(lease: Lease) -> str:
 
 
 def _text(limit: datetime.timedelta | None) -> str:
-    return times.show_duration(limit) if limit else ''
+    return durations.display(limit) if limit else ''
 
 
 def _now() -> datetime.datetime:

@@ -11,7 +11,7 @@ from typing import Any
 from heat.common import exception
 from heat.engine import constraints, properties
 
-from climateclient.extension import dates
+from climate_common import dates, durations, limits
 from heat_ext.lease import reservations
 
 NAME, START, END, DURATION = 'name', 'start_date', 'end_date', 'duration'
@@ -20,9 +20,6 @@ EVENTS, RESERVATIONS, WEBHOOK, ON_END = 'events', 'reservations', 'webhook', 'on
 
 #: The arguments of the client that differ from the names of the properties.
 _ARGUMENTS = {START: 'start', END: 'end', BEFORE_END: 'before_end'}
-#: The limits of climate_core/api/schemas/lease.py.
-_MAX_EVENTS, _MAX_RESERVATIONS, _MAX_BEFORE_START = 100, 1000, 20
-_LONGEST_BEFORE_START = 366 * 86400
 
 _S = properties.Schema
 _DATE = constraints.CustomConstraint('climate.date')
@@ -39,7 +36,7 @@ _EVENT = _S(
         'event_type': _text(
             'The name of the event.',
             constraints.AllowedPattern(
-                r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}$',
+                f'{limits.EVENT_TYPE_PATTERN}$',
                 'A name in lower case, with no ".error" or ".stop" at its end.',
             ),
             required=True,
@@ -51,7 +48,7 @@ _WEBHOOK = {
     'url': _text('An http or https URL without credentials.', required=True),
     'secret': _text(
         'The key that signs each request. It is never shown.',
-        constraints.Length(min=16, max=255),
+        constraints.Length(min=limits.SHORTEST_SECRET, max=limits.LONGEST_SECRET),
         required=True,
     ),
     'events': _S(
@@ -65,12 +62,12 @@ _WEBHOOK = {
 SCHEMA: dict[str, properties.Schema] = {
     NAME: _text(
         'The name of the lease. Default: the names of the stack and of the resource.',
-        constraints.Length(min=1, max=255),
+        constraints.Length(min=1, max=limits.NAME_LENGTH),
         update_allowed=True,
     ),
     START: _text(
-        'When the lease starts: "now", "YYYY-MM-DD HH:MM" in UTC, or ISO 8601 with an offset. It '
-        'can be changed before the start.',
+        f'When the lease starts, in UTC if there is no offset: {dates.FORMS}. It can be changed '
+        'before the start.',
         _DATE,
         default='now',
         update_allowed=True,
@@ -81,8 +78,7 @@ SCHEMA: dict[str, properties.Schema] = {
         update_allowed=True,
     ),
     DURATION: _text(
-        'How long the lease lasts, instead of end_date: seconds, "90m", "1d12h", or ISO 8601 like '
-        'PT1H30M.',
+        f'How long the lease lasts, instead of end_date: {durations.FORMS}.',
         constraints.CustomConstraint('climate.duration'),
         update_allowed=True,
     ),
@@ -96,15 +92,15 @@ SCHEMA: dict[str, properties.Schema] = {
         _S.LIST,
         'How many seconds before the start the lease sends a notification; a list. It can be '
         'changed before the start.',
-        schema=_S(_S.INTEGER, constraints=[constraints.Range(1, _LONGEST_BEFORE_START)]),
-        constraints=[constraints.Length(max=_MAX_BEFORE_START)],
+        schema=_S(_S.INTEGER, constraints=[constraints.Range(1, limits.LONGEST_START_NOTICE)]),
+        constraints=[constraints.Length(max=limits.START_NOTICES)],
         default=[],
         update_allowed=True,
     ),
     POLICY: _text(
         'Whether the lease starts by itself (auto), or waits at its start date until its user '
         'starts it (manual). It can be changed before the start.',
-        constraints.AllowedValues(['auto', 'manual']),
+        constraints.AllowedValues(list(limits.START_POLICIES)),
         default='auto',
         update_allowed=True,
     ),
@@ -112,7 +108,7 @@ SCHEMA: dict[str, properties.Schema] = {
         _S.LIST,
         'Events in addition to those that every lease has.',
         schema=_EVENT,
-        constraints=[constraints.Length(max=_MAX_EVENTS)],
+        constraints=[constraints.Length(max=limits.EVENTS)],
         default=[],
         update_allowed=True,
     ),
@@ -124,7 +120,7 @@ SCHEMA: dict[str, properties.Schema] = {
         '(get_file). Servers and volumes of this stack are not listed here: they join the lease '
         'by their hints.',
         schema=_S(_S.MAP, 'One resource.'),
-        constraints=[constraints.Length(max=_MAX_RESERVATIONS)],
+        constraints=[constraints.Length(max=limits.RESERVATIONS)],
         default=[],
         update_allowed=True,
     ),
@@ -147,8 +143,8 @@ SCHEMA: dict[str, properties.Schema] = {
 def validate(given: Mapping[str, Any]) -> None:
     """Check what depends on several properties.
 
-    A date that heat does not know yet is left out, and so is "now": what was valid when the lease
-    was created must not fail when its stack is updated later.
+    A date that heat does not know yet is left out, and so is one that counts from now: what was
+    valid when the lease was created must not fail when its stack is updated later.
 
     :param given: the properties; None for what is not set or not known yet
     :raises heat.common.exception.StackValidationFailed: with the property and what must be set
@@ -171,9 +167,9 @@ def validate(given: Mapping[str, Any]) -> None:
 
 
 def _parse(text: str | None) -> datetime.datetime | None:
-    if not text or text.strip() == 'now':
+    if not text or dates.is_relative(text):
         return None
-    return dates.parse(text, datetime.datetime.max)
+    return dates.parse(text, datetime.datetime.now(datetime.UTC))
 
 
 def _invalid(field: str, rule: str) -> exception.StackValidationFailed:

@@ -44,18 +44,18 @@ class ReservationRequest:
         """
         result = {**self.hints, hints.RESERVED: 'True'}
         if self.lease_id:
-            if hints.PARAMS in result:
-                result[hints.PARAMS] = _dump(result[hints.PARAMS])
-            result[hints.LEASE] = lease_id
+            if hints.LEASE_PARAMS in result:
+                result[hints.LEASE_PARAMS] = _dump(result[hints.LEASE_PARAMS])
+            result[hints.LEASE_ID] = lease_id
             return result if self.separate else {**result, ROOT_STACK_HINT: root_stack_id}
-        result[hints.PARAMS] = _dump(_add_id(self.hints.get(hints.PARAMS), lease_id))
+        result[hints.LEASE_PARAMS] = _dump(_add_id(self.hints.get(hints.LEASE_PARAMS), lease_id))
         return result
 
     def choose_lease_id(self) -> str:
         """Return the id of the lease to join, the id given in ``lease_params``, or a new id."""
         if self.lease_id:
             return self.lease_id
-        params = _load(self.hints.get(hints.PARAMS))
+        params = _load(self.hints.get(hints.LEASE_PARAMS))
         given = params.get('id') if isinstance(params, Mapping) else None
         return str(given or uuid.uuid4())
 
@@ -77,14 +77,14 @@ def parse(
     if hints.RESERVED in given and not hints.wants_reservation(
         {hints.RESERVED: given[hints.RESERVED]}
     ):
-        for name in (hints.PARAMS, hints.LEASE):
+        for name in (hints.LEASE_PARAMS, hints.LEASE_ID):
             if given.get(name) is not None:
                 raise hints.BadHint(name, 'must be left out where reserved is False')
         return None
-    if hints.LEASE in given:
-        lease_id = _lease_reference(given[hints.LEASE])
+    if hints.LEASE_ID in given:
+        lease_id = _lease_reference(given[hints.LEASE_ID])
         return ReservationRequest(lease_id, given, stack_lease not in (None, lease_id))
-    return ReservationRequest(None if hints.PARAMS in given else stack_lease, given)
+    return ReservationRequest(None if hints.LEASE_PARAMS in given else stack_lease, given)
 
 
 def is_lease_id(value: str | None) -> bool:

@@ -20,7 +20,8 @@ from heat.objects import stack as stack_object
 from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 
-from climateclient import exceptions, models, times
+from climate_common import dates
+from climateclient import exceptions, models
 from heat_ext.lease import properties, reservations
 from heat_ext.service import client, leases
 
@@ -289,9 +290,9 @@ def to_attributes(lease: models.Lease) -> dict[str, Any]:
         'name': lease.name,
         'status': lease.status,
         'status_reason': lease.status_reason,
-        'start_date': times.iso_time(lease.start_date),
-        'end_date': times.iso_time(lease.end_date),
-        'before_end_date': times.iso_time(lease.before_end_date),
+        'start_date': dates.isoformat(lease.start_date),
+        'end_date': dates.isoformat(lease.end_date),
+        'before_end_date': dates.isoformat(lease.before_end_date),
         'start_policy': lease.start_policy,
         'before_start': list(lease.before_start),
         'degraded': lease.degraded,
@@ -310,7 +311,7 @@ def to_attributes(lease: models.Lease) -> dict[str, Any]:
             {
                 'id': each.id,
                 'event_type': each.event_type,
-                'time': times.iso_time(each.time),
+                'time': dates.isoformat(each.time),
                 'status': each.status,
                 'status_reason': each.status_reason,
             }
@@ -318,8 +319,8 @@ def to_attributes(lease: models.Lease) -> dict[str, Any]:
         ],
         'project_id': lease.project_id,
         'user_id': lease.user_id,
-        'created_at': times.iso_time(lease.created_at),
-        'updated_at': times.iso_time(lease.updated_at),
+        'created_at': dates.isoformat(lease.created_at),
+        'updated_at': dates.isoformat(lease.updated_at),
     }
 
 

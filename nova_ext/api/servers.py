@@ -67,7 +67,7 @@ def _place(body: Any) -> str | None:
 
 def _checked(
     context: Any, given: dict[str, Any]
-) -> tuple[hints.Wanted | None, models.Lease | None]:
+) -> tuple[hints.ReservationHints | None, models.Lease | None]:
     """Read the hints, and the lease that they name."""
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     lease = None

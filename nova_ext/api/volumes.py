@@ -31,7 +31,7 @@ class Reservation:
     :param volumes: ids of the volumes in the lease that it names
     """
 
-    wanted: hints.Wanted
+    wanted: hints.ReservationHints
     volumes: frozenset[str]
 
 
@@ -39,7 +39,7 @@ _asked: contextvars.ContextVar[Reservation | None] = contextvars.ContextVar('ask
 
 
 @contextlib.contextmanager
-def of(wanted: hints.Wanted | None, lease: models.Lease | None) -> Iterator[None]:
+def of(wanted: hints.ReservationHints | None, lease: models.Lease | None) -> Iterator[None]:
     """Say what the request in this thread asks for, while nova works on it.
 
     :param wanted: its hints; None if it asks for no reservation
@@ -119,15 +119,15 @@ class VolumeAPI:
 
 def _refuse(volume_id: str, asked: Reservation | None, error: Exception) -> NoReturn:
     if asked is None:
-        advice = f'Create the server with the hint {hints.LEASE}=..., the lease of the volume'
+        advice = f'Create the server with the hint {hints.LEASE_ID}=..., the lease of the volume'
     elif not asked.wanted.join:
         advice = (
-            f'These hints make a new lease: give the hint {hints.LEASE}=..., the lease of the '
+            f'These hints make a new lease: give the hint {hints.LEASE_ID}=..., the lease of the '
             f'volume, instead'
         )
     else:
         advice = (
-            f'It is not in lease {asked.wanted.lease_id}: give the hint {hints.LEASE}=..., the '
+            f'It is not in lease {asked.wanted.lease_id}: give the hint {hints.LEASE_ID}=..., the '
             f'lease of the volume'
         )
     raise exception.InvalidVolume(

@@ -93,7 +93,7 @@ def _notify_start(manager: Any, build: Build) -> None:
     )
 
 
-def _hold(manager: Any, build: Build, given: Any, wanted: hints.Wanted) -> None:
+def _hold(manager: Any, build: Build, given: Any, wanted: hints.ReservationHints) -> None:
     context, instance = build.context, build.instance
     instance.system_metadata.update({'boot_roles': ','.join(context.roles)})
     manager._check_device_tagging(build.requested_networks, build.block_device_mapping)
@@ -153,7 +153,7 @@ def _networks(manager: Any, build: Build, mapping: Any) -> None:
         raise _abort(instance, f'Failed to allocate the network(s): {error}') from error
 
 
-def _enter_lease(context: Any, instance: Any, wanted: hints.Wanted) -> None:
+def _enter_lease(context: Any, instance: Any, wanted: hints.ReservationHints) -> None:
     try:
         leases.service(context).reserve(wanted, instance.uuid, _amounts(instance))
     except (LeaseRefused, LeaseUnavailable) as error:

@@ -13,6 +13,7 @@ EXTENSIONS = {'nova_ext', 'cinder_ext', 'heat_ext'}
 
 #: What a package must never import.
 FOREIGN = {
+    'climate_common': SERVICES | EXTENSIONS | {'climate_core', 'climateclient'},
     'climate_core': SERVICES | EXTENSIONS | {'climateclient'},
     'climateclient': SERVICES | EXTENSIONS | {'climate_core'},
     'nova_ext': (SERVICES | EXTENSIONS | {'climate_core'}) - {'nova', 'nova_ext'},

@@ -6,12 +6,13 @@ from typing import Any
 
 import webob
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.api import paging, policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import history as db
 from climate_core.db import leases
-from climate_core.lease import dates, history
+from climate_core.lease import history
 from climate_core.policies import leases as rules
 
 
@@ -30,6 +31,6 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 
 
 def _shown(number: int, entry: history.Entry) -> dict[str, Any]:
-    shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.show(entry.time)}
+    shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
     return shown

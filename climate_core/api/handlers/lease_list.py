@@ -7,11 +7,12 @@ from typing import Any
 
 import webob
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.api import fields, paging, policy, render
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import listing
-from climate_core.lease import dates
+from climate_core.lease import times
 from climate_core.policies import leases as rules
 
 
@@ -55,17 +56,17 @@ def _project(backend: Backend, request: Request) -> str | None:
 
 def _window(asked: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
     since, until = _moment(asked, 'from'), _moment(asked, 'until')
-    both = isinstance(since, datetime.datetime) and isinstance(until, datetime.datetime)
-    if both and since >= until:  # type: ignore[operator]
+    if type(since) is type(until) and since is not None and since >= until:  # type: ignore[operator]
         raise exceptions.InvalidDate('until: must be later than from.', field='until')
     return {'since': since, 'until': until}
 
 
 def _moment(asked: Mapping[str, Any], name: str) -> listing.Moment | None:
-    text = asked.get(name)
-    if text is None or text.strip() == 'now':
-        return None if text is None else 'now'
-    return dates.parse(text, datetime.datetime.min.replace(tzinfo=datetime.UTC), field=name)
+    if name not in asked:
+        return None
+    zero = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    time = times.date(asked[name], zero, name)
+    return time - zero if dates.is_relative(asked[name]) else time
 
 
 def _sort(asked: Mapping[str, Any]) -> Sequence[listing.Sort]:

@@ -14,7 +14,7 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
 from climate_core.context import RequestContext
 from climate_core.db import leases as db
-from climate_core.lease import dates, durations
+from climate_core.lease import times
 from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
 
@@ -171,7 +171,7 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
         if name in normal:
             _check_date(normal[name], name)
     if 'duration' in normal:
-        durations.parse(normal['duration'])
+        times.duration(normal['duration'])
     for number, each in enumerate(normal.get('events', ())):
         _check_date(each['time'], f'events[{number}].time')
     return normal
@@ -179,4 +179,4 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_date(text: str, field: str) -> None:
     """Refuse what is no date at all. What "now" is, and the rest, is the manager's to judge."""
-    dates.parse(text, datetime.datetime.min.replace(tzinfo=datetime.UTC), field=field)
+    times.date(text, datetime.datetime.min.replace(tzinfo=datetime.UTC), field)

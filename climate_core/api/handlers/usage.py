@@ -7,12 +7,13 @@ from typing import Any
 import webob
 from sqlalchemy import orm
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import usage as db
 from climate_core.db import utcnow
-from climate_core.lease import dates, usage
+from climate_core.lease import times, usage
 from climate_core.policies import usage as rules
 
 
@@ -48,8 +49,8 @@ def _usage(
 ) -> list[dict[str, Any]]:
     """Add up, in two statements."""
     now = utcnow.read(session)
-    start = dates.parse(asked['start'], now, 'start') if 'start' in asked else usage.month(now)
-    end = dates.parse(asked['end'], now, 'end') if 'end' in asked else now
+    start = times.date(asked['start'], now, 'start') if 'start' in asked else usage.month(now)
+    end = times.date(asked['end'], now, 'end') if 'end' in asked else now
     if end <= start:
         raise exceptions.InvalidDate('end: must be later than start.', field='end')
     period = usage.Span(start, max(start, min(end, now)))
@@ -62,8 +63,8 @@ def _usage(
 def _shown(project_id: str, total: usage.Total, period: usage.Span) -> dict[str, Any]:
     return {
         'project_id': project_id,
-        'start': dates.show(period.begin),
-        'end': dates.show(period.end),
+        'start': dates.serialize(period.begin),
+        'end': dates.serialize(period.end),
         'leases': len(total.leases),
         'reserved': usage.rounded(total.reserved),
         'used': usage.rounded(total.used),

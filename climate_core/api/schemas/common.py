@@ -3,6 +3,8 @@
 
 from typing import Any
 
+from climate_common import dates, limits
+
 UUID: dict[str, Any] = {'type': 'string', 'format': 'uuid'}
 STAMP: dict[str, Any] = {
     'type': ['string', 'null'],
@@ -10,17 +12,17 @@ STAMP: dict[str, Any] = {
 }
 ANSWERED_DATE: dict[str, Any] = {
     'type': 'string',
-    # The name of what dates.parse() takes.
+    # The name of what climate_common.dates.parse() takes.
     'format': 'date-or-now',
     'description': 'UTC, as 2026-12-01T16:07:00.000000.',
 }
 DATE: dict[str, Any] = {
     'type': 'string',
-    # The name of what dates.parse() takes.
+    # The name of what climate_common.dates.parse() takes.
     'format': 'date-or-now',
     'minLength': 1,
-    'maxLength': 64,
-    'description': '"now"; "YYYY-MM-DD HH:MM", which is UTC; or ISO 8601 with an offset.',
+    'maxLength': limits.TIME_LENGTH,
+    'description': f'In UTC if there is no offset: {dates.FORMS}.',
 }
 REASON: dict[str, Any] = {
     'type': ['string', 'null'],

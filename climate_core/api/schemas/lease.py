@@ -3,16 +3,15 @@
 
 from typing import Any
 
+from climate_common import durations, limits
 from climate_core.api.schemas import common, paging, reservation
-from climate_core.lease import events, request, states, webhook
+from climate_core.lease import events, states
 
-#: Something to read, and nothing that a database or a terminal chokes on.
 _NAME: dict[str, Any] = {
     'type': 'string',
     'minLength': 1,
-    'maxLength': 255,
-    # "$" alone would let a line end through.
-    'pattern': r'^(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*(?!\n)$',
+    'maxLength': limits.NAME_LENGTH,
+    'pattern': limits.json_pattern(limits.NAME_PATTERN),
 }
 #: Today's clients send null for "as usual".
 _BEFORE_END: dict[str, Any] = {
@@ -25,8 +24,7 @@ _EVENT: dict[str, Any] = {
         {
             'event_type': {
                 'type': 'string',
-                # As climate_core.lease.request has it; "$" alone would let a line end through.
-                'pattern': r'^(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}(?!\n)$',
+                'pattern': limits.json_pattern(limits.EVENT_TYPE_PATTERN),
                 'not': {'enum': sorted(events.OWN_TYPES)},
                 'description': 'Any name in lower case that the service does not use itself; '
                 'without ".error" or ".stop" at its end.',
@@ -53,9 +51,8 @@ _DURATION: dict[str, Any] = {
     'type': ['integer', 'string'],
     'minimum': 1,
     'minLength': 1,
-    'maxLength': 64,
-    'description': 'How long the lease lasts, in place of end_date: seconds, "90m", "1d12h", or '
-    'ISO 8601 as "PT1H30M".',
+    'maxLength': limits.TIME_LENGTH,
+    'description': f'How long the lease lasts, in place of end_date: {durations.FORMS}.',
 }
 _WEBHOOK: dict[str, Any] = {
     **common.closed(
@@ -63,20 +60,23 @@ _WEBHOOK: dict[str, Any] = {
             'url': {
                 'type': 'string',
                 'minLength': 1,
-                'maxLength': webhook.MAX_URL,
+                'maxLength': limits.WEBHOOK_URL_LENGTH,
                 'description': 'http or https, without credentials.',
             },
             'secret': {
                 'type': 'string',
-                'pattern': webhook.SECRET,
-                'description': 'What is sent is signed with it: 16 to 255 printable ASCII '
-                'characters. It is never shown.',
+                'pattern': limits.json_pattern(limits.SECRET_PATTERN),
+                'description': f'What is sent is signed with it: {limits.SECRET}. It is never '
+                'shown.',
             },
             'events': {
                 'type': 'array',
                 'minItems': 1,
-                'maxItems': 32,
-                'items': {'type': 'string', 'pattern': webhook.PATTERN},
+                'maxItems': limits.WEBHOOK_EVENTS,
+                'items': {
+                    'type': 'string',
+                    'pattern': limits.json_pattern(limits.WEBHOOK_EVENT_PATTERN),
+                },
                 'description': 'Patterns of the types of notifications that are sent, as '
                 '"lease.event.*"; all of them by default.',
             },
@@ -95,8 +95,8 @@ OPTIONS: dict[str, Any] = {
     },
     'before_start': {
         'type': 'array',
-        'maxItems': request.MAX_HEADS_UP,
-        'items': {'type': 'integer', 'minimum': 1, 'maximum': request.MAX_BEFORE_START},
+        'maxItems': limits.START_NOTICES,
+        'items': {'type': 'integer', 'minimum': 1, 'maximum': limits.LONGEST_START_NOTICE},
         'description': 'How many seconds before its start the lease is told to start soon.',
     },
     'webhook': _WEBHOOK,
@@ -113,8 +113,12 @@ CREATE: dict[str, Any] = {
             **_DATES,
             'duration': _DURATION,
             **OPTIONS,
-            'reservations': {'type': 'array', 'maxItems': 1000, 'items': reservation.CREATE},
-            'events': {'type': 'array', 'maxItems': 100, 'items': _EVENT},
+            'reservations': {
+                'type': 'array',
+                'maxItems': limits.RESERVATIONS,
+                'items': reservation.CREATE,
+            },
+            'events': {'type': 'array', 'maxItems': limits.EVENTS, 'items': _EVENT},
         },
         ('name',),
     ),
@@ -124,7 +128,7 @@ CREATE: dict[str, Any] = {
 CREATE_HEADERS: dict[str, Any] = {
     'Idempotency-Key': {
         'type': 'string',
-        'pattern': r'^[\x20-\x7e]{1,255}(?!\n)$',
+        'pattern': limits.json_pattern(limits.IDEMPOTENCY_KEY_PATTERN),
         'description': 'A text of up to 255 printable ASCII characters. A request that is sent '
         'again with it gives the same lease, whatever became of that.',
     },
@@ -144,13 +148,13 @@ UPDATE: dict[str, Any] = common.closed(
         **OPTIONS,
         'reservations': {
             'type': 'array',
-            'maxItems': 1000,
+            'maxItems': limits.RESERVATIONS,
             'items': reservation.LISTED_CHANGE,
             'description': 'Those of the lease that change, each with what changes.',
         },
         'events': {
             'type': 'array',
-            'maxItems': 100,
+            'maxItems': limits.EVENTS,
             'items': _EVENT,
             'description': 'In place of those that were given before.',
         },

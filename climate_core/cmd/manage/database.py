@@ -9,10 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from climate_core import exceptions
+from climate_common import dates
 from climate_core.db import leases, migration, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import dates
 
 #: Days that a deleted lease, or one that is over, is kept if nothing else is said.
 KEPT_DAYS = 90
@@ -102,8 +101,8 @@ def _date(text: str) -> str:
         text += ' 00:00'
     try:
         dates.parse(text, datetime.datetime.now(datetime.UTC))
-    except exceptions.InvalidDate as exc:
-        raise argparse.ArgumentTypeError(exc.message) from exc
+    except dates.InvalidDate as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from exc
     return text
 
 

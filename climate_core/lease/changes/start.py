@@ -4,8 +4,9 @@
 import dataclasses
 import datetime
 
+from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease import dates, model, schedule, states
+from climate_core.lease import model, schedule, states
 from climate_core.lease.results import Change
 
 _L = states.LeaseStatus
@@ -21,8 +22,8 @@ def apply(lease: model.Lease, now: datetime.datetime) -> Change:
         return Change(lease)
     if now < lease.start_date:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} cannot be started before {dates.show(lease.start_date)} (UTC). '
-            'Move its start if it shall be earlier.'
+            f'Lease {lease.id} cannot be started before {dates.serialize(lease.start_date)} '
+            '(UTC). Move its start if it shall be earlier.'
         )
     after = lease
     if lease.status == _L.PENDING:

@@ -12,13 +12,12 @@ from typing import Any
 
 from climate_core import exceptions
 from climate_core.lease import (
-    dates,
-    durations,
     events,
     model,
     request,
     results,
     states,
+    times,
     webhook,
 )
 from climate_core.lease.changes import change_reservation, start_notices
@@ -117,13 +116,13 @@ def _plain(lease: model.Lease, wanted: Mapping[str, Any], rules: Rules) -> model
 def _times(
     lease: model.Lease, wanted: Mapping[str, Any], now: datetime.datetime
 ) -> dict[str, datetime.datetime]:
-    times = {k: dates.parse(wanted[k], now, k) for k in _TIMES if k in wanted}
+    given = {k: times.date(wanted[k], now, k) for k in _TIMES if k in wanted}
     if 'duration' in wanted:
-        if 'end_date' in times:
+        if 'end_date' in given:
             raise exceptions.BadRequest('Give end_date or duration, not both.', field='duration')
-        start = times.get('start_date', lease.start_date)
-        times['end_date'] = durations.after(start, durations.parse(wanted['duration']))
-    return times
+        start = given.get('start_date', lease.start_date)
+        given['end_date'] = times.end(start, times.duration(wanted['duration']))
+    return given
 
 
 def _move(

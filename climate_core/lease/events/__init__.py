@@ -47,11 +47,6 @@ def shown(lease: model.Lease) -> tuple[model.Event, ...]:
     return tuple(each for each in lease.events if not of(each.event_type).hidden)
 
 
-def accepted(event_type: str) -> bool:
-    """Tell whether a user may give an event of this type with a new lease."""
-    return of(event_type).accepted
-
-
 def named_by_user(event_type: str) -> bool:
     """Tell whether a type of event is one that users name themselves."""
     return isinstance(of(event_type), UserEvent)

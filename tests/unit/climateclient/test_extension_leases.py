@@ -12,9 +12,9 @@ from climateclient.extension.leases import LeaseService
 from tests.unit.climateclient import samples
 from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, SERVER_ID, STACK_ID
 
-JOIN = hints.Wanted(LEASE_ID, join=True, lease={})
+JOIN = hints.ReservationHints(LEASE_ID, join=True, lease={})
 LEASE = {'name': 'l', 'start_date': 'now', 'end_date': '2099-01-01 12:00', 'events': []}
-MAKE = hints.Wanted(LEASE_ID, join=False, lease=LEASE)
+MAKE = hints.ReservationHints(LEASE_ID, join=False, lease=LEASE)
 AMOUNTS = {'servers': 1, 'vcpus': 2}
 ITEM = {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID}
 

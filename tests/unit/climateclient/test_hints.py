@@ -4,12 +4,15 @@
 import contextlib
 import datetime
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climateclient.extension import dates, hints
+from climate_common import dates, durations
+from climate_common import hints as names
+from climateclient.extension import hints
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 ID = '11111111-2222-3333-4444-555555555555'
@@ -90,19 +93,19 @@ def test_a_request_that_waited_is_not_judged_again():
 
 @pytest.mark.parametrize(
     ('length', 'hours'),
-    [('90m', 1.5), ('3h', 3), ('2d', 48), ('1d 12h', 36), ('3600s', 1), ('1w', 168)],
+    [('90m', 1.5), ('1d 12h', 36), ('PT3H', 3), (3600, 1), ('3600', 1)],
 )
 def test_lengths(length, hours):
     lease = parse(params(length=length)).lease
-    assert lease['end_date'] == dates.show(NOW + datetime.timedelta(hours=hours))
+    assert lease['end_date'] == dates.isoformat(NOW + datetime.timedelta(hours=hours))
 
 
-@pytest.mark.parametrize(
-    'length', ['', '0h', '3', 'h', '3 weeks', '1 2h', '9' * 30 + 'd', None, 3]
-)
+@pytest.mark.parametrize('length', ['', '0h', 'h', None])
 def test_no_lengths(length):
-    with pytest.raises(hints.BadHint, match=r'lease_params\.length'):
+    with pytest.raises(hints.BadHint, match=r'lease_params\.length') as caught:
         parse(params(length=length))
+    with pytest.raises(durations.InvalidDuration, match=re.escape(caught.value.reason)):
+        durations.parse(length)
 
 
 def test_a_length_beyond_the_calendar():
@@ -214,12 +217,12 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-words = st.sampled_from(sorted(hints._KEYS)) | st.text(max_size=5)
+words = st.sampled_from(sorted(names.KEYS)) | st.text(max_size=5)
 
 
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(hints.NAMES)),
+        st.sampled_from(sorted(names.NAMES)),
         json_values | st.dictionaries(words, json_values, max_size=4),
     )
 )

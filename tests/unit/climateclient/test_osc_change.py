@@ -150,7 +150,7 @@ def test_set_adds_a_server_and_removes_another(openstack, http, lease):
         ('set', ['--for', '1h', '--end', 'now'], 'not allowed with'),
         ('set', ['--webhook', 'https://a.example.org'], 'needs a secret'),
         ('set', ['--webhook-event', 'x'], 'give --webhook'),
-        ('set', ['--tell-before-start', '1h,x'], '--tell-before-start: "x" is not a duration'),
+        ('set', ['--tell-before-start', '1h,x'], "--tell-before-start: 'x' is not a duration"),
         ('unset', [], 'Nothing to change'),
         ('unset', ['--event', 'begun'], 'only half, late'),
     ],

@@ -180,9 +180,12 @@ def test_create_with_reservations_and_events(openstack, http, created):
 @pytest.mark.parametrize(
     ('argv', 'words'),
     [
-        (['--for', '3'], '--for: "3" is not a duration'),
-        (['--end', 'tomorrow'], '--end: "tomorrow" is not a time'),
-        (['--start', '2026-03-29 02:30', '--for', '1h'], 'never comes'),
+        (['--for', 'h'], "--for: 'h' is not a duration"),
+        (['--end', 'tomorrow'], "--end: 'tomorrow' is not a date"),
+        (
+            ['--start', '2026-03-29 02:30', '--for', '1h'],
+            'clocks here show 2026-03-29 02:30:00 never',
+        ),
         (['--for', '3h', '--reservation', 'resource_id=x'], 'resource_type is missing'),
         (['--for', '3h', '--reservation', 'x'], '"x" is not <key>=<value>'),
         (['--for', '3h', '--reservation', 'min=1,min=2'], 'min is given twice'),
@@ -199,7 +202,7 @@ def test_create_with_reservations_and_events(openstack, http, created):
             'there is no server, volume or stack to take it',
         ),
         (['--for', '3h', '--before-end', '1y'], '--before-end: '),
-        (['--for', '3h', '--wait', '--timeout', '5'], '--timeout: '),
+        (['--for', '3h', '--wait', '--timeout', 'h'], '--timeout: '),
         ([], 'one of the arguments --end/--end-date --for is required'),
         (['--for', '3h', '--end', 'now'], 'not allowed with'),
     ],

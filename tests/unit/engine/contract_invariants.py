@@ -8,7 +8,8 @@ are in the database, so it does not believe the code that it judges.
 from collections import Counter, defaultdict
 from typing import Any
 
-from climate_core.lease import dates, events, model, states
+from climate_common import dates
+from climate_core.lease import events, model, states
 from tests.unit.engine.contract_world import ContractWorld, Effect, Row, Rows
 
 _LIVE = frozenset(str(s) for s in states.LIVE)
@@ -156,7 +157,7 @@ class Invariants:
             for field in ('status', 'status_reason', 'name', 'start_policy', 'before_start'):
                 assert known[field] == (lease[field] or None), (field, lease)
             for field in ('start_date', 'end_date', 'before_end_date', 'deleted_at'):
-                assert known[field] == dates.show(lease[field]), (field, lease)
+                assert known[field] == dates.serialize(lease[field]), (field, lease)
             assert known['webhook'] == (lease['webhook'] or {}).get('url'), lease
             for row in of(self.rows, 'reservations', lease):
                 assert known[f'{row["id"]}.status'] == row['status'], row

@@ -7,10 +7,11 @@ from concurrent import futures
 
 import pytest
 
+from climate_common import dates
 from climate_core.db import events, leases, store
 from climate_core.db.engine import Stale
 from climate_core.engine.claims import Claims
-from climate_core.lease import changes, dates
+from climate_core.lease import changes
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import Wait
 from tests.unit.engine.world import World, statuses
@@ -173,7 +174,7 @@ def test_times_keep_their_microseconds(any_world: World) -> None:
     world = any_world
     lease_id = world.create(end='2098-01-01T00:00:00.123456+02:00')
     lease = world.database.read(leases.get, lease_id)
-    assert dates.show(lease.end_date) == '2097-12-31T22:00:00.123456'
+    assert dates.serialize(lease.end_date) == '2097-12-31T22:00:00.123456'
     assert lease.created_at.tzinfo is not None
 
 

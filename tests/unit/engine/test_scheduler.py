@@ -11,9 +11,9 @@ import pytest
 from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
+from climate_common import dates
 from climate_core.db.events import Due
 from climate_core.engine.scheduler import Scheduler, spread
-from climate_core.lease import dates
 from climate_core.threads import nap
 from tests.unit.engine.world import NOON, World
 
@@ -68,7 +68,7 @@ def test_it_is_nudged(world: World, start: Callable[..., Scheduler]) -> None:
 
 def test_it_wakes_up_by_itself(world: World, start: Callable[..., Scheduler]) -> None:
     soon = world.clock.now() + datetime.timedelta(seconds=0.3)
-    world.create('a', start=str(dates.show(soon)), end=NEVER)
+    world.create('a', start=str(dates.serialize(soon)), end=NEVER)
     awaited = Awaited(world)
     start(awaited)
     assert awaited.done.wait(PATIENCE)

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from climate_common import dates
 from climate_core import conf as config
 from climate_core import exceptions
 from climate_core.context import RequestContext
@@ -20,7 +21,7 @@ from climate_core.delivery import publisher
 from climate_core.engine import retry
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
-from climate_core.lease import dates, model
+from climate_core.lease import model
 from climate_core.manager import change, create
 from climate_core.manager.parts import Parts
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait

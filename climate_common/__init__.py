@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lease service, its client and the extensions of Nova, Cinder and Heat must agree on.
+
+Pure: no I/O, and nothing of the other packages is imported. :mod:`~climate_common.dates` and
+:mod:`~climate_common.durations` are the one grammar of time, :mod:`~climate_common.hints` has the
+keys of scheduler hints, :mod:`~climate_common.amounts` the units in which resources are counted,
+and :mod:`~climate_common.limits` what the lease API accepts.
+"""

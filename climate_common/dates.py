@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dates: the one grammar of the API, scheduler hints, Heat properties and commands.
+
+===============================  ================================================================
+``now``                          the present of the service that reads it
+``+2h``                          a :mod:`duration <climate_common.durations>` from now
+``YYYY-MM-DD HH:MM[:SS]``        leading zeros may be left out, fractions of a second be added. In
+                                 UTC, except for commands, which read the zone of their machine
+``2026-12-01T16:07:00+01:00``    ISO 8601; without an offset as the form above
+===============================  ================================================================
+
+Inside, every time is timezone-aware UTC.
+"""
+
+import datetime
+import re
+
+from climate_common import durations
+
+UTC = datetime.UTC
+
+#: The forms, for descriptions and help texts.
+FORMS = (
+    '"now", "+2h" (from now), "YYYY-MM-DD HH:MM[:SS]" or ISO 8601 with an offset like '
+    '2026-12-01T16:07:00+01:00'
+)
+
+_DATE = re.compile(
+    r'(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})'
+    r'[ T](?P<hour>\d{1,2}):(?P<minute>\d{1,2})'
+    r'(?::(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,6}))?)?'
+    r'(?: ?(?P<offset>Z|[+-]\d{2}:?\d{2}))?',
+    re.ASCII,
+)
+
+
+class InvalidDate(ValueError):
+    """A value is not a date; the text says what would be one."""
+
+
+def parse(
+    value: object, now: datetime.datetime, zone: datetime.tzinfo | None = UTC
+) -> datetime.datetime:
+    """Read a date.
+
+    :param value: a text in one of the forms of this module
+    :param now: the present, timezone-aware
+    :param zone: the zone of a date without an offset; None for the zone of the machine
+    :returns: the time in UTC
+    :raises InvalidDate: it is none of these, not in the calendar, or shown by the clocks of the
+        zone twice or never
+    """
+    text = value.strip() if isinstance(value, str) else ''
+    try:
+        if is_relative(text):
+            ahead = text[1:]
+            return (now + durations.parse(ahead) if text[0] == '+' else now).astimezone(UTC)
+        match = _DATE.fullmatch(text)
+        if match:
+            return _absolute(match, zone)
+    except InvalidDate:
+        raise
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidDate(f'{value!r:.80} is not a date: it must be {FORMS}.')
+
+
+def is_relative(value: object) -> bool:
+    """Tell whether a date means another time whenever it is read: ``now``, ``+2h``."""
+    text = value.strip().lower() if isinstance(value, str) else ''
+    return text == 'now' or text.startswith('+')
+
+
+def serialize(time: datetime.datetime | None) -> str | None:
+    """Write a time as the API and the notifications do: UTC, microseconds, no offset."""
+    if time is None:
+        return None
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')
+
+
+def isoformat(time: datetime.datetime | None) -> str | None:
+    """Write a time for programs, in UTC with its offset: ``2026-12-01T15:07:00+00:00``."""
+    return None if time is None else time.astimezone(UTC).isoformat()
+
+
+def display(time: datetime.datetime | None, zone: datetime.tzinfo | None = None) -> str:
+    """Write a time for people: ``2026-12-01 16:07:00+01:00``; nothing for None.
+
+    :param zone: None for the zone of the machine
+    """
+    return '' if time is None else time.astimezone(zone).isoformat(sep=' ', timespec='seconds')
+
+
+def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.datetime:
+    year, month, day, hour, minute, second = (int(each or 0) for each in match.groups()[:6])
+    fraction = int((match['fraction'] or '').ljust(6, '0'))
+    clock = datetime.datetime(year, month, day, hour, minute, second, fraction)
+    if match['offset']:
+        zone = datetime.datetime.strptime(match['offset'], '%z').tzinfo
+    first, last = (_to_utc(clock.replace(fold=fold), zone) for fold in (0, 1))
+    if first == last:
+        return first
+    # A zone with summer time: its clocks skip an hour in spring, and show one twice in autumn.
+    shown = first.astimezone(zone).replace(tzinfo=None)
+    often = 'twice' if shown == clock else 'never'
+    raise InvalidDate(
+        f'The clocks here show {clock} {often}: it must have an offset, like {clock}+01:00.'
+    )
+
+
+def _to_utc(clock: datetime.datetime, zone: datetime.tzinfo | None) -> datetime.datetime:
+    local = clock.astimezone() if zone is None else clock.replace(tzinfo=zone)
+    return local.astimezone(UTC)

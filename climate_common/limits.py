@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lease API accepts: lengths, counts, patterns and words.
+
+The schemas of the API are made of them, and with them the extensions refuse in nova-api,
+cinder-api and heat-engine what the lease service would refuse later. A pattern matches with
+``fullmatch``; :func:`json_pattern` makes one for a JSON Schema.
+"""
+
+import re
+
+#: Characters of the text of a date or duration.
+TIME_LENGTH = 64
+NAME_LENGTH = 255
+#: Something to read, and nothing that a database or a terminal chokes on.
+NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
+RESERVATIONS = 1000
+EVENTS = 100
+#: What ends in .error or .stop is told of the service's own events.
+EVENT_TYPE_PATTERN = r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}'
+#: Types of events that the service makes and a user cannot give. ``before_end_lease`` is none of
+#: them: clients of today may give it with a new lease.
+OWN_EVENT_TYPES = frozenset(
+    (
+        'start_lease',
+        'ready_to_start',
+        'before_start_lease',
+        'end_lease',
+        'end_reservation',
+        'prepare_reservation',
+        'release_trust',
+        'external_end',
+    )
+)
+START_POLICIES = ('auto', 'manual')
+#: How often a lease can tell before its start that it will start.
+START_NOTICES = 20
+#: The longest time before the start, in seconds: a year.
+LONGEST_START_NOTICE = 366 * 86400
+
+WEBHOOK_URL_LENGTH = 2048
+SHORTEST_SECRET, LONGEST_SECRET = 16, 255
+SECRET_PATTERN = rf'[\x20-\x7e]{{{SHORTEST_SECRET},{LONGEST_SECRET}}}'
+#: What the secret that signs a webhook is, for descriptions and errors.
+SECRET = f'{SHORTEST_SECRET} to {LONGEST_SECRET} printable ASCII characters'
+WEBHOOK_EVENTS = 32
+WEBHOOK_EVENT_PATTERN = r'[a-z*][a-z0-9_.*-]{0,127}'
+IDEMPOTENCY_KEY_PATTERN = r'[\x20-\x7e]{1,255}'
+
+_NAME = re.compile(NAME_PATTERN)
+_EVENT_TYPE = re.compile(EVENT_TYPE_PATTERN)
+
+
+def json_pattern(pattern: str) -> str:
+    """Make a pattern that JSON Schema searches for match the whole text.
+
+    Python's ``$`` alone would let a line end through.
+    """
+    return rf'^{pattern}(?!\n)$'
+
+
+def check_name(value: object) -> str:
+    """Check the name of a lease, and return it.
+
+    :raises ValueError: it is not a text, blank, too long, or has control characters
+    """
+    if isinstance(value, str) and len(value) <= NAME_LENGTH and _NAME.fullmatch(value):
+        return value
+    raise ValueError(
+        f'It must be a text of 1 to {NAME_LENGTH} characters, without control characters.'
+    )
+
+
+def check_event_type(value: object) -> str:
+    """Check the type of an event that a user gives, and return it.
+
+    :raises ValueError: it is not a type, or the service uses it itself
+    """
+    fine = isinstance(value, str) and _EVENT_TYPE.fullmatch(value)
+    if fine and value not in OWN_EVENT_TYPES:
+        return str(value)
+    raise ValueError(
+        f'{value!r:.80} cannot be given as the type of an event: it must be lower-case letters, '
+        'digits, "_", "-" and ".", with no ".error" or ".stop" at the end, and not '
+        f'{", ".join(sorted(OWN_EVENT_TYPES))}.'
+    )
+
+
+def check_start_notices(value: object) -> list[int]:
+    """Check the seconds before its start at which a lease is told, and return them.
+
+    :raises ValueError: it is not a list of so many integers in this range
+    """
+    given = value if isinstance(value, list | tuple) else None
+    if given is None or len(given) > START_NOTICES or not all(map(_is_start_notice, given)):
+        raise ValueError(
+            f'It must be a list of up to {START_NOTICES} integers, each from 1 to '
+            f'{LONGEST_START_NOTICE} (seconds).'
+        )
+    return list(given)
+
+
+def _is_start_notice(value: object) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return 1 <= value <= LONGEST_START_NOTICE

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+import datetime
+import time
+import zoneinfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_common import dates
+
+NOW = datetime.datetime(2026, 12, 1, 12, 0, 1, 5, tzinfo=datetime.UTC)
+BERLIN = zoneinfo.ZoneInfo('Europe/Berlin')
+
+
+@pytest.fixture
+def machine_in_berlin(monkeypatch):
+    monkeypatch.setenv('TZ', 'Europe/Berlin')
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ('text', 'serialized'),
+    [
+        ('now', '2026-12-01T12:00:01.000005'),
+        (' NOW ', '2026-12-01T12:00:01.000005'),
+        ('+2h', '2026-12-01T14:00:01.000005'),
+        ('+ 1d 12h', '2026-12-03T00:00:01.000005'),
+        ('+PT30M', '2026-12-01T12:30:01.000005'),
+        ('2026-12-01 16:07', '2026-12-01T16:07:00.000000'),
+        ('2013-12-1 6:7', '2013-12-01T06:07:00.000000'),
+        ('2013-12-1T6:07', '2013-12-01T06:07:00.000000'),
+        ('2026-12-01 16:07:09', '2026-12-01T16:07:09.000000'),
+        ('2026-12-01 16:07:9.5', '2026-12-01T16:07:09.500000'),
+        (' 2026-12-01 16:07 ', '2026-12-01T16:07:00.000000'),
+        ('2026-12-01T16:07:00.000000', '2026-12-01T16:07:00.000000'),
+        ('2026-12-01T16:07:00,25', '2026-12-01T16:07:00.250000'),
+        ('2026-12-01T16:07', '2026-12-01T16:07:00.000000'),
+        ('2026-12-01T16:07:00Z', '2026-12-01T16:07:00.000000'),
+        ('2026-12-01T16:07:00+01:00', '2026-12-01T15:07:00.000000'),
+        ('2026-12-01T16:07:00.25-0530', '2026-12-01T21:37:00.250000'),
+        ('2026-12-01 16:07:00 -0530', '2026-12-01T21:37:00.000000'),
+    ],
+)
+def test_parse_accepts(text: str, serialized: str) -> None:
+    assert dates.serialize(dates.parse(text, NOW)) == serialized
+
+
+@pytest.mark.parametrize(
+    'value',
+    [
+        *('', 'tomorrow', '2026-13-01 00:00', '2026-02-30 00:00', '2026-12-01', '16:07', None, 7),
+        *(
+            '2026-12-01 24:01',
+            '2026-12-01 16:07 CET',
+            '0001-01-01T00:00:00+10:00',
+            '20261201T1607',
+        ),
+        *('٢٠٢٦-12-01T16:07', '2026-12-01T16:07:00+99:00', '+', '+h', '-2h', '+9000y'),
+        *('2026-12-01 10:00+01:60', '+300000000000s', 'now now', 'x' * 1000),
+    ],
+)
+@pytest.mark.parametrize('zone', [datetime.UTC, BERLIN])
+def test_parse_refuses_and_says_what_would_be_right(value, zone) -> None:
+    with pytest.raises(dates.InvalidDate) as caught:
+        dates.parse(value, NOW, zone)
+    assert str(caught.value) == f'{value!r:.80} is not a date: it must be {dates.FORMS}.'
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('2026-12-01 16:07', '2026-12-01T15:07:00+00:00'),
+        ('2026-07-01 16:07', '2026-07-01T14:07:00+00:00'),
+        ('2026-07-01T16:07:08.25', '2026-07-01T14:07:08.250000+00:00'),
+        ('2026-12-01T16:07Z', '2026-12-01T16:07:00+00:00'),
+        ('2026-10-25 02:30+01:00', '2026-10-25T01:30:00+00:00'),
+    ],
+)
+@pytest.mark.parametrize('zone', [BERLIN, None])
+def test_date_without_offset_is_in_the_zone(text, expected, zone, machine_in_berlin) -> None:
+    assert dates.isoformat(dates.parse(text, NOW, zone)) == expected
+
+
+@pytest.mark.parametrize(
+    ('text', 'often'), [('2026-03-29 02:30', 'never'), ('2026-10-25 02:30', 'twice')]
+)
+@pytest.mark.parametrize('zone', [BERLIN, None])
+def test_parse_refuses_what_the_clocks_show_not_once(text, often, zone, machine_in_berlin) -> None:
+    with pytest.raises(dates.InvalidDate, match=f'show {text}:00 {often}: it must have an offset'):
+        dates.parse(text, NOW, zone)
+
+
+@pytest.mark.parametrize(
+    ('value', 'is_relative'),
+    [
+        ('now', True),
+        (' Now', True),
+        ('+2h', True),
+        ('2026-12-01 16:07+01:00', False),
+        (None, False),
+    ],
+)
+def test_is_relative(value, is_relative) -> None:
+    assert dates.is_relative(value) is is_relative
+
+
+def test_display(machine_in_berlin) -> None:
+    assert dates.display(NOW) == '2026-12-01 13:00:01+01:00'
+    assert dates.display(NOW, datetime.UTC) == '2026-12-01 12:00:01+00:00'
+    assert dates.display(None) == ''
+
+
+def test_nothing_is_written_as_nothing() -> None:
+    assert dates.serialize(None) is None
+    assert dates.isoformat(None) is None
+
+
+@given(st.datetimes(timezones=st.timezones(), allow_imaginary=False))
+def test_what_is_written_is_read_as_the_same(time: datetime.datetime) -> None:
+    offset = time.utcoffset()
+    if offset is None or offset.total_seconds() % 60 or not 1 < time.year < 9999:
+        return
+    parsed = dates.parse(time.isoformat(), NOW)
+    assert parsed == time.astimezone(datetime.UTC)
+    assert dates.parse(dates.serialize(parsed), NOW) == parsed
+    assert dates.parse(dates.isoformat(parsed), NOW, BERLIN) == parsed
+    if parsed.year > 1900:  # Before, offsets had seconds.
+        assert dates.parse(dates.display(parsed, BERLIN), NOW) == parsed.replace(microsecond=0)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_date_or_refused(text: str) -> None:
+    with contextlib.suppress(dates.InvalidDate):
+        assert dates.parse(text, NOW).tzinfo is datetime.UTC

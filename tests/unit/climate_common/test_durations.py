@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_common import durations
+
+
+@pytest.mark.parametrize(
+    ('value', 'seconds'),
+    [
+        (1, 1),
+        (5400, 5400),
+        ('5400', 5400),
+        ('90s', 90),
+        ('90m', 5400),
+        ('1w', 604800),
+        ('1d12h', 129600),
+        ('1d 12h', 129600),
+        ('30m1h', 5400),
+        ('1h1h', 7200),
+        ('1 h', 3600),
+        ('1h30', 3630),
+        ('1w2d3h4m5s', 788645),
+        (' 2H ', 7200),
+        ('PT1H30M', 5400),
+        ('P1DT12H', 129600),
+        ('p1w', 604800),
+        ('PT0H1S', 1),
+        ('3652058d', 3652058 * 86400),
+    ],
+)
+def test_parse_accepts(value: object, seconds: int) -> None:
+    assert durations.parse(value) == datetime.timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    'value',
+    [
+        None, True, 1.5, [], '', ' ', 'P', 'PT', 'P1DT', 'soon', 'h', '-5', '1h-5m', '1 2h',
+        '1.5h', 'P1Y', 'P1M', 'PT1.5H', 'PT1M1H', 'PT1H 1M', '3 weeks', '3y',
+        '१h', '9' * 30 + 'd',
+        0, -1, '0', '0m', 'PT0S', 10**15, 10**400, '999999999w', '3652060d',
+    ],
+)  # fmt: skip
+def test_parse_refuses_and_says_what_would_be_right(value: object) -> None:
+    with pytest.raises(durations.InvalidDuration) as caught:
+        durations.parse(value)
+    assert str(caught.value) == (
+        f'{value!r:.80} is not a duration: it must be {durations.FORMS}, from 1 second to 9999 '
+        'years.'
+    )
+
+
+@given(st.text(alphabet='PTpt0123456789wdhmsWDHMS .-', max_size=12))
+def test_any_text_is_a_duration_or_refused(text: str) -> None:
+    with contextlib.suppress(durations.InvalidDuration):
+        assert durations.parse(text) >= durations.SHORTEST
+
+
+def test_end_lies_before_the_year_10000() -> None:
+    start = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC)
+    assert durations.end(start, datetime.timedelta(days=1)).day == 2
+    with pytest.raises(durations.InvalidDuration, match='must end before the year 10000'):
+        durations.end(start, datetime.timedelta(days=400))
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'displayed'),
+    [(0, '0s'), (-5, '0s'), (52, '52s'), (3600, '1h'), (5430, '1h 30m'), (183600, '2d 3h')],
+)
+def test_display_in_two_units(seconds: int, displayed: str) -> None:
+    assert durations.display(datetime.timedelta(seconds=seconds)) == displayed
