@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Draw the pictures of the documents: ``doc/pictures/draw.py`` writes doc/source/pictures."""
+
+import pathlib
+from collections.abc import Callable
+
+from shapes import Picture
+
+PLACE = pathlib.Path(__file__).resolve().parents[1] / 'source' / 'pictures'
+
+
+def server() -> Picture:
+    """The way of a server: a row for each of those who take part, time from left to right."""
+    picture = Picture('The way of a reserved server', 900, 400)
+    for y, name in ((30, 'you'), (130, 'Nova'), (270, 'Climate')):
+        picture.box(10, y, 80, 60, name, 'ours' if name == 'Climate' else 'plain')
+    for x, when in ((300, 'now'), (520, 'the start'), (760, 'the end')):
+        picture.line((x, 26), (x, 350))
+        picture.words(x, 16, when, bold=0)
+
+    picture.box(110, 30, 190, 60, 'server create\n--hint reserved=True', 'plain')
+    picture.words(412, 64, 'you may change, start\nor end the lease', small=True)
+    picture.arrow((205, 90), (205, 130))
+    picture.box(110, 130, 190, 60, 'scheduled, claimed,\nnetworks built', 'plain')
+    picture.box(310, 130, 200, 60, 'RESERVED\nholds its host', 'asleep')
+    picture.box(530, 130, 220, 60, 'ACTIVE\nruns', 'awake')
+    picture.box(770, 130, 120, 60, 'deleted\nor as asked', 'over')
+    picture.arrow((205, 190), (205, 270))
+    picture.words(197, 234, 'POST /v1/leases', 'end', small=True)
+    picture.box(110, 270, 190, 60, 'lease, reservation,\nevents', 'ours')
+    picture.box(310, 270, 200, 60, 'PENDING', 'asleep')
+    picture.box(530, 270, 220, 60, 'ACTIVE', 'awake')
+    picture.box(770, 270, 120, 60, 'TERMINATED', 'over')
+    picture.arrow((540, 270), (540, 190))
+    picture.words(548, 234, 'wake_up: nova-compute spawns', 'start', small=True)
+    picture.arrow((780, 270), (780, 190))
+    picture.words(788, 234, 'on_end', 'start', small=True)
+    picture.arrow((110, 366), (890, 366))
+    picture.words(500, 388, 'time', small=True)
+    return picture
+
+
+def architecture() -> Picture:
+    """Who speaks with whom."""
+    picture = Picture('The extensions and the lease service', 900, 520)
+    picture.box(20, 20, 860, 150, 'OpenStack', 'ground', top=True)
+    for x, name, extension in (
+        (40, 'Nova', 'nova_ext'),
+        (250, 'Cinder', 'cinder_ext'),
+        (460, 'Heat', 'heat_ext'),
+    ):
+        picture.box(x, 55, 190, 100, name, top=True)
+        picture.box(x + 20, 95, 150, 46, f'{extension}\nour extension', 'ours')
+    picture.box(670, 55, 190, 100, 'Keystone\ntokens, trusts, limits')
+
+    picture.box(20, 240, 380, 190, 'climate-api', 'ground', top=True)
+    picture.box(50, 285, 320, 46, 'REST: leases, reservations, usage', 'ours')
+    picture.box(50, 345, 320, 46, 'policies, schemas, request ids', 'ours')
+    picture.box(500, 240, 380, 190, 'climate-manager (any number)', 'ground', top=True)
+    picture.box(520, 275, 165, 46, 'operations\nwhat users ask', 'ours')
+    picture.box(695, 275, 165, 46, 'sync\nwhat others did', 'ours')
+    picture.box(520, 327, 165, 46, 'engine\nwhat is due', 'ours')
+    picture.box(695, 327, 165, 46, 'delivery\nwhat is told', 'ours')
+    picture.box(520, 379, 340, 40, 'plugins: server, volume, stack', 'ours')
+
+    picture.arrow((135, 155), (135, 240))
+    picture.arrow((345, 155), (345, 240))
+    picture.words(240, 204, "POST /v1/leases\nwith the user's token", small=True)
+    picture.arrow((400, 305), (500, 305))
+    picture.words(450, 296, 'RPC', small=True)
+    picture.arrow((600, 240), (600, 155))
+    picture.words(592, 200, 'wake_up, end:', 'end', small=True)
+    picture.words(592, 216, "the owner's trust", 'end', small=True)
+    picture.arrow((700, 155), (700, 240), dashed=True)
+    picture.words(708, 208, 'notifications', 'start', small=True)
+    picture.arrow((820, 240), (820, 155))
+    picture.box(290, 462, 320, 46, 'SQL database: the only durable hand-off')
+    picture.arrow((560, 430), (560, 462), both=True)
+    picture.arrow((345, 430), (345, 462))
+    picture.arrow((780, 430), (780, 485))
+    picture.words(772, 452, 'webhooks,\nthe message bus', 'end', small=True)
+    picture.arrow((480, 155), (375, 240))
+    return picture
+
+
+def event() -> Picture:
+    """One event, from the claim to the finish."""
+    picture = Picture('One event, from the claim to the finish', 900, 560)
+    steps = (
+        ('the loop sleeps', 'until the next event is due: one indexed query', 'plain'),
+        ('claim', 'UPDATE ... WHERE generation = ?  (one manager wins)', 'ours'),
+        ('do it', 'each reservation: look at the resource, do what is missing', 'ours'),
+        ('finish', 'one transaction, only with the claim: lease, event, outbox', 'ours'),
+        ('tell', 'message bus and webhooks, out of the outbox', 'ours'),
+    )
+    for number, (name, what, colour) in enumerate(steps):
+        y = 20 + number * 108
+        picture.box(30, y, 450, 70, f'{name}\n{what}', colour)
+        if number:
+            picture.arrow((255, y - 38), (255, y))
+    picture.arrow((560, 55), (480, 55))
+    picture.words(570, 52, 'RPC wakes it early', 'start', small=True)
+    picture.words(570, 68, 'when a user made something due', 'start', small=True)
+    picture.box(570, 108, 300, 110, 'the claim is lost', 'asleep', top=True)
+    picture.words(
+        720, 152, 'another manager was faster, or this one\ndied and its claim expired:\n'
+        'the next one looks, and goes on', small=True
+    )  # fmt: skip
+    picture.arrow((480, 163), (570, 163))
+    picture.box(570, 236, 300, 110, 'not done yet', 'asleep', top=True)
+    picture.words(
+        720, 280, 'the resource is still at work, or a service\ncannot be reached: the event '
+        'is due again\nin seconds, with back-off', small=True
+    )  # fmt: skip
+    picture.arrow((480, 279), (570, 279))
+    picture.arrow((870, 300), (885, 300), (885, 30), (480, 30))
+    picture.box(570, 364, 300, 110, 'cannot be done', 'over', top=True)
+    picture.words(
+        720, 408, 'a permanent error: the reservation and the\n'
+        'lease are in ERROR, with the reason.\n'
+        'An end is tried for ever', small=True
+    )  # fmt: skip
+    picture.arrow((480, 295), (525, 295), (525, 440), (570, 440))
+    picture.arrow((570, 395), (480, 395))
+    return picture
+
+
+def stack() -> Picture:
+    """The order in which a stack is held, woken and ended."""
+    picture = Picture('The order of a reserved stack', 900, 470)
+    rows = (
+        (40, 'before\nthe start', 'asleep'),
+        (180, 'at\nthe start', 'awake'),
+        (330, 'at\nthe end', 'over'),
+    )
+    for y, name, _ in rows:
+        picture.box(10, y, 90, 80, name)
+    picture.line((10, 150), (890, 150))
+    picture.line((10, 300), (890, 300))
+    held = ('networks, ports\nare there', 'volumes\nlease-reserved', 'servers\nRESERVED')
+    for number, words in enumerate(held):
+        colour = 'awake' if not number else 'asleep'
+        picture.box(120 + number * 195, 40, 175, 80, words, colour)
+    picture.box(
+        705, 40, 185, 80, 'attachments and more\ncomplete, but have\ndone nothing yet', 'asleep'
+    )
+    picture.words(
+        120, 20, 'stack create: CREATE_COMPLETE, and the lease holds all of it', 'start', bold=0
+    )
+
+    picture.words(
+        120,
+        168,
+        'the lease service updates the stack; Heat wakes it in the order of the template',
+        'start',
+        bold=0,
+    )
+    woken = (
+        'volumes\nget their bytes',
+        'servers\nboot from them',
+        'attachments',
+        'deployments,\nwait conditions',
+    )
+    for number, words in enumerate(woken):
+        picture.box(120 + number * 195, 185, 165, 70, words, 'awake')
+        if number:
+            picture.arrow((90 + number * 195, 220), (120 + number * 195, 220))
+    picture.words(
+        120,
+        280,
+        'a resource that needs another waits for it; one that fails is tried again',
+        'start',
+        small=True,
+    )
+
+    picture.words(
+        120, 318, 'on_end of the stack: delete, suspend, snapshot or nothing', 'start', bold=0
+    )
+    ended = (
+        'the stack\nHeat deletes in reverse order',
+        'what is left of its\nservers and volumes',
+        'the trust of the owner\nis released',
+    )
+    for number, words in enumerate(ended):
+        picture.box(120 + number * 262, 335, 232, 70, words, 'over')
+        if number:
+            picture.arrow((90 + number * 262, 370), (120 + number * 262, 370))
+    picture.words(
+        120,
+        430,
+        'left: what was retained, abandoned, or a spare that never ran',
+        'start',
+        small=True,
+    )
+    return picture
+
+
+PICTURES: dict[str, Callable[[], Picture]] = {
+    'server': server,
+    'architecture': architecture,
+    'event': event,
+    'stack': stack,
+}
+
+
+def main() -> None:
+    PLACE.mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        (PLACE / f'{name}.svg').write_text(draw().svg(), encoding='utf-8')
+
+
+if __name__ == '__main__':
+    main()
