@@ -5,7 +5,8 @@ import dataclasses
 import datetime
 
 from climate_core.lease import events, history, model, states
-from tests.unit.lease.test_machine import NOON, _lease
+from tests.unit.lease import samples
+from tests.unit.lease.samples import NOON
 
 CAUSE = 'event.start_lease'
 
@@ -23,8 +24,8 @@ def _entry(
 
 
 def test_that_a_lease_is_starting_is_remembered() -> None:
-    event = _claimed(_lease())
-    lease = _lease().with_events(event)
+    event = _claimed(samples.lease())
+    lease = samples.lease().with_events(event)
     work = events.of(event.event_type).begin(lease, event, NOON + datetime.timedelta(hours=1))
 
     entry = _entry(lease, work.lease, event, NOON)
@@ -34,8 +35,8 @@ def test_that_a_lease_is_starting_is_remembered() -> None:
 
 
 def test_another_look_at_a_lease_that_is_starting_is_not() -> None:
-    event = _claimed(_lease())
-    lease = dataclasses.replace(_lease().with_events(event), status='STARTING')
+    event = _claimed(samples.lease())
+    lease = dataclasses.replace(samples.lease().with_events(event), status='STARTING')
     work = events.of(event.event_type).begin(lease, event, NOON + datetime.timedelta(hours=1))
 
     assert _entry(lease, work.lease, event, NOON) is None

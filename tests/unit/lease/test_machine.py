@@ -16,36 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from climate_core import exceptions
 from climate_core.engine import retry
 from climate_core.lease import changes, events, model, results, states
+from tests.unit.lease import samples
+from tests.unit.lease.samples import HOUR, NOON, RULES
 
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
-HOUR = datetime.timedelta(hours=1)
 BACKOFF = retry.Backoff(2, 120)
-RULES = changes.update.Rules(300, before_start=[1800])
 
 _RESULTS = st.sampled_from(['done', 'wait', 'transient', 'permanent', 'bug'])
-
-
-def _lease(manual: bool = False) -> model.Lease:
-    start, end = NOON + HOUR, NOON + 3 * HOUR
-    given = [('note', NOON + 2 * HOUR)]
-    events = changes.create.first_events(
-        'lease', start, end, NOON + 2 * HOUR, given, NOON, manual, RULES.before_start
-    )
-    things = [model.new_reservation('lease', 't', str(n), {}, NOON) for n in range(2)]
-    return model.Lease(
-        *('lease', 'name', 'project', 'user', start, end, NOON + 2 * HOUR),
-        *('PENDING', None, False, 'trust', 0, NOON, None, None),
-        start_policy='manual' if manual else 'auto',
-        reservations=model.in_order((), things),
-        events=events,
-    )
 
 
 class LeaseMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = NOON
-        self.lease = _lease()
+        self.lease = samples.lease()
         self.claimed: dict[str, tuple[model.Event, results.Work]] = {}
         self.ended: set[str] = set()
         self.joined = 0
