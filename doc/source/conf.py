@@ -14,6 +14,7 @@ extensions = [
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
     'error_codes',
+    'events',
     'notifications',
     'routes',
     'states',

@@ -39,6 +39,8 @@ class EventHandler:
     due: ClassVar[str]
     #: What it does.
     action: ClassVar[str]
+    #: What follows from a failure of its calls; empty if it makes none.
+    on_failure: ClassVar[str] = ''
     #: Type of a notification -> when it is sent.
     notifications: ClassVar[Mapping[str, str]] = {}
     #: Order among events that are due at the same time, lowest first: what only notifies, then
@@ -165,6 +167,7 @@ class Notice(EventHandler):
 class Cleanup(EventHandler):
     """An event that is done after the lease, and of which nobody is notified."""
 
+    on_failure = 'retried; given up after a permanent failure'
     priority = 3
     hidden = True
     cancelled_by = Stage.NEVER

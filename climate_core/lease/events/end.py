@@ -22,6 +22,7 @@ class EndLease(base.EventHandler):
     event_type = model.END
     due = '``end_date``, or when the user ends or deletes the lease'
     action = 'does the end action of every resource, those of the highest rank first'
+    on_failure = 'retried for ever'
     notifications = {DONE: 'its end is done: everything is freed, or was lost before its end'}
     priority = 1
     cancelled_by = base.Stage.TERMINATED

@@ -13,6 +13,7 @@ class EndReservation(base.EventHandler):
     event_type = model.END_RESERVATION
     due = 'when the user takes a resource out of the lease'
     action = 'does the end action of this resource'
+    on_failure = 'retried for ever'
     notifications = {'lease.update': 'a resource left the lease'}
     priority = 1
     hidden = True

@@ -14,7 +14,7 @@ from climate_core.lease.events import base
 class ExternalEnd(base.Cleanup):
     event_type = model.EXTERNAL_END
     due = 'when the lease is over, if the external service was asked about it'
-    action = 'tells the external service; given up if the service refuses'
+    action = 'tells the external service'
     lease_call = 'notify_external_end'
 
     def after_termination(self, lease: model.Lease, now: datetime.datetime) -> model.Lease:

@@ -24,6 +24,10 @@ class PrepareReservation(base.EventHandler):
     event_type = model.PREPARE
     due = 'when a reservation is written that needs it, before the start'
     action = 'fills a stack; frees it if it cannot be filled'
+    on_failure = (
+        'retried until the start; a permanent failure puts the reservation and the lease in error '
+        'and frees the resource, which is retried for ever'
+    )
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2
     hidden = True

@@ -11,7 +11,7 @@ from climate_core.lease.events import base
 class ReleaseTrust(base.Cleanup):
     event_type = model.RELEASE_TRUST
     due = 'when the lease is over'
-    action = "deletes the owner's trust in Keystone; what Keystone refuses to delete is given up"
+    action = "deletes the owner's trust in Keystone"
     lease_call = 'release_trust'
 
     def settle(

@@ -21,6 +21,10 @@ class StartLease(base.EventHandler):
     event_type = model.START
     due = '``start_date``, or when the user starts the lease'
     action = 'wakes every pending resource, those of the lowest rank first'
+    on_failure = (
+        'retried until shortly before the end of the lease; a permanent failure or a bug puts '
+        'the resource and the lease in error, the other resources go on'
+    )
     notifications = {
         DONE: 'its start is done: everything runs',
         FAILED: 'something of it cannot be started, or was not started before its end',

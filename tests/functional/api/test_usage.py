@@ -19,6 +19,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.history import Cause
 from tests.functional.api import world
+from tests.support import leases
 from tests.support.fakes import cloud_server, settings
 
 UTC = datetime.UTC
@@ -50,23 +51,17 @@ def write(
         freed_at=at(freed),
         status='pending' if freed is None else 'deleted',
     )
-    lease = model.Lease(
-        id=lease_id,
+    lease = leases.lease(
+        server,
+        lease_id=lease_id,
+        start=START,
+        end=START + 24 * HOUR,
+        now=START,
         name=f'lease{number}',
         project_id=project,
-        user_id='user',
-        start_date=START,
-        end_date=START + 24 * HOUR,
-        before_end_date=None,
         status='PENDING' if freed is None else 'TERMINATED',
-        status_reason=None,
-        degraded=False,
         trust_id=None,
-        generation=0,
-        created_at=START,
-        updated_at=None,
-        deleted_at=None,
-        reservations=(server,),
+        events=(),
     )
     database.write(store.create, lease, START, Cause('lease.create'))
 

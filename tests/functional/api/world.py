@@ -19,6 +19,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins import base
 from climate_core.service import ManagerService
+from tests.support.world import Trusts
 
 #: A resource that does not exist.
 NOWHERE = '00000000-0000-4000-8000-000000000000'
@@ -49,16 +50,6 @@ class Thing(base.ResourcePlugin):
         return None
 
     def end(self, lease: Lease, reservation: Reservation) -> None:
-        return None
-
-
-class Trusts:
-    """Trusts that nobody needs."""
-
-    def create(self, context: RequestContext) -> str:
-        return uuid.uuid4().hex
-
-    def delete(self, trust_id: str) -> None:
         return None
 
 

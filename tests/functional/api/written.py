@@ -3,7 +3,8 @@
 
 import datetime
 
-from climate_core.lease import changes, model
+from climate_core.lease import model
+from tests.support import leases
 
 NOW = datetime.datetime(2098, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
@@ -15,22 +16,12 @@ def lease(number: int) -> model.Lease:
         model.new_reservation(lease_id, 'test:thing', f'{number}-{each}', {}, NOW)
         for each in range(3)
     ]
-    return model.Lease(
-        id=lease_id,
+    return leases.lease(
+        *things,
+        lease_id=lease_id,
+        start=NOW,
+        end=END,
+        now=NOW,
+        given=[('mail', END)],
         name=f'lease{number}',
-        project_id='project',
-        user_id='user',
-        start_date=NOW,
-        end_date=END,
-        before_end_date=None,
-        status='PENDING',
-        status_reason=None,
-        degraded=False,
-        trust_id='trust',
-        generation=0,
-        created_at=NOW,
-        updated_at=None,
-        deleted_at=None,
-        reservations=tuple(things),
-        events=changes.create.first_events(lease_id, NOW, END, None, [('mail', END)], NOW),
     )

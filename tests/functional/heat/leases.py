@@ -26,7 +26,7 @@ from climateclient.extension import hints as parsing
 from tests.functional.heat.bus import Killed  # noqa: F401
 from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.users import ALICE
-from tests.unit.engine import world
+from tests.support import world
 
 _PARAMS = {
     'resource_id': {'type': 'string', 'format': 'uuid'},

@@ -14,9 +14,10 @@ from sqlalchemy import orm
 from climate_core import conf as climate_conf
 from climate_core.db import leases, migration, store, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import changes, model
+from climate_core.lease import model
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
+from tests.support import leases as build
 
 
 def sqlite(path: pathlib.Path) -> Database:
@@ -87,34 +88,28 @@ def make(
     now = database.read(utcnow.read)
     lease_id = str(uuid.uuid4())
     member = {'stack_id': stack_ids[0]} if stack_ids else {}
-    lease = model.Lease(
-        id=lease_id,
-        name='lease1',
-        project_id='demo-id',
-        user_id='alice-id',
-        start_date=now,
-        end_date=now + lasting,
-        before_end_date=None,
-        status='PENDING',
-        status_reason=None,
-        degraded=False,
-        trust_id=trust_id,
-        generation=0,
-        created_at=now,
-        updated_at=None,
-        deleted_at=None,
-        reservations=tuple(
-            model.new_reservation(lease_id, kind, each, {'on_end': end} | member, now)
-            for kind, ids, end, member in (
-                ('virtual:stack', stack_ids, stack_end, {}),
-                ('virtual:instance', resource_ids, on_end, member),
-                ('virtual:volume', volume_ids, volume_end, member),
-            )
-            for each in ids
-        ),
-        events=changes.create.first_events(lease_id, now, now + lasting, None, (), now),
+    return build.lease(
+        lease_id=lease_id,
+        start=now,
+        end=now + lasting,
+        now=now,
+        **{
+            'name': 'lease1',
+            'project_id': 'demo-id',
+            'user_id': 'alice-id',
+            'trust_id': trust_id,
+            'reservations': tuple(
+                model.new_reservation(lease_id, kind, each, {'on_end': end} | member, now)
+                for kind, ids, end, member in (
+                    ('virtual:stack', stack_ids, stack_end, {}),
+                    ('virtual:instance', resource_ids, on_end, member),
+                    ('virtual:volume', volume_ids, volume_end, member),
+                )
+                for each in ids
+            ),
+            **fields,
+        },
     )
-    return dataclasses.replace(lease, **fields)
 
 
 def started(lease: model.Lease) -> model.Lease:

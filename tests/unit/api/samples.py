@@ -4,6 +4,7 @@
 import datetime
 
 from climate_core.lease import model
+from tests.support import leases
 
 LEASE = '22222222-2222-4222-8222-222222222222'
 NOW = datetime.datetime(2098, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
@@ -42,22 +43,15 @@ def reservation(**params: object) -> model.Reservation:
 
 
 def lease(**params: object) -> model.Lease:
-    return model.Lease(
-        id=LEASE,
-        name='name',
-        project_id='project',
-        user_id='user',
-        start_date=NOW.astimezone(datetime.timezone(datetime.timedelta(hours=5))),
-        end_date=NOW,
-        before_end_date=None,
-        status='PENDING',
+    return leases.lease(
+        lease_id=LEASE,
+        start=NOW.astimezone(datetime.timezone(datetime.timedelta(hours=5))),
+        end=NOW,
+        now=NOW,
         status_reason='because',
         degraded=True,
         trust_id='secret-trust',
         generation=7,
-        created_at=NOW,
-        updated_at=None,
-        deleted_at=None,
         reservations=(reservation(**params),),
         events=(event('start_lease'), event('release_trust')),
     )

@@ -16,32 +16,23 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.cloud.external import External
 from climate_core.lease import model
+from tests.support import leases
 
 NOON = datetime.datetime(2026, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
-LEASE = model.Lease(
-    id='some-id',
+LEASE = leases.lease(
+    dataclasses.replace(
+        model.new_reservation('some-id', 'virtual:instance', 'vm1', {'on_end': 'stop'}, NOON),
+        id='reservation-id',
+        amounts={'servers': 1, 'vcpus': 2},
+    ),
+    lease_id='some-id',
+    start=NOON,
+    now=NOON,
     name='lease1',
     project_id='demo-id',
     user_id='alice-id',
-    start_date=NOON,
-    end_date=NOON + datetime.timedelta(hours=2),
-    before_end_date=None,
-    status='PENDING',
-    status_reason=None,
-    degraded=False,
-    trust_id='trust',
-    generation=0,
-    created_at=NOON,
-    updated_at=None,
-    deleted_at=None,
     webhook={'url': 'https://example.org', 'secret': 'whsec_c2VjcmV0'},
-    reservations=(
-        dataclasses.replace(
-            model.new_reservation('some-id', 'virtual:instance', 'vm1', {'on_end': 'stop'}, NOON),
-            id='reservation-id',
-            amounts={'servers': 1, 'vcpus': 2},
-        ),
-    ),
+    events=(),
 )
 SHOWN = {
     'id': 'some-id',

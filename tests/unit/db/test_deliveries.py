@@ -12,7 +12,7 @@ from climate_core.db import deliveries, store, tables
 from climate_core.db.deliveries import Busy, Delivery
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
-from tests.unit.engine.world import Time, World, user
+from tests.support.world import Time, World, user
 
 SECRET = 'correct-horse-battery-staple'
 

@@ -27,7 +27,7 @@ from climate_core.db.engine import Stale
 from climate_core.lease import changes, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
-from tests.unit.engine.world import TYPE, World, user
+from tests.support.world import TYPE, World, user
 
 NEVER = '2099-01-01 00:00'
 NOW = datetime.datetime.now(datetime.UTC)

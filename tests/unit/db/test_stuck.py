@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.db import events, history, stuck, tables
 from climate_core.db.stuck import Kind
 from climate_core.lease import model
-from tests.unit.engine.world import NOON, Time, World
+from tests.support.world import NOON, Time, World
 
 PATIENCE = stuck.StuckThresholds(attempts=3, seconds=600, grace=60)
 

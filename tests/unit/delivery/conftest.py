@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-from tests.unit.engine.fixtures import *  # noqa: F403
+from tests.support.world_fixtures import *  # noqa: F403

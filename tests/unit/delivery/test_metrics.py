@@ -16,7 +16,7 @@ from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.retry import Backoff
 from climate_core.plugins.base import Wait
-from tests.unit.engine.world import TYPE, Time, World, user
+from tests.support.world import TYPE, Time, World, user
 
 LATE = 'climate_event_claim_lateness_seconds'
 FINISHED = 'climate_event_finish_lateness_seconds'

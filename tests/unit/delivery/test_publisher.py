@@ -11,7 +11,7 @@ from oslo_messaging.notify import _impl_test
 
 from climate_core.delivery import publisher
 from climate_core.delivery.publisher import Publisher
-from tests.unit.engine.world import Time, World
+from tests.support.world import Time, World
 
 PATIENCE = 60
 

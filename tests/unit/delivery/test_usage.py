@@ -18,7 +18,7 @@ from climate_core.delivery import usage as engine
 from climate_core.delivery.usage import Usage
 from climate_core.lease import usage
 from climate_core.notifications import usage as notice
-from tests.unit.engine.world import NOON, Time, World
+from tests.support.world import NOON, Time, World
 
 HOUR = datetime.timedelta(hours=1)
 

@@ -23,7 +23,7 @@ from climate_core.lease.history import Cause
 from climate_core.manager import draft
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Got, Receiver
-from tests.unit.engine.world import NOON, Time, World
+from tests.support.world import NOON, Time, World
 
 PATIENCE = 60
 NEVER = '2099-01-01 00:00'

@@ -15,7 +15,7 @@ from climate_core.db import events, tables
 from climate_core.engine import retry
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
-from tests.unit.engine.world import NOON, TYPE, Things, Time, World
+from tests.support.world import NOON, TYPE, Things, Time, World
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core.lease import events, model, schedule, states
-from tests.unit.engine.world import NOON, World
+from tests.support.world import NOON, World
 
 
 @pytest.mark.parametrize('status', sorted(states.ENDING))

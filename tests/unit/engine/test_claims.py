@@ -14,7 +14,7 @@ from climate_core.engine.claims import Claims
 from climate_core.lease import changes
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import Wait
-from tests.unit.engine.world import World, statuses
+from tests.support.world import World, statuses
 
 NEVER = '2099-01-01 00:00'
 

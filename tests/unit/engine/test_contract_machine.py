@@ -25,6 +25,7 @@ from climate_core import exceptions
 from climate_core.db import events
 from climate_core.lease import model
 from climate_core.manager import change, create
+from tests.support.world import user
 from tests.unit.engine.contract_invariants import (
     Invariants,
     in_the_order_of_the_ranks,
@@ -32,7 +33,6 @@ from tests.unit.engine.contract_invariants import (
 )
 from tests.unit.engine.contract_wishes import HOOKS, MINUTES, WISHES, Asker
 from tests.unit.engine.contract_world import ANSWERS, HOLDING, THINGS, ContractWorld, Killed
-from tests.unit.engine.world import user
 
 #: How many examples to try; they are always the same ones unless it is set.
 EXAMPLES = os.environ.get('CLIMATE_EXAMPLES')

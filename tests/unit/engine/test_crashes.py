@@ -12,7 +12,7 @@ import pytest
 
 from climate_core import test_points
 from climate_core.lease import model
-from tests.unit.engine.world import NOON, Time, World
+from tests.support.world import NOON, Time, World
 
 Install = Callable[[test_points.Hook | None], None]
 

@@ -8,7 +8,7 @@ from climate_core.cloud import errors
 from climate_core.db import missing
 from climate_core.lease import events
 from climate_core.plugins.base import Wait
-from tests.unit.engine.world import TYPE, Time, World, statuses
+from tests.support.world import TYPE, Time, World, statuses
 
 
 def _types(world: World, lease_id: str) -> dict[str, str]:

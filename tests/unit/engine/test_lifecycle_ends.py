@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.plugins.base import Wait
-from tests.unit.engine.world import TYPE, Time, World, at, statuses
+from tests.support.world import TYPE, Time, World, at, statuses
 
 ONE = '2026-12-01 13:00'
 AWAY = exceptions.Transient('Nova is away')

@@ -8,7 +8,7 @@ import pytest
 from climate_core import exceptions, test_points
 from climate_core.db import missing
 from climate_core.lease import events
-from tests.unit.engine.world import TYPE, Time, World, statuses
+from tests.support.world import TYPE, Time, World, statuses
 
 ONE = '2026-12-01 13:00'
 AWAY = exceptions.Transient('Nova is away')

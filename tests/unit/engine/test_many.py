@@ -9,7 +9,7 @@ import pytest
 from climate_core.db import events
 from climate_core.engine.claims import Claims
 from climate_core.engine.scheduler import Scheduler
-from tests.unit.engine.world import World
+from tests.support.world import World
 
 LEASES = 200
 #: Seconds to give up after; nothing is measured.

@@ -8,7 +8,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.lease import model
 from climate_core.plugins.base import Wait
-from tests.unit.engine.world import NOON, TYPE, Things, Time, World, statuses
+from tests.support.world import NOON, TYPE, Things, Time, World, statuses
 
 BASE, LEADER = 'test:base', 'test:leader'
 

@@ -7,7 +7,7 @@ from climate_core import context, exceptions
 from climate_core.db import history
 from climate_core.lease import model
 from tests.support.fakes.log_lines import Lines, lines
-from tests.unit.engine.world import World
+from tests.support.world import World
 
 __all__ = ('lines',)
 

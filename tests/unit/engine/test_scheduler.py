@@ -15,7 +15,7 @@ from climate_common import dates
 from climate_core.db.events import Due
 from climate_core.engine.scheduler import Scheduler, spread
 from climate_core.threads import nap
-from tests.unit.engine.world import NOON, World
+from tests.support.world import NOON, World
 
 PATIENCE = 60
 NEVER = '2099-01-01 00:00'

@@ -16,7 +16,7 @@ from climate_core.db import tables
 from climate_core.lease import limits, model
 from climate_core.manager import check, writing
 from climate_core.plugins.base import Claimed
-from tests.unit.engine.world import TYPE, Things, Time, World, at, user
+from tests.support.world import TYPE, Things, Time, World, at, user
 
 LATER = '2026-12-01 20:00'
 

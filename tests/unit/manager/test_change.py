@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.db import history
 from climate_core.lease import model
 from climate_core.manager import change
-from tests.unit.engine.world import Time, World, at, user
+from tests.support.world import Time, World, at, user
 
 ONE, TWO, THREE = '2026-12-01 13:00', '2026-12-01 14:00', '2026-12-01 15:00'
 HOOK = {'url': 'https://example.org/told', 'secret': 'sixteen letters.', 'events': ['lease.*']}

@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.db import tables
 from climate_core.manager import check
 from climate_core.plugins.base import ResourcePlugin
-from tests.unit.engine.world import TYPE, Things, Time, World, user
+from tests.support.world import TYPE, Things, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LATER = '2026-12-01 13:00'

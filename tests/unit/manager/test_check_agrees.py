@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from climate_core import exceptions
 from climate_core.manager import check, create
-from tests.unit.engine.world import TYPE, Time, World, user
+from tests.support.world import TYPE, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 

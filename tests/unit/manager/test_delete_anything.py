@@ -14,7 +14,8 @@ import pytest
 from climate_core.db import store
 from climate_core.lease import model, schedule, states
 from climate_core.lease.history import Cause
-from tests.unit.engine.world import NOON, TYPE, Time, World
+from tests.support import leases
+from tests.support.world import NOON, TYPE, Time, World
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 HOUR = datetime.timedelta(hours=1)
@@ -69,9 +70,14 @@ def _leave(world: World, status: str, held: str, claim: str, manual: bool = Fals
         events.append(_event(model.RELEASE_TRUST, NOON, claim))
     elif over or status in (_L.ACTIVE, _L.ERROR):
         events[0] = schedule.cancel_event(events[0], None, NOON)
-    lease = model.Lease(
-        *('lease', 'name', 'project1', 'user1', start, end, None),
-        *(status, None, False, 'trust1', 0, NOON - HOUR, None, None),
+    lease = leases.lease(
+        start=start,
+        end=end,
+        now=NOON - HOUR,
+        project_id='project1',
+        user_id='user1',
+        status=status,
+        trust_id='trust1',
         start_policy='manual' if manual else 'auto',
         reservations=things,
         events=tuple(events),

@@ -14,7 +14,7 @@ from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.manager import check, create
 from climate_core.plugins.base import Claimed, Wait
-from tests.unit.engine.world import TYPE, Things, World, user
+from tests.support.world import TYPE, Things, World, user
 from tests.unit.manager.test_admission import limit, replace
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'

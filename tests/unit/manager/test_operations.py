@@ -11,7 +11,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.db import listing
 from climate_core.lease import model
-from tests.unit.engine.world import TYPE, Time, World, at, statuses, user
+from tests.support.world import TYPE, Time, World, at, statuses, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LATER = '2026-12-01 13:00'

@@ -10,7 +10,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.manager import endpoint, rpcapi
 from climate_core.manager.rpcapi import ManagerClient
-from tests.unit.engine.world import configure, user
+from tests.support.world import configure, user
 
 Call = Callable[[ManagerClient], Any]
 WHO = user()

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.db import leases, listing
-from tests.unit.engine.world import Time, World
+from tests.support.world import Time, World
 
 
 def test_create(world: World) -> None:

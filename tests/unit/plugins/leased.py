@@ -7,7 +7,7 @@ from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.support.fakes import cinder, heat, nova
-from tests.unit.engine.world import Time, World
+from tests.support.world import Time, World
 
 END = '2026-12-01 14:00'
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from climate_core.db import migration
-from tests.unit.engine.world import configure
+from tests.support.world import configure
 
 PATIENCE = 60
 _MAIN = 'import sys; from climate_core.cmd.manager import main; sys.exit(main())'

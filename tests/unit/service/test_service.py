@@ -17,7 +17,7 @@ from climate_core.manager import rpcapi
 from climate_core.service import ManagerService
 from climate_core.threads import Worker
 from tests.support.fakes import receiver
-from tests.unit.engine.world import TYPE, Things, Trusts, configure, user
+from tests.support.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60
 NEVER = '2099-01-01 00:00'

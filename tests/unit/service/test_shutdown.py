@@ -21,7 +21,7 @@ from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.service import ManagerService
 from climate_core.sync import reconcile
-from tests.unit.engine.world import TYPE, Things, Trusts, configure
+from tests.support.world import TYPE, Things, Trusts, configure
 
 PATIENCE = 60
 

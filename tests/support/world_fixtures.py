@@ -10,7 +10,7 @@ import pytest
 from climate_core import test_points
 from climate_core.db import outbox
 from tests.support.databases import *  # noqa: F403
-from tests.unit.engine.world import Time, World
+from tests.support.world import Time, World
 from tests.unit.payloads import problems
 
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The directive ``climate-events``: the table of events, from the handlers of the code."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+
+from climate_core.lease import events
+
+HEAD = ('Event', 'Priority', 'Due', 'What it does', 'After a failure', 'Notifications')
+
+
+class Events(Directive):
+    """Write the table here."""
+
+    def run(self) -> list[nodes.Node]:
+        parent = nodes.container()
+        self.state.nested_parse(StringList(list(_lines()), source='events'), 0, parent)
+        return parent.children
+
+
+def _lines() -> Iterator[str]:
+    yield from ('.. list-table::', '   :header-rows: 1', '   :widths: 18 7 20 25 18 22', '')
+    for cells in (HEAD, *(_cells(handler) for handler in events.TABLE)):
+        for position, cell in enumerate(cells):
+            yield f'   {"* -" if position == 0 else "  -"} {cell}'.rstrip()
+
+
+def _cells(handler: events.EventHandler) -> tuple[str, ...]:
+    by_user = events.named_by_user(handler.event_type)
+    name = '``<name>``' if by_user else f'``{handler.event_type}``'
+    calls = ', '.join(f'``{each}``' for each in handler.plugin_methods)
+    return (
+        name + (' (hidden)' if handler.hidden else ''),
+        str(handler.priority),
+        handler.due,
+        handler.action + (f' (plugin: {calls})' if calls else ''),
+        handler.on_failure,
+        ', '.join(f'``{each}``' for each in handler.notifications),
+    )
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive (called by Sphinx)."""
+    app.add_directive('climate-events', Events)
+    return {'parallel_read_safe': True, 'parallel_write_safe': True}
