@@ -15,7 +15,7 @@ ON_END = ('delete', 'backup', 'snapshot', 'detach', 'nothing')
 #: The line of cinder.conf that is easily forgotten: cinder-api starts without it.
 ACTIONS = 'cinder_ext.api.wake_up.Reservations'
 
-OPTS = [*options.OPTS]
+OPTS = [*options.OPTS, options.WAKE_UP_TIMEOUT]
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -24,13 +24,7 @@ OPTS = [
         'nova-compute needs the same. With no key the password is not kept: the server starts '
         'without it.',
     ),
-    cfg.IntOpt(
-        'wake_up_timeout',
-        default=600,
-        min=1,
-        help='Seconds after which a wake_up that no nova-compute has taken up counts as lost, '
-        'so that it may be asked for again.',
-    ),
+    options.WAKE_UP_TIMEOUT,
 ]
 
 

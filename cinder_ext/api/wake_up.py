@@ -1,6 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """For ``osapi_volume_extension``: POST /volumes/{id}/action {"os-wake_up": {}}, the second half
 of a reserved creation, and what an administrator may not write over a reservation.
+
+A 202 says that a message was sent to cinder-volume, not that it arrives. The lease service, which
+does not see the marker (:mod:`cinder_ext.reservation_marker`), asks again and relies on:
+
+================= ================================================================================
+status            answer to an os-wake_up
+================= ================================================================================
+lease-reserved    202: nothing creates it (never asked, or failed with a user message)
+creating          no cinder-volume has begun, no sign of life: 409 until ``[climate]
+                  wake_up_timeout`` seconds have passed since the last change (``updated_at``),
+                  then 202. Once a cinder-volume has begun: 409
+downloading and   a cinder-volume or cinder-backup has begun: 409
+other steps
+error,            202: the creation broke off; what it left is removed from the backend first.
+error_restoring   409 for an ordinary volume in error
+available         409: it is created
+================= ================================================================================
+
+Repeating an os-wake_up is always safe. Messages may arrive late, twice and in any order: the
+first that finds the volume ``creating`` creates it under cinder's lock of the volume and writes
+the marker ``waking`` before it asks the driver; all others find another status and are ignored. A
+cinder-volume that stops in between sets the volume to ``error`` when it starts again. For one
+whose step never ends (a message lost between cinder-volume and cinder-backup) an administrator
+may write ``error`` with os-reset_status once no process works on it; then os-wake_up creates it
+anew.
+
+A message that is lost at the reservation leaves the volume ``creating`` too. With a host an
+os-wake_up creates it all the same; without one (cinder-scheduler never had it: 409) it can only
+be deleted, after os-reset_status to ``error``.
 """
 
 import logging

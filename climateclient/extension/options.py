@@ -53,6 +53,16 @@ def _session_opts() -> list[cfg.Opt]:
 #: All of them, for :meth:`oslo_config.cfg.ConfigOpts.register_opts`.
 OPTS = [*_LENGTHS, *_session_opts(), *_adapter_opts()]
 
+#: For the services whose API has an action that wakes a resource up.
+WAKE_UP_TIMEOUT = cfg.IntOpt(
+    'wake_up_timeout',
+    default=30,
+    min=1,
+    help='Seconds after which a wake-up that no process has begun to serve may be repeated. '
+    'Until then the API answers 409, for the message may still be on its way. A repeated wake-up '
+    'never starts a server or creates a volume twice.',
+)
+
 
 def rules(conf: cfg.ConfigOpts, on_end: Sequence[str]) -> hints.Rules:
     """Give the rules for the hints of a service.

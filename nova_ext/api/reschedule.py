@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds another host for a reserved server whose host is gone."""
+"""Find another host for a reserved server whose host is down."""
 
 import dataclasses
 import logging
@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """Where a server is started.
+    """A host on which a server is started.
 
     :param host: name of the nova-compute
     :param node: its hypervisor node
@@ -31,8 +31,8 @@ def select_target(context: Any, instance: Any, spec: Any) -> Target:
     """Let nova-scheduler choose a host in the cell of the server.
 
     As in an evacuation, the server has both allocations until the new host has claimed it; then
-    nova-compute there gives the old one back (nova_ext.compute.tracker). Until then, and if
-    there is no host, the server is where it was.
+    nova-compute there removes the old one (nova_ext.compute.tracker). Until then, and if there is
+    no host, ``instance.host`` stays as it is.
 
     :param spec: the RequestSpec, with the resource requests of the ports
     :raises nova.exception.NoValidHost: no host can take it
@@ -44,7 +44,7 @@ def select_target(context: Any, instance: Any, spec: Any) -> Target:
     selection = _select(context, instance, spec)
     scheduler_utils.fill_provider_mapping(spec, selection)
     LOG.warning(
-        'Host %s of reserved server %s is gone; it goes to %s',
+        'Host %s of reserved server %s is down; it goes to %s',
         instance.host,
         instance.uuid,
         selection.service_host,
@@ -54,7 +54,7 @@ def select_target(context: Any, instance: Any, spec: Any) -> Target:
 
 
 def _select(context: Any, instance: Any, spec: Any) -> Any:
-    """Ask as nova-conductor does for an unshelve."""
+    """Ask nova-scheduler as nova-conductor does for an unshelve."""
     spec.reset_forced_destinations()
     spec.generate_request_groups_from_pci_requests()
     spec.requested_destination = objects.Destination(cell=_cell(context, instance))

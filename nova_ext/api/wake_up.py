@@ -1,5 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""POST /servers/{id}/action {"wake_up": {}}: the second half of a reserved build."""
+"""POST /servers/{id}/action {"wake_up": {}}: the second half of a reserved build.
+
+A 202 says that a message was sent to nova-compute, not that it arrives: RabbitMQ may lose it, and
+a nova-compute that stops loses those that it has taken but not begun. What GET /servers/{id}
+shows is the rule that the lease service relies on:
+
+==================== ======================= ======================================================
+status               OS-EXT-STS:task_state   meaning, and the answer to a wake_up
+==================== ======================= ======================================================
+RESERVED             null                    nothing starts it (never asked, failed with a fault,
+                                             or nova-compute was restarted): 202
+RESERVED             scheduling              sent, and no nova-compute has begun: no sign of life.
+                                             409 until ``[climate] wake_up_timeout`` seconds have
+                                             passed since the last wake_up (``updated`` of the
+                                             server), then 202
+BUILD                any                     a nova-compute has begun, and has written the event
+                                             compute__do_build_and_run_instance of the action
+                                             wake_up: 409
+ACTIVE               null                    it runs: 409
+ERROR                null                    it cannot be woken; its fault says why: 409
+==================== ======================= ======================================================
+
+Repeating a wake_up is always safe. However often it is asked, and however late, often and in
+whatever order the messages arrive, the server is started once: nova-compute moves it from
+RESERVED to BUILD by compare-and-swap before it does anything, and ignores a message that finds it
+in another state or with the marker of another wake_up. A nova-compute that stops in BUILD sets
+the server back to RESERVED when it starts again. If its host does not come back, the server stays
+in BUILD until an operator has fenced the host; nothing here starts it a second time.
+
+os-resetState is never needed for a RESERVED server, and takes its reservation away: nova then
+calls it ACTIVE or ERROR, and it can only be deleted.
+"""
 
 import logging
 from typing import Any
@@ -97,7 +128,7 @@ class WakeUpController(wsgi.Controller):
         must_have_launched=False,
     )
     def _check_state(self, context: Any, instance: Any) -> None:  # noqa: ARG002
-        """Refuse a second wake_up, unless the first was lost on its way to nova-compute."""
+        """Refuse a repeated wake_up while the message of the first may still be on its way."""
         lost_after = nova.conf.CONF[conf.GROUP].wake_up_timeout
         if instance.task_state and not timeutils.is_older_than(instance.updated_at, lost_after):
             raise exception.InstanceInvalidState(

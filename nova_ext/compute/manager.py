@@ -58,15 +58,15 @@ class ComputeManager(manager.ComputeManager):
         accel_uuids: Any = None,
     ) -> Any:
         if wake_marker.get(instance):
-            if wake.overtaken(context, instance):
+            if not wake.begin(self, context, instance):
                 return build_results.FAILED_BY_POLICY
             try:
-                kept = wake.load_build_args(context, instance)
+                saved = wake.load_build_args(context, instance)
             except saved_build_args.SavedArgsUnreadable as error:
                 recovery.back_to_reserved(self, context, instance, error)
                 return build_results.FAILED_BY_POLICY
-            admin_password, injected_files = kept.admin_password, kept.injected_files
-            requested_networks, accel_uuids = kept.requested_networks, kept.accel_uuids
+            admin_password, injected_files = saved.admin_password, saved.injected_files
+            requested_networks, accel_uuids = saved.requested_networks, saved.accel_uuids
         result = super()._do_build_and_run_instance(
             context,
             instance,

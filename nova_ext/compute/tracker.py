@@ -3,10 +3,11 @@
 
 from typing import Any
 
-from nova import exception, objects, utils
+from nova import utils
 from nova.compute import claims, resource_tracker
 
 from nova_ext import wake_marker
+from nova_ext.allocations import compute_node_uuid, other_nodes, release
 from nova_ext.scheduler import STAT
 
 #: Fields of an instance that its host gives it.
@@ -23,40 +24,43 @@ class ResourceTracker(resource_tracker.ResourceTracker):
     def instance_claim(
         self, context: Any, instance: Any, nodename: str, allocations: Any, limits: Any = None
     ) -> claims.NopClaim:
-        """Claim resources, unless the server is woken where it holds them already."""
+        """Claim resources, unless the server is woken where it holds them already.
+
+        When the server has its claim here, no other host keeps an allocation of it.
+        """
         if not wake_marker.get(instance):
             return super().instance_claim(context, instance, nodename, allocations, limits)
         if not self._holds(instance, nodename):
             self._claim_from_lost_host(context, instance, nodename, allocations, limits)
+        self._release_others(context, instance, allocations, self.compute_nodes[nodename].uuid)
         return HeldClaim()
 
     def _claim_from_lost_host(
         self, context: Any, instance: Any, nodename: str, allocations: Any, limits: Any
     ) -> None:
-        """Claim the server here, and give back what its lost host still holds in Placement.
+        """Claim the server here.
 
         If anything fails, the server stays where it was, and this host gives its part back. What
         nova's tracker has counted by then, its next audit drops.
         """
         before = {name: getattr(instance, name) for name in _OF_A_HOST}
-        lost = _provider(context, instance.host, instance.node)
         instance.host = instance.node = None
         if instance.numa_topology:
             instance.numa_topology = instance.numa_topology.obj_clone()
             instance.numa_topology.clear_host_pinning()
         try:
             super().instance_claim(context, instance, nodename, allocations, limits)
-            self._give_back(context, instance, lost)
         except Exception:
             instance.update(before)
-            self._give_back(context, instance, _provider(context, self.host, nodename))
+            lost = compute_node_uuid(context, instance.host, instance.node)
+            self._release_others(context, instance, allocations, lost)
             raise
 
-    def _give_back(self, context: Any, instance: Any, provider: str | None) -> None:
-        if provider:
-            self.reportclient.remove_provider_tree_from_instance_allocation(
-                context, instance.uuid, provider
-            )
+    def _release_others(
+        self, context: Any, instance: Any, allocations: Any, keep: str | None
+    ) -> None:
+        nodes = other_nodes(context, allocations, keep)
+        release(context, self.reportclient, instance, nodes)
 
     @utils.synchronized(resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True)
     def _holds(self, instance: Any, nodename: str) -> bool:
@@ -68,14 +72,3 @@ class ResourceTracker(resource_tracker.ResourceTracker):
         stats[STAT] = '1'
         compute_node.stats = stats
         super()._update(context, compute_node, startup=startup)
-
-
-def _provider(context: Any, host: str | None, nodename: str | None) -> str | None:
-    """Give the resource provider of a host: its ComputeNode's uuid."""
-    if not host:
-        return None
-    try:
-        node = objects.ComputeNode.get_by_host_and_nodename(context, host, nodename)
-    except exception.ComputeHostNotFound:
-        return None
-    return node.uuid

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second half of a reserved build: what it needs, taken from where it was kept."""
+"""The second half of a reserved build: who begins it, and the arguments that were saved for it."""
 
 import dataclasses
 import logging
 from typing import Any
 
 import nova.conf
-from nova import objects
+from nova import exception, objects
+from nova.compute import task_states, vm_states
 
-from nova_ext import conf, saved_build_args, states, wake_marker
+from nova_ext import allocations, conf, saved_build_args, states, wake_marker
 
 LOG = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ def save_build_args(
     requested_networks: Any,
     accel_uuids: list[str] | None,
 ) -> None:
-    """Keep the arguments with the server; the instance is not saved.
+    """Save the arguments with the server; the instance is not saved.
 
     :param injected_files: pairs of path and contents in base64
     """
@@ -45,9 +46,9 @@ def save_build_args(
 
 
 def load_build_args(context: Any, instance: Any) -> BuildArgs:
-    """Give the arguments back.
+    """Return the saved arguments.
 
-    :raises nova_ext.saved_build_args.SavedArgsUnreadable: the keys of this nova-compute do not fit
+    :raises nova_ext.saved_build_args.SavedArgsUnreadable: no key of this host decrypts them
     """
     values = saved_build_args.load(instance.system_metadata, nova.conf.CONF[conf.GROUP].stash_keys)
     networks = values.get('networks')
@@ -59,16 +60,46 @@ def load_build_args(context: Any, instance: Any) -> BuildArgs:
     )
 
 
-def overtaken(context: Any, instance: Any) -> bool:
-    """Whether this message is old: the server is not waiting for it any more.
+def begin(manager: Any, context: Any, instance: Any) -> bool:
+    """Note that this nova-compute starts the server: of all messages to wake it, one may.
 
-    A message can wait in the queue of a nova-compute that was down while the server was woken
-    again, deleted, or brought back.
+    The note is the state itself, BUILDING, written by compare-and-swap from RESERVED. A message
+    can arrive twice, or late: after the server was woken again, deleted, or set back to RESERVED.
+
+    :param instance: as it came with the message
+    :returns: False if the message has to be ignored; the server is left as it is
     """
-    now = objects.Instance.get_by_uuid(context, instance.uuid, expected_attrs=['system_metadata'])
-    if now.vm_state == states.RESERVED and wake_marker.get(now) == wake_marker.get(instance):
+    uuid = instance.uuid
+    try:
+        found = objects.Instance.get_by_uuid(context, uuid, expected_attrs=['system_metadata'])
+        if found.vm_state == states.RESERVED and wake_marker.get(found) == wake_marker.get(
+            instance
+        ):
+            instance.vm_state = vm_states.BUILDING
+            instance.task_state = None
+            instance.save(
+                expected_vm_state=[states.RESERVED],
+                expected_task_state=[task_states.SCHEDULING, None],
+            )
+            return True
+    except exception.InstanceUpdateConflict as error:
+        LOG.warning('Ignoring a request to wake server %s: %s', uuid, error)
         return False
-    LOG.warning(
-        'Ignoring an old request to wake server %s, which is %s now', instance.uuid, now.vm_state
-    )
-    return True
+    except exception.InstanceNotFound:
+        LOG.warning('Ignoring a request to wake server %s, which is deleted', uuid)
+        return False
+    except Exception:
+        # Nova would delete the allocation of the reservation; a repeated wake_up comes.
+        LOG.exception('Ignoring a request to wake server %s', uuid)
+        return False
+    LOG.warning('Ignoring an old request to wake server %s, which is %s', uuid, found.vm_state)
+    if found.vm_state != states.RESERVED and found.host != manager.host:
+        _release_here(manager, context, found)
+    return False
+
+
+def _release_here(manager: Any, context: Any, instance: Any) -> None:
+    """Remove the allocation on this host of a server that another host has started."""
+    held = manager.reportclient.get_allocations_for_consumer(context, instance.uuid)
+    here = {node.uuid for node in manager.rt.compute_nodes.values()}
+    allocations.release(context, manager.reportclient, instance, here & held.keys())

@@ -46,11 +46,14 @@ class Bus(fixtures.Fixture):
     def _replace(self, name, value):
         self.useFixture(fixtures.MonkeyPatch(name, value))
 
-    def deliver(self):
-        """Hand over the casts that were kept."""
+    def deliver(self, *order):
+        """Hand over the casts that were kept.
+
+        :param order: their numbers, to change their order or to hand one over twice
+        """
         queue, self._queue[:] = list(self._queue), []
-        for each in queue:
-            self._send(*each)
+        for number in order or range(len(queue)):
+            self._send(*queue[number])
 
     def _cast(self, client, context, method, **kwargs):
         target = client.target

@@ -74,18 +74,6 @@ class TestWakeUp(CinderTest):
             self.wake_up(self.volume, status=409)
         self.assert_gone(self.volume)
 
-    def test_a_message_is_lost(self):
-        """An administrator can tell; the lease service waits."""
-        self.bus.lost.add('create_volume')
-        self.wake_up(self.volume)
-        self.assert_status(self.volume, 'creating')
-        self.wake_up(self.volume, status=409)
-        self.write(self.volume, status='error')
-        self.bus.lost.clear()
-        self.wake_up(self.volume)
-        self.assert_status(self.volume, 'available')
-        assert len(self.array.called('create_volume')) == 1
-
 
 class TestLease(CinderTest):
     def test_taskflow_is_not_kept_busy(self):

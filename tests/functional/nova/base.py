@@ -5,6 +5,7 @@ Only the hypervisor, neutron, glance and cinder are nova's fixtures. Casts run a
 in the thread of the caller, so that nothing has to be waited for.
 """
 
+import contextlib
 import datetime
 import json
 import pathlib
@@ -15,6 +16,8 @@ import nova.conf
 from cryptography.fernet import Fernet
 from nova import context as nova_context
 from nova import objects
+from nova.compute import rpcapi
+from nova.db.main import api as db
 from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional import integrated_helpers
 
@@ -24,6 +27,9 @@ from tests.functional.nova import tables
 CONF = nova.conf.CONF
 FILTER = 'nova_ext.scheduler.ReservationFilter'
 KEY = Fernet.generate_key().decode()
+#: The message to nova-compute.
+BUILD = 'nova.compute.rpcapi.ComputeAPI.build_and_run_instance'
+LONG_AGO = datetime.datetime(2020, 1, 1)
 SERVICE_TOKEN = {'X-Service-Roles': 'service'}
 
 
@@ -45,6 +51,29 @@ def _context(environ, **kwargs):
         service_roles=environ.get('HTTP_X_SERVICE_ROLES', '').split(','),
         **kwargs,
     )
+
+
+class Spawned:
+    """What nova-compute gives to the hypervisor, noted on its way to nova's fake driver."""
+
+    def __init__(self, driver):
+        self.calls = []
+        self.fail_with = None
+        self._spawn = driver.spawn
+        driver.spawn = self
+
+    def __call__(self, context, instance, image_meta, files, password, *args, **kwargs):
+        self.calls.append(
+            {'instance': instance, 'files': files, 'password': password, 'image': image_meta}
+            | kwargs
+        )
+        if self.fail_with is not None:
+            raise self.fail_with
+        return self._spawn(context, instance, image_meta, files, password, *args, **kwargs)
+
+    @property
+    def last(self):
+        return self.calls[-1]
 
 
 class Reservations:
@@ -156,6 +185,32 @@ class Reservations:
         return [
             guest for name in hosts for guest in self.computes[name].driver.list_instance_uuids()
         ]
+
+    def spy_on(self, host='host1'):
+        """Note what the host gives to its hypervisor."""
+        return Spawned(self.computes[host].manager.driver)
+
+    def write(self, server, **values):
+        """Write into the row of the server, past nova's clock."""
+        mapping = objects.InstanceMapping.get_by_instance_uuid(self.ctxt, server['id'])
+        with nova_context.target_cell(self.ctxt, mapping.cell_mapping) as cctxt:
+            db.instance_update(cctxt, server['id'], values)
+
+    @contextlib.contextmanager
+    def messages_kept(self):
+        """Keep the messages to nova-compute in the queue; gives the list of them."""
+        queue = []
+
+        def keep(api, context, **kwargs):
+            queue.append((context, kwargs))
+
+        with fixtures.MonkeyPatch(BUILD, keep):
+            yield queue
+
+    def deliver(self, message):
+        """Hand a kept message over, as often as this is called."""
+        context, kwargs = message
+        rpcapi.ComputeAPI().build_and_run_instance(context, **kwargs)
 
     def lose(self, host, lost=True):
         """Let nova take the host for dead, as a fencing tool does."""

@@ -4,8 +4,7 @@
 import fixtures
 from nova import exception
 
-from tests.functional.nova.base import NovaTest, iso
-from tests.functional.nova.spawned import Spawned
+from tests.functional.nova.base import NovaTest, Spawned, iso
 
 LEASE = '11111111-2222-3333-4444-555555555555'
 ROOT = 'aaaaaaaa-0000-4000-8000-000000000001'

@@ -11,8 +11,7 @@ from nova.tests.functional.libvirt import base as libvirt_base
 from oslo_serialization import jsonutils
 
 from tests.functional.lease_service import refusal
-from tests.functional.nova.base import NovaTest, Reservations
-from tests.functional.nova.spawned import Spawned
+from tests.functional.nova.base import NovaTest, Reservations, Spawned
 
 CONF = nova.conf.CONF
 DEVICE = {'vendor_id': fakelibvirt.PCI_VEND_ID, 'product_id': fakelibvirt.PCI_PROD_ID}
@@ -86,7 +85,7 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
     def test_held_through_a_failed_start(self):
         server = self.reserve(flavorRef=self.pinned)
         pins = self.pins()
-        spawned = Spawned(self.computes['compute1'].manager.driver)
+        spawned = self.spy_on('compute1')
         spawned.fail_with = RuntimeError('no more smoke')
         self.wake_up(server)
         self.assert_status(server, 'RESERVED')

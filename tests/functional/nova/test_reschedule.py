@@ -8,7 +8,6 @@ from nova import exception, objects
 from nova_ext import wake_marker
 from nova_ext.compute import tracker
 from tests.functional.nova.base import NovaTest
-from tests.functional.nova.spawned import Spawned
 
 TRACKER = tracker.ResourceTracker
 
@@ -41,7 +40,7 @@ class TestHostGone(NovaTest):
         assert self.guests(self.other) == [self.server['id']]
 
     def test_the_password_goes_with_it(self):
-        spawned = Spawned(self.computes[self.other].manager.driver)
+        spawned = self.spy_on(self.other)
         self.wake_up(self.server)
         assert spawned.last['password'] == self.server['adminPass']
 
@@ -74,7 +73,7 @@ class TestHostGone(NovaTest):
         assert self.ports(self.server) == []
 
     def test_a_failed_start_there_is_reserved_there(self):
-        spawned = Spawned(self.computes[self.other].manager.driver)
+        spawned = self.spy_on(self.other)
         spawned.fail_with = RuntimeError('no more smoke')
         self.wake_up(self.server)
         self.assert_on_the_other('RESERVED')

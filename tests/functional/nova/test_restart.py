@@ -1,24 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova-compute stops and starts, messages are late or lost, and the periodic tasks run."""
+"""nova-compute stops and starts, and its periodic tasks run."""
 
-import contextlib
-import datetime
 import threading
 
-import fixtures
-from nova import context as nova_context
 from nova import objects
-from nova.compute import rpcapi, task_states, vm_states
-from nova.db.main import api as db
+from nova.compute import task_states, vm_states
 
-from tests.functional.nova.base import NovaTest
-from tests.functional.nova.spawned import Spawned
-
-LONG_AGO = datetime.datetime(2020, 1, 1)
-
-
-class Killed(BaseException):
-    """nova-compute is gone in the middle: no handler of nova runs."""
+from tests.functional.bus import Killed
+from tests.functional.nova.base import LONG_AGO, NovaTest
 
 
 class RestartTest(NovaTest):
@@ -33,28 +22,6 @@ class RestartTest(NovaTest):
         assert len(self.ports(self.server)) == 1
         assert self.guests() == []
         assert self.used() == 1
-
-    def write(self, **values):
-        """Write into the row of the server, past nova's clock."""
-        mapping = objects.InstanceMapping.get_by_instance_uuid(self.ctxt, self.server['id'])
-        with nova_context.target_cell(self.ctxt, mapping.cell_mapping) as cctxt:
-            db.instance_update(cctxt, self.server['id'], values)
-
-    @contextlib.contextmanager
-    def message_kept(self):
-        """Keep the messages to nova-compute in the queue; gives the list of them."""
-        queue = []
-
-        def keep(api, context, **kwargs):
-            queue.append((context, kwargs))
-
-        method = 'nova.compute.rpcapi.ComputeAPI.build_and_run_instance'
-        with fixtures.MonkeyPatch(method, keep):
-            yield queue
-
-    def deliver(self, message):
-        context, kwargs = message
-        rpcapi.ComputeAPI().build_and_run_instance(context, **kwargs)
 
     def kill_during_spawn(self):
         driver = self.computes['host1'].manager.driver
@@ -81,7 +48,7 @@ class TestRestart(RestartTest):
         self.assert_status(self.server, 'ACTIVE')
 
     def test_while_the_message_waits(self):
-        with self.message_kept() as queue:
+        with self.messages_kept() as queue:
             self.wake_up(self.server)
         self.assert_status(self.server, 'RESERVED', 'scheduling')
         self.restart()
@@ -89,37 +56,6 @@ class TestRestart(RestartTest):
         self.deliver(queue[0])
         self.assert_status(self.server, 'ACTIVE')
         assert self.guests() == [self.server['id']]
-
-    def test_woken_again_before_the_old_message_arrives(self):
-        with self.message_kept() as queue:
-            self.wake_up(self.server)
-        self.restart()
-        spawned = Spawned(self.computes['host1'].manager.driver)
-        self.wake_up(self.server)
-        self.assert_status(self.server, 'ACTIVE')
-        self.deliver(queue[0])
-        self.assert_status(self.server, 'ACTIVE')
-        assert len(spawned.calls) == 1
-
-    def test_an_old_message_after_a_failed_start(self):
-        with self.message_kept() as queue:
-            self.wake_up(self.server)
-        self.restart()
-        spawned = Spawned(self.computes['host1'].manager.driver)
-        spawned.fail_with = RuntimeError('no more smoke')
-        self.wake_up(self.server)
-        self.deliver(queue[0])
-        self.assert_held()
-        assert len(spawned.calls) == 1
-
-    def test_an_old_message_for_a_deleted_server(self):
-        with self.message_kept() as queue:
-            self.wake_up(self.server)
-        self.api.delete_server(self.server['id'])
-        self._wait_until_deleted(self.server)
-        self.deliver(queue[0])
-        assert self.guests() == []
-        assert self.used() == 0
 
     def test_killed_during_the_spawn(self):
         self.kill_during_spawn()
@@ -209,7 +145,7 @@ class TestPeriodicTasks(RestartTest):
         self.flags(instance_build_timeout=1)
         self.flags(running_deleted_instance_action='reap')
         self.flags(running_deleted_instance_timeout=0, reclaim_instance_interval=1)
-        self.write(created_at=LONG_AGO, updated_at=LONG_AGO)
+        self.write(self.server, created_at=LONG_AGO, updated_at=LONG_AGO)
         for _ in range(2):
             self.run_all()
             self.assert_held()
@@ -229,17 +165,3 @@ class TestPeriodicTasks(RestartTest):
         self.assert_status(self.server, 'ACTIVE')
         assert self.used() == 1
         assert self.allocations(self.server) == self.held
-
-
-class TestLostMessage(RestartTest):
-    def test_wake_up_may_be_repeated_after_a_while(self):
-        with self.message_kept() as queue:
-            self.wake_up(self.server)
-            self.wake_up(self.server, status=409)
-        assert len(queue) == 1
-        self.write(updated_at=LONG_AGO)
-        self.wake_up(self.server)
-        self.assert_status(self.server, 'ACTIVE')
-        self.deliver(queue[0])
-        self.assert_status(self.server, 'ACTIVE')
-        assert self.guests() == [self.server['id']]

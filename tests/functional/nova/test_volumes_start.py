@@ -17,7 +17,6 @@ from tests.functional.nova.reserved_volumes import (
     VolumesTest,
     disk,
 )
-from tests.functional.nova.spawned import Spawned
 
 
 def _die(*args):
@@ -105,7 +104,7 @@ class TestWake(VolumesTest):
 
     def test_after_a_restart(self):
         self.restart()
-        self.spawned = Spawned(self.computes['host1'].manager.driver)
+        self.spawned = self.spy_on('host1')
         self.assert_waits(self.server)
         self.assert_wakes(self.server, ROOT, DATA)
 
@@ -229,7 +228,7 @@ class TestElsewhere(VolumesTest):
 
     def setUp(self):
         super().setUp()
-        self.drivers = {host: Spawned(each.manager.driver) for host, each in self.computes.items()}
+        self.drivers = {host: self.spy_on(host) for host in self.computes}
 
     def test_the_host_is_gone_at_the_start(self):
         server = self.join(disk(ROOT, 0))
@@ -255,7 +254,7 @@ class TestReschedule(VolumesTest):
         refused, spawned = [], {}
         for host, service in self.computes.items():
             tracker = service.manager.rt
-            spawned[host] = Spawned(service.manager.driver)
+            spawned[host] = self.spy_on(host)
             real = tracker._set_instance_host_and_node
 
             def once(*args, host=host, real=real):

@@ -9,9 +9,15 @@ from nova import objects
 from nova.compute import task_states
 
 from nova_ext import saved_build_args, wake_marker
-from tests.functional.nova.spawned import WakeUpTest
+from tests.functional.nova.base import NovaTest
 
 VOLUMES = 'nova.volume.cinder.API'
+
+
+class WakeUpTest(NovaTest):
+    def setUp(self):
+        super().setUp()
+        self.spawned = self.spy_on()
 
 
 class TestKept(WakeUpTest):
