@@ -6,13 +6,14 @@ It starts in any process: its own, the all-in-one's, or a test's.
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import context
+from climate_core import context, threads
+from climate_core.backoff import Backoff
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
@@ -21,14 +22,15 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import metrics, metrics_server, publisher, webhooks
 from climate_core.delivery.usage import Usage
-from climate_core.engine import retry
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.scheduler import Scheduler
 from climate_core.manager import draft, endpoint, parts, rpcapi
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import listener, reconcile
+from climate_core.sync import listener
+from climate_core.sync.reconcile import Reconciler
+from climate_core.threads import Background, MessageServer
 
 LOG = log.getLogger(__name__)
 
@@ -90,81 +92,64 @@ class ManagerService:
             self.claims,
             self.plugins,
             self.trusts.delete,
-            retry.Backoff.of(conf),
+            Backoff.of(conf),
             self.metrics,
             self._external.tell_end,
         )
-        self.loop = Scheduler(
+        self.scheduler = Scheduler(
             self.database,
             self.clock,
             self._executor.run,
             conf.engine.workers,
             conf.engine.idle_seconds,
         )
-        # An option of this section is not found as an attribute: oslo.config has its own "usage".
-        every = conf[usage_conf.GROUP].notify_every
-        self._usage = Usage(self.database, self.clock, every)
         self._transport = rpcapi.transport(conf)
         self._client = rpcapi.ManagerClient(conf, self._transport)
         # Its request id is how this manager knows its own hints, which come back to it.
         self._hint = context.RequestContext(overwrite=False)
-        self._server = self._make_server()
-        self._watch = watch
-        self._listeners = (
-            listener.make(conf, self.database, self.plugins, self.loop.nudge) if watch else []
-        )
-        self._reconciler = reconcile.Reconciler(
-            conf, self.database, self.plugins, self.cloud, self.loop.nudge
-        )
-        # Taken at once: a manager whose address is taken does not start.
-        listen = conf.metrics.listen
-        self.telemetry = metrics_server.Server(listen, self.metrics.registry) if listen else None
+        #: What finishes work in progress, and what begins work; both in the order of their start.
+        self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
+        self._beginning = [self.scheduler, *self._make_intake(watch)]
         self._stopped = threading.Event()
+
+    def _make_intake(self, watch: bool) -> Iterator[Background]:
+        conf = self.conf
+        # An option of this section is not found as an attribute: oslo.config has its own "usage".
+        every = conf[usage_conf.GROUP].notify_every
+        if every != usage_conf.OFF:
+            yield Usage(self.database, self.clock, every)
+        yield MessageServer('rpc', self._make_server())
+        if watch:
+            nudge = self.scheduler.nudge
+            yield Reconciler(conf, self.database, self.plugins, self.cloud, nudge)
+            yield from listener.make(conf, self.database, self.plugins, nudge)
+        if conf.metrics.listen:
+            # Its address is taken at once: a manager that does not get it does not start.
+            yield metrics_server.make(conf.metrics.listen, self.metrics.registry)
 
     def start(self) -> None:
         """Start all threads and return."""
-        self.claims.start()
-        self.publisher.start()
-        if self.webhooks is not None:
-            self.webhooks.start()
-        self.loop.start()
-        self._usage.start()
-        self._server.start()
-        if self._watch:
-            self._reconciler.start()
-            for each in self._listeners:
-                each.start()
+        for each in (*self._finishing, *self._beginning):
+            each.start()
         LOG.info('The manager on %s is running', self.conf.manager.host)
 
     def stop(self) -> bool:
-        """Take nothing new, let the work in progress go on for ``[engine] grace_seconds``.
+        """Begin nothing new, and let the work in progress go on for ``[engine] grace_seconds``.
+
+        What begins work stops first: until that ends, its claims are renewed and its
+        notifications are sent.
 
         :returns: whether all work was finished; what was not is taken up when its claim expires
         """
-        until = time.monotonic() + self.conf.engine.grace_seconds
-        if self.telemetry is not None:
-            self.telemetry.stop()
-        self._server.stop()
-        if self._watch:
-            self._reconciler.stop()
-            for each in self._listeners:
-                each.stop()
-        finished = self.loop.stop(self.conf.engine.grace_seconds)
-        self._usage.stop(min(5.0, self.conf.engine.grace_seconds))
-        self.publisher.nudge()
-        self.publisher.stop(min(5.0, self.conf.engine.grace_seconds))
-        if self.webhooks is not None and not self.webhooks.stop(
-            max(0.0, until - time.monotonic())
-        ):
-            LOG.warning('Webhooks are still being called; they are called again if that fails')
-        self.claims.stop()
-        self._server.wait()
-        if self._watch:
-            self._wait_for_the_watch(until)
+        deadline = time.monotonic() + self.conf.engine.grace_seconds
+        late = threads.stop(self._beginning[::-1], deadline)
+        late += threads.stop(self._finishing[::-1], deadline)
+        if late:
+            LOG.warning('Not finished in time: %s', ', '.join(late))
         self._close_the_bus()
         self.database.dispose()
         self._stopped.set()
-        return finished
+        return not late
 
     def _close_the_bus(self) -> None:
         # oslo.messaging waits for its heartbeat, which waits for a RabbitMQ that may be away.
@@ -175,18 +160,12 @@ class ManagerService:
             LOG.warning('The bus does not answer; its connections end with the process')
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until somebody has called :meth:`stop`; tell whether that happened in time."""
+        """Wait until :meth:`stop` was called; tell whether that happened in time."""
         return self._stopped.wait(timeout)
-
-    def _wait_for_the_watch(self, until: float) -> None:
-        for each in self._listeners:
-            each.wait()
-        if not self._reconciler.wait(max(0.0, until - time.monotonic())):
-            LOG.warning('The comparison with the cloud is given up; the next one does all of it')
 
     def nudge(self) -> None:
         """Have this manager look at what is due and what is to be told."""
-        self.loop.nudge()
+        self.scheduler.nudge()
         self.publisher.nudge()
         if self.webhooks is not None:
             self.webhooks.nudge()
@@ -197,7 +176,7 @@ class ManagerService:
 
     def _wrote(self, _ctxt: context.RequestContext) -> None:
         # What is to be told wakes those who tell it by itself.
-        self.loop.nudge()
+        self.scheduler.nudge()
         try:
             self._client.nudge(self._hint)
         except messaging.MessagingException:

@@ -1,45 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread that looks for work, does it, and sleeps until there is more or it is nudged."""
+"""Threads of a service: one protocol by which all of them start and stop.
 
+A service is a list of :class:`Background` parts. They start in order; :func:`stop` stops them in
+order, with one deadline for all. A deadline is a time of ``time.monotonic``.
+"""
+
+import abc
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from oslo_log import log
 
+from climate_core.backoff import Backoff
+
 LOG = log.getLogger(__name__)
 
-#: The longest pause after trouble, in seconds; it begins with two.
-_PAUSE = 30.0
+T = TypeVar('T')
 
 
-class Worker:
-    """The skeleton that the loop, the publisher and the sender of webhooks share.
+class Background(Protocol):
+    """A part of a service that works in threads of its own."""
 
-    :param name: of the thread
-    :param look: does what is to be done now, and returns the seconds until there is something
-        again; None when that is not known
-    :param idle_seconds: the longest sleep
-    :param trouble: what ``look`` may raise; it is logged and tried again after a pause
-    :param complaint: the sentence for the log
+    @property
+    def name(self) -> str:
+        """The name of the part, for the log."""
+
+    def start(self) -> None:
+        """Start the threads and return."""
+
+    def stop(self) -> None:
+        """Begin nothing new; does not wait for what is in progress."""
+
+    def wait(self, deadline: float) -> bool:
+        """Wait for the end of what is in progress; tell whether it came before the deadline."""
+
+
+def stop(parts: Sequence[Background], deadline: float) -> list[str]:
+    """Stop parts and wait for them.
+
+    :returns: the names of those that did not end before the deadline
     """
+    for each in parts:
+        each.stop()
+    return [each.name for each in parts if not each.wait(deadline)]
+
+
+def seconds_left(deadline: float) -> float:
+    """Return the seconds until a deadline, at least 0."""
+    return max(0.0, deadline - time.monotonic())
+
+
+class VitalThread(threading.Thread):
+    """A thread without which its process does nothing, see :mod:`climate_core.cmd.shutdown`."""
+
+    def __init__(self, name: str, target: Callable[[], None]) -> None:
+        super().__init__(name=name, target=target, daemon=True)
+
+    def wait(self, deadline: float) -> bool:
+        """Wait for its end; tell whether it came in time. One that never ran has ended."""
+        if self.ident is not None:
+            self.join(seconds_left(deadline))
+        return not self.is_alive()
+
+
+class Worker(abc.ABC):
+    """A thread that looks for work, does it, and sleeps until there is more or it is nudged.
+
+    :param idle_seconds: the longest sleep
+    :param first_seconds: the sleep before the first look
+    :param pause: how long to sleep after trouble
+    """
+
+    name: ClassVar[str]
+    #: What :meth:`look` may raise: it is logged with ``complaint``, and tried again later.
+    trouble: ClassVar[tuple[type[Exception], ...]] = ()
+    complaint: ClassVar[str] = ''
 
     def __init__(
         self,
-        name: str,
-        look: Callable[[], float | None],
         idle_seconds: float,
-        trouble: tuple[type[Exception], ...],
-        complaint: str,
+        first_seconds: float = 0.0,
+        pause: Backoff = Backoff(2.0, 30.0),  # noqa: B008 - it is frozen
     ) -> None:
-        self._look = look
         self._idle_seconds = idle_seconds
-        self._trouble = trouble
-        self._complaint = complaint
-        self._failures = 0
+        self._first_seconds = first_seconds
+        self._pause = pause
         self._nudged = False
         self._stopping = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = VitalThread(self.name, self._run)
+
+    @abc.abstractmethod
+    def look(self) -> float | None:
+        """Do what is to be done now.
+
+        :returns: the seconds until there is something again; None when that is not known
+        """
 
     @property
     def stopping(self) -> bool:
@@ -56,36 +115,121 @@ class Worker:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Have it end after what it is doing now; does not wait."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
 
-    def join(self, seconds: float | None = None) -> bool:
-        """Wait for its end; tell whether that came in time."""
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def wait(self, deadline: float) -> bool:
+        return self._thread.wait(deadline)
 
     def _run(self) -> None:
+        failures = 0
+        self._sleep(self._first_seconds)
         while not self._stopping:
             with self._changed:
                 self._nudged = False
             try:
-                seconds = self._look()
-                self._failures = 0
-            except self._trouble:
-                LOG.exception(self._complaint)
-                self._failures += 1
-                seconds = min(_PAUSE, 2.0**self._failures)
-            self._sleep(seconds)
+                seconds = self.look()
+                failures = 0
+            except self.trouble:
+                LOG.exception(self.complaint)
+                seconds = self._pause.delay(failures)
+                failures += 1
+            self._sleep(nap(seconds, self._idle_seconds))
 
-    def _sleep(self, seconds: float | None) -> None:
-        timeout = nap(seconds, self._idle_seconds)
+    def _sleep(self, seconds: float) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._nudged or self._stopping, timeout)
+            self._changed.wait_for(lambda: self._nudged or self._stopping, seconds)
 
 
 def nap(seconds: float | None, longest: float) -> float:
     """Return how long to sleep: clocks are set, and hints get lost, so not for too long."""
     return longest if seconds is None else min(seconds, longest)
+
+
+class PoolWorker(Worker, Generic[T]):
+    """A worker that hands what it finds to a pool of threads.
+
+    :param workers: how many threads
+    """
+
+    #: What the names of the pool's threads begin with.
+    prefix: ClassVar[str]
+
+    def __init__(self, workers: int, idle_seconds: float) -> None:
+        super().__init__(idle_seconds)
+        self._workers = workers
+        self._pool = futures.ThreadPoolExecutor(workers, thread_name_prefix=self.prefix)
+        self._in_flight: dict[Any, T] = {}
+
+    @abc.abstractmethod
+    def work(self, item: T) -> bool:
+        """Work on one thing, in a thread of the pool; return whether to look again."""
+
+    @abc.abstractmethod
+    def interrupted(self, item: T) -> str:
+        """Return the sentence for the log when :meth:`work` raised."""
+
+    @property
+    def room(self) -> int:
+        """How many more things can be worked on now."""
+        return self._workers - len(self._in_flight)
+
+    def wait(self, deadline: float) -> bool:
+        if not super().wait(deadline):
+            return False
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._in_flight, seconds_left(deadline))
+
+    def submit(self, key: Any, item: T) -> None:
+        """Have a thing worked on."""
+        with self._changed:
+            self._in_flight[key] = item
+        future = self._pool.submit(self.work, item)
+        future.add_done_callback(lambda done: self._finished(key, item, done))
+
+    def wait_for_room(self) -> bool:
+        """Wait until a thread is free; tell whether something may be begun."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self.room > 0)
+        return not self._stopping
+
+    def _finished(self, key: Any, item: T, future: futures.Future[bool]) -> None:
+        failed = None if future.cancelled() else future.exception()
+        if failed is not None:
+            LOG.error(self.interrupted(item), exc_info=failed)
+        with self._changed:
+            del self._in_flight[key]
+            last = not self._in_flight
+            self._changed.notify_all()
+        if last or future.cancelled() or failed or future.result():
+            self.nudge()
+
+
+class MessageServer:
+    """A server of oslo.messaging, for RPC or for notifications, as a part of a service.
+
+    Its own ``stop`` and ``wait`` know no deadline: they wait for a RabbitMQ that may be away and
+    for calls in progress, so they run in a thread of their own.
+    """
+
+    def __init__(self, name: str, server: Any) -> None:
+        self.name = name
+        self._server = server
+        self._closing = threading.Thread(target=self._close, name=f'{name} stop', daemon=True)
+
+    def start(self) -> None:
+        self._server.start()
+
+    def stop(self) -> None:
+        if self._closing.ident is None:
+            self._closing.start()
+
+    def wait(self, deadline: float) -> bool:
+        self._closing.join(seconds_left(deadline))
+        return not self._closing.is_alive()
+
+    def _close(self) -> None:
+        self._server.stop()
+        self._server.wait()

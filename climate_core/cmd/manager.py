@@ -52,8 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(manager: service.ManagerService) -> int:
-    stop = shutdown.Stop()
-    broken = shutdown.watch(stop)
+    stop = shutdown.Shutdown()
+    broken = shutdown.on_broken_thread(stop)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     manager.start()

@@ -32,38 +32,29 @@ def notifier(conf: cfg.ConfigOpts) -> Send:
     return send
 
 
-class Publisher:
-    """Empties the outbox; what is written into it by this process wakes it.
+class Publisher(Worker):
+    """Empty the outbox; what is written into it by this process wakes it.
 
     :param send: sends one notification, or raises
     :param idle_seconds: the longest sleep
     :param ttl: seconds after which another manager sends what this one claimed and did not send
     """
 
+    name = 'publisher'
+    trouble = (*TROUBLE, messaging.MessagingException)
+    complaint = 'Notifications cannot be sent now; they are kept'
+
     def __init__(self, database: Database, send: Send, idle_seconds: float, ttl: float) -> None:
+        super().__init__(idle_seconds)
         self._database = database
         self._send = send
         self._ttl = ttl
-        self._worker = Worker(
-            'publisher',
-            self._look,
-            idle_seconds,
-            (*TROUBLE, messaging.MessagingException),
-            'Notifications cannot be sent now; they are kept',
-        )
         database.listen(outbox.FILLED, self.nudge)
 
-    def start(self) -> None:
-        self._worker.start()
-
-    def nudge(self) -> None:
-        """Have it look into the outbox now."""
-        self._worker.nudge()
-
-    def stop(self, grace: float = 0.0) -> bool:
-        """Stop after the notification in progress; tell whether that took less than ``grace``."""
-        self._worker.stop()
-        return self._worker.join(grace)
+    def look(self) -> float | None:
+        while self.publish() and not self.stopping:
+            pass
+        return self._database.read(outbox.due_in)
 
     def publish(self) -> bool:
         """Send what is due, at most a batch; tell whether there was something."""
@@ -71,7 +62,7 @@ class Publisher:
         sent: list[int] = []
         try:
             for item in batch:
-                if self._worker.stopping:
+                if self.stopping:
                     break
                 test_points.reached('outbox.before', event_type=item.event_type)
                 self._send(item.event_type, item.payload)
@@ -81,8 +72,3 @@ class Publisher:
             if sent:
                 self._database.write(outbox.sent, claim, sent)
         return bool(batch)
-
-    def _look(self) -> float | None:
-        while self.publish() and not self._worker.stopping:
-            pass
-        return self._database.read(outbox.due_in)

@@ -7,10 +7,8 @@ with what it puts into the outbox. Periods in which no manager ran are told afte
 
 import itertools
 import random
-import threading
 
 from oslo_db import exception as db_exc
-from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core.conf import usage as conf_group
@@ -20,39 +18,34 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import usage
 from climate_core.notifications import usage as notice
-
-LOG = log.getLogger(__name__)
+from climate_core.threads import Worker
 
 #: How many leases are put into the outbox at once.
 _BATCH = 500
 #: Managers do not all look at the same second.
 _JITTER = 5.0
-_AFTER_TROUBLE = 30.0
 _LENGTHS = {conf_group.HOUR: usage.HOUR, conf_group.DAY: usage.DAY}
 
 
-class Usage:
-    """Tells usage in a thread of its own, once :meth:`start` is called.
+class Usage(Worker):
+    """Tell usage in a thread of its own.
 
-    :param every: ``hour``, ``day`` or ``off``
+    :param every: ``hour`` or ``day``
     """
 
+    name = 'usage'
+    trouble = TROUBLE
+    complaint = 'The usage cannot be told now; it is told later'
+
     def __init__(self, database: Database, clock: Clock, every: str) -> None:
+        super().__init__(usage.HOUR.total_seconds(), random.uniform(0, _JITTER))
         self._database = database
         self._clock = clock
-        self._length = _LENGTHS.get(every)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='usage', daemon=True)
+        self._length = _LENGTHS[every]
 
-    def start(self) -> None:
-        if self._length is not None:
-            self._thread.start()
-
-    def stop(self, grace: float | None = None) -> None:
-        """Stop after the period that is being told, and wait at most ``grace`` seconds for it."""
-        self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join(grace)
+    def look(self) -> float:
+        seconds = self.tell()
+        return seconds and seconds + random.uniform(0, _JITTER)
 
     def tell(self) -> float:
         """Tell the next period if it is over.
@@ -65,7 +58,6 @@ class Usage:
             return 0.0
 
     def _tell(self, session: orm.Session) -> float:
-        assert self._length is not None
         now = self._clock.now()
         period = usage.next_period(db.told_until(session), self._length, now)
         early = (period.end + usage.GRACE - now).total_seconds()
@@ -77,14 +69,3 @@ class Usage:
         while batch := list(itertools.islice(told, _BATCH)):
             outbox.add(session, batch, now)
         return 0.0
-
-    def _run(self) -> None:
-        seconds = random.uniform(0, _JITTER)
-        while not self._stopping.wait(seconds):
-            try:
-                seconds = self.tell()
-            except TROUBLE:
-                LOG.exception('The usage cannot be told now; it is told later')
-                seconds = _AFTER_TROUBLE
-            if seconds:
-                seconds += random.uniform(0, _JITTER)

@@ -11,25 +11,23 @@ import datetime
 import hashlib
 import hmac
 import json
-import threading
 from collections.abc import Callable
-from concurrent import futures
 
 from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import test_points
+from climate_core.backoff import Backoff
 from climate_core.db import deliveries, history, leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.deliveries import Busy, Delivery
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.delivery import http_post
-from climate_core.engine import retry
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, Entry
 from climate_core.lease.results import Change
-from climate_core.threads import Worker
+from climate_core.threads import PoolWorker
 
 LOG = log.getLogger(__name__)
 
@@ -70,13 +68,18 @@ def message(delivery: Delivery, now: datetime.datetime) -> tuple[bytes, dict[str
     }
 
 
-class Sender:
-    """Hands what is to be sent to threads, never more than a share to one host or project.
+class Sender(PoolWorker[Delivery]):
+    """Hand what is to be sent to threads, never more than a share to one host or project.
 
     :param rules: which addresses may be called
     :param post: makes one call, see :meth:`climate_core.delivery.http_post.Caller.post`
     :raises OSError: ``[webhooks] cafile`` cannot be read
     """
+
+    name = 'webhooks'
+    prefix = 'webhook'
+    trouble = TROUBLE
+    complaint = 'Webhooks cannot be called now; what they are told is kept'
 
     def __init__(
         self,
@@ -87,81 +90,41 @@ class Sender:
         post: Callable[[str, bytes, dict[str, str]], int] | None = None,
     ) -> None:
         section = conf.webhooks
+        super().__init__(section.workers, conf.engine.idle_seconds)
         self._database = database
         self._clock = clock
         caller = http_post.Caller(rules, section.timeout_seconds, section.cafile)
         self._post = post or caller.post
-        self._workers = section.workers
         self._ttl = section.timeout_seconds + _MARGIN
-        self._backoff = retry.Backoff(section.retry_seconds, section.retry_max_seconds)
+        self._backoff = Backoff(section.retry_seconds, section.retry_max_seconds)
         self._give_up = datetime.timedelta(hours=section.give_up_hours)
-        self._pool = futures.ThreadPoolExecutor(section.workers, thread_name_prefix='webhook')
-        self._changed = threading.Condition()
-        self._in_flight: dict[int, Delivery] = {}
-        self._worker = Worker(
-            'webhooks',
-            self._look,
-            conf.engine.idle_seconds,
-            TROUBLE,
-            'Webhooks cannot be called now; what they are told is kept',
-        )
-        database.listen(deliveries.ADDED, self._worker.nudge)
+        database.listen(deliveries.ADDED, self.nudge)
 
-    def start(self) -> None:
-        self._worker.start()
-
-    def nudge(self) -> None:
-        """Have it look at what is to be sent now."""
-        self._worker.nudge()
-
-    def stop(self, grace: float = 0.0) -> bool:
-        """Begin no more calls and let those in progress go on for ``grace`` seconds.
-
-        :returns: whether all were finished; if not, the claims expire
-        """
-        self._worker.stop()
-        self._worker.join()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._in_flight, timeout=grace)
+    def look(self) -> float | None:
+        """Begin calls while there are some to make and there is room for them."""
+        while not self.stopping and self.room > 0:
+            batch = self._database.write(deliveries.claim, self._ttl, self.room, self._busy())
+            for delivery in batch:
+                self.submit(delivery.id, delivery)
+            if not batch:
+                return self._database.read(deliveries.due_in, self._busy())
+        # The end of a call nudges.
+        return None
 
     def _busy(self) -> Busy:
         with self._changed:
             return Busy(max(2, self._workers // 4), self._in_flight.values())
 
-    def _look(self) -> float | None:
-        """Begin calls while there are some to make and there is room for them."""
-        while not self._worker.stopping:
-            room = self._workers - len(self._in_flight)
-            if room <= 0:
-                # The end of a call nudges.
-                return None
-            batch = self._database.write(deliveries.claim, self._ttl, room, self._busy())
-            for delivery in batch:
-                self._submit(delivery)
-            if not batch:
-                return self._database.read(deliveries.due_in, self._busy())
-        return None
+    def interrupted(self, item: Delivery) -> str:
+        return (
+            f'The call of a webhook of lease {item.lease_id} was interrupted; it is made again '
+            'when its claim expires'
+        )
 
-    def _submit(self, delivery: Delivery) -> None:
-        with self._changed:
-            self._in_flight[delivery.id] = delivery
-        future = self._pool.submit(self.deliver, delivery)
-        future.add_done_callback(lambda done: self._finished(delivery, done))
-
-    def _finished(self, delivery: Delivery, future: futures.Future[None]) -> None:
-        failed = not future.cancelled() and future.exception()
-        if failed:
-            LOG.error(
-                'The call of a webhook of lease %s was interrupted; it is made again when its '
-                'claim expires',
-                delivery.lease_id,
-                exc_info=failed,
-            )
-        with self._changed:
-            del self._in_flight[delivery.id]
-            self._changed.notify_all()
-        self.nudge()
+    def work(self, item: Delivery) -> bool:
+        """Make one call and write down what came of it."""
+        self.deliver(item)
+        return True
 
     def deliver(self, delivery: Delivery) -> None:
         """Make one call and write down what came of it."""

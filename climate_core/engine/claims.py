@@ -6,15 +6,12 @@ manager in a claim: one that is restarted waits for its own old claims as the ot
 """
 
 import dataclasses
-import threading
 import time
 
-from oslo_log import log
-
+from climate_core.backoff import Backoff
 from climate_core.db import events
 from climate_core.db.engine import TROUBLE, Database
-
-LOG = log.getLogger(__name__)
+from climate_core.threads import Worker
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -33,29 +30,27 @@ class Claim:
     lost: bool = False
 
 
-class Claims:
-    """Takes claims and keeps them alive while their work goes on.
+class Claims(Worker):
+    """Take claims and keep them alive while their work goes on.
 
     :param ttl: seconds after which a claim expires; it is renewed after a third of that
     """
 
+    name = 'claims'
+    trouble = TROUBLE
+    complaint = 'Claims cannot be renewed, the database does not answer'
+
     def __init__(self, database: Database, ttl: float) -> None:
+        super().__init__(ttl, pause=Backoff(ttl / 10, ttl / 10))
         self._database = database
         self._ttl = ttl
         self._held: set[Claim] = set()
-        self._changed = threading.Condition()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name='claims', daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
+    def look(self) -> float | None:
+        self.renew(time.monotonic())
         with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join()
+            first = min((c.renew_at for c in self._held), default=None)
+        return None if first is None else max(0.0, first - time.monotonic())
 
     def take(self, due: events.Due) -> Claim | None:
         """Claim an event that is due; None if somebody else was faster."""
@@ -67,7 +62,7 @@ class Claims:
         )
         with self._changed:
             self._held.add(claim)
-            self._changed.notify_all()
+        self.nudge()
         return claim
 
     def drop(self, claim: Claim) -> None:
@@ -88,23 +83,3 @@ class Claims:
                 continue
             claim.lost = True
             self.drop(claim)
-
-    def _run(self) -> None:
-        while self._sleep():
-            try:
-                self.renew(time.monotonic())
-            except TROUBLE:
-                LOG.exception('Claims cannot be renewed, the database does not answer')
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopped, timeout=self._ttl / 10)
-
-    def _sleep(self) -> bool:
-        """Sleep until a claim wants to be renewed; False when we are to stop."""
-        with self._changed:
-            while not self._stopped:
-                first = min((c.renew_at for c in self._held), default=None)
-                left = None if first is None else first - time.monotonic()
-                if left is not None and left <= 0:
-                    return True
-                self._changed.wait(left)
-        return False

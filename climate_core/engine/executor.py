@@ -13,6 +13,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import context, exceptions, test_points
+from climate_core.backoff import Backoff
 from climate_core.db import leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
@@ -45,7 +46,7 @@ class EventExecutor:
         claims: Claims,
         plugins: Mapping[str, ResourcePlugin],
         release_trust: Callable[[str], None],
-        backoff: retry.Backoff,
+        backoff: Backoff,
         seen_by: observer.Observer = observer.IGNORE,
         tell_end: Callable[[model.Lease], None] = lambda _lease: None,
     ) -> None:

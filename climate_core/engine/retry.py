@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What follows from a failure: pure, from the exception, the event, the lease and the time."""
 
-import dataclasses
 import datetime
 from collections.abc import Iterable
 
-from oslo_config import cfg
-
 from climate_core import exceptions
+from climate_core.backoff import Backoff
 from climate_core.lease import events, model, results
 
 #: What a plugin and the cloud may raise. That a resource is gone (``cloud.errors.Gone``) is not
@@ -19,22 +17,6 @@ TOO_LATE = 2.0
 
 #: Characters of a reason: what another service says may have no end.
 _LONGEST = 1000
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Backoff:
-    """Seconds before the second attempt, doubled with each further one, and the most of them."""
-
-    first: float
-    most: float
-
-    @classmethod
-    def of(cls, conf: cfg.ConfigOpts) -> 'Backoff':
-        return cls(conf.engine.retry_seconds, conf.engine.retry_max_seconds)
-
-    def delay(self, attempts: int) -> float:
-        """Return the seconds to wait after so many failed attempts."""
-        return min(self.most, self.first * 2.0 ** min(attempts, 60))
 
 
 def decide(

@@ -28,6 +28,7 @@ from oslo_log import log
 from climate_core.conf import cinder_notifications, heat_notifications, nova_notifications
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
+from climate_core.threads import MessageServer
 
 LOG = log.getLogger(__name__)
 
@@ -165,11 +166,11 @@ def make(
     database: Database,
     resource_types: Collection[str],
     nudge: Callable[[], None] = lambda: None,
-) -> list[Any]:
+) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 
     :param nudge: called when something was written that the engine should look at
-    :returns: oslo.messaging notification listeners; none for what is turned off
+    :returns: none for what is turned off
     """
     return [
         _one(conf, conf[kind.group], kind(database, nudge))
@@ -178,11 +179,12 @@ def make(
     ]
 
 
-def _one(conf: cfg.ConfigOpts, options: Any, endpoint: Endpoint) -> Any:
+def _one(conf: cfg.ConfigOpts, options: Any, endpoint: Endpoint) -> MessageServer:
     transport = messaging.get_notification_transport(conf, url=options.transport_url)
     targets = [
         messaging.Target(topic=topic, exchange=options.exchange) for topic in options.topics
     ]
-    return messaging.get_notification_listener(
+    listener = messaging.get_notification_listener(
         transport, targets, [endpoint], executor='threading', pool=options.pool
     )
+    return MessageServer(endpoint.group, listener)

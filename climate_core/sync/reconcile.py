@@ -7,7 +7,6 @@ not there. Several managers doing it at once is harmless.
 """
 
 import random
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.sync import orphans
+from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
@@ -32,12 +32,14 @@ _FIRST_SECONDS = 30.0
 _TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
 
 
-class Reconciler:
-    """Compares, in a thread of its own once :meth:`start` is called.
+class Reconciler(Worker):
+    """Compare, in a thread of its own.
 
     :param nudge: called when something was written that the engine should look at
     :param clock: seconds that only grow
     """
+
+    name = 'reconcile'
 
     def __init__(
         self,
@@ -48,6 +50,8 @@ class Reconciler:
         nudge: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        interval = conf.reconcile.interval
+        super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
         self._conf = conf
         self._database = database
         self._plugins = plugins
@@ -56,38 +60,20 @@ class Reconciler:
         self._clock = clock
         self._stray_since: dict[str, float] = {}
         self._reported: set[str] = set()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='reconcile', daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end after what it is doing now."""
-        self._stopping.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end of the thread; tell whether it came in time."""
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def look(self) -> float:
+        self.compare()
+        return self._conf.reconcile.interval * random.uniform(0.9, 1.1)
 
     def compare(self) -> None:
         """Compare everything once; trouble with one part does not keep the others from it."""
         for plugin in self._plugins.values():
-            if self._stopping.is_set():
+            if self.stopping:
                 return
             self._try('missing resources', self._missing, plugin)
             self._try('resources without a lease', self._unheld, plugin)
         if self._conf.cloud.sweep_trusts:
             self._try('trusts without a lease', self._sweep_trusts)
-
-    def _run(self) -> None:
-        interval = self._conf.reconcile.interval
-        seconds = random.uniform(0, min(interval, _FIRST_SECONDS))
-        while not self._stopping.wait(seconds):
-            self.compare()
-            seconds = interval * random.uniform(0.9, 1.1)
 
     @staticmethod
     def _try(what: str, function: Callable[..., None], *args: object) -> None:
@@ -118,7 +104,7 @@ class Reconciler:
         now = self._clock()
         self._stray_since = {each: self._stray_since.get(each, now) for each in stray}
         for trust_id, since in sorted(self._stray_since.items()):
-            if now - since >= _TRUST_SECONDS and not self._stopping.is_set():
+            if now - since >= _TRUST_SECONDS and not self.stopping:
                 self._try('trusts to delete', self._delete_trust, trust_id)
 
     def _delete_trust(self, trust_id: str) -> None:

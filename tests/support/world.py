@@ -13,12 +13,12 @@ from oslo_config import cfg
 from climate_common import dates
 from climate_core import conf as config
 from climate_core import exceptions
+from climate_core.backoff import Backoff
 from climate_core.context import RequestContext
 from climate_core.db import events, leases, tables
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import publisher
-from climate_core.engine import retry
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.lease import model
@@ -145,7 +145,7 @@ class World:
             claims or self.claims,
             self.plugins,
             self.trusts.delete,
-            retry.Backoff.of(self.conf),
+            Backoff.of(self.conf),
         )
 
     def wanted(self, thing: str) -> dict[str, str]:

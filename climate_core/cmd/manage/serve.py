@@ -3,12 +3,9 @@
 
 import pathlib
 import signal
-import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from wsgiref import simple_server
 
 from oslo_config import cfg
 from oslo_log import log
@@ -19,12 +16,12 @@ from climate_core.cmd.manage import noauth
 from climate_core.cmd.manage.database import make_directory
 from climate_core.db import migration
 from climate_core.db.engine import Database
+from climate_core.http_server import HttpServer
 from climate_core.service import ManagerService
 
 LOG = log.getLogger(__name__)
 
 PORT = 1234
-_API = 'api'
 
 
 def add_command(subparsers: Any) -> None:
@@ -57,8 +54,8 @@ def run(conf: cfg.ConfigOpts) -> int:
 
     :returns: 0; 1 if the service broke
     """
-    stop = shutdown.Stop()
-    broken = shutdown.watch(stop, {*shutdown.THREADS, _API})
+    stop = shutdown.Shutdown()
+    broken = shutdown.on_broken_thread(stop)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with serving(conf) as url:
@@ -80,21 +77,14 @@ def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
     migration.upgrade(conf)
     database = Database(conf)
     manager = _manager(conf, database)
-    server = simple_server.make_server(
-        options.host,
-        options.port,
-        deploy.load_application(conf, database=database),
-        server_class=_Server,
-        handler_class=_Handler,
-    )
-    thread = threading.Thread(target=server.serve_forever, name=_API, daemon=True)
+    api = deploy.load_application(conf, database=database)
+    server = HttpServer('api', options.host, options.port, api, LOG.info)
     manager.start()
-    thread.start()
+    server.start()
     try:
-        yield f'http://{options.host}:{server.server_port}/v1'
+        yield f'http://{options.host}:{server.port}/v1'
     finally:
-        server.shutdown()
-        server.server_close()
+        server.stop()
         manager.stop()
 
 
@@ -120,17 +110,3 @@ def _manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:
         send=noauth.send,
         watch=False,
     )
-
-
-class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
-    """A thread for each request."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-
-class _Handler(simple_server.WSGIRequestHandler):
-    """Say what was asked in the log, like everything else."""
-
-    def log_message(self, format: str, *args: Any) -> None:
-        LOG.info('%s %s', self.address_string(), format % args)

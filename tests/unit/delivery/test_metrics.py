@@ -9,13 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
+from climate_core.backoff import Backoff
 from climate_core.db import counts, events
 from climate_core.delivery import metrics_server
 from climate_core.delivery.metrics import Metrics, _Database
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
-from climate_core.engine.retry import Backoff
 from climate_core.plugins.base import Wait
+from tests.support.stopping import stop
 from tests.support.world import TYPE, Time, World, user
 
 LATE = 'climate_event_claim_lateness_seconds'
@@ -199,14 +200,15 @@ def test_every_status_has_a_number(measured: Measured) -> None:
 
 def test_they_are_served_by_http(measured: Measured) -> None:
     measured.world.create('a')
-    server = metrics_server.Server('127.0.0.1:0', measured.metrics.registry)
+    server = metrics_server.make('127.0.0.1:0', measured.metrics.registry)
+    server.start()
     try:
         url = f'http://127.0.0.1:{server.port}/metrics'
         with urllib.request.urlopen(url, timeout=60) as answer:
             text = answer.read().decode()
             assert answer.headers['Content-Type'].startswith('text/plain')
     finally:
-        server.stop()
+        assert stop(server)
     assert 'climate_events_due 1.0' in text
     assert 'climate_build_info{version="' in text
     # The registry of the whole process has these.

@@ -11,6 +11,7 @@ from oslo_messaging.notify import _impl_test
 
 from climate_core.delivery import publisher
 from climate_core.delivery.publisher import Publisher
+from tests.support.stopping import stop
 from tests.support.world import Time, World
 
 PATIENCE = 60
@@ -76,4 +77,4 @@ def test_it_runs_when_nudged_and_survives_trouble(world: World) -> None:
     world.create('b')
     made.nudge()
     assert done.wait(PATIENCE)
-    assert made.stop(PATIENCE)
+    assert stop(made)

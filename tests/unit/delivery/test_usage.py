@@ -18,6 +18,7 @@ from climate_core.delivery import usage as engine
 from climate_core.delivery.usage import Usage
 from climate_core.lease import usage
 from climate_core.notifications import usage as notice
+from tests.support.stopping import stop
 from tests.support.world import NOON, Time, World
 
 HOUR = datetime.timedelta(hours=1)
@@ -282,13 +283,6 @@ def test_two_managers(any_world: World) -> None:
     assert len(told(any_world)) == 1
 
 
-def test_off(world: World) -> None:
-    one = teller(world, 'off')
-    one.start()
-    one.stop()
-    assert world.database.read(db.told_until) is None
-
-
 def test_the_thread(
     world: World, time: Time, monkeypatch: pytest.MonkeyPatch, install_hook: Callable[..., None]
 ) -> None:
@@ -306,5 +300,5 @@ def test_the_thread(
     monkeypatch.setattr(one, 'tell', noted)
     one.start()
     assert done.wait(30)
-    one.stop()
+    assert stop(one)
     assert world.database.read(db.told_until) == NOON - HOUR

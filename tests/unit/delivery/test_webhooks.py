@@ -23,6 +23,7 @@ from climate_core.lease.history import Cause
 from climate_core.manager import draft
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Got, Receiver
+from tests.support.stopping import stop
 from tests.support.world import NOON, Time, World
 
 PATIENCE = 60
@@ -54,7 +55,7 @@ def make_sender() -> Iterator[Callable[..., Sender]]:
 
     yield make
     for each in made:
-        assert each.stop(PATIENCE)
+        assert stop(each)
 
 
 @pytest.fixture
@@ -316,7 +317,7 @@ def test_two_managers_call_once(
         each.start()
     receiver.wait(12)
     for each in senders:
-        assert each.stop(PATIENCE)
+        assert stop(each)
     assert len({got.headers['webhook-id'] for got in receiver.got}) == len(receiver.got) == 12
     assert _left(world) == []
 
@@ -343,7 +344,7 @@ def test_one_that_is_slow_keeps_nobody_waiting(
         # What is written later is told at once, too, without a nudge.
         world.run_until_idle()
         receiver.wait(2)
-        sender._worker.stop()
+        sender.stop()
         go_on.set()
 
 

@@ -9,6 +9,7 @@ import pytest
 from climate_core.db import events
 from climate_core.engine.claims import Claims
 from climate_core.engine.scheduler import Scheduler
+from tests.support.stopping import stop
 from tests.support.world import World
 
 LEASES = 200
@@ -46,8 +47,7 @@ def test_two_managers(kind: str, new_database: Callable[[str], str]) -> None:
         loop.start()
     assert idle.wait(PATIENCE)
     for loop, claims in loops:
-        assert loop.stop(PATIENCE)
-        claims.stop()
+        assert stop(loop, claims)
     assert {world.lease(i).status for i in ids} == {'ACTIVE'}
     assert sorted(world.things.journal) == sorted(('wake', f'thing{n}') for n in range(LEASES))
     assert len(world.things.calls) == LEASES

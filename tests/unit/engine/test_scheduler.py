@@ -15,6 +15,7 @@ from climate_common import dates
 from climate_core.db.events import Due
 from climate_core.engine.scheduler import Scheduler, spread
 from climate_core.threads import nap
+from tests.support.stopping import stop
 from tests.support.world import NOON, World
 
 PATIENCE = 60
@@ -39,8 +40,7 @@ def start(world: World) -> Iterator[Callable[..., Scheduler]]:
         return loop
 
     yield make
-    for loop in loops:
-        loop.stop(PATIENCE)
+    assert stop(*loops, seconds=PATIENCE)
 
 
 class Awaited:
@@ -103,19 +103,19 @@ def test_it_sleeps_when_nothing_is_due(world: World) -> None:
     world.create('a', start='2098-01-01 00:00', end=NEVER)
     loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
     found: list[float | None] = []
-    seen = world.statements(lambda: found.append(loop._look()))
+    seen = world.statements(lambda: found.append(loop.look()))
     assert len(seen) == 1
     (seconds,) = found
     assert seconds is not None
     assert nap(seconds, 600) == 600 < seconds
-    loop.stop()
+    assert stop(loop)
 
 
 def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
     loop = Scheduler(world.database, world.clock, lambda due: False, 2, 77)
-    assert loop._look() is None
+    assert loop.look() is None
     assert nap(None, 77) == 77
-    loop.stop()
+    assert stop(loop)
 
 
 def test_it_looks_again_when_more_is_due_than_it_took(world: World) -> None:
@@ -124,8 +124,8 @@ def test_it_looks_again_when_more_is_due_than_it_took(world: World) -> None:
     world.create('later', start='2098-01-01 00:00', end=NEVER)
     loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
     # Nine are due and eight are looked at: the one that is due in 2098 is not what comes next.
-    assert loop._look() == 0.0
-    assert loop.stop(PATIENCE)
+    assert loop.look() == 0.0
+    assert stop(loop)
 
 
 def test_stopping_lets_work_go_on_but_takes_no_more(
@@ -143,9 +143,9 @@ def test_stopping_lets_work_go_on_but_takes_no_more(
     assert at_work.wait(PATIENCE)
     second = world.create('b', end=NEVER)
     loop.nudge()
-    assert loop.stop(0) is False
+    assert not stop(loop, seconds=0)
     go_on.set()
-    assert loop.stop(PATIENCE) is True
+    assert stop(loop)
     assert world.lease(first).status == 'ACTIVE'
     assert world.lease(second).status == 'PENDING'
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
+from climate_core.backoff import Backoff
 from climate_core.engine import retry
 from climate_core.lease import changes, events, model, results, states
 from tests.unit.lease import samples
 from tests.unit.lease.samples import HOUR, NOON, RULES
 
-BACKOFF = retry.Backoff(2, 120)
+BACKOFF = Backoff(2, 120)
 
 _RESULTS = st.sampled_from(['done', 'wait', 'transient', 'permanent', 'bug'])
 

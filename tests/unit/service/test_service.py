@@ -169,7 +169,7 @@ def test_stop_leaves_nothing_running(run: Callable[..., Running]) -> None:
     manager.told.wait_for('lease.event.start_lease')
     assert manager.service.stop()
     assert manager.service.wait(0)
-    mine = {'loop', 'claims', 'publisher', 'webhooks'}
+    mine = {'scheduler', 'claims', 'publisher', 'webhooks', 'usage', 'rpc stop'}
     left = {t.name for t in set(threading.enumerate()) - before if t.is_alive()}
     assert not left & mine
 
@@ -199,11 +199,11 @@ def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
 def test_a_write_wakes_each_part_once(run: Callable[..., Running], things: Things) -> None:
     manager = run()
     nudged: list[str] = []
-    for name in ('loop', 'publisher'):
-        _note(getattr(manager.service, name)._worker, name, nudged)
+    for worker in (manager.service.scheduler, manager.service.publisher):
+        _note(worker, worker.name, nudged)
     manager.client.create_lease(user(), _values('a', start_date='2098-01-01 00:00'))
     manager.told.wait_for('lease.create')
-    assert nudged == ['publisher', 'loop']
+    assert nudged == ['publisher', 'scheduler']
 
 
 def _note(worker: Worker, name: str, nudged: list[str]) -> None:
@@ -245,6 +245,18 @@ def test_webhooks_can_be_turned_off(run: Callable[..., Running]) -> None:
         manager.client.create_lease(
             user(), _values('a', webhook={'url': 'http://192.0.2.1/', 'secret': 'x' * 20})
         )
+
+
+def test_usage_can_be_turned_off(run: Callable[..., Running], tmp_path: pathlib.Path) -> None:
+    conf = configure(f'sqlite:///{tmp_path}/none.sqlite')
+    assert 'usage' in _names(conf)
+    conf.set_override('notify_every', 'off', group='usage')
+    assert 'usage' not in _names(conf)
+
+
+def _names(conf: cfg.ConfigOpts) -> list[str]:
+    made = ManagerService(conf, plugins={}, trusts=Trusts(), send=Told(), watch=False)
+    return [part.name for part in made._beginning]
 
 
 def test_a_network_that_is_none(tmp_path: pathlib.Path) -> None:

@@ -7,6 +7,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
+from climate_core import service as command_service
 from climate_core.cmd import manager as command
 from climate_core.cmd import shutdown
 from climate_core.cmd.manage import serve
@@ -21,6 +23,8 @@ from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.service import ManagerService
 from climate_core.sync import reconcile
+from climate_core.sync.reconcile import Reconciler
+from climate_core.threads import MessageServer, VitalThread
 from tests.support.world import TYPE, Things, Trusts, configure
 
 PATIENCE = 60
@@ -77,29 +81,28 @@ def service(conf: cfg.ConfigOpts, things: Watched) -> ManagerService:
     )
 
 
-def _broken(name: str) -> None:
-    def fail() -> None:
-        raise RuntimeError('a mistake of ours')
+def _fail() -> None:
+    raise RuntimeError('a mistake of ours')
 
-    thread = threading.Thread(target=fail, name=name)
+
+def _break(thread: threading.Thread) -> None:
     thread.start()
     thread.join()
 
 
-@pytest.mark.parametrize('name', ['loop', 'claims', 'publisher', 'reconcile'])
-def test_a_vital_thread_breaks(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    stop = shutdown.Stop()
-    broken = shutdown.watch(stop)
-    _broken(name)
+def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
+    stop = shutdown.Shutdown()
+    broken = shutdown.on_broken_thread(stop)
+    _break(VitalThread('scheduler', _fail))
     assert stop.is_set()
     assert broken.is_set()
     assert 'a mistake of ours' in caplog.text
 
 
 def test_another_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
-    stop = shutdown.Stop()
-    broken = shutdown.watch(stop)
-    _broken('event_1')
+    stop = shutdown.Shutdown()
+    broken = shutdown.on_broken_thread(stop)
+    _break(threading.Thread(target=_fail, name='event_1'))
     assert not stop.is_set()
     assert not broken.is_set()
     assert 'a mistake of ours' in caplog.text
@@ -107,7 +110,7 @@ def test_another_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_signal_in_the_middle_of_the_wait() -> None:
     """With an event this hangs: its lock is held when the handler wants it."""
-    stop = shutdown.Stop()
+    stop = shutdown.Shutdown()
 
     def tell(_frame: types.FrameType, event: str, called: Any) -> None:
         # The moment before it blocks; of an event the moment when its lock is held.
@@ -136,13 +139,12 @@ def test_a_manager_whose_comparison_breaks_ends(service: ManagerService, things:
     assert ended.get(timeout=PATIENCE) == 1
 
 
-@pytest.mark.parametrize('name', ['loop', 'api'])
 def test_the_all_in_one_ends_when_a_part_breaks(
-    conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch, name: str
+    conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextlib.contextmanager
     def serving(_conf: cfg.ConfigOpts) -> Iterator[str]:
-        _broken(name)
+        _break(VitalThread('api', _fail))
         yield 'http://127.0.0.1/v1'
 
     monkeypatch.setattr(serve, 'serving', serving)
@@ -154,19 +156,37 @@ def test_the_all_in_one_ends_when_a_part_breaks(
 def test_stop_waits_for_the_comparison(
     service: ManagerService, things: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait, dispose = service._reconciler.wait, service.database.dispose
+    [reconciler] = [each for each in service._beginning if isinstance(each, Reconciler)]
+    wait, dispose = reconciler.wait, service.database.dispose
 
-    def released(seconds: float | None = None) -> bool:
+    def released(deadline: float) -> bool:
         things.release.set()
-        return wait(seconds)
+        return wait(deadline)
 
     def disposed() -> None:
         things.order.append('disposed')
         dispose()
 
-    monkeypatch.setattr(service._reconciler, 'wait', released)
+    monkeypatch.setattr(reconciler, 'wait', released)
     monkeypatch.setattr(service.database, 'dispose', disposed)
     service.start()
     assert things.inside.wait(PATIENCE)
     assert service.stop()
     assert things.order == ['compared', 'disposed']
+
+
+def test_stop_ends_at_its_deadline_whatever_hangs(
+    service: ManagerService, things: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The comparison waits for a cloud, the RPC server and the bus for RabbitMQ."""
+    service.conf.set_override('grace_seconds', 0.5, group='engine')
+    monkeypatch.setattr(command_service, 'CLOSE_SECONDS', 0.1)
+    [rpc] = [each for each in service._beginning if isinstance(each, MessageServer)]
+    service.start()
+    assert things.inside.wait(PATIENCE)
+    monkeypatch.setattr(rpc._closing, '_target', things.release.wait)
+    monkeypatch.setattr(service._transport, 'cleanup', things.release.wait)
+    began = time.monotonic()
+    assert not service.stop()
+    assert time.monotonic() - began < 10
+    assert service.wait(0)

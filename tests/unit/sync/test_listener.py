@@ -9,6 +9,7 @@ from climate_core import conf as climate_conf
 from climate_core.db import outbox
 from climate_core.sync import listener
 from tests.support.fakes import leases
+from tests.support.stopping import stop
 
 
 @pytest.fixture
@@ -289,6 +290,5 @@ def test_over_the_bus(database, monkeypatch, kind, exchange, topic, priority, ev
     notifier.info({}, 'instance.update', {})
     getattr(notifier, priority)({}, event_type, payload)
     assert noted.wait(20)
-    server.stop()
-    server.wait()
+    assert stop(server)
     assert heard == [(event_type, payload)]

@@ -12,6 +12,7 @@ from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import outbox
 from climate_core.sync import orphans, reconcile
 from tests.support.fakes import leases, nova
+from tests.support.stopping import stop
 
 
 @pytest.fixture
@@ -181,13 +182,11 @@ def test_trusts_are_not_swept_unless_it_is_asked_for(world, database, reconciler
 
 def test_the_thread_compares_and_ends(world, database, reconciler, monkeypatch):
     compared = threading.Event()
-    monkeypatch.setattr(reconcile, '_FIRST_SECONDS', 0.0)
     monkeypatch.setattr(reconciler, 'compare', compared.set)
     reconciler.start()
+    reconciler.nudge()
     assert compared.wait(20)
-    reconciler.stop()
-    reconciler.wait(20)
-    assert not reconciler._thread.is_alive()
+    assert stop(reconciler)
 
 
 @pytest.mark.parametrize(

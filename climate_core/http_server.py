@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answer HTTP by threads of this process: the metrics, and the API of the all-in-one."""
+
+import socket
+import socketserver
+from collections.abc import Callable
+from typing import Any
+from wsgiref import simple_server
+
+from climate_core.threads import VitalThread
+
+
+class HttpServer:
+    """A part of a service, see :class:`climate_core.threads.Background`.
+
+    The address is taken at once, and answers come after :meth:`start`.
+
+    :param port: 0 takes a free one
+    :param told: is given a line for each request, and its values, as a logger is
+    :raises OSError: the address cannot be taken
+    """
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        application: Any,
+        told: Callable[..., None] = lambda *_: None,
+    ) -> None:
+        self.name = name
+        family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+
+        class Server(_ThreadingServer):
+            address_family = family
+
+        class Handler(simple_server.WSGIRequestHandler):
+            def log_message(self, format: str, *args: Any) -> None:
+                told('%s %s', self.address_string(), format % args)
+
+        self._server = simple_server.make_server(host, port, application, Server, Handler)
+        self._thread = VitalThread(name, self._server.serve_forever)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self._server.server_port
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer nothing more and free the port."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+    def wait(self, deadline: float) -> bool:
+        return self._thread.wait(deadline)
+
+
+class _ThreadingServer(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+    request_queue_size = 128
