@@ -17,6 +17,7 @@ from climate_core.backoff import Backoff
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
+from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
@@ -69,7 +70,7 @@ class ManagerService:
         self.cloud = cloud or Cloud(conf)
         self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
-        self.trusts = trusts or self.cloud.trusts
+        self.trusts = trusts or Trusts(self.cloud)
         self._external = External(conf, self.cloud)
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.publisher = publisher.Publisher(
@@ -121,7 +122,8 @@ class ManagerService:
         yield MessageServer('rpc', self._make_server())
         if watch:
             nudge = self.scheduler.nudge
-            yield Reconciler(conf, self.database, self.plugins, self.cloud, nudge)
+            trusts = Trusts(self.cloud)
+            yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
             yield from listener.make(conf, self.database, self.plugins, nudge)
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.

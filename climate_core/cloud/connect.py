@@ -15,7 +15,7 @@ from openstack import connection
 from oslo_config import cfg
 from oslo_context import context
 
-from climate_core.cloud import auth, errors, trusts
+from climate_core.cloud import auth, errors
 from climate_core.conf import cloud as cloud_conf
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class Cloud:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
-        self.trusts = trusts.Trusts(self)
         self._owners: auth.Recent[connection.Connection] = auth.Recent(
             conf.cloud.owner_cache_size, _OWNER_SECONDS
         )

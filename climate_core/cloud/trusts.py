@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cloud.connect import Cloud
 
 if TYPE_CHECKING:
     from openstack import connection
 
-    from climate_core.cloud.connect import Cloud
     from climate_core.context import RequestContext
 
 _PATH = '/OS-TRUST/trusts'
@@ -26,7 +26,7 @@ _KEYSTONE = 'Keystone'
 class Trusts:
     """The trusts that are delegated to the service user."""
 
-    def __init__(self, cloud: 'Cloud') -> None:
+    def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
     def create(self, context: 'RequestContext') -> str:

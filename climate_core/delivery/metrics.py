@@ -19,7 +19,6 @@ from prometheus_client import core, registry
 from climate_core.db import counts
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.db.events import Due
-from climate_core.engine import observer
 from climate_core.lease import events, model, states
 
 LOG = log.getLogger(__name__)
@@ -30,8 +29,8 @@ BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
 _REMEMBERED = 10_000
 
 
-class Metrics(observer.Observer):
-    """The metrics of one manager.
+class Metrics:
+    """The metrics of one manager: an observer of its engine.
 
     :param overdue_seconds: how long after its time an event is overdue
     :param database_seconds: how long what was counted in the database is told again

@@ -1,26 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is told what the engine does. Nobody, unless metrics are wanted."""
+"""The observer of the engine, see :class:`climate_core.delivery.metrics.Metrics`."""
 
 import datetime
+from typing import Protocol, cast
 
 from climate_core.db.events import Due
 from climate_core.lease import model
 
 
-class Observer:
-    """Is told, and does nothing. Called by many threads."""
+class Observer(Protocol):
+    """It is told by many threads what becomes of claims."""
 
     def claimed(self, due: Due, now: datetime.datetime) -> None:
-        """An event is ours."""
+        """An event is claimed by this manager."""
 
     def beaten(self, due: Due) -> None:
         """Another manager was faster, or the event is not due any more."""
 
     def lost(self, event_id: str) -> None:
-        """A claim is not ours any more: it expired, or the event was superseded."""
+        """A claim expired, or its event was superseded."""
 
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
         """The work on a claim was written down; the event is what it is afterwards."""
 
 
-IGNORE = Observer()
+class _Ignore:
+    def claimed(self, *_: object) -> None:
+        """Do nothing."""
+
+    beaten = lost = settled = claimed
+
+
+#: Does nothing with what it is told.
+IGNORE = cast(Observer, _Ignore())

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core.cloud import Cloud, errors
+from climate_core.cloud import errors
+from climate_core.cloud.trusts import Trusts
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins.base import ResourcePlugin
@@ -46,7 +47,7 @@ class Reconciler(Worker):
         conf: cfg.ConfigOpts,
         database: Database,
         plugins: Mapping[str, ResourcePlugin],
-        cloud: Cloud,
+        trusts: Trusts,
         nudge: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -55,7 +56,7 @@ class Reconciler(Worker):
         self._conf = conf
         self._database = database
         self._plugins = plugins
-        self._cloud = cloud
+        self._trusts = trusts
         self._nudge = nudge
         self._clock = clock
         self._stray_since: dict[str, float] = {}
@@ -99,7 +100,7 @@ class Reconciler(Worker):
 
     def _sweep_trusts(self) -> None:
         """Delete what is without a lease for an hour: Keystone does not say how old a trust is."""
-        mine = set(self._cloud.trusts.mine())
+        mine = set(self._trusts.mine())
         stray = mine - self._database.read(missing.trusts)
         now = self._clock()
         self._stray_since = {each: self._stray_since.get(each, now) for each in stray}
@@ -108,5 +109,5 @@ class Reconciler(Worker):
                 self._try('trusts to delete', self._delete_trust, trust_id)
 
     def _delete_trust(self, trust_id: str) -> None:
-        self._cloud.trusts.delete(trust_id)
+        self._trusts.delete(trust_id)
         LOG.warning('Deleted the trust %s, which no lease has', trust_id)

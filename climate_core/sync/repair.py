@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from climate_core import exceptions
-from climate_core.cloud import Cloud, errors
+from climate_core.cloud import errors
+from climate_core.cloud.trusts import Trusts
 from climate_core.db import missing, store, stuck
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
@@ -140,17 +141,17 @@ class Repair:
             trouble = self._do(self._discard, plugin, resource_id)
             yield Mended(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
 
-    def trusts(self, cloud: Cloud, pause: Callable[[float], None]) -> Iterator[Mended]:
+    def trusts(self, trusts: Trusts, pause: Callable[[float], None]) -> Iterator[Mended]:
         """Delete the trusts that are delegated to the service user and that no lease has.
 
         :param pause: waits so many seconds
         """
-        stray = set(cloud.trusts.mine()) - self._database.read(missing.trusts)
+        stray = set(trusts.mine()) - self._database.read(missing.trusts)
         if stray and self._yes:
             pause(TRUST_SECONDS)
             stray -= self._database.read(missing.trusts)
         for trust_id in sorted(stray):
-            trouble = self._do(cloud.trusts.delete, trust_id)
+            trouble = self._do(trusts.delete, trust_id)
             done = self._yes and not trouble
             yield Mended(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
 

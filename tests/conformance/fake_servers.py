@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_core.cloud import Cloud
+from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
 from climate_core.plugins.server import end_steps
@@ -30,6 +31,7 @@ class FakeServers(World):
         self.conf = settings.conf(server.url)
         self.conf.register_opts(ServerPlugin.options, group=ServerPlugin.resource_type)
         self.cloud = Cloud(self.conf)
+        self.trusts = Trusts(self.cloud)
         self._user = self.context('alice')
         self._stranger = self.context('bob')
 

@@ -18,6 +18,7 @@ from openstack import utils
 from oslo_config import cfg
 
 from climate_core.cloud import Cloud
+from climate_core.cloud.trusts import Trusts
 from climate_core.conf import cloud as cloud_conf
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
@@ -42,6 +43,7 @@ class RealServers(World):
         self.conf = _conf(openstack.connect(cloud='climate'))
         self.conf.register_opts(ServerPlugin.options, group=ServerPlugin.resource_type)
         self.cloud = Cloud(self.conf)
+        self.trusts = Trusts(self.cloud)
         self._admin = openstack.connect(cloud='climate')
         self._demo = openstack.connect(cloud='demo')
         self._user = _context(self._demo)
@@ -161,7 +163,7 @@ class RealServers(World):
 
     def clean(self) -> None:
         while self._trusts:
-            self.cloud.trusts.delete(self._trusts.pop())
+            self.trusts.delete(self._trusts.pop())
         for server_id in self._made:
             self._admin.compute.delete(f'/servers/{server_id}')
         for server_id in self._made:

@@ -121,7 +121,7 @@ def test_wake_up_while_the_cloud_is_away(world):
 
 def test_wake_up_without_the_rights_of_the_owner(world):
     case = reserved(world)
-    world.cloud.trusts.delete(case.lease.trust_id)
+    world.trusts.delete(case.lease.trust_id)
     with pytest.raises(exceptions.Permanent, match='trust'):
         case.wake()
     assert world.wakes(case.resource_id) == 0
@@ -176,7 +176,7 @@ def test_end_while_the_cloud_is_away(world):
 
 def test_end_without_the_rights_of_the_owner(world):
     case = reserved(world)
-    world.cloud.trusts.delete(case.lease.trust_id)
+    world.trusts.delete(case.lease.trust_id)
     case.end()
     assert world.gone(case.resource_id)
 

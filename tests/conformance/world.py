@@ -13,6 +13,7 @@ from typing import Any
 import requests
 
 from climate_core.cloud import Cloud
+from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
@@ -25,6 +26,7 @@ class World(abc.ABC):
     """A cloud with users, and a way to make and watch one type of resource."""
 
     cloud: Cloud
+    trusts: Trusts
 
     @abc.abstractmethod
     def plugin(self) -> ResourcePlugin:
@@ -83,7 +85,7 @@ class World(abc.ABC):
 
     def trust(self) -> str:
         """Make a trust of the user."""
-        return self.cloud.trusts.create(self.user())
+        return self.trusts.create(self.user())
 
     @contextlib.contextmanager
     def unreachable(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from typing import Any
 from climate_core import conf as configuration
 from climate_core import test_points
 from climate_core.cloud import Cloud
+from climate_core.cloud.trusts import Trusts
 from climate_core.cmd import manager
 from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
@@ -84,5 +85,5 @@ def request(
         roles=['member', 'reader'],
     )
     test_points.install(Hook(kill, tell))
-    parts = Parts(conf, database, Clock(database), plugins, cloud.trusts)
+    parts = Parts(conf, database, Clock(database), plugins, Trusts(cloud))
     create.create_lease(parts, context, values)

@@ -13,6 +13,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core.cloud import Cloud
+from climate_core.cloud.trusts import Trusts
 from climate_core.cmd.manage import leases, output
 from climate_core.context import RequestContext, RpcSerializer
 from climate_core.db import migration, utcnow
@@ -131,7 +132,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     if options.lease is None:
         found += work.resources(now, options.safe)
         if options.trusts:
-            found += work.trusts(cloud, time.sleep)
+            found += work.trusts(Trusts(cloud), time.sleep)
     output.show(found, _MENDED_COLUMNS, options.format, work.unseen)
     if any(each.done for each in found):
         _nudge(conf)

@@ -53,7 +53,7 @@ def test_the_owner_alone_cannot_wake(world):
 
 def test_a_lost_trust_is_for_ever(world):
     case = reserved(world)
-    world.cloud.trusts.delete(case.lease.trust_id)
+    world.trusts.delete(case.lease.trust_id)
     with pytest.raises(errors.TrustRefused):
         world.cloud.owner(case.lease.trust_id)
 

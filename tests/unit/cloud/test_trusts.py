@@ -23,7 +23,7 @@ def test_a_token_that_may_not_delegate(world):
     context = world.context('alice')
     context.auth_token = world.state.token(user, 'demo-id', user['roles'], 'some-trust')
     with pytest.raises(exceptions.Forbidden):
-        world.cloud.trusts.create(context)
+        world.trusts.create(context)
 
 
 def test_keystone_is_away(world):
@@ -33,8 +33,8 @@ def test_keystone_is_away(world):
 
 def test_delete_twice(world):
     trust_id = world.trust()
-    world.cloud.trusts.delete(trust_id)
-    world.cloud.trusts.delete(trust_id)
+    world.trusts.delete(trust_id)
+    world.trusts.delete(trust_id)
     assert not world.state.trusts
 
 
@@ -42,7 +42,7 @@ def test_delete_as_the_owner_if_the_service_may_not(world):
     trust_id = world.trust()
     world.state.users['climate-id']['roles'] = ['service']
     world.state.tokens.clear()
-    world.cloud.trusts.delete(trust_id)
+    world.trusts.delete(trust_id)
     assert not world.state.trusts
 
 
@@ -52,9 +52,9 @@ def test_nobody_may_delete(world):
     world.state.tokens.clear()
     world.state.users['alice-id']['enabled'] = False
     with pytest.raises(exceptions.Permanent, match='administrator'):
-        world.cloud.trusts.delete(trust_id)
+        world.trusts.delete(trust_id)
 
 
 def test_mine(world):
     made = {world.trust(), world.trust()}
-    assert set(world.cloud.trusts.mine()) == made
+    assert set(world.trusts.mine()) == made

@@ -76,7 +76,7 @@ def _hook(receiver: Receiver, *events: str, **more: Any) -> dict[str, Any]:
 def _flush(world: World, sender: Sender) -> None:
     """Have everything called that is due, once for each time that it is due."""
     while _due_in(world) == 0:
-        sender._look()
+        sender.look()
         with sender._changed:
             assert sender._changed.wait_for(lambda: not sender._in_flight, PATIENCE)
 

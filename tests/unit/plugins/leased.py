@@ -21,7 +21,7 @@ class Leased(World):
     def __init__(self, stacks):
         super().__init__('sqlite://', Time())
         self.stacks = stacks
-        self.trusts = stacks.cloud.trusts
+        self.trusts = stacks.trusts
         for plugin in (ServerPlugin, VolumePlugin, StackPlugin):
             self.plugins[plugin.resource_type] = plugin(stacks.conf, stacks.cloud)
         self.executor = self.new_executor()

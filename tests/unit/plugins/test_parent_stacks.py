@@ -275,7 +275,7 @@ def test_another_owner_looks_again(members):
 
 def test_the_owner_is_no_more(members):
     case = ended(awake(member(members)), 'suspend')
-    members.cloud.trusts.delete(case.lease.trust_id)
+    members.trusts.delete(case.lease.trust_id)
     case.end()
     assert case.resource_id in table(members)
 

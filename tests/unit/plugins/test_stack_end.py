@@ -345,7 +345,7 @@ def test_a_stack_that_woke_half_way_is_ended_as_asked(stacks, statuses, kept, tr
     case = reserved(stacks, on_end='suspend')
     with_members(case, *statuses)
     if not trust:
-        stacks.cloud.trusts.delete(case.lease.trust_id)
+        stacks.trusts.delete(case.lease.trust_id)
     case.end()
     assert stacks.gone(case.resource_id) is not kept
 

@@ -15,7 +15,6 @@ from climate_core.db import leases, outbox, tables
 from climate_core.db.engine import Database
 from climate_core.manager import rpcapi
 from climate_core.service import ManagerService
-from climate_core.threads import Worker
 from tests.support.fakes import receiver
 from tests.support.world import TYPE, Things, Trusts, configure, user
 
@@ -199,21 +198,17 @@ def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
 def test_a_write_wakes_each_part_once(run: Callable[..., Running], things: Things) -> None:
     manager = run()
     nudged: list[str] = []
-    for worker in (manager.service.scheduler, manager.service.publisher):
-        _note(worker, worker.name, nudged)
+    manager.service.database.listen(outbox.FILLED, lambda: nudged.append('publisher'))
+    nudge = manager.service.scheduler.nudge
+
+    def noted() -> None:
+        nudged.append('scheduler')
+        nudge()
+
+    manager.service.scheduler.nudge = noted  # type: ignore[method-assign]
     manager.client.create_lease(user(), _values('a', start_date='2098-01-01 00:00'))
     manager.told.wait_for('lease.create')
     assert nudged == ['publisher', 'scheduler']
-
-
-def _note(worker: Worker, name: str, nudged: list[str]) -> None:
-    nudge = worker.nudge
-
-    def noted() -> None:
-        nudged.append(name)
-        nudge()
-
-    worker.nudge = noted  # type: ignore[method-assign]
 
 
 def test_a_step_that_tells_nothing_wakes_no_publisher(run: Callable[..., Running]) -> None:

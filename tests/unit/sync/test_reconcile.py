@@ -49,7 +49,7 @@ def reconciler(world, database, clock, nudged):
     world.conf.register_opts(reconcile_conf.OPTS, group=reconcile_conf.GROUP)
     plugins = {'virtual:instance': world.plugin()}
     return reconcile.Reconciler(
-        world.conf, database, plugins, world.cloud, nudged.append_one, clock
+        world.conf, database, plugins, world.trusts, nudged.append_one, clock
     )
 
 
@@ -221,14 +221,14 @@ def test_a_trust_that_keystone_keeps_does_not_keep_the_others(
 ):
     world.conf.set_override('sweep_trusts', True, group='cloud')
     refused, *_ = sorted(world.trust() for _ in range(3))
-    delete = world.cloud.trusts.delete
+    delete = world.trusts.delete
 
     def refuse(trust_id):
         if trust_id == refused:
             raise exceptions.Permanent('only an administrator may')
         delete(trust_id)
 
-    monkeypatch.setattr(world.cloud.trusts, 'delete', refuse)
+    monkeypatch.setattr(world.trusts, 'delete', refuse)
     reconciler.compare()
     clock.now = 3600.0
     reconciler.compare()
