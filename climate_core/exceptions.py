@@ -9,6 +9,7 @@ must be constructible from ``(message, field=...)`` alone.
 engine whether trying again makes sense.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -196,15 +197,22 @@ class ServiceUnavailable(ClimateError):
     code = 'service_unavailable'
 
 
-class Transient(Exception):
-    """Trying again later may help: the engine retries with back-off.
+class PluginFailure(Exception):
+    """What a plugin was asked for did not come about.
 
     :param reason: a sentence that the user and the operator can read
+    :param progress: what is kept with the reservation, as of
+        :class:`climate_core.plugins.base.Wait`
     """
 
+    def __init__(self, reason: str = '', progress: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.progress = progress
 
-class Permanent(Exception):
-    """Trying again will not help: the engine fails the reservation with this reason.
 
-    :param reason: a sentence that the user and the operator can read
-    """
+class Transient(PluginFailure):
+    """Trying again later may help: the engine retries with back-off."""
+
+
+class Permanent(PluginFailure):
+    """Trying again will not help: the engine fails the reservation with this reason."""

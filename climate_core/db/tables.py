@@ -137,6 +137,8 @@ class Reservation(Base):
     amounts: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
     woken_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
     freed_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
+    parent_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
+    progress: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
 
 
 class Event(Base):

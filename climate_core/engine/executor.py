@@ -145,7 +145,8 @@ class EventExecutor:
                     each,
                 )
                 if blocked is None:
-                    tried.append((each, outcomes[each.id]))
+                    kept = outcomes[each.id].progress or each.progress
+                    tried.append((dataclasses.replace(each, progress=kept), outcomes[each.id]))
         return outcomes
 
     def _blocked_by(
@@ -179,13 +180,15 @@ class EventExecutor:
             result = call()
         except retry.EXPECTED as exc:
             LOG.warning('%s: %s', info, exc)
-            return retry.decide(exc, event, lease, self._clock.now(), self._backoff)
+            outcome = retry.decide(exc, event, lease, self._clock.now(), self._backoff)
+            return dataclasses.replace(outcome, progress=getattr(exc, 'progress', None))
         except Exception as exc:  # noqa: BLE001 - on purpose, see there
             return self._bug(exc, event, info)
         test_points.reached('remote.after', **info)
         if result is None:
             return results.DONE
-        return results.Outcome(results.Result.WAIT, result.seconds, result.reason)
+        wait = results.Result.WAIT
+        return results.Outcome(wait, result.seconds, result.reason, result.progress)
 
     def _bug(
         self, exc: Exception, event: model.Event, info: Mapping[str, str | None]

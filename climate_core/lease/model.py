@@ -27,10 +27,6 @@ EXTERNAL_END: Final = 'external_end'
 END_RESERVATION: Final = 'end_reservation'
 PREPARE: Final = 'prepare_reservation'
 
-#: Of the params of a resource that another one of the lease keeps, as a server of a stack: the id
-#: of that one.
-KEEPER: Final = 'stack_id'
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservation:
@@ -42,6 +38,8 @@ class Reservation:
         and what other plugins count
     :param woken_at: when its resource was awake
     :param freed_at: when it held its resource no more
+    :param parent_id: the id of the resource of the same lease that this one is a part of
+    :param progress: what its plugin keeps from one look to the next; JSON types, never shown
     """
 
     id: str
@@ -58,6 +56,8 @@ class Reservation:
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     woken_at: datetime.datetime | None = None
     freed_at: datetime.datetime | None = None
+    parent_id: str | None = None
+    progress: Mapping[str, Any] | None = None
 
     @property
     def live(self) -> bool:
@@ -241,6 +241,7 @@ def new_reservation(
     params: Mapping[str, Any],
     now: datetime.datetime,
     amounts: Mapping[str, int] | None = None,
+    parent_id: str | None = None,
 ) -> Reservation:
     """Return a new reservation that waits for the start of its lease."""
     return Reservation(
@@ -256,4 +257,5 @@ def new_reservation(
         created_at=now,
         updated_at=None,
         amounts=amounts or {},
+        parent_id=parent_id,
     )

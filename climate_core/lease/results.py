@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from climate_core.lease import model, states
 
@@ -41,11 +41,14 @@ class Outcome:
 
     :param seconds: when to look again, for WAIT and RETRY
     :param reason: a sentence for the user, for RETRY and FAILED; for WAIT if that takes long
+    :param progress: what the plugin keeps until the next look; None leaves it as it is. It is
+        forgotten when nothing is left to do
     """
 
     result: Result
     seconds: float = 0.0
     reason: str | None = None
+    progress: Mapping[str, Any] | None = None
 
 
 DONE = Outcome(Result.DONE)
@@ -65,6 +68,15 @@ class Work:
     reservations: tuple[model.Reservation, ...] = ()
     skip_reason: str | None = None
     notifications: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+
+
+def with_progress(reservation: model.Reservation, outcome: Outcome) -> model.Reservation:
+    """Return a reservation with what its plugin keeps until the next look."""
+    over = outcome.result in (Result.DONE, Result.FAILED)
+    progress = None if over else outcome.progress or reservation.progress
+    if progress == reservation.progress:
+        return reservation
+    return dataclasses.replace(reservation, progress=progress)
 
 
 def reschedule(
@@ -115,10 +127,11 @@ def apply_outcomes(
 def _after(
     reservation: model.Reservation, outcome: Outcome, done: str, now: datetime.datetime
 ) -> model.Reservation:
-    if outcome.result is Result.WAIT and outcome.reason is None:
-        return reservation
     if done == _R.ACTIVE and reservation.status != _R.PENDING:
         # It was taken out of the lease while it was woken.
+        return reservation
+    reservation = with_progress(reservation, outcome)
+    if outcome.result is Result.WAIT and outcome.reason is None:
         return reservation
     status, reason = reservation.status, outcome.reason
     freeing_asleep = done == _R.DELETED and status in (_R.PENDING, _R.ERROR)

@@ -277,7 +277,13 @@ def _join(
         return present.id
     now = parts.clock.now()
     new = model.new_reservation(
-        lease.id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
+        lease.id,
+        kind,
+        claimed.resource_id,
+        claimed.params,
+        now,
+        claimed.amounts,
+        claimed.parent_id,
     )
     try:
         (joined,) = _write_all(

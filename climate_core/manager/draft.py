@@ -134,7 +134,13 @@ def reserve(
                 )
             seen.add((kind, claimed.resource_id))
             made[place] = model.new_reservation(
-                lease_id, kind, claimed.resource_id, claimed.params, now, claimed.amounts
+                lease_id,
+                kind,
+                claimed.resource_id,
+                claimed.params,
+                now,
+                claimed.amounts,
+                claimed.parent_id,
             )
     return made
 

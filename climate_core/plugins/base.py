@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a resource plugin is.
 
-A plugin knows one type of resource. It never touches the database and never sleeps: the engine
-calls it with a reservation, it looks at the resource, does the difference and says whether the
-resource is there. Being called twice with the same reservation is normal, so "already done" and
-"already gone" are success.
+A plugin knows one type of resource. It never touches the database, never sleeps and remembers
+nothing: the engine calls it with a reservation, it looks at the resource, does the difference and
+says whether the resource is there. What it wants to know at the next look it gives back with its
+answer. Being called twice with the same reservation is normal, so "already done" and "already
+gone" are success.
 
 Plugins are found by stevedore in the namespace ``climate.resource.plugins`` and enabled by name
 in climate.conf. ``tests/conformance`` is the suite that every plugin must pass.
@@ -13,7 +14,7 @@ in climate.conf. ``tests/conformance`` is the suite that every plugin must pass.
 import abc
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -31,10 +32,14 @@ class Wait:
     """The resource is on its way: look again in ``seconds``.
 
     :param reason: a sentence for the user if that takes strangely long
+    :param progress: what is kept with the reservation until the next look, JSON types only; None
+        leaves it as it is. The next look gets it as ``reservation.progress``. It is never shown.
+        :class:`climate_core.exceptions.Transient` and ``Permanent`` carry it as well
     """
 
     seconds: float
     reason: str | None = None
+    progress: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class Claimed:
     :param made: whether :meth:`ResourcePlugin.make` has just made it, so that it is discarded if
         no lease comes of it
     :param prepare: whether :meth:`ResourcePlugin.prepare` has something to do
+    :param parent_id: the id of the resource of the same lease that this one is a part of, as a
+        server is of its stack
     """
 
     resource_id: str
@@ -56,6 +63,7 @@ class Claimed:
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     made: bool = False
     prepare: bool = False
+    parent_id: str | None = None
 
 
 class ResourcePlugin(abc.ABC):
@@ -83,9 +91,14 @@ class ResourcePlugin(abc.ABC):
     #: Whether the resource outlives its lease in every case and can be reserved again then.
     reusable: ClassVar[bool] = False
 
-    #: Whether a resource can be woken with the rights of its own user only: nobody else of the
-    #: project can let it join his lease.
+    #: Whether a resource can be woken with the rights of its own user only: no other user of the
+    #: project can let it join a lease.
     owner_only: ClassVar[bool] = False
+
+    #: Returns the time, UTC; tests turn it.
+    now: Callable[[], datetime.datetime] = staticmethod(
+        lambda: datetime.datetime.now(datetime.UTC)
+    )
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         self.conf = conf

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud
 
 STACK: Final = 'virtual:stack'
-#: What makes a reservation a member: the id of its root stack.
-KEY: Final = model.KEEPER
+#: The property that makes a reservation a member: the id of its root stack.
+KEY: Final = 'stack_id'
 #: The property of a reservation that says it.
 SCHEMA: Final[Mapping[str, Any]] = {KEY: {'type': 'string', 'format': 'uuid'}}
 #: End actions of a stack that leave it there.

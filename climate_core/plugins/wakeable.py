@@ -3,7 +3,7 @@
 
 That is what servers, volumes and stacks have in common: it is there before its lease, it is woken
 with the rights of the lease's owner and ended with them, or with the service's if the owner left
-none. Each look takes one step; what was asked for is remembered between the looks.
+none. Each look takes one step; what was asked for is kept with the reservation between the looks.
 """
 
 import abc
@@ -14,10 +14,10 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.plugins import base, missing, parent_stacks, rights
+from climate_core.plugins import base, missing, parent_stacks, progress, rights
 from climate_core.plugins.base import Wait
-from climate_core.plugins.end_context import EndContext
-from climate_core.plugins.patience import Patience
+from climate_core.plugins.progress import Progress
+from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -64,17 +64,12 @@ class WakeablePlugin(base.ResourcePlugin):
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         super().__init__(conf, cloud)
-        self._waking = Patience()
-        self._ending = Patience()
         self._parents = parent_stacks.ParentStacks(cloud)
 
     @abc.abstractmethod
-    def _wake(
-        self, owner: 'connection.Connection', found: Any, reservation: 'Reservation'
-    ) -> Wait | None:
-        """Take the next step of the wake-up.
+    def _wake(self, context: StepContext, found: Any) -> Wait | None:
+        """Take the next step of the wake-up, with the rights of the lease's owner.
 
-        :param owner: the rights of the lease's owner
         :param found: the resource, as its service shows it now
         :returns: see :meth:`wake_up`
         :raises climate_core.cloud.errors.Gone: the resource is no more
@@ -100,14 +95,21 @@ class WakeablePlugin(base.ResourcePlugin):
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         return {'on_end': on_end, **parent_stacks.params(values)}
 
+    def _claimed(
+        self, resource_id: str, values: Mapping[str, Any], amounts: Mapping[str, int]
+    ) -> base.Claimed:
+        """Return the answer of :meth:`reserve` for a resource that is there."""
+        parent_id = values.get(parent_stacks.KEY)
+        return base.Claimed(resource_id, self._params(values), amounts, parent_id=parent_id)
+
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         if parent_stacks.woken_by_heat(lease, reservation):
             return None
-        return self._with_found(self._wake, lease, reservation)
+        return self._start(self._wake, lease, reservation)
 
-    def _with_found(
+    def _start(
         self,
-        step: Callable[['connection.Connection', Any, 'Reservation'], Wait | None],
+        step: Callable[[StepContext, Any], Wait | None],
         lease: 'Lease',
         reservation: 'Reservation',
     ) -> Wait | None:
@@ -115,25 +117,22 @@ class WakeablePlugin(base.ResourcePlugin):
 
         :raises climate_core.exceptions.Permanent: the resource is no more, or see the step
         """
+        now = self.now()
+        kept = Progress.load(reservation.progress, progress.START, now)
         owner = rights.owner(self.cloud, lease)
+        context = StepContext(owner, self.cloud, lease, reservation, kept, now)
         try:
-            found = self.calls.get(owner, reservation.resource_id)
-            return step(owner, found, reservation)
+            return step(context, self.calls.get(owner, reservation.resource_id))
         except errors.Gone as exc:
-            self._waking.done(reservation.id)
             raise exceptions.Permanent(f'{self.gone}.') from exc
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        self._waking.done(reservation.id)
         conn = rights.at_end(self.cloud, lease)
         try:
-            wait = self._next(conn, lease, reservation)
+            return self._next(conn, lease, reservation)
         except exceptions.Permanent as exc:
             # It holds capacity as long as it is there.
-            raise exceptions.Transient(str(exc)) from exc
-        if wait is None:
-            self._ending.done(reservation.id)
-        return wait
+            raise exceptions.Transient(str(exc), exc.progress) from exc
 
     def _next(
         self, conn: 'connection.Connection', lease: 'Lease', reservation: 'Reservation'
@@ -142,12 +141,14 @@ class WakeablePlugin(base.ResourcePlugin):
 
         :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
         """
+        now = self.now()
         context = EndContext(
-            conn=conn,
-            service=self.cloud.service(),
-            lease=lease,
-            reservation=self._parents.at_end(conn, lease, reservation),
-            patience=self._ending,
+            conn,
+            self.cloud,
+            lease,
+            self._parents.at_end(conn, lease, reservation),
+            Progress.load(reservation.progress, progress.END, now),
+            now,
             prefix=self.conf[self.resource_type][self.prefix],
         )
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease as a contract: history, start policy, heads-up, webhooks, usage and limits.
+"""The lease as a contract: history, start policy, heads-up, webhooks, usage, limits, progress.
 
 Everything is added: the release before this one goes on working on the same database. Columns
 that it does not write have a default or may be NULL.
@@ -55,6 +55,8 @@ def _columns() -> None:
     op.add_column('reservations', sa.Column('amounts', _json()))
     op.add_column('reservations', sa.Column('woken_at', _time()))
     op.add_column('reservations', sa.Column('freed_at', _time()))
+    op.add_column('reservations', sa.Column('parent_id', sa.String(255)))
+    op.add_column('reservations', sa.Column('progress', _json()))
     op.add_column('events', sa.Column('reservation_id', sa.String(36)))
 
 

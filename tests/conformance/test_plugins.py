@@ -79,13 +79,13 @@ def test_wake_up(world):
 def test_wake_up_again_does_nothing(world):
     case = reserved(world)
     case.wake()
-    assert case.plugin.wake_up(case.lease, case.reservation) is None
+    assert case.wake_once() is None
     assert world.wakes(case.resource_id) == 1
 
 
 def test_wake_up_goes_on_after_a_restart(world):
     case = reserved(world)
-    assert isinstance(case.plugin.wake_up(case.lease, case.reservation), Wait)
+    assert isinstance(case.wake_once(), Wait)
     case.wake(world.plugin())
     assert world.awake(case.resource_id)
     assert world.wakes(case.resource_id) == 1
@@ -94,7 +94,7 @@ def test_wake_up_goes_on_after_a_restart(world):
 def test_wake_up_waits_longer_and_longer(world):
     case = reserved(world)
     waits = []
-    settle(world, lambda: _noted(case.plugin.wake_up(case.lease, case.reservation), waits))
+    settle(lambda: _noted(case.wake_once(), waits))
     assert waits == sorted(waits)
 
 
@@ -140,8 +140,8 @@ def test_every_end_again_does_nothing(world):
         case = reserved(world, **wish)
         case.woken()
         case.end()
-        assert case.plugin.end(case.lease, case.reservation) is None
-        assert world.plugin().end(case.lease, case.reservation) is None
+        assert case.end_once() is None
+        assert case.end_once(world.plugin()) is None
         assert world.ended(case.reservation), wish
 
 
@@ -149,7 +149,7 @@ def test_every_end_goes_on_after_a_restart_at_each_look(world):
     for wish in world.wishes():
         case = reserved(world, **wish)
         case.woken()
-        settle(world, lambda case=case: world.plugin().end(case.lease, case.reservation))
+        settle(lambda case=case: case.end_once(world.plugin()))
         assert world.ended(case.reservation), wish
 
 
@@ -163,7 +163,7 @@ def test_what_never_ran_is_always_freed(world):
 def test_end_of_what_is_gone(world):
     case = reserved(world)
     world.destroy(case.resource_id)
-    assert case.plugin.end(case.lease, case.reservation) is None
+    assert case.end_once() is None
 
 
 def test_end_while_the_cloud_is_away(world):

@@ -12,11 +12,13 @@ from typing import Any
 
 import requests
 
+from climate_core import exceptions
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from climate_core.plugins.step_context import AT_ONCE
 
 #: Looks after which something that should have happened did not.
 LOOKS = 200
@@ -180,14 +182,26 @@ def lease_of(reservation: Reservation, context: RequestContext, trust_id: str) -
     )
 
 
-def settle(world: World, call: Callable[[], Wait | None]) -> None:
+class Time:
+    """A clock that goes on by as much as is waited."""
+
+    def __init__(self) -> None:
+        self.now = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += datetime.timedelta(seconds=seconds)
+
+
+def settle(call: Callable[[], Wait | None]) -> None:
     """Call until there is nothing to wait for."""
     for _ in range(LOOKS):
         answer = call()
         if answer is None:
             return
         assert answer.seconds > 0
-        world.pause(answer.seconds)
     raise AssertionError(f'not settled after {LOOKS} looks')
 
 
@@ -199,23 +213,61 @@ class Case:
     plugin: ResourcePlugin
     lease: Lease
     reservation: Reservation
+    time: Time = dataclasses.field(default_factory=Time)
 
     @property
     def resource_id(self) -> str:
         return self.reservation.resource_id
 
+    @property
+    def failures(self) -> int:
+        return int((self.reservation.progress or {}).get('failures', 0))
+
+    def wake_once(self, plugin: ResourcePlugin | None = None) -> Wait | None:
+        """Take one step of the wake-up, as the engine does."""
+        return self._step((plugin or self.plugin).wake_up)
+
+    def end_once(self, plugin: ResourcePlugin | None = None) -> Wait | None:
+        """Take one step of the end, as the engine does."""
+        return self._step((plugin or self.plugin).end)
+
+    def prepare_once(self) -> Wait | None:
+        return self._step(self.plugin.prepare)
+
+    def _step(self, method: Callable[[Lease, Reservation], Wait | None]) -> Wait | None:
+        """Call a plugin; keep what it says, and let the time go on for which it waits."""
+        method.__self__.now = self.time  # type: ignore[attr-defined]
+        try:
+            answer = method(self.lease, self.reservation)
+        except exceptions.PluginFailure as exc:
+            self._keep(exc.progress or self.reservation.progress)
+            raise
+        if answer is None:
+            # As after a manager that died before it wrote that down.
+            return None
+        self._keep(answer.progress or self.reservation.progress)
+        self.time.forward(answer.seconds)
+        self.world.pause(answer.seconds)
+        # What only has to be written down is no look of its own.
+        return self._step(method) if answer.seconds <= AT_ONCE else answer
+
+    def _keep(self, progress: Mapping[str, Any] | None) -> None:
+        kept = None if progress is None else json.loads(json.dumps(dict(progress)))
+        old = self.reservation
+        self.reservation = dataclasses.replace(old, progress=kept)
+        here = [self.reservation if r.id == old.id else r for r in self.lease.reservations]
+        self.lease = dataclasses.replace(self.lease, reservations=tuple(here))
+
     def wake(self, plugin: ResourcePlugin | None = None) -> None:
-        chosen = plugin or self.plugin
-        settle(self.world, lambda: chosen.wake_up(self.lease, self.reservation))
+        settle(lambda: self.wake_once(plugin))
 
     def woken(self) -> None:
         """Wake it and note it, as the engine does."""
         self.wake()
-        self.reservation = dataclasses.replace(self.reservation, status='active')
+        self.reservation = dataclasses.replace(self.reservation, status='active', progress=None)
 
     def end(self, plugin: ResourcePlugin | None = None) -> None:
-        chosen = plugin or self.plugin
-        settle(self.world, lambda: chosen.end(self.lease, self.reservation))
+        settle(lambda: self.end_once(plugin))
 
 
 def reserved(world: World, **wish: Any) -> Case:

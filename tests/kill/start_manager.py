@@ -4,7 +4,6 @@
 Every point is told to the test, which is how it waits; at one of them the process kills itself.
 """
 
-import functools
 import os
 import pathlib
 import signal
@@ -23,7 +22,7 @@ from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
 from climate_core.manager import create
 from climate_core.manager.parts import Parts
-from climate_core.plugins import loading, patience, wakeable
+from climate_core.plugins import loading, progress
 from climate_core.sync import reconcile
 
 
@@ -58,7 +57,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
-    wakeable.Patience = functools.partial(patience.Patience, first=0.02)  # type: ignore[misc,assignment]
+    progress._FIRST = 0.02
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     test_points.install(Hook(kill, tell))

@@ -5,16 +5,17 @@ import dataclasses
 
 import pytest
 
+from climate_core.plugins.stack import end_steps
 from tests.kill.deaths import AFTER_CALLS, check_told, end, kills, start, start_with_deaths
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
 
 
-def build(stage, server='RESERVED', volume='lease-reserved', count=2):
+def build(stage, server='RESERVED', volume='lease-reserved', count=2, **fields):
     """A stack with servers and a volume; its id and theirs."""
     servers = stage.cloud.servers(count, status=server)
     volumes = stage.cloud.volumes(1, status=volume, mark=volume == 'lease-reserved')
-    (stack,) = stage.cloud.stacks(1, members=[*volumes, *servers])
+    (stack,) = stage.cloud.stacks(1, members=[*volumes, *servers], **fields)
     return stack, servers, volumes
 
 
@@ -42,7 +43,7 @@ def woken_by_heat(stage):
     return [e['id'] for e in stage.cloud.journal() if e['what'] == 'woken by heat']
 
 
-@pytest.mark.parametrize('kill', kills('start_lease', looks=(1, 2)))
+@pytest.mark.parametrize('kill', kills('start_lease', looks=(1, 2, 3)))
 def test_start(stage, kill):
     """Heat wakes each member once; nobody else wakes anything."""
     stack, servers, volumes = build(stage)
@@ -52,7 +53,7 @@ def test_start(stage, kill):
 
     assert sorted(woken_by_heat(stage)) == sorted([*servers, *volumes])
     effects = stage.cloud.effects()
-    assert set(effects[stack]) == {'update'}
+    assert effects[stack] == ['update']
     assert [effects[each] for each in (*servers, *volumes)] == [['woken by heat']] * 3
     check_told(stage, 'lease.event.start_lease', kill)
 
@@ -86,6 +87,21 @@ def test_end_of_a_stack_that_is_kept(stage, kill):
     assert effects[spare] == ['delete']
     assert [effects[each] for each in servers] == [['suspended by heat']] * 2
     assert [effects[each] for each in volumes] == [[]]
+
+
+@pytest.mark.parametrize('kill', ['finish.after:end_lease:3', 'remote.after:end_lease:4'])
+def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(stage, kill):
+    stack, servers, volumes = build(stage, 'ACTIVE', 'available', suspend_failures=99)
+    lease = over(stage, hold(stage, stack, servers, volumes, 'suspend'))
+
+    stage.manager(kill).dies()
+    stage.manager()
+    stage.manager()
+    stage.until(lambda: stage.over(lease))
+
+    effects = stage.cloud.effects()
+    assert effects[stack] == ['suspend'] * end_steps.TRIES
+    assert [effects[each] for each in servers] == [['suspend']] * 2
 
 
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)

@@ -62,10 +62,10 @@ def _going_on(
 
 
 def _belongs(lease: model.Lease, reservation: model.Reservation, now: datetime.datetime) -> bool:
-    """Tell whether a resource was kept by another one of the lease that is not lost itself."""
-    keeper = reservation.params.get(model.KEEPER)
-    kept_by = (r for r in lease.reservations if keeper and r.resource_id == keeper)
-    return any(r.live or _was_freed_lately(r, now) for r in kept_by)
+    """Tell whether a resource is a part of another one of the lease that is not lost itself."""
+    parent_id = reservation.parent_id
+    parents = (r for r in lease.reservations if parent_id and r.resource_id == parent_id)
+    return any(r.live or _was_freed_lately(r, now) for r in parents)
 
 
 def _was_freed_lately(reservation: model.Reservation, now: datetime.datetime) -> bool:

@@ -61,6 +61,8 @@ class PrepareReservation(base.EventHandler):
         if ours is None or ours.status not in (_R.PENDING, _R.ERROR):
             return Change(lease.with_events(results.complete(event, None, now)))
         outcome = outcomes[ours.id]
+        ours = results.with_progress(ours, outcome)
+        lease = lease.with_reservations(ours)
         if ours.status == _R.PENDING:
             return _settle_pending(lease, event, ours, outcome, now)
         if outcome.result is Result.DONE:

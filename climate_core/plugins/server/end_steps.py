@@ -14,12 +14,12 @@ from climate_core import exceptions
 from climate_core.cloud import errors, images, servers
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
-from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.step_context import EndContext
 
 LOG = log.getLogger(__name__)
 
-#: Looks at an image without an upload after which it is given up.
-_PATIENT = 6
+#: Seconds in which Nova begins to upload an image whose record it has made.
+_UPLOAD_BEGINS = 10.0
 #: The end actions with their explanation.
 CHOICES = [
     ('delete', 'Delete it.'),
@@ -100,12 +100,12 @@ def _image(context: EndContext, server: Server) -> Wait:
 
 
 def _is_lost(context: EndContext, image: images.Image) -> bool:
-    """Tell whether nobody uploads the image: its nova-compute stopped on the way.
+    """Tell whether no nova-compute uploads the image: it stopped on the way.
 
-    The server has no task any more when this is asked; that must be so for a few looks, since the
+    The server has no task any more when this is asked; that must be so for a while, since the
     record of an image is there a moment before the task.
     """
-    return image.status == 'queued' and context.looks >= _PATIENT
+    return image.status == 'queued' and context.age >= _UPLOAD_BEGINS
 
 
 #: Statuses from which every end action but delete first leads back to ACTIVE.
@@ -165,10 +165,12 @@ def end(context: EndContext) -> Wait | None:
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Nova
     """
     server = servers.get(context.conn, context.resource_id)
+    task = server.get('OS-EXT-STS:task_state')
+    context = context.seeing(server['status'], task, server.get('updated'))
     step = _step(server, context.on_end, _has_run(context, server))
     if step is _done:
         return None
-    if server.get('OS-EXT-STS:task_state') and step is not _delete:
+    if task and step is not _delete:
         return context.wait()
     if server.get('locked'):
         return _unlock(context)

@@ -16,14 +16,11 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import parent_stacks, reported_amounts, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.end_context import EndContext
 from climate_core.plugins.server import end_steps
+from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from openstack import connection
-
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Reservation
 
 _RESERVED = 'RESERVED'
 _GONE = frozenset({'DELETED', 'SOFT_DELETED'})
@@ -69,9 +66,9 @@ class ServerPlugin(wakeable.WakeablePlugin):
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         amounts = reported_amounts.amounts(context, values)
         if amounts is not None:
-            return Claimed(reported_amounts.resource_id(values), self._params(values), amounts)
+            return self._claimed(reported_amounts.resource_id(values), values, amounts)
         server = self._look(context, values['resource_id'])
-        return Claimed(server['id'], self._params(values), _amounts(server))
+        return self._claimed(server['id'], values, _amounts(server))
 
     def _look(self, context: 'RequestContext', wanted: str) -> dict[str, Any]:
         """Return a server of the project that waits, or is being built to."""
@@ -89,43 +86,34 @@ class ServerPlugin(wakeable.WakeablePlugin):
             )
         return server
 
-    def _wake(
-        self, owner: 'connection.Connection', server: Mapping[str, Any], reservation: 'Reservation'
-    ) -> Wait | None:
+    def _wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
+        context = context.seeing(status, task, server.get('updated'))
         if status in _GONE:
             raise errors.Gone(self.gone)
         if task in _DELETING or status in _UNSETTLED or (status == _RESERVED and task):
             state = f'{status}, {task}' if task else status
-            return self._waking.wait(reservation.id, f'The server has been {state}')
+            return context.wait(f'The server has been {state}')
         if status == _RESERVED:
-            return self._ask_to_wake(owner, server, reservation)
-        self._waking.done(reservation.id)
+            return self._ask_to_wake(context, server)
         if status == 'ERROR':
             raise exceptions.Permanent(f'The server is in ERROR: {_fault(server)}')
         return None
 
-    def _ask_to_wake(
-        self,
-        owner: 'connection.Connection',
-        server: Mapping[str, Any],
-        reservation: 'Reservation',
-    ) -> Wait | None:
-        server_id = reservation.resource_id
+    def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait:
         try:
             # If it was asked before, Nova could not start it and made it RESERVED again.
-            return self._waking.once(
-                reservation.id,
+            return context.once(
                 'wake_up',
                 lambda: f'The server could not be started: {_fault(server)}',
-                lambda: servers.act(owner, server_id, 'wake_up', {}),
+                lambda: servers.act(context.conn, context.resource_id, 'wake_up', {}),
             )
         except errors.Busy:
-            # Somebody was faster, or Nova found no host and put it back.
-            now = servers.get(owner, server_id)
-            if now['status'] == _RESERVED and not now.get('OS-EXT-STS:task_state'):
+            # It was woken by others, or Nova found no host and put it back.
+            found = servers.get(context.conn, context.resource_id)
+            if found['status'] == _RESERVED and not found.get('OS-EXT-STS:task_state'):
                 raise
-            return self._waking.wait(reservation.id)
+            return context.wait()
 
     def _end(self, context: EndContext) -> Wait | None:
         return end_steps.end(context)

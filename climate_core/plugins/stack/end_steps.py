@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from oslo_log import log
 
-from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.lease import events
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
-from climate_core.plugins.end_context import EndContext
 from climate_core.plugins.stack import template_stack
+from climate_core.plugins.step_context import EndContext
 
 if TYPE_CHECKING:
     from climate_core.cloud.stacks import Stack
@@ -42,11 +41,11 @@ CHOICES = [
 #: Statuses in which Heat may be about to take the lease out of a stack.
 _CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 
-#: Looks, in about ten minutes, after which the engine that works on a stack may have died.
-MANY: Final = 30
-#: Looks, in about an hour, after which that is believed of an engine that makes a snapshot: what
-#: Heat is asked for meanwhile breaks the snapshot off. An hour is also Heat's own timeout.
-VERY_MANY: Final = 120
+#: Seconds after which the engine that works on a stack may have died.
+HANGS: Final = 600.0
+#: Seconds after which that is believed of an engine that makes a snapshot: what Heat is asked for
+#: meanwhile breaks the snapshot off. An hour is also Heat's own timeout.
+SNAPSHOT_HANGS: Final = 3600.0
 #: Failures after which a snapshot is given up, and as many more for the suspension.
 TRIES: Final = 3
 
@@ -59,6 +58,7 @@ def end(context: EndContext) -> Wait | None:
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
     """
     stack = stacks.get(context.conn, context.resource_id)
+    context = context.seeing(stack.status, stack.updated)
     if stack.status == 'DELETE_COMPLETE':
         return None
     if stack.status == 'DELETE_IN_PROGRESS':
@@ -72,9 +72,13 @@ def _wait(context: EndContext, stack: 'Stack') -> Wait:
     return context.wait(f'The stack has been {stack.status}')
 
 
+def _put_off(context: EndContext, stack: 'Stack') -> Wait:
+    return context.put_off(f'The stack has been {stack.status}')
+
+
 def _go_on(context: EndContext, stack: 'Stack') -> Wait:
     """Wait for a deletion; ask once more after a long time, for a new engine to go on with it."""
-    if not context.is_due(MANY):
+    if not context.is_due(HANGS):
         return _wait(context, stack)
     return context.ask('delete', lambda: _ask_to_delete(context, stack))
 
@@ -132,7 +136,7 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> Wait | 
         return None
     if stack.status.endswith('_IN_PROGRESS') and not _hangs(context, stack):
         return _wait(context, stack)
-    if context.failures >= tries:
+    if context.progress.failures >= tries:
         LOG.warning('Stack %s is left unsuspended: %s', stack.id, stack.reason)
         return None
     return _ask_to_suspend(context, stack)
@@ -149,7 +153,7 @@ def _ask_to_suspend(context: EndContext, stack: 'Stack') -> Wait:
             return context.ask('suspend', ask)
         return context.once('suspend', lambda: _unsuspended(stack), ask)
     except errors.Busy:
-        return _wait(context, stack)
+        return _put_off(context, stack)
 
 
 def _unsuspended(stack: 'Stack') -> str:
@@ -164,21 +168,20 @@ def _snapshot(context: EndContext, stack: 'Stack') -> Wait | None:
     found = stacks.find_snapshot(context.conn, stack, context.reservation.id)
     if found and found.status == 'COMPLETE':
         return _suspend(context, stack, 2 * TRIES)
-    if context.failures >= TRIES or (found and _is_left(found, stack)):
+    if context.progress.failures >= TRIES or (found and _is_left(found, stack)):
         LOG.warning('Stack %s is kept without a snapshot: %s', stack.id, stack.reason)
         return _suspend(context, stack, 2 * TRIES)
     if found and found.status == 'IN_PROGRESS':
         return _wait(context, stack)
     if found:
         stacks.delete_snapshot(context.conn, stack, found.id)
-        context.patience.failed(context.reservation.id)
-        raise exceptions.Transient(f'Heat could not make the snapshot: {found.reason}')
+        raise context.failure(f'Heat could not make the snapshot: {found.reason}')
     return _ask_for_snapshot(context, stack)
 
 
 def _hangs(context: EndContext, stack: 'Stack') -> bool:
     """Tell whether it is time to take over what an engine may have left."""
-    return context.is_due(VERY_MANY if stack.status == 'SNAPSHOT_IN_PROGRESS' else MANY)
+    return context.is_due(SNAPSHOT_HANGS if stack.status == 'SNAPSHOT_IN_PROGRESS' else HANGS)
 
 
 def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
@@ -198,7 +201,7 @@ def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> Wait:
             lambda: stacks.create_snapshot(context.conn, stack, name),
         )
     except errors.Busy:
-        return _wait(context, stack)
+        return _put_off(context, stack)
 
 
 _STEPS: dict[str, Callable[[EndContext, 'Stack'], Wait | None]] = {

@@ -5,7 +5,7 @@ heat_ext has built them, asleep; each is a reservation of the same lease and a m
 see :mod:`climate_core.plugins.parent_stacks`. Here the stack is woken at the start of the lease,
 by an update with what it has (``openstack stack update --existing``): Heat walks through it in the
 order of what depends on what, nested stacks too, and the classes of heat_ext wake what is asleep.
-A second update finds nothing to do, so a manager that cannot remember asks once more.
+That it is about to be asked for is written down first, so no other manager asks again.
 
 A stack that its user suspended before is resumed first, for Heat updates none that is suspended.
 
@@ -29,10 +29,11 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import parent_stacks, rights, wakeable
+from climate_core.plugins import parent_stacks, progress, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.progress import Progress
 from climate_core.plugins.stack import end_steps, template_stack
+from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -134,31 +135,23 @@ class StackPlugin(wakeable.WakeablePlugin):
         return template_stack.make(self.cloud.user(context), lease_id, values, claimed)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        return self._with_found(self._prepare, lease, reservation)
+        return self._start(self._prepare, lease, reservation)
 
-    def _prepare(
-        self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
-    ) -> Wait | None:
-        key = reservation.id
+    def _prepare(self, context: StepContext, stack: 'Stack') -> Wait | None:
+        context = context.seeing(stack.status, stack.updated)
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
         try:
             if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
-                template_stack.fill(owner, stack, reservation)
-                return self._waking.asked(key, _FILL)
+                template_stack.fill(context.conn, stack, context.reservation)
+                return context.asked(_FILL)
             if stack.status.endswith('_IN_PROGRESS'):
-                hangs = self._hangs(stack, key)
-                # It counts as a look, also if Heat is too slow to answer.
-                wait = self._wait(stack, key)
-                if hangs:
-                    stacks.wake(owner, stack)
-                return wait
+                return _take_over(context, stack)
         except errors.Busy:
-            return self._wait(stack, key)
-        self._waking.done(key)
+            return context.put_off(_doing(stack))
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
-        if template_stack.FILLED in stack.tags and not _has_asleep(owner, stack):
+        if template_stack.FILLED in stack.tags and not _has_asleep(context.conn, stack):
             raise exceptions.Permanent(
                 'The template has no server and no volume that could be held. With hold start it '
                 'is made at the start.'
@@ -198,8 +191,8 @@ class StackPlugin(wakeable.WakeablePlugin):
         """
         if other.params.get(parent_stacks.KEY) != own.resource_id:
             return False
-        given_up = self._ending.failures(own.id) >= end_steps.TRIES
-        return not given_up or own.params.get('on_end') in parent_stacks.KEPT
+        failures = Progress.load(own.progress, progress.END, self.now()).failures
+        return failures < end_steps.TRIES or own.params.get('on_end') in parent_stacks.KEPT
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         wait = super().wake_up(lease, reservation)
@@ -214,75 +207,18 @@ class StackPlugin(wakeable.WakeablePlugin):
             )
         return wait
 
-    def _wake(
-        self, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
-    ) -> Wait | None:
-        key = reservation.id
+    def _wake(self, context: StepContext, stack: 'Stack') -> Wait | None:
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
-        if stack.status.endswith('_IN_PROGRESS') and not self._hangs(stack, key):
-            return self._wait(stack, key)
-        if stack.status == 'UPDATE_COMPLETE' and self._was_taken(_WAKE, stack, key):
-            self._waking.done(key)
-            # Whoever asks again is told the same.
-            self._waking.asked(key, _WAKE)
+        context = context.seeing(stack.status, stack.updated)
+        if stack.status.endswith('_IN_PROGRESS') and not _hangs(context, stack):
+            return context.wait(_doing(stack))
+        if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):
             return None
         what = _FILL if template_stack.is_unfilled(stack) else _WAKE
-        return self._ask(_BEFORE.get(stack.status, what), owner, stack, reservation)
-
-    def _wait(self, stack: 'Stack', key: str) -> Wait:
-        return self._waking.wait(key, f'The stack has been {stack.status}')
-
-    def _hangs(self, stack: 'Stack', key: str) -> bool:
-        """Tell whether it is time to ask: no engine goes on with what a dead one has left."""
-        if stack.status == 'DELETE_IN_PROGRESS':
-            return False
-        slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
-        return self._waking.is_due(key, end_steps.VERY_MANY if slow else end_steps.MANY)
-
-    def _was_taken(self, what: str, stack: 'Stack', key: str) -> bool:
-        """Tell whether Heat took what was asked for last, and forget that it was asked.
-
-        If its answer was lost, that something was begun since then tells.
-        """
-        last = self._waking.last(key) or ''
-        lost = last.startswith(_asking(what)) and last != _asking(what, stack)
-        return self._waking.was_asked(key, last if lost else what)
-
-    def _ask(
-        self, what: str, owner: 'connection.Connection', stack: 'Stack', reservation: 'Reservation'
-    ) -> Wait:
-        """Ask Heat for an update or an action, which are what a failed one is followed by."""
-        key = reservation.id
-        taken = self._was_taken(what, stack, key) or self._was_taken(_FILL, stack, key)
-        if taken and _went_wrong(stack):
-            self._waking.failed(key)
-            raise exceptions.Transient(f'The stack could not be woken: {stack.reason}')
-        rest = self._waking.rest(key)
-        if rest:
-            return rest
-        self._waking.asking(key, _asking(what, stack))
-        try:
-            if what == _FILL:
-                template_stack.fill(owner, stack, reservation)
-            elif what == _WAKE:
-                stacks.wake(owner, stack)
-            else:
-                stacks.act(owner, stack, what)
-        except errors.Busy:
-            self._waking.was_asked(key, _asking(what, stack))
-            return self._wait(stack, key)
-        except errors.Refused:
-            raise
-        except errors.Broken as exc:
-            raise exceptions.Transient(f'{exc}. {_OTHERS}') from exc
-        except exceptions.Permanent as exc:
-            self._waking.was_asked(key, _asking(what, stack))
-            # Heat found a mistake, perhaps because a service did not answer: it may be mended.
-            raise exceptions.Transient(str(exc)) from exc
-        return self._waking.asked(key, what)
+        return _ask(_BEFORE.get(stack.status, what), context, stack)
 
     def _end(self, context: EndContext) -> Wait | None:
         return end_steps.end(context)
@@ -307,9 +243,75 @@ def _check_state(user: 'connection.Connection', stack: 'Stack') -> None:
         )
 
 
-def _asking(what: str, stack: 'Stack | None' = None) -> str:
-    """Say that something is asked for, before there is an answer; of any stack without one."""
+def _doing(stack: 'Stack') -> str:
+    return f'The stack has been {stack.status}'
+
+
+def _hangs(context: StepContext, stack: 'Stack') -> bool:
+    """Tell whether it is time to ask: no engine goes on with what a dead one has left."""
+    if stack.status == 'DELETE_IN_PROGRESS':
+        return False
+    slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
+    return context.is_due(end_steps.SNAPSHOT_HANGS if slow else end_steps.HANGS)
+
+
+def _take_over(context: StepContext, stack: 'Stack') -> Wait:
+    """Wait for what Heat does; after a long time ask once more, for another engine to go on."""
+    if not _hangs(context, stack):
+        return context.wait(_doing(stack))
+    wait = context.put_off(_doing(stack))
+    try:
+        stacks.wake(context.conn, stack)
+    except exceptions.PluginFailure as exc:
+        exc.progress = wait.progress
+        raise
+    return wait
+
+
+def _intention(what: str, stack: 'Stack | None' = None) -> str:
+    """Name what is about to be asked of a stack as it is; without one, of any."""
     return f'{what} of a stack of {stack.updated if stack else ""}'
+
+
+def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
+    """Tell whether Heat took what was asked for last.
+
+    If its answer was lost, or the manager that asked, an action that began since then tells it.
+    """
+    last = context.progress.asked or ''
+    lost = last.startswith(_intention(what)) and last != _intention(what, stack)
+    return lost or last == what
+
+
+def _ask(what: str, context: StepContext, stack: 'Stack') -> Wait:
+    """Ask Heat for an update or an action, which are what a failed one is followed by."""
+    taken = _was_taken(what, context, stack) or _was_taken(_FILL, context, stack)
+    if taken and _went_wrong(stack):
+        raise context.failure(f'The stack could not be woken: {stack.reason}')
+    intention = _intention(what, stack)
+    if context.progress.asked != intention:
+        return context.rest() or context.intend(intention)
+    try:
+        _request(what, context, stack)
+    except errors.Busy:
+        return context.forget().put_off(_doing(stack))
+    except errors.Refused:
+        raise
+    except errors.Broken as exc:
+        raise exceptions.Transient(f'{exc}. {_OTHERS}') from exc
+    except exceptions.Permanent as exc:
+        # Heat found a mistake, perhaps because a service did not answer: it may be repaired.
+        raise exceptions.Transient(str(exc), context.forget().progress.dump()) from exc
+    return context.asked(what)
+
+
+def _request(what: str, context: StepContext, stack: 'Stack') -> None:
+    if what == _FILL:
+        template_stack.fill(context.conn, stack, context.reservation)
+    elif what == _WAKE:
+        stacks.wake(context.conn, stack)
+    else:
+        stacks.act(context.conn, stack, what)
 
 
 def _went_wrong(stack: 'Stack') -> bool:

@@ -15,7 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import copies, errors, servers, volumes
 from climate_core.cloud.copies import Kind
 from climate_core.plugins.base import Wait
-from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.step_context import LONG, EndContext
 
 LOG = log.getLogger(__name__)
 
@@ -24,12 +24,10 @@ RESERVED = 'lease-reserved'
 CREATING = frozenset({'creating', 'downloading'})
 #: Statuses of a volume whose creation broke off, the second one in cinder-backup.
 BROKEN = ('error', 'error_restoring')
-#: Looks after which Nova means it when it says that it does not know an attachment.
-_SURE = 6
-#: Looks after which something that should take seconds hangs: about ten minutes.
-_LONG = 30
-#: Looks after which a creation that nobody waits for is broken off: about an hour.
-_NEVER = 120
+#: Seconds after which Nova means it when it says that it does not know an attachment.
+_SURE = 10.0
+#: Seconds after which a creation that nobody waits for is broken off.
+_NEVER = 3600.0
 #: The end actions with their explanation.
 CHOICES = [
     ('delete', 'Delete it.'),
@@ -54,22 +52,22 @@ def _wait(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
 
 def _hurry(context: EndContext, volume: Volume) -> Wait:
     """Wait for what should take seconds, and tell when it hangs."""
-    wait = context.wait()
-    if context.looks > _LONG:
+    if context.age > LONG:
         raise exceptions.Transient(
             f'The volume has been {volume["status"]} for long. If it stays so, an administrator '
-            'must repair it.'
+            'must repair it.',
+            context.progress.dump(),
         )
-    return wait
+    return context.wait()
 
 
 def _creating(context: EndContext, volume: Volume) -> Wait:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
-    if context.has_run or context.looks < _NEVER:
+    if context.has_run or context.age < _NEVER:
         return context.wait()
     LOG.warning('Volume %s is %s for ever: deleting it', context.resource_id, volume['status'])
     volumes.act(context.service, context.resource_id, 'os-force_delete')
-    return context.patience.asked(context.reservation.id, 'delete')
+    return context.asked('delete')
 
 
 def _delete(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
@@ -149,7 +147,7 @@ def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
                 servers.keep_volume(context.conn, server_id, context.resource_id)
             servers.detach(context.conn, server_id, context.resource_id)
         except errors.Gone:
-            if context.looks < _SURE:
+            if context.age < _SURE:
                 raise
         except exceptions.Permanent as exc:
             # Most often it is the disk that the server boots from.
@@ -167,7 +165,7 @@ def _attaching(context: EndContext, volume: Volume) -> Wait:
 
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
-    if context.looks < _LONG or volumes.attachments(
+    if context.age < LONG or volumes.attachments(
         context.conn, context.resource_id, context.as_service
     ):
         return _hurry(context, volume)
@@ -209,8 +207,7 @@ def _incomplete(context: EndContext, kind: Kind, copy: copies.Copy) -> Wait:
     if copy.status == 'error':
         reason = copy.reason or volumes.reason(context.conn, copy.id)
         copies.delete(context.conn, kind, copy.id)
-        context.patience.failed(context.reservation.id)
-        raise exceptions.Transient(f'Cinder could not make the {kind} of the volume: {reason}')
+        raise context.failure(f'Cinder could not make the {kind} of the volume: {reason}')
     if copy.status == 'error_deleting':
         raise exceptions.Transient(
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '
@@ -292,6 +289,7 @@ def end(context: EndContext, volume: Volume) -> Wait | None:
         Nova
     """
     step = _step(volume, context.on_end, context.has_run)
+    context = context.seeing(volume['status'], volume.get('updated_at'))
     try:
         return step(context, volume)
     except errors.Gone:

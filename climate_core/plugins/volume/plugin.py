@@ -16,7 +16,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, volumes
 from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.end_context import EndContext
+from climate_core.plugins.step_context import EndContext, StepContext
 from climate_core.plugins.volume import end_steps
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from openstack import connection
 
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Reservation
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
 
@@ -64,9 +63,9 @@ class VolumePlugin(wakeable.WakeablePlugin):
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         amounts = reported_amounts.amounts(context, values)
         if amounts is not None:
-            return Claimed(reported_amounts.resource_id(values), self._params(values), amounts)
+            return self._claimed(reported_amounts.resource_id(values), values, amounts)
         volume = self._look(context, values['resource_id'])
-        return Claimed(volume['id'], self._params(values), _amounts(volume))
+        return self._claimed(volume['id'], values, _amounts(volume))
 
     def _look(self, context: 'RequestContext', wanted: str) -> dict[str, Any]:
         """Return a volume of the project that waits, or is about to."""
@@ -84,52 +83,35 @@ class VolumePlugin(wakeable.WakeablePlugin):
             )
         return volume
 
-    def _wake(
-        self, owner: 'connection.Connection', volume: Mapping[str, Any], reservation: 'Reservation'
-    ) -> Wait | None:
+    def _wake(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
         status = volume['status']
+        context = context.seeing(status, volume.get('updated_at'))
         if status in CREATING:
-            return self._waking.wait(reservation.id, f'The volume has been {status}')
+            return context.wait(f'The volume has been {status}')
         if status in (RESERVED, *BROKEN):
-            return self._ask_to_wake(owner, status, reservation)
-        self._waking.done(reservation.id)
+            return self._ask_to_wake(context, status)
         if status in _DELETING:
             # Servers wait for this answer, so it is given before the volume is gone.
             raise exceptions.Permanent('The volume is being deleted.')
         return None
 
-    def _ask_to_wake(
-        self, owner: 'connection.Connection', status: str, reservation: 'Reservation'
-    ) -> Wait:
+    def _ask_to_wake(self, context: StepContext, status: str) -> Wait:
         """Ask for the creation, of what is in error too: one that was begun may have failed."""
-        volume_id = reservation.resource_id
+        owner, volume_id = context.conn, context.resource_id
         try:
-            return self._waking.once(
-                reservation.id,
+            return context.once(
                 'os-wake_up',
                 lambda: _not_created(owner, volume_id, status),
                 lambda: volumes.act(owner, volume_id, 'os-wake_up'),
             )
         except errors.Busy as exc:
-            return self._after_a_conflict(owner, status, reservation, exc)
-
-    def _after_a_conflict(
-        self,
-        owner: 'connection.Connection',
-        before: str,
-        reservation: 'Reservation',
-        conflict: errors.Busy,
-    ) -> Wait:
-        """Somebody was faster, or Cinder does not want to create this one at all."""
-        status = volumes.get(owner, reservation.resource_id)['status']
-        if status != before:
-            return self._waking.wait(reservation.id)
-        if status in BROKEN:
-            self._waking.done(reservation.id)
-            raise exceptions.Permanent(
-                _not_created(owner, reservation.resource_id, status)
-            ) from conflict
-        raise conflict
+            # It was woken by others, or Cinder does not create this one at all.
+            found = volumes.get(owner, volume_id)['status']
+            if found != status:
+                return context.wait()
+            if found in BROKEN:
+                raise exceptions.Permanent(_not_created(owner, volume_id, found)) from exc
+            raise
 
     def _end(self, context: EndContext) -> Wait | None:
         volume, project = volumes.get(context.conn, context.resource_id), context.lease.project_id

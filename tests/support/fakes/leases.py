@@ -99,7 +99,14 @@ def make(
             'user_id': 'alice-id',
             'trust_id': trust_id,
             'reservations': tuple(
-                model.new_reservation(lease_id, kind, each, {'on_end': end} | member, now)
+                model.new_reservation(
+                    lease_id,
+                    kind,
+                    each,
+                    {'on_end': end} | member,
+                    now,
+                    parent_id=member.get('stack_id'),
+                )
                 for kind, ids, end, member in (
                     ('virtual:stack', stack_ids, stack_end, {}),
                     ('virtual:instance', resource_ids, on_end, member),

@@ -14,8 +14,10 @@ STACK = 'the-stack'
 LOST = 'The server was deleted outside of the lease.'
 
 
-def _reservation(name: str, status: str = 'active', reason: str | None = None, **params: str):
-    made = model.new_reservation('lease', 't', name, params, NOON)
+def _reservation(
+    name: str, status: str = 'active', reason: str | None = None, parent_id: str | None = None
+):
+    made = model.new_reservation('lease', 't', name, {}, NOON, parent_id=parent_id)
     return dataclasses.replace(made, id=name, status=status, status_reason=reason)
 
 
@@ -37,7 +39,7 @@ def _of(lease: model.Lease, name: str) -> model.Reservation:
 
 
 def test_what_a_stack_has_less_is_not_lost() -> None:
-    member = _reservation('m', stack_id=STACK)
+    member = _reservation('m', parent_id=STACK)
     lease = _lease(_reservation(STACK), member)
     change = changes.lost_resources.apply(lease, {'m': LOST}, NOON + HOUR)
     after = _of(change.lease, 'm')
@@ -53,7 +55,7 @@ def test_what_a_stack_has_less_is_not_lost() -> None:
 def test_what_no_stack_of_the_lease_keeps_is_lost(abandoned: bool) -> None:
     stack = _reservation(STACK, 'deleted') if abandoned else _reservation('other')
     stack = dataclasses.replace(stack, missing_resources=abandoned)
-    lease = _lease(stack, _reservation('m', stack_id=STACK), _reservation('n'))
+    lease = _lease(stack, _reservation('m', parent_id=STACK), _reservation('n'))
     change = changes.lost_resources.apply(lease, {'m': LOST}, NOON)
     assert _of(change.lease, 'm').missing_resources
     assert change.lease.degraded
@@ -73,14 +75,14 @@ def test_what_went_with_its_stack_is_not_lost(status: str, freed: int | None, lo
     # What stays when a stack is freed may be deleted long after it.
     at = None if freed is None else NOON - datetime.timedelta(minutes=freed)
     stack = dataclasses.replace(_reservation(STACK, status), freed_at=at)
-    lease = _lease(stack, _reservation('m', stack_id=STACK), _reservation('n'))
+    lease = _lease(stack, _reservation('m', parent_id=STACK), _reservation('n'))
     after = changes.lost_resources.apply(lease, {'m': LOST}, NOON).lease
     assert (_of(after, 'm').status, after.degraded) == ('deleted', lost)
     assert after.status_reason == (f't m: {LOST}' if lost else None)
 
 
 def test_a_stack_that_is_lost_with_its_members() -> None:
-    lease = _lease(_reservation(STACK), _reservation('m', stack_id=STACK), _reservation('n'))
+    lease = _lease(_reservation(STACK), _reservation('m', parent_id=STACK), _reservation('n'))
     after = changes.lost_resources.apply(lease, {STACK: 'It was deleted.', 'm': LOST}, NOON).lease
     assert [r.missing_resources for r in after.reservations] == [True, False, False]
     assert after.status_reason == f't {STACK}: It was deleted.'
@@ -88,7 +90,7 @@ def test_a_stack_that_is_lost_with_its_members() -> None:
 
 def test_what_could_not_be_prepared_loses_no_members() -> None:
     stack = _reservation(STACK, 'error', 'No room.')
-    lease = _lease(stack, _reservation('m', 'pending', stack_id=STACK), status='ERROR')
+    lease = _lease(stack, _reservation('m', 'pending', parent_id=STACK), status='ERROR')
     failed = dataclasses.replace(
         model.new_event('lease', model.PREPARE, NOON, NOON, STACK), status='ERROR'
     )
@@ -100,7 +102,7 @@ def test_what_could_not_be_prepared_loses_no_members() -> None:
 
 
 def test_a_lease_is_well_when_a_failed_member_goes() -> None:
-    broken = _reservation('m', 'error', 'No valid host.', stack_id=STACK)
+    broken = _reservation('m', 'error', 'No valid host.', parent_id=STACK)
     lease = _lease(_reservation(STACK), broken, status='ERROR')
     lease = dataclasses.replace(lease, status_reason='t m: No valid host.')
     after = changes.lost_resources.apply(lease, {'m': LOST}, NOON + HOUR).lease

@@ -23,7 +23,9 @@ class Leased(World):
         self.stacks = stacks
         self.trusts = stacks.trusts
         for plugin in (ServerPlugin, VolumePlugin, StackPlugin):
-            self.plugins[plugin.resource_type] = plugin(stacks.conf, stacks.cloud)
+            made = plugin(stacks.conf, stacks.cloud)
+            made.now = self.time
+            self.plugins[plugin.resource_type] = made
         self.executor = self.new_executor()
         self.parts = Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
 

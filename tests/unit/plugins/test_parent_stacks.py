@@ -86,7 +86,7 @@ def test_a_member_says_its_stack(members):
 @pytest.mark.parametrize('status', ['pending', 'active'])
 def test_a_member_is_woken_with_its_stack(members, status):
     case = member(members, status=status)
-    wake = lambda: case.plugin.wake_up(case.lease, case.reservation)  # noqa: E731
+    wake = lambda: case.wake_once()  # noqa: E731
     assert calls(members, wake) == []
     assert members.wakes(case.resource_id) == 0
 
@@ -133,7 +133,7 @@ def test_only_a_stack_has_members(members):
 @pytest.mark.parametrize('on_end', KEPT)
 def test_a_member_of_a_stack_that_was_kept_is_left_alone(members, on_end):
     case = ended(awake(member(members)), on_end)
-    asked = calls(members, lambda: case.plugin.end(case.lease, case.reservation))
+    asked = calls(members, lambda: case.end_once())
     assert [line.split()[0] for line in asked] == ['GET', 'GET']
     assert case.resource_id in table(members)
 
@@ -162,7 +162,7 @@ def test_a_spare_of_a_stack_that_was_kept_is_deleted(members, on_end):
 def test_a_member_is_gone_with_its_stack(members):
     case = ended(awake(member(members)), 'delete')
     members.destroy(case.resource_id)
-    asked = calls(members, lambda: case.plugin.end(case.lease, case.reservation))
+    asked = calls(members, lambda: case.end_once())
     assert not any('/heat/' in line for line in asked)
 
 
@@ -235,8 +235,8 @@ def test_heat_does_not_answer(members):
         fault = {'method': 'GET', 'path': '/heat/', 'status': status, 'count': 1}
         members.state.faults.append(fault)
         with pytest.raises(exceptions.Transient):
-            case.plugin.end(case.lease, case.reservation)
-    assert case.plugin.end(case.lease, case.reservation) is None
+            case.end_once()
+    assert case.end_once() is None
 
 
 def test_the_service_may_not_see_the_stack(members):
@@ -247,7 +247,7 @@ def test_the_service_may_not_see_the_stack(members):
     fault = {'method': 'GET', 'path': '/heat/.*/services', 'status': 403, 'count': 1}
     members.state.faults.append(fault)
     with pytest.raises(exceptions.Transient, match='403'):
-        case.plugin.end(case.lease, case.reservation)
+        case.end_once()
     assert case.resource_id in table(members)
 
 

@@ -118,9 +118,9 @@ def test_heat_is_busy_with_the_placeholder(templated):
 def test_a_filling_that_fails_at_the_start_is_told_before_the_next_try(templated):
     lease_id = templated.made(wanted(hold='start', template=TOO_BIG))
     templated.time.now = templated.lease(lease_id).start_date
-    templated.run()
+    templated.run_until_idle()
     templated.time.forward(seconds=1)
-    templated.run()
+    templated.run_until_idle()
     assert templated.asked() == ['stack create', 'update']
     assert 'No valid host' in templated.lease(lease_id).status_reason
 

@@ -51,7 +51,7 @@ def test_a_member_that_was_made_does_not_keep_what_is_taken_back(templated):
 def test_the_end_comes_while_it_is_made_at_the_start(templated):
     lease_id = held(templated, hold='start', on_end='nothing')
     templated.time.now = templated.lease(lease_id).start_date
-    templated.run()
+    templated.run_until_idle()
     assert templated.only()['status'] == 'UPDATE_IN_PROGRESS'
     templated.only()['next'] = ['UPDATE_IN_PROGRESS'] * 200
     templated.finish_as_alice(lease_id)

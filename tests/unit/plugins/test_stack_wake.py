@@ -16,7 +16,7 @@ RESUME = {'method': 'POST', 'path': '/actions', 'count': 1}
 
 
 def look(case):
-    return case.plugin.wake_up(case.lease, case.reservation)
+    return case.wake_once()
 
 
 def change(case, **fields):
@@ -51,10 +51,11 @@ def test_an_update_whose_engine_died_is_asked_for_again(stacks, ours):
     if ours:
         look(case)
     asked = stacks.effects(case.resource_id)
-    change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 2 * end_steps.MANY)
-    while stacks.effects(case.resource_id) == asked:
-        assert case.plugin._waking.looks(case.reservation.id) <= end_steps.MANY
+    change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 9)
+    for _ in range(2):
         assert isinstance(look(case), Wait)
+        assert stacks.effects(case.resource_id) == asked
+        case.time.forward(end_steps.HANGS / 2)
     case.wake()
     assert stacks.effects(case.resource_id) == [*asked, 'update']
 
@@ -74,12 +75,12 @@ def test_what_a_dead_engine_left_is_taken_over(stacks, doing, asked):
     case = reserved(stacks)
     status = f'{doing}_IN_PROGRESS'
     change(case, status=status, next=[status] * 999)
-    looks = 0
-    while not stacks.effects(case.resource_id):
-        assert isinstance(look(case), Wait)
-        looks += 1
-    slow = doing == 'SNAPSHOT'
-    assert looks == 1 + (end_steps.VERY_MANY if slow else end_steps.MANY)
+    assert isinstance(look(case), Wait)
+    case.time.forward((end_steps.SNAPSHOT_HANGS if doing == 'SNAPSHOT' else end_steps.HANGS) - 60)
+    assert isinstance(look(case), Wait)
+    assert stacks.effects(case.resource_id) == []
+    case.time.forward(60)
+    assert isinstance(look(case), Wait)
     assert stacks.effects(case.resource_id) == [asked]
     case.wake()
     assert stacks.awake(case.resource_id)
@@ -90,10 +91,14 @@ def test_a_take_over_that_heat_refuses_is_asked_for_later(stacks):
     case = reserved(stacks)
     change(case, status='CHECK_IN_PROGRESS', next=['CHECK_IN_PROGRESS'] * 999)
     stacks.state.faults.append({**UPDATE, 'status': 409})
-    told = [look(case).reason for _ in range(2 * end_steps.MANY)]
-    assert 'CHECK_IN_PROGRESS' in told[-1]
+    look(case)
+    case.time.forward(end_steps.HANGS)
+    assert 'CHECK_IN_PROGRESS' in look(case).reason
     assert not stacks.state.faults
+    case.time.forward(end_steps.HANGS / 2)
+    assert 'CHECK_IN_PROGRESS' in look(case).reason
     assert stacks.effects(case.resource_id) == []
+    case.time.forward(end_steps.HANGS / 2)
     look(case)
     assert stacks.effects(case.resource_id) == ['update']
 
@@ -106,11 +111,11 @@ def test_an_update_of_its_user_is_not_ours(stacks):
     assert stacks.awake(case.resource_id)
 
 
-def test_a_manager_that_remembers_nothing_asks_once_more(stacks):
+def test_another_manager_does_not_ask_again(stacks):
     case = reserved(stacks)
     case.wake()
     case.wake(stacks.plugin())
-    assert stacks.effects(case.resource_id) == ['update', 'update']
+    assert stacks.effects(case.resource_id) == ['update']
     assert stacks.wakes(case.resource_id) == 1
 
 
@@ -194,8 +199,9 @@ def test_a_stack_that_is_being_deleted_is_waited_for(stacks):
     """Its members are not woken as long as it is there."""
     case = reserved(stacks)
     change(case, status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
-    told = [look(case).reason for _ in range(end_steps.MANY + 1)]
-    assert 'DELETE_IN_PROGRESS' in told[-1]
+    assert look(case).reason is None
+    case.time.forward(end_steps.HANGS)
+    assert 'DELETE_IN_PROGRESS' in look(case).reason
     change(case, next=['DELETE_COMPLETE'])
     with pytest.raises(exceptions.Permanent, match='deleted'):
         look(case)

@@ -14,7 +14,7 @@ COPYING = ['backup', 'snapshot']
 def test_the_copy_has_a_name_and_is_made_once(volumes, on_end):
     case = woken(volumes, on_end)
     for _ in range(2):
-        volumes.plugin().end(case.lease, case.reservation)
+        case.end_once(volumes.plugin())
     case.end()
     (copy,) = getattr(volumes.state, f'{on_end}s').values()
     assert copy['name'].startswith('reserved_v-')

@@ -85,13 +85,13 @@ def test_a_shelved_server_would_take_the_volume_with_it(volumes, on_end, wanted,
     assert len(volumes.state.backups) == wanted.count('backup')
 
 
-def test_a_server_that_was_deleted_without_its_attachment(volumes, monkeypatch):
-    monkeypatch.setattr(end_steps, '_SURE', 3)
+def test_a_server_that_was_deleted_without_its_attachment(volumes):
     case, (server,) = attached(volumes)
     volumes.state.drop('servers', server['id'], {'what': 'server lost', 'id': server['id']})
     for _ in range(3):
         assert isinstance(look(case), Wait)
         assert volumes.state.attachments
+    case.time.forward(10)
     look(case)
     assert not volumes.state.attachments
     case.end()
@@ -148,27 +148,26 @@ def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
 
 
 @pytest.mark.parametrize('before', ['in-use', 'reserved'])
-def test_in_use_by_nobody(volumes, monkeypatch, before):
-    monkeypatch.setattr(end_steps, '_LONG', 1)
+def test_in_use_by_nobody(volumes, before):
     case = woken(volumes, status=before)
     look(case)
+    case.time.forward(end_steps.LONG)
     with pytest.raises(exceptions.Transient, match=before):
         look(case)
 
 
-def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes, monkeypatch):
-    monkeypatch.setattr(end_steps, '_LONG', 2)
+def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes):
     case = woken(volumes, status='attaching')
     case.end()
     assert asked(case) == ['os-unreserve', 'delete']
 
 
-def test_an_attachment_that_hangs(volumes, monkeypatch):
-    monkeypatch.setattr(end_steps, '_LONG', 2)
+def test_an_attachment_that_hangs(volumes):
     case, _ = attached(volumes, status='attaching')
     volumes.state.volumes[case.resource_id]['status'] = 'attaching'
     for _ in range(2):
         assert isinstance(look(case), Wait)
+    case.time.forward(end_steps.LONG)
     with pytest.raises(exceptions.Transient, match='attaching'):
         look(case)
     assert asked(case) == []

@@ -137,39 +137,39 @@ def test_a_volume_whose_start_was_not_noted(volumes, on_end):
 @pytest.mark.parametrize('on_end', ['delete', 'nothing'])
 def test_a_creation_is_waited_for(volumes, on_end):
     case = reserved(volumes, on_end=on_end)
-    assert isinstance(case.plugin.wake_up(case.lease, case.reservation), Wait)
+    assert isinstance(case.wake_once(), Wait)
     assert isinstance(look(case), Wait)
     case.end()
     left = {'delete': (['delete'], None), 'nothing': ([], 'available')}
     assert (asked(case), status(case)) == left[on_end]
 
 
-def test_a_creation_that_never_ends(volumes, monkeypatch):
-    monkeypatch.setattr(end_steps, '_NEVER', 3)
+def test_a_creation_that_never_ends(volumes):
     case = reserved(volumes)
     volumes.state.volumes[case.resource_id].update(status='creating', next=[])
     for _ in range(3):
         assert isinstance(look(case), Wait)
     assert asked(case) == []
+    case.time.forward(end_steps._NEVER)
     case.end()
     assert asked(case) == ['os-force_delete']
 
 
-def test_a_volume_that_is_written_anew_is_not_broken_off(volumes, monkeypatch):
+def test_a_volume_that_is_written_anew_is_not_broken_off(volumes):
     """It is ``downloading`` when its image is changed, too (cinder/volume/api.py reimage)."""
-    monkeypatch.setattr(end_steps, '_NEVER', 2)
     case = woken(volumes, 'detach', status='downloading')
     for _ in range(5):
         assert isinstance(look(case), Wait)
+        case.time.forward(end_steps._NEVER)
     assert asked(case) == []
 
 
 @pytest.mark.parametrize('before', ['deleting', 'detaching'])
-def test_what_hangs_is_told(volumes, monkeypatch, before):
-    monkeypatch.setattr(end_steps, '_LONG', 3)
+def test_what_hangs_is_told(volumes, before):
     case = woken(volumes, status=before)
     for _ in range(3):
         assert isinstance(look(case), Wait)
+    case.time.forward(end_steps.LONG)
     with pytest.raises(exceptions.Transient, match=before):
         look(case)
     volumes.state.volumes[case.resource_id]['status'] = 'available'
@@ -192,11 +192,11 @@ def test_an_offer_to_another_project_is_taken_back(volumes):
     assert list(volumes.state.transfers) == ['a']
 
 
-def test_an_offer_that_cannot_be_found(volumes, monkeypatch):
-    monkeypatch.setattr(end_steps, '_LONG', 2)
+def test_an_offer_that_cannot_be_found(volumes):
     case = woken(volumes, status='awaiting-transfer')
     for _ in range(2):
         assert isinstance(look(case), Wait)
+    case.time.forward(end_steps.LONG)
     with pytest.raises(exceptions.Transient, match='awaiting-transfer'):
         look(case)
 

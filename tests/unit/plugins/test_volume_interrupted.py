@@ -87,7 +87,7 @@ def finish(case, act):
         except exceptions.Transient:
             return end_steps.Wait(1)
 
-    settle(case.world, look)
+    settle(look)
 
 
 def interrupted(volumes, case, act, number, after, trouble):
@@ -199,9 +199,9 @@ def test_what_each_look_costs(volumes, monkeypatch, on_end, place, crowded):
 
     def look():
         with volumes.counted() as sent:
-            wait = plugin.end(case.lease, case.reservation)
+            wait = case.end_once(plugin)
         costs.append(sum('/identity' not in line for line in sent))
         return wait
 
-    settle(volumes, look)
+    settle(look)
     assert costs == COSTS[on_end, place]

@@ -32,7 +32,7 @@ def test_what_the_service_may_not_see_is_not_gone(place):
     case.lease = dataclasses.replace(case.lease, trust_id=None)
     let_the_service_be(place, 'service')
     with pytest.raises(exceptions.Transient, match='403'):
-        case.plugin.end(case.lease, case.reservation)
+        case.end_once()
     assert not place.gone(case.resource_id)
     let_the_service_be(place, 'admin', 'service')
     case.end()
@@ -45,20 +45,8 @@ def test_what_its_owner_does_not_see_is_gone(place):
     case.woken()
     place.destroy(case.resource_id)
     with place.counted() as sent:
-        assert case.plugin.end(case.lease, case.reservation) is None
+        assert case.end_once() is None
     assert len([line for line in sent if '/identity/' not in line]) == 1
-
-
-@pytest.mark.parametrize('memory', ['_waking', '_ending'])
-def test_what_is_over_is_forgotten(place, memory):
-    """What a manager remembers must not grow with the leases that there ever were."""
-    case = reserved(place, on_end='delete')
-    case.woken()
-    patience = getattr(case.plugin, memory)
-    patience.asked(case.reservation.id, 'something')
-    case.end()
-    assert patience.last(case.reservation.id) is None
-    assert patience.looks(case.reservation.id) == 0
 
 
 def test_each_is_one_of_them(place):

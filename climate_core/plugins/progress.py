@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was asked of the service of a resource, since when, and how often it failed.
+
+The engine keeps it with the reservation, in the transaction that settles an event. So retries,
+rests and give-ups follow a lease to each manager that claims it, and survive a restart. Pure: all
+methods return new values.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+#: The phases of a reservation; what was remembered in one is forgotten in the other.
+START: Final = 'start'
+END: Final = 'end'
+
+#: Seconds of the first wait, and of the longest.
+_FIRST = 0.5
+_LONGEST: Final = 30.0
+_TIMES: Final = ('since', 'asked_at')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of one phase of a reservation.
+
+    :param phase: :data:`START` or :data:`END`
+    :param since: since when the resource is as it is: the time of the last change that was seen,
+        of the last request, or of the last failure
+    :param asked: what was asked for last, and has neither failed nor come about yet
+    :param asked_at: when that was, or when a request was last put off
+    :param failures: how often what was asked for did not come about
+    :param reason: why it failed last, a sentence for the user
+    :param state: what was seen of the resource last
+    """
+
+    phase: str
+    since: datetime.datetime
+    asked: str | None = None
+    asked_at: datetime.datetime | None = None
+    failures: int = 0
+    reason: str | None = None
+    state: str | None = None
+
+    @classmethod
+    def load(
+        cls, stored: Mapping[str, Any] | None, phase: str, now: datetime.datetime
+    ) -> 'Progress':
+        """Read what is kept with a reservation; begin anew if that is of another phase.
+
+        What a later release adds is left out.
+        """
+        if not stored or stored.get('phase') != phase:
+            return cls(phase, now)
+        values = {f.name: stored[f.name] for f in dataclasses.fields(cls) if f.name in stored}
+        times = {k: datetime.datetime.fromisoformat(values[k]) for k in _TIMES if values.get(k)}
+        return cls(**{**values, **times})
+
+    def dump(self) -> dict[str, Any]:
+        """Return JSON types for :meth:`load`, without what is not set."""
+        values = {k: v for k, v in dataclasses.asdict(self).items() if v}
+        return {k: v.isoformat() if k in _TIMES else v for k, v in values.items()}
+
+    def with_state(self, state: str, now: datetime.datetime) -> Self:
+        """Note what is seen of the resource; if that has changed, it is so since now."""
+        if state == self.state:
+            return self
+        since = now if self.state is not None else self.since
+        return dataclasses.replace(self, state=state, since=since)
+
+    def with_request(self, what: str, now: datetime.datetime) -> Self:
+        """Note that something was asked for, and accepted."""
+        return dataclasses.replace(self, asked=what, asked_at=now, since=now)
+
+    def with_intention(self, what: str | None) -> Self:
+        """Note that something is about to be asked for; None if it was not accepted."""
+        return dataclasses.replace(self, asked=what)
+
+    def put_off(self, now: datetime.datetime) -> Self:
+        """Note that a request is to be repeated later; what was seen stays as old as it is."""
+        return dataclasses.replace(self, asked_at=now)
+
+    def with_failure(self, reason: str, now: datetime.datetime) -> Self:
+        """Note that what was asked for did not come about."""
+        return dataclasses.replace(
+            self,
+            asked=None,
+            asked_at=None,
+            since=now,
+            failures=self.failures + 1,
+            reason=reason,
+        )
+
+    def age(self, now: datetime.datetime) -> float:
+        """Return the seconds for which the resource has been as it is."""
+        return max(0.0, (now - self.since).total_seconds())
+
+    def quiet(self, now: datetime.datetime) -> float:
+        """Return the seconds in which nothing changed and nothing was asked for."""
+        last = max(self.since, self.asked_at or self.since)
+        return max(0.0, (now - last).total_seconds())
+
+    def next_look(self, now: datetime.datetime) -> float:
+        """Return the seconds to wait before the next look; they grow by half with each look."""
+        return min(_LONGEST, _FIRST + self.quiet(now) / 2)
+
+    def rest(self, now: datetime.datetime) -> float:
+        """Return the seconds left of the pause after a failure, which doubles with each one."""
+        if self.asked is not None or not self.failures:
+            return 0.0
+        pause = min(_LONGEST, _FIRST * 2.0 ** min(self.failures, 50))
+        return max(0.0, pause - self.age(now))

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one look at the resource of a lease has at hand, at its start and at its end."""
+
+import dataclasses
+import datetime
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Self
+
+from climate_core import exceptions
+from climate_core.plugins.base import Wait
+from climate_core.plugins.progress import Progress
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud import Cloud
+    from climate_core.lease.model import Lease, Reservation
+
+#: Seconds after which the user is told that something has not changed.
+LONG: Final = 600.0
+#: Seconds until the next look when only the database has to know something first.
+AT_ONCE: Final = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepContext:
+    """One look at one reservation.
+
+    :param conn: the rights to work with: the owner's, or at the end the service's if the owner
+        left none
+    :param progress: what came of the looks before
+    """
+
+    conn: 'connection.Connection'
+    cloud: 'Cloud'
+    lease: 'Lease'
+    reservation: 'Reservation'
+    progress: Progress
+    now: datetime.datetime
+
+    @property
+    def service(self) -> 'connection.Connection':
+        """The rights of the service."""
+        return self.cloud.service()
+
+    @property
+    def as_service(self) -> bool:
+        """Whether the owner's rights are no more."""
+        return self.conn is self.service
+
+    @property
+    def resource_id(self) -> str:
+        return self.reservation.resource_id
+
+    @property
+    def age(self) -> float:
+        """Seconds for which the resource has been as it is."""
+        return self.progress.age(self.now)
+
+    def seeing(self, *state: object) -> Self:
+        """Return the same look with what is seen of the resource."""
+        seen = ' '.join(str(each) for each in state)
+        return dataclasses.replace(self, progress=self.progress.with_state(seen, self.now))
+
+    def is_due(self, seconds: float) -> bool:
+        """Tell whether nothing changed and nothing was asked for in so many seconds."""
+        return self.progress.quiet(self.now) >= seconds
+
+    def forget(self) -> Self:
+        """Return the same look without what was asked for last."""
+        return dataclasses.replace(self, progress=self.progress.with_intention(None))
+
+    def wait(self, doing: str | None = None) -> Wait:
+        """Return the wait until the next look.
+
+        :param doing: what is waited for, which the user is told when it takes long
+        """
+        reason = f'{doing} for a long time already.' if doing and self.age >= LONG else None
+        return self._later(self.progress, reason)
+
+    def put_off(self, doing: str | None = None) -> Wait:
+        """Return a wait after a request that the service does not take now."""
+        later = dataclasses.replace(self, progress=self.progress.put_off(self.now))
+        return later.wait(doing)
+
+    def rest(self) -> Wait | None:
+        """Return what is left of the pause after a failure; None if that is over."""
+        seconds = self.progress.rest(self.now)
+        return Wait(seconds, self.progress.reason, self.progress.dump()) if seconds else None
+
+    def failure(self, reason: str) -> exceptions.Transient:
+        """Make the exception for something that was asked for and did not come about."""
+        failed = self.progress.with_failure(reason, self.now)
+        return exceptions.Transient(reason, failed.dump())
+
+    def again(self, what: str, failed: Callable[[], str]) -> Wait | None:
+        """Return a pause before the next try if something that was asked for did not come about.
+
+        :param failed: says what went wrong
+        :raises climate_core.exceptions.Transient: it went wrong just now
+        """
+        if self.progress.asked == what:
+            raise self.failure(failed())
+        return self.rest()
+
+    def once(self, what: str, failed: Callable[[], str], request: Callable[[], None]) -> Wait:
+        """Ask for something; after a failure tell that, then pause, then ask again.
+
+        :param failed: says what went wrong
+        :raises climate_core.exceptions.Transient: it went wrong just now
+        """
+        return self.again(what, failed) or self.ask(what, request)
+
+    def ask(self, what: str, request: Callable[[], None]) -> Wait:
+        """Ask for something whatever became of it before; a refusal is a failure, too.
+
+        :raises climate_core.exceptions.Permanent: it is refused
+        """
+        try:
+            request()
+        except exceptions.Permanent as exc:
+            exc.progress = self.progress.with_failure(str(exc), self.now).dump()
+            raise
+        return self.asked(what)
+
+    def asked(self, what: str) -> Wait:
+        """Return the first wait after a request that was accepted."""
+        return self._later(self.progress.with_request(what, self.now))
+
+    def intend(self, what: str) -> Wait:
+        """Have it written down that something is about to be asked for, before it is.
+
+        A manager that dies after the request leaves that to the next one, which asks no more.
+        """
+        return Wait(AT_ONCE, None, self.progress.with_intention(what).dump())
+
+    def _later(self, progress: Progress, reason: str | None = None) -> Wait:
+        return Wait(progress.next_look(self.now), reason, progress.dump())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EndContext(StepContext):
+    """One look at the end of one reservation, which has the end action that it has now.
+
+    See :meth:`climate_core.plugins.parent_stacks.ParentStacks.at_end`.
+
+    :param prefix: what the name of an image, a copy or a snapshot begins with
+    """
+
+    prefix: str
+
+    @property
+    def on_end(self) -> str:
+        return str(self.reservation.params.get('on_end', 'delete'))
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it was ever noted as awake; what is taken out of its lease is active no more."""
+        return self.reservation.status == 'active' or self.reservation.woken_at is not None
