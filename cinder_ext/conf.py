@@ -5,12 +5,11 @@ from typing import Any
 
 from oslo_config import cfg
 
+from climate_common import resource_types
 from climateclient.extension import hints, options
 from climateclient.extension.errors import LeaseUnavailable
 
 GROUP = options.GROUP
-#: What may happen to a volume at the end of its lease.
-ON_END = ('delete', 'backup', 'snapshot', 'detach', 'nothing')
 
 #: The line of cinder.conf that is easily forgotten: cinder-api starts without it.
 ACTIONS = 'cinder_ext.api.wake_up.Reservations'
@@ -25,7 +24,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def rules(conf: cfg.ConfigOpts) -> hints.Rules:
     """Give the rules for the hints of a volume."""
-    return options.rules(conf, ON_END)
+    return options.rules(conf, resource_types.ON_END[resource_types.VOLUME])
 
 
 def check_lines(conf: cfg.ConfigOpts) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way in: a keystoneauth Adapter for the lease service.
+"""The client of the lease service: a keystoneauth Adapter.
 
 For example::
 
@@ -16,9 +16,11 @@ import requests
 from keystoneauth1 import adapter, session
 from keystoneauth1.exceptions import http
 
-from climateclient import exceptions, wire
-from climateclient.leases import Leases, When
+from climateclient import exceptions
+from climateclient.leases import Leases
 from climateclient.models import Limit, Plugin, Usage
+from climateclient.parameters import When
+from climateclient.serialization import read, to_query
 
 SERVICE_TYPE = 'reservation'
 
@@ -54,8 +56,8 @@ class Client(adapter.Adapter):
             raise exceptions.from_http(error) from error
 
     def plugins(self) -> list[Plugin]:
-        """What the service can reserve."""
-        return wire.read(
+        """Return the types of resources that the service can reserve."""
+        return read(
             self.get('/plugins'), 'plugins', lambda rows: [Plugin.from_dict(r) for r in rows or ()]
         )
 
@@ -66,25 +68,25 @@ class Client(adapter.Adapter):
         *,
         project_id: str | None = None,
     ) -> list[Usage]:
-        """What was reserved and used in a period, one row a project.
+        """Return what projects reserved and used in a period, one value for each project.
 
-        :param start: where the period begins; the service's choice if None
-        :param project_id: only of this project; another one is for those who see all
+        :param start: when the period begins; the service's choice if None
+        :param project_id: only of this project; one other than the own needs the right to see all
         """
-        values = wire.query({'start': start, 'end': end, 'project_id': project_id})
-        return wire.read(
+        values = to_query({'start': start, 'end': end, 'project_id': project_id})
+        return read(
             self.get('/usage', params=values),
             'usage',
             lambda rows: [Usage.from_dict(row) for row in rows],
         )
 
     def limits(self, *, project_id: str | None = None) -> list[Limit]:
-        """How much a project may reserve, and how much it does.
+        """Return how much a project may reserve, and how much it does.
 
-        :param project_id: another project than the own one is for those who see all
+        :param project_id: a project other than the own one needs the right to see all
         """
-        return wire.read(
-            self.get('/limits', params=wire.query({'project_id': project_id})),
+        return read(
+            self.get('/limits', params=to_query({'project_id': project_id})),
             'limits',
             lambda rows: [Limit.from_dict(name, row) for name, row in rows.items()],
         )

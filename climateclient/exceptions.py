@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call can raise.
+"""The exceptions of the client.
 
-An answer of the lease service that reports an error becomes an :class:`ApiError`, with the
+An error response of the lease service becomes an :class:`ApiError`, with the
 service's stable ``code`` and the ``field`` it blames. All of them are also keystoneauth1
 exceptions of the same name, so ``except keystoneauth1.exceptions.ClientException`` catches
 these and, besides, a missing endpoint, a refused connection or a failed authentication.
@@ -19,7 +19,7 @@ class ApiError(http.HttpError):
 
     ``http_status`` is the HTTP status, ``message`` a sentence for the user, ``code`` the
     service's stable name of the error (like ``lease.not_found``) or None, ``field`` the
-    field of the request that is to blame or None, ``request_id`` what to look for in the
+    field of the request that is to blame or None, ``request_id`` the id of the request in the
     service's log or None.
     """
 
@@ -62,7 +62,7 @@ class ServerError(ApiError, http.HttpServerError):
 
 
 class UnexpectedAnswer(ksa_base.ClientException):
-    """The answer is not one of the lease service: look at the endpoint's URL."""
+    """The response is not one of the lease service: look at the endpoint's URL."""
 
 
 class LeaseNameNotFound(ksa_base.ClientException):
@@ -91,9 +91,9 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def from_http(error: http.HttpError) -> ApiError:
-    """Turn keystoneauth's error for an answer into ours.
+    """Make an exception of this module of keystoneauth's.
 
-    :param error: what keystoneauth raised; its ``response`` holds the answer
+    :param error: what keystoneauth raised, with the ``response``
     :returns: the exception to raise; its text is the service's own message
     """
     status = error.http_status
@@ -117,7 +117,7 @@ def from_http(error: http.HttpError) -> ApiError:
 
 
 def _message(body: dict[str, Any]) -> str | None:
-    """The words of the lease service, or those of Keystone, which may answer first."""
+    """Return the message of the lease service, or of Keystone, which may answer first."""
     inner = body.get('error')
     return _text(body.get('error_message')) or (
         _text(inner.get('message')) if isinstance(inner, dict) else None

@@ -2,82 +2,16 @@
 """The leases of a project: ``client.leases``."""
 
 import builtins
-import datetime
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from keystoneauth1 import adapter
 
-from climateclient import exceptions, wire
-from climateclient.models import Check, Entry, Lease, Reservation
-
-#: A time to send: a timezone-aware datetime, or a text that the service understands ("now",
-#: "YYYY-MM-DD HH:MM" in UTC, ISO 8601), which is sent as it is.
-When = datetime.datetime | str
-#: A length to send: a timedelta, seconds, or a text that the service understands ("90m").
-Length = datetime.timedelta | int | str
-
-
-class Details(TypedDict, total=False):
-    """What a new lease can have beside its name and its dates.
-
-    ``duration`` is how long it lasts, instead of an end. ``reservations`` are mappings with
-    ``resource_type``, mostly ``resource_id``, and what the type's plugin takes (``on_end`` of a
-    server, ``name`` and ``template`` of a stack that is to be made), ``events`` mappings with
-    ``event_type`` and ``time``. ``before_end`` is when it is told that the end is near,
-    ``before_start`` how many seconds before the start that is told (several). ``start_policy`` is
-    "auto" or "manual". ``webhook`` is a mapping with ``url``, ``secret`` and perhaps ``events``.
-    ``id`` is a uuid for the lease. What is None or missing is the service's to choose.
-    """
-
-    duration: Length | None
-    reservations: Iterable[Mapping[str, Any]]
-    events: Iterable[Mapping[str, Any]]
-    before_end: When | None
-    before_start: Sequence[int] | None
-    start_policy: str | None
-    webhook: Mapping[str, Any] | None
-    id: str | None
-
-
-class Filters(TypedDict, total=False):
-    """Which leases a list has: all these must fit.
-
-    ``status`` may be several. ``since`` and ``until`` are a window of time that the lease
-    overlaps. ``project_id`` of another project is for those who see all leases. ``deleted``
-    asks for the deleted ones, which are kept for a while.
-    """
-
-    status: str | Sequence[str] | None
-    name: str | None
-    resource_type: str | None
-    resource_id: str | None
-    project_id: str | None
-    since: When | None
-    until: When | None
-    deleted: bool | None
-
-
-class Changes(TypedDict, total=False):
-    """What can be changed of a lease; what is None or missing stays.
-
-    ``start`` can be changed before the start only. ``duration`` gives a new end. ``events``
-    replace those that users gave before. ``reservations`` are mappings with ``id`` and what
-    shall be different. A ``webhook`` of None removes it; to leave it, do not give it.
-    """
-
-    name: str | None
-    start: When | None
-    end: When | None
-    duration: Length | None
-    before_end: When | None
-    before_start: Sequence[int] | None
-    start_policy: str | None
-    webhook: Mapping[str, Any] | None
-    events: Iterable[Mapping[str, Any]] | None
-    reservations: Iterable[Mapping[str, Any]] | None
-
+from climateclient import exceptions
+from climateclient.models import DryRun, HistoryEntry, Lease, Reservation
+from climateclient.parameters import Changes, Filters, LeaseDetails, When
+from climateclient.serialization import read, read_pages, to_json, to_path
 
 _NAMES = {
     'start': 'start_date',
@@ -88,10 +22,10 @@ _NAMES = {
 
 
 class Leases:
-    """Calls about leases. Every call raises what :mod:`climateclient.exceptions` says.
+    """The calls about leases; each raises what :mod:`climateclient.exceptions` says.
 
     ``generation`` is that of the lease which the new values were made from: the call is refused
-    with Conflict if somebody else has changed the lease meanwhile.
+    with Conflict if the lease was changed meanwhile.
     """
 
     def __init__(self, http: adapter.Adapter) -> None:
@@ -104,43 +38,45 @@ class Leases:
         start: When = 'now',
         *,
         idempotency_key: str | None = None,
-        **details: Unpack[Details],
+        **details: Unpack[LeaseDetails],
     ) -> Lease:
-        """Make a lease.
+        """Create a lease.
 
-        The request always carries something that the service knows it by, so that it can be sent
-        again when an answer was lost: the ``id``, or else a key.
+        The request always carries an ``id`` or an idempotency key, so that it can be sent again
+        when a response was lost.
 
         :param end: when it ends; or give ``duration``
         :param start: when it starts; "now" is the service's now
         :param idempotency_key: the same request with the same key gives the same lease; a new
             key if None
-        :param details: see :class:`Details`
+        :param details: see :class:`~climateclient.parameters.LeaseDetails`
         :returns: the lease
         :raises BadRequest: a value is wrong; ``field`` says which
         :raises Forbidden: it is more than a limit allows
         :raises Conflict: the resource is reserved, or another lease has this id or key
         """
-        body = _new(name, end, start, details)
-        answer = self._http.post('/leases', json=body, headers=_known_by(body, idempotency_key))
-        return wire.read(answer, 'lease', Lease.from_dict)
+        body = _create_body(name, end, start, details)
+        headers = _idempotency(body, idempotency_key)
+        return read(
+            self._http.post('/leases', json=body, headers=headers), 'lease', Lease.from_dict
+        )
 
-    def check(
+    def dry_run(
         self,
         name: str,
         end: When | None = None,
         start: When = 'now',
-        **details: Unpack[Details],
-    ) -> Check:
-        """Ask whether :meth:`create` would make a lease now; nothing is made.
+        **details: Unpack[LeaseDetails],
+    ) -> DryRun:
+        """Tell whether :meth:`create` would be granted now; nothing is created.
 
         :raises BadRequest: a value is wrong; ``field`` says which
         """
-        body = _new(name, end, start, details)
-        answer = self._http.post(
-            '/leases', json=body, headers=_known_by(body), params={'dry_run': 'true'}
+        body = _create_body(name, end, start, details)
+        response = self._http.post(
+            '/leases', json=body, headers=_idempotency(body), params={'dry_run': 'true'}
         )
-        return wire.read(answer, 'dry_run', Check.from_dict)
+        return read(response, 'dry_run', DryRun.from_dict)
 
     def list(
         self,
@@ -151,32 +87,32 @@ class Leases:
         fields: Sequence[str] | None = None,
         **filters: Unpack[Filters],
     ) -> Iterator[Lease]:
-        """The leases of the project, one by one; nothing is asked for before the first.
+        """Yield the leases of the project; nothing is requested before the first.
 
-        :param sort: ``<key>[:asc|:desc]``, one or several; else in the order they were made
-        :param limit: so many at most; the service gives them in pages, which are not seen here
+        :param sort: ``<key>[:asc|:desc]``, one or several; by default as they were created
+        :param limit: so many at most, over all pages of the service
         :param marker: begin after the lease with this id
-        :param fields: what the leases need to have; leaving out ``reservations`` and ``events``
+        :param fields: the fields that the leases need; leaving out ``reservations`` and ``events``
             makes a list cheaper
-        :param filters: see :class:`Filters`
+        :param filters: see :class:`~climateclient.parameters.Filters`
         """
         values: dict[str, Any] = {_NAMES.get(k, k): v for k, v in filters.items()}
         values |= {'sort': sort, 'marker': marker}
         if fields:
             values['fields'] = list(dict.fromkeys(['id', *fields]))
-        return wire.pages(self._http, '/leases', 'leases', Lease.from_dict, values, limit)
+        return read_pages(self._http, '/leases', 'leases', Lease.from_dict, values, limit)
 
     def get(self, lease_id: str) -> Lease:
-        """One lease by its id.
+        """Return a lease by its id.
 
         :raises NotFound: there is none in this project
         """
-        return wire.read(self._http.get(_path(lease_id)), 'lease', Lease.from_dict)
+        return read(self._http.get(_path(lease_id)), 'lease', Lease.from_dict)
 
     def find(self, name_or_id: str, *, deleted: bool = False) -> Lease:
-        """One lease by its id or its name. A name costs one request, and so does an id.
+        """Return a lease by its id or its name, with one request.
 
-        :param deleted: look for a deleted one, if no other has the name
+        :param deleted: return a deleted lease if no other has the name
         :raises LeaseNameNotFound: there is none
         :raises AmbiguousName: several leases have this name
         """
@@ -188,34 +124,35 @@ class Leases:
         named = [*self.list(name=name_or_id)]
         if deleted and not named:
             named = [*self.list(name=name_or_id, deleted=True)]
-        return pick(named, name_or_id)
+        return select(named, name_or_id)
 
     def history(
         self, lease_id: str, *, limit: int | None = None, marker: str | None = None
-    ) -> Iterator[Entry]:
-        """What happened to a lease, oldest first; also to one that was deleted, for a while.
+    ) -> Iterator[HistoryEntry]:
+        """Yield what happened to a lease, oldest first; a deleted one has its history for a while.
 
         :param limit: so many at most
         :param marker: begin after the entry with this id
         :raises NotFound: there is none in this project
         """
         url = _path(lease_id, 'history')
-        return wire.pages(self._http, url, 'history', Entry.from_dict, {'marker': marker}, limit)
+        values = {'marker': marker}
+        return read_pages(self._http, url, 'history', HistoryEntry.from_dict, values, limit)
 
     def update(
         self, lease_id: str, *, generation: int | None = None, **changes: Unpack[Changes]
     ) -> Lease:
-        """Change a lease: all of what is given, or nothing if one thing cannot be done.
+        """Change a lease: all that is given, or nothing if one of it cannot be done.
 
-        :param changes: see :class:`Changes`
+        :param changes: see :class:`~climateclient.parameters.Changes`
         :raises BadRequest: a value is wrong; ``field`` says which
         :raises Conflict: the lease's state, or its generation, does not allow this
         """
         body = _body(changes)
         if 'webhook' in changes:
-            body['webhook'] = wire.encode(changes['webhook'])
-        answer = self._http.put(_path(lease_id), json=body, headers=_if(generation))
-        return wire.read(answer, 'lease', Lease.from_dict)
+            body['webhook'] = to_json(changes['webhook'])
+        response = self._http.put(_path(lease_id), json=body, headers=_if_match(generation))
+        return read(response, 'lease', Lease.from_dict)
 
     def start(self, lease_id: str, *, generation: int | None = None) -> Lease:
         """Start a lease whose ``start_policy`` is manual, at or after its start.
@@ -244,7 +181,7 @@ class Leases:
         :raises NotFound: there is none in this project
         """
         try:
-            self._http.delete(_path(lease_id), headers=_if(generation))
+            self._http.delete(_path(lease_id), headers=_if_match(generation))
         except exceptions.NotFound:
             if not ignore_missing:
                 raise
@@ -258,9 +195,9 @@ class Leases:
         generation: int | None = None,
         **params: Any,
     ) -> Reservation:
-        """Let one more resource join a lease. Repeating it gives the same reservation.
+        """Add a resource to a lease. The same call again gives the same reservation.
 
-        :param resource_id: the resource, where the type has no other way to say which
+        :param resource_id: the resource, None if the type says in another way which it is
         :param params: what the resource type's plugin takes
         :raises Conflict: the resource is reserved by another lease, or this one is over
         """
@@ -268,38 +205,38 @@ class Leases:
         if resource_id is not None:
             body['resource_id'] = resource_id
         url = _path(lease_id, 'reservations')
-        answer = self._http.post(url, json=wire.encode(body), headers=_if(generation))
-        return wire.read(answer, 'reservation', Reservation.from_dict)
+        response = self._http.post(url, json=to_json(body), headers=_if_match(generation))
+        return read(response, 'reservation', Reservation.from_dict)
 
     def update_reservation(
         self, lease_id: str, reservation_id: str, *, generation: int | None = None, **params: Any
     ) -> Reservation:
-        """Change what the resource type's plugin lets be changed, like ``on_end`` of a server.
+        """Change a reservation: what the plugin of its type allows, like ``on_end`` of a server.
 
         :raises BadRequest: a value is wrong; ``field`` says which
         :raises Conflict: the lease is over
         """
         url = _path(lease_id, 'reservations', reservation_id)
-        answer = self._http.put(url, json=wire.encode(params), headers=_if(generation))
-        return wire.read(answer, 'reservation', Reservation.from_dict)
+        response = self._http.put(url, json=to_json(params), headers=_if_match(generation))
+        return read(response, 'reservation', Reservation.from_dict)
 
     def remove_reservation(
         self, lease_id: str, reservation_id: str, *, generation: int | None = None
     ) -> None:
-        """Take a resource out of a lease, which goes on; the resource is ended as chosen for it.
+        """Remove a resource from a lease, which goes on; the resource gets its ``on_end``.
 
         :raises NotFound: there is no such lease, or it has no such reservation
         """
         url = _path(lease_id, 'reservations', reservation_id)
-        self._http.delete(url, headers=_if(generation))
+        self._http.delete(url, headers=_if_match(generation))
 
     def _act(self, lease_id: str, action: str, generation: int | None) -> Lease:
-        answer = self._http.post(_path(lease_id, action), headers=_if(generation))
-        return wire.read(answer, 'lease', Lease.from_dict)
+        response = self._http.post(_path(lease_id, action), headers=_if_match(generation))
+        return read(response, 'lease', Lease.from_dict)
 
 
-def pick(leases: Iterable[Lease], name_or_id: str) -> Lease:
-    """The one lease of these that has this id or, failing that, this name.
+def select(leases: Iterable[Lease], name_or_id: str) -> Lease:
+    """Return the lease with this id or, if there is none, the only one with this name.
 
     :raises LeaseNameNotFound: there is none
     :raises AmbiguousName: several leases have this name
@@ -320,38 +257,40 @@ def pick(leases: Iterable[Lease], name_or_id: str) -> Lease:
     return named[0]
 
 
-def _new(name: str, end: When | None, start: When, details: Mapping[str, Any]) -> dict[str, Any]:
+def _create_body(
+    name: str, end: When | None, start: When, details: Mapping[str, Any]
+) -> dict[str, Any]:
     lists = {key: list(details.get(key) or ()) for key in ('reservations', 'events')}
     return _body({'name': name, 'start': start, 'end': end, **details, **lists})
 
 
-def _known_by(body: Mapping[str, Any], key: str | None = None) -> dict[str, str]:
-    """The header that a new lease is known by, if it has no id."""
+def _idempotency(body: Mapping[str, Any], key: str | None = None) -> dict[str, str]:
+    """Return the header by which a repeated create is recognized, if the lease has no id."""
     if 'id' not in body:
         return {'Idempotency-Key': key or str(uuid.uuid4())}
     if key:
-        raise ValueError('A lease is known by its id or by a key, not by both.')
+        raise ValueError('Either id or idempotency_key must be given, not both.')
     return {}
 
 
 def _body(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        _NAMES.get(key, key): wire.encode(_listed(value))
+        _NAMES.get(key, key): to_json(_as_list(value))
         for key, value in values.items()
         if value is not None
     }
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     is_several = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
     return builtins.list(value) if is_several else value
 
 
 def _path(lease_id: str, *more: str) -> str:
-    return wire.path('leases', lease_id, *more)
+    return to_path('leases', lease_id, *more)
 
 
-def _if(generation: int | None) -> dict[str, str]:
+def _if_match(generation: int | None) -> dict[str, str]:
     return {} if generation is None else {'If-Match': f'"{generation}"'}
 
 

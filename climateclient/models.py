@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lease service answers, as values. All times are timezone-aware, in UTC."""
+"""The values that the lease service returns. All times are timezone-aware, in UTC."""
 
 import datetime
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def time_of(value: str | None) -> datetime.datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens to a lease at a time.
+    """An event of a lease.
 
     ``status`` is UNDONE, IN_PROGRESS, DONE or ERROR.
     """
@@ -96,7 +96,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where a lease's notifications are posted; the secret is never shown.
+    """The webhook of a lease, which gets its notifications; the secret is never shown.
 
     ``events`` are patterns of event types; empty means all.
     """
@@ -111,12 +111,12 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A contract: from when until when its reservations hold.
+    """A lease: reservations from a start to an end.
 
     ``status`` is PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR;
     ``status_reason`` says why. Events are in the order of their times; ``before_end_date``
-    is the time of the one that tells of the end. ``before_start`` says how many seconds before
-    the start it is told. ``generation`` grows with every change. What was not asked for
+    is the time of the notification that the end is near, ``before_start`` are seconds before the
+    start at which one is sent. ``generation`` grows with every change. What was not asked for
     (``fields`` of a list) is None or empty.
     """
 
@@ -141,15 +141,17 @@ class Lease:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
-        events = sorted((Event.from_dict(each) for each in body.get('events') or ()), key=_when)
-        told = (each.time for each in events if each.event_type == 'before_end_lease')
+        events = sorted(
+            (Event.from_dict(each) for each in body.get('events') or ()), key=_event_order
+        )
+        before_end = (each.time for each in events if each.event_type == 'before_end_lease')
         webhook = body.get('webhook')
         return cls(
             id=body['id'],
             name=body.get('name') or '',
             start_date=time_of(body.get('start_date')),
             end_date=time_of(body.get('end_date')),
-            before_end_date=time_of(body.get('before_end_date')) or next(told, None),
+            before_end_date=time_of(body.get('before_end_date')) or next(before_end, None),
             status=body.get('status'),
             status_reason=body.get('status_reason'),
             degraded=bool(body.get('degraded')),
@@ -169,8 +171,8 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of a lease's history: who or what did what, when, and what came of it.
+class HistoryEntry:
+    """One entry of a lease's history: an action, its user, its time and its result.
 
     ``result`` is done, progress, retry or failed; ``changes`` maps a field to its values before
     and after, and ``reservations`` to the same for each reservation by its id.
@@ -201,7 +203,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a lease would not be granted; ``code`` and ``field`` are those of an error."""
+    """A reason why a lease would not be granted; ``code`` and ``field`` are those of an error."""
 
     message: str
     code: str | None = None
@@ -213,8 +215,8 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """What would come of a create: ``granted``, or why not and from when (if that is known)."""
+class DryRun:
+    """The outcome of a dry run: ``granted``, or why not and from when (if that is known)."""
 
     granted: bool
     refusals: tuple[Refusal, ...] = ()
@@ -235,7 +237,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a project reserved and used in a period.
+    """The usage of a project in a period: what it reserved, and what it used.
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
     ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours`` and ``stack_hours`` to numbers.
@@ -262,7 +264,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much of something a project may reserve (-1: any amount), and how much it does."""
+    """The limit of a project for something (-1: none), and how much of it is reserved."""
 
     name: str
     limit: int | None
@@ -292,5 +294,5 @@ class Plugin:
         )
 
 
-def _when(event: Event) -> tuple[bool, datetime.datetime | None]:
+def _event_order(event: Event) -> tuple[bool, datetime.datetime | None]:
     return (event.time is None, event.time or datetime.datetime.min.replace(tzinfo=datetime.UTC))

@@ -5,11 +5,10 @@ from typing import Any
 
 from oslo_config import cfg
 
+from climate_common import resource_types
 from climateclient.extension import hints, options
 
 GROUP = options.GROUP
-#: What may happen to a server at the end of its lease.
-ON_END = ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing')
 
 OPTS = [
     *options.OPTS,
@@ -35,7 +34,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def rules(conf: cfg.ConfigOpts) -> hints.Rules:
     """Give the rules for the hints of a server."""
-    return options.rules(conf, ON_END)
+    return options.rules(conf, resource_types.ON_END[resource_types.SERVER])
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:

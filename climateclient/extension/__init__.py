@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the extensions of Nova, Cinder and Heat have in common.
+"""The common part of the extensions of Nova, Cinder and Heat.
 
-A user asks for a reservation with scheduler hints, whichever service it is: ``hints`` and
-``dates`` read them, ``options`` is the section ``[climate]`` of that service's configuration,
-``leases`` the lease service seen from there, ``policies`` who may wake a resource, ``seams`` the
-check that the service is the one the extension was made for. Nothing here imports Nova, Cinder or
-Heat.
+Users reserve with the same scheduler hints in all three services: ``hints`` and ``lease_params``
+read them, ``options`` is the section ``[climate]`` of that service's configuration, ``leases`` has
+its calls of the lease service, ``policies`` the rule of wake_up, ``seams`` the check that the
+service has the extension points that the extension was made for. Nothing here imports Nova,
+Cinder or Heat.
 """

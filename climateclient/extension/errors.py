@@ -1,9 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an extension raises besides the exceptions of the service that it extends."""
+"""The exceptions of an extension beside those of the service that it extends."""
+
+
+class BadHint(ValueError):
+    """A hint is wrong.
+
+    :param field: the hint, with the path to the value inside it
+    :param reason: what would be right
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f'{field}: {reason}')
+        self.field = field
+        self.reason = reason
 
 
 class Incompatible(RuntimeError):
-    """This service does not have the seams that the extension was made for."""
+    """This service does not have the extension points that the extension was made for."""
 
 
 class LeaseUnavailable(Exception):
@@ -11,9 +24,9 @@ class LeaseUnavailable(Exception):
 
 
 class LeaseRefused(Exception):
-    """The lease service said no.
+    """The lease service refused a request.
 
-    :param reason: its words, for the user
+    :param reason: its message, for the user
     :param status: its HTTP status
     """
 

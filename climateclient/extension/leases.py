@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease service, seen from a service whose resources it reserves."""
+"""The calls of the lease service by a service whose resources it reserves."""
 
 import contextlib
 import logging
@@ -19,16 +19,15 @@ LOG = logging.getLogger(__name__)
 
 #: Statuses of a lease that a resource can join.
 JOINABLE = ('PENDING', 'STARTING', 'ACTIVE', 'ERROR')
-#: Answers that say nothing about the request; every call here may be sent again.
-_TRY_AGAIN = (502, 503, 504)
+#: Responses after which a request is sent again; every call here may be repeated.
+_RETRY_STATUSES = (502, 503, 504)
 
 
 class LeaseService:
-    """The calls that an extension makes. All are idempotent: a lease and a resource are known by
-    ids that the extension chooses.
+    """The calls of an extension, all idempotent: the extension chooses the ids.
 
-    :param adapter: carries the user's token, and the token of the service that asks
-    :param resource_type: of what that service reserves
+    :param adapter: sends the user's token, and the token of the service
+    :param resource_type: the type of the resources of the service
     """
 
     def __init__(self, adapter: ks_adapter.Adapter, resource_type: str) -> None:
@@ -39,13 +38,13 @@ class LeaseService:
     def reserve(
         self, wanted: hints.ReservationHints, resource_id: str, amounts: Mapping[str, int]
     ) -> None:
-        """Put a resource into its lease, which is made if it is new.
+        """Add a resource to its lease, which is created if it is new.
 
-        :param amounts: what the resource holds, by unit, as the lease service counts it. It
-            believes that with a service token only, and asks for the resource else: so while it
-            does, whoever calls this must not keep the API busy that it asks
-        :raises LeaseRefused: the service says no
-        :raises LeaseUnavailable: it could not be asked; it may have done it nevertheless
+        :param amounts: what the resource holds, by the units of :mod:`climate_common.amounts`. The
+            lease service accepts them with a service token only. Without one it reads the
+            resource: then the caller must not hold a thread that this request needs
+        :raises LeaseRefused: the lease service refused it
+        :raises LeaseUnavailable: it did not answer; it may have done it nevertheless
         """
         item: dict[str, Any] = {'resource_type': self._type, 'resource_id': resource_id}
         if wanted.on_end:
@@ -61,9 +60,9 @@ class LeaseService:
             except exceptions.BadRequest as error:
                 if (error.field or '').rpartition('.')[2] != 'amounts':
                     raise
-                # A lease service of before, or a service user without the role service.
+                # An older lease service, or a service user without the role service.
                 LOG.warning(
-                    'The lease service does not take from us what %s holds: %s', resource_id, error
+                    'The lease service does not accept the amounts of %s: %s', resource_id, error
                 )
                 self._send(wanted, item)
 
@@ -88,42 +87,43 @@ class LeaseService:
         """Read a lease of the user's project.
 
         :raises LeaseRefused: there is none
-        :raises LeaseUnavailable: the service could not be asked
+        :raises LeaseUnavailable: the lease service does not answer
         """
         with _errors():
             return self._leases.get(lease_id)
 
     def check(self, wanted: hints.ReservationHints) -> models.Lease | None:
-        """Check the lease that the hints name before anything is built.
+        """Check the lease of the hints before anything is built.
 
-        :returns: the lease that is there: to join, or the one that the same hints have made
-            before; None for a new one
-        :raises climateclient.extension.hints.BadHint: it cannot be joined, or the id given for a
-            new one belongs to another; the same request may be repeated
-        :raises LeaseUnavailable: the service could not be asked
+        :returns: the existing lease: to join, or created by the same hints before; None for a
+            new one
+        :raises climateclient.extension.errors.BadHint: it cannot be joined, or the id of the new
+            lease is that of another; the same request may be repeated
+        :raises LeaseUnavailable: the lease service does not answer
         """
         if wanted.join:
-            return self._to_join(wanted.lease_id)
+            return self._joined(wanted.lease_id)
         if wanted.id_given:
-            return self._made_before(wanted)
+            return self._created_before(wanted)
         return None
 
-    def _to_join(self, lease_id: str) -> models.Lease:
+    def _joined(self, lease_id: str) -> models.Lease:
         try:
             lease = self.get(lease_id)
         except LeaseRefused as error:
             raise hints.BadHint(hints.LEASE_ID, str(error)) from error
         if lease.status not in JOINABLE:
             raise hints.BadHint(
-                hints.LEASE_ID, f'the lease is {lease.status} and cannot be joined'
+                hints.LEASE_ID,
+                f'must be a lease that can be joined, not one that is {lease.status}',
             )
         return lease
 
-    def _made_before(self, wanted: hints.ReservationHints) -> models.Lease | None:
+    def _created_before(self, wanted: hints.ReservationHints) -> models.Lease | None:
         try:
             lease = self.get(wanted.lease_id)
         except LeaseRefused:
-            # It is not there, or not the user's: making it will show.
+            # It does not exist, or is another project's: the create will show.
             return None
         # What the lease service compares (climate_core/lease/request.py, same).
         dates = [models.time_of(wanted.lease[key]) for key in ('start_date', 'end_date')]
@@ -131,7 +131,8 @@ class LeaseService:
         if lease.status not in JOINABLE or not same:
             raise hints.BadHint(
                 f'{hints.LEASE_PARAMS}.id',
-                f'there is a lease with this id; to join it, give {hints.LEASE_ID} instead',
+                f'must be a new id: there is a lease with this one; to join it, give '
+                f'{hints.LEASE_ID} instead',
             )
         return lease
 
@@ -147,7 +148,7 @@ def _errors() -> Iterator[None]:
             ) from error
         raise LeaseRefused(error.message, error.http_status) from error
     except ks_exceptions.ClientException as error:
-        # Users need not know where it is.
+        # The message for users must not have its URL.
         LOG.warning('The lease service does not answer: %s', error)
         raise LeaseUnavailable('The lease service does not answer. Try again later.') from error
 
@@ -155,13 +156,13 @@ def _errors() -> Iterator[None]:
 def adapter(
     conf: cfg.ConfigOpts, session: Any, auth: Any, service_auth: Any, global_request_id: str | None
 ) -> ks_adapter.Adapter:
-    """Make the way to the lease service from the section ``[climate]`` of a service.
+    """Make the adapter for the lease service from the section ``[climate]`` of a service.
 
     :param session: with the certificates and the timeout of that section
     :param auth: the user's token together with the service's own
-    :param service_auth: the service's own credentials, which look up the lease service in the
-        catalogue; None if there are none
-    :raises LeaseUnavailable: it is not known where the lease service is
+    :param service_auth: the service's own credentials, with whose catalogue the lease service is
+        looked up; None if there are none
+    :raises LeaseUnavailable: the endpoint of the lease service is not known
     """
     return loading.load_adapter_from_conf_options(
         conf,
@@ -170,14 +171,14 @@ def adapter(
         auth=auth,
         endpoint_override=_endpoint(conf, session, service_auth),
         global_request_id=global_request_id,
-        retriable_status_codes=_TRY_AGAIN,
+        retriable_status_codes=_RETRY_STATUSES,
     )
 
 
 def _endpoint(conf: cfg.ConfigOpts, session: Any, auth: Any) -> str:
-    """Find the service: as configured, or in the catalogue of the service user.
+    """Return the endpoint: as configured, or from the catalogue of the service user.
 
-    The user's catalogue, as nova and cinder keep it, has only the services that these use
+    The user's catalogue, as nova and cinder keep it, has only the services that they call
     themselves (nova/context.py, cinder/context.py).
     """
     section = conf[options.GROUP]

@@ -50,7 +50,7 @@ def _session_opts() -> list[cfg.Opt]:
     return list(opts)
 
 
-#: All of them, for :meth:`oslo_config.cfg.ConfigOpts.register_opts`.
+#: All options, for :meth:`oslo_config.cfg.ConfigOpts.register_opts`.
 OPTS = [*_LENGTHS, *_session_opts(), *_adapter_opts()]
 
 #: For the services whose API has an action that wakes a resource up.
@@ -65,10 +65,10 @@ WAKE_UP_TIMEOUT = cfg.IntOpt(
 
 
 def rules(conf: cfg.ConfigOpts, on_end: Sequence[str]) -> hints.Rules:
-    """Give the rules for the hints of a service.
+    """Return the rules for the hints of a service.
 
     :param conf: with :data:`OPTS` registered in ``[climate]``
-    :param on_end: what may happen to the service's resources at the end of a lease
+    :param on_end: the actions that the service's resources can have at the end of a lease
     """
     section = conf[GROUP]
     length = datetime.timedelta(

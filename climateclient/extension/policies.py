@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may wake a resource, in the policy file of its service beside that service's own rules."""
+"""The policy rule of wake_up, in the policy file of a service beside its own rules."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,10 +9,10 @@ from oslo_policy import policy
 
 
 def wake_up(name: str, what: str, operation: str) -> policy.DocumentedRuleDefault:
-    """Make the rule for one action.
+    """Make the rule of the action.
 
     :param name: of the rule
-    :param what: is done, as the first sentence of its description
+    :param what: the first sentence of its description
     :param operation: the path, and the action in brackets
     """
     return policy.DocumentedRuleDefault(
@@ -26,27 +26,27 @@ def wake_up(name: str, what: str, operation: str) -> policy.DocumentedRuleDefaul
 
 
 def enforcer(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> policy.Enforcer:
-    """Make an enforcer of our own on the policy file of a service; the service's is left as it is.
+    """Make a second enforcer on the policy file of a service; the service's own stays as it is.
 
-    :param rules: ours, and those of the service that a policy file may name
+    :param rules: the rule of wake_up, and those of the service that a policy file may name
     """
-    made = policy.Enforcer(conf)
-    made.suppress_default_change_warnings = True
-    made.register_defaults(list(rules))
-    return made
+    result = policy.Enforcer(conf)
+    result.suppress_default_change_warnings = True
+    result.register_defaults(list(rules))
+    return result
 
 
 def authorize(
-    judge: policy.Enforcer, rule: str, context: Any, resource: Any, refused: type[Exception]
+    enforcer: policy.Enforcer, rule: str, context: Any, resource: Any, refused: type[Exception]
 ) -> None:
-    """Check that the caller may do this to a resource.
+    """Check that the caller has a rule for a resource.
 
     :param resource: has project_id and user_id
     :param refused: the service's own exception, which takes the rule as ``action``
-    :raises Exception: that, if he may not
+    :raises Exception: that, if the rule does not allow it
     """
     target = {'project_id': resource.project_id, 'user_id': resource.user_id}
     try:
-        judge.authorize(rule, target, context, do_raise=True, exc=refused, action=rule)
+        enforcer.authorize(rule, target, context, do_raise=True, exc=refused, action=rule)
     except policy.InvalidScope:
         raise refused(action=rule) from None  # type: ignore[call-arg]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check that the places in a service that an extension leans on are still there."""
+"""The check that a service has the extension points that an extension needs."""
 
 import importlib
 import inspect
@@ -8,14 +8,14 @@ from typing import Any
 
 from climateclient.extension.errors import Incompatible
 
-#: A place: the module, and the way to the attribute in it.
+#: An extension point: a module, and the path to an attribute in it.
 Place = tuple[str, str]
-#: What is expected there: names of parameters in their order, or None for any value.
+#: The names of the parameters expected there, in their order, or None for any value.
 Seams = Mapping[Place, tuple[str, ...] | None]
 
 
 def check(service: str, *tables: Seams) -> None:
-    """Compare a service with the tables.
+    """Compare a service with tables of extension points.
 
     :raises Incompatible: with every difference
     """

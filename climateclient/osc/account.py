@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack lease usage|limits|plugins``: what there is, and what is left of it."""
+"""``openstack lease usage|limits|plugins``."""
 
 import argparse
 from collections.abc import Iterable

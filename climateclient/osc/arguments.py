@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the values of options. Everything wrong raises CommandError before any request."""
+"""Read the values of options; a wrong one raises CommandError before any request."""
 
 import datetime
 import json
@@ -16,19 +16,8 @@ from climate_common import dates, durations
 
 T = TypeVar('T')
 
-SERVER_TYPE = 'virtual:instance'
-VOLUME_TYPE = 'virtual:volume'
-STACK_TYPE = 'virtual:stack'
 #: Holds the secret of a webhook, so that no list of processes shows it.
 SECRET_VARIABLE = 'CLIMATE_WEBHOOK_SECRET'
-#: What may happen to a resource at the end of its lease, by its type.
-ON_END = {
-    SERVER_TYPE: ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing'),
-    VOLUME_TYPE: ('delete', 'backup', 'snapshot', 'detach', 'nothing'),
-    STACK_TYPE: ('delete', 'suspend', 'snapshot', 'nothing'),
-}
-#: How people call a resource of the type.
-NOUNS = {SERVER_TYPE: 'server', VOLUME_TYPE: 'volume', STACK_TYPE: 'stack'}
 
 # A comma separates pairs only where a new key follows: values may hold commas.
 _PAIRS = re.compile(r',(?=[A-Za-z_][\w:]*=)')
@@ -36,32 +25,32 @@ _INTEGER = re.compile(r'-?\d+')
 
 
 def now() -> datetime.datetime:
-    """The present, in whole seconds: what is computed from it is shown as it is."""
+    """Return the present in whole seconds: what is computed from it is shown as it is."""
     return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 
 
 def time(option: str, text: str) -> datetime.datetime:
-    """The time given with an option, in UTC."""
-    return _checked(option, lambda: dates.parse(text, now(), zone=None))
+    """Read the time of an option, in the zone of the machine, and return it in UTC."""
+    return checked(option, lambda: dates.parse(text, now(), zone=None))
 
 
 def duration(option: str, text: str) -> datetime.timedelta:
-    """The duration given with an option."""
-    return _checked(option, lambda: durations.parse(text))
+    """Read the duration of an option."""
+    return checked(option, lambda: durations.parse(text))
 
 
 def seconds(option: str, texts: list[str]) -> list[int]:
-    """Durations, several in one text with commas, in whole seconds."""
+    """Read durations, several in one text with commas, and return whole seconds."""
     parts = [part for text in texts for part in text.split(',')]
     return [int(duration(option, part).total_seconds()) for part in parts]
 
 
 def reservation(text: str, or_id: bool = False) -> dict[str, Any]:
-    """A reservation: ``resource_type=...,resource_id=...,key=value`` or a JSON object.
+    """Read a reservation: ``resource_type=...,resource_id=...,key=value`` or a JSON object.
 
     Whole numbers become integers, except in ids.
 
-    :param or_id: the ``id`` of a reservation that exists will do
+    :param or_id: the ``id`` of an existing reservation is enough
     """
     values = mapping('--reservation', text)
     if 'resource_type' not in values and not (or_id and 'id' in values):
@@ -73,7 +62,7 @@ def reservation(text: str, or_id: bool = False) -> dict[str, Any]:
 
 
 def event(text: str) -> dict[str, Any]:
-    """An event: ``type=...,time=...``."""
+    """Read an event: ``type=...,time=...``."""
     given = mapping('--event', text)
     values = {
         'event_type': given.pop('type', None) or given.pop('event_type', None),
@@ -87,7 +76,7 @@ def event(text: str) -> dict[str, Any]:
 
 
 def sort_keys(text: str, known: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """``key[:asc|:desc],...`` as pairs (key, is descending)."""
+    """Read ``key[:asc|:desc],...`` and return pairs (key, is descending)."""
     result = []
     for part in text.split(','):
         key, _, direction = part.partition(':')
@@ -100,7 +89,7 @@ def sort_keys(text: str, known: tuple[str, ...]) -> list[tuple[str, bool]]:
 
 
 def secret(text: str | None, file: str | None) -> str:
-    """The secret of a webhook: as given, or the first line of a file, or of the environment.
+    """Return the secret of a webhook: as given, the first line of a file, or of the environment.
 
     :param file: a path; ``-`` is the standard input
     """
@@ -120,9 +109,9 @@ def secret(text: str | None, file: str | None) -> str:
 
 
 def mapping(option: str, text: str) -> dict[str, Any]:
-    """A mapping: ``key=value,...`` or a JSON object. Whole numbers become integers."""
+    """Read a mapping: ``key=value,...`` or a JSON object. Whole numbers become integers."""
     if text.lstrip().startswith('{'):
-        return dict(_checked(option, lambda: json.loads(text)))
+        return dict(checked(option, lambda: json.loads(text)))
     values: dict[str, Any] = {}
     for pair in _PAIRS.split(text):
         key, equals, value = pair.partition('=')
@@ -135,7 +124,8 @@ def mapping(option: str, text: str) -> dict[str, Any]:
     return values
 
 
-def _checked(option: str, read: Callable[[], T]) -> T:
+def checked(option: str, read: Callable[[], T]) -> T:
+    """Return what a function reads; its ValueError becomes a CommandError with the option."""
     try:
         return read()
     except ValueError as error:

@@ -7,23 +7,13 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates
-from climateclient.osc import arguments, options, reservation
+from climate_common import dates, durations, limits
+from climateclient.osc import arguments, options, reservation, resources
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
-#: Events that the service makes; all others were given by a user.
-_OWN_EVENTS = frozenset(
-    {
-        'start_lease',
-        'ready_to_start',
-        'before_start_lease',
-        'before_end_lease',
-        'end_lease',
-        'end_reservation',
-        'prepare_reservation',
-    }
-)
+#: Events that every lease has; all others were given by a user.
+_OWN_EVENTS = limits.OWN_EVENT_TYPES | {'before_end_lease'}
 
 
 class SetLease(command.ShowOne):
@@ -35,7 +25,7 @@ class SetLease(command.ShowOne):
         parser.add_argument('--name', metavar='<name>', help='New name')
         _add_dates(parser)
         options.add_before_end(parser)
-        options.add_resources(parser, or_id=True)
+        resources.add_resources(parser, or_id=True)
         parser.add_argument(
             '--remove-reservation',
             metavar='<reservation>',
@@ -63,7 +53,7 @@ class SetLease(command.ShowOne):
             changes['duration'] = arguments.duration('--for', parsed_args.length)
         events = [arguments.event(text) for text in parsed_args.event]
         lease = leases.find(parsed_args.lease)
-        removed = [reservation.pick(lease, each) for each in parsed_args.remove_reservation]
+        removed = [reservation.select(lease, each) for each in parsed_args.remove_reservation]
         end = options.new_end(parsed_args, lease.end_date)
         changes |= {
             'end': end,
@@ -72,12 +62,12 @@ class SetLease(command.ShowOne):
             'reservations': _changed(lease, given, parsed_args) or None,
         }
         changes = {key: value for key, value in changes.items() if value is not None}
-        added = options.reservations(parsed_args, [each for each in given if 'id' not in each])
-        added += options.named(self, parsed_args)
+        added = resources.reservations(parsed_args, [each for each in given if 'id' not in each])
+        added += resources.named(self, parsed_args)
         if not changes and not added and not removed:
             raise exceptions.CommandError('Nothing to change: give what to set.')
         if changes:
-            seen = lease.generation if _reads(parsed_args) else None
+            seen = lease.generation if _depends_on_lease(parsed_args) else None
             lease = leases.update(lease.id, **changes, generation=seen)
         for each in added:
             leases.add_reservation(lease.id, **each)
@@ -141,13 +131,13 @@ def _add_dates(parser: argparse.ArgumentParser) -> None:
         '--extend',
         '--prolong-for',
         metavar='<duration>',
-        help='Let it end later: 90m, 3h, 2d, 1w, 1d12h',
+        help=f'Let it end later: {durations.FORMS}',
     )
     end.add_argument('--shorten', '--reduce-by', metavar='<duration>', help='Let it end earlier')
 
 
-def _reads(parsed_args: argparse.Namespace) -> bool:
-    """Tell whether a change is computed from what was read: it must not meet another lease."""
+def _depends_on_lease(parsed_args: argparse.Namespace) -> bool:
+    """Tell whether a change is computed from the lease as it was read."""
     return bool(
         parsed_args.extend
         or parsed_args.shorten
@@ -158,7 +148,7 @@ def _reads(parsed_args: argparse.Namespace) -> bool:
 
 
 def _end(lease: Any, changes: dict[str, Any], end: Any) -> Any:
-    """When the lease will end, for what is told before."""
+    """Return when the lease will end."""
     if 'duration' not in changes:
         return end or lease.end_date
     start = changes.get('start', lease.start_date)
@@ -168,30 +158,30 @@ def _end(lease: Any, changes: dict[str, Any], end: Any) -> Any:
 def _changed(
     lease: Any, given: list[dict[str, Any]], parsed_args: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """What becomes different in reservations that the lease has.
+    """Return the changes of the reservations that the lease has.
 
     --on-end alone is for all that the lease has; beside new resources it is for those.
     """
     changed = [_with_type(lease, each) for each in given if 'id' in each]
-    new = [each for each in given if 'id' not in each] + options.kinds(parsed_args)
+    new = [each for each in given if 'id' not in each] + resources.kinds(parsed_args)
     if parsed_args.on_end and not changed and not new:
         live = [each for each in lease.reservations if each.status in reservation.LIVE]
         changed = [{'id': each.id, 'resource_type': each.resource_type} for each in live]
-    options.check_on_end(parsed_args, [*changed, *new])
-    changed = [options.on_end(parsed_args, each) | each for each in changed]
+    resources.check_on_end(parsed_args, [*changed, *new])
+    changed = [resources.on_end(parsed_args, each) | each for each in changed]
     for each in changed:
         del each['resource_type']
     return [each for each in changed if len(each) > 1]
 
 
 def _with_type(lease: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What is given for a reservation of the lease, with its id and its type."""
-    found = reservation.pick(lease, given['id'])
+    """Add to what is given for a reservation of the lease its id and its type."""
+    found = reservation.select(lease, given['id'])
     return given | {'id': found.id, 'resource_type': found.resource_type}
 
 
 def _events(lease: Any, given: list[dict[str, Any]], alone: bool) -> list[dict[str, Any]] | None:
-    """The events that users gave, with new ones; those of before only unless ``alone``."""
+    """Return the new events, after those that users gave before unless ``alone``."""
     if not given and not alone:
         return None
     return [*([] if alone else _given(lease)), *given]
@@ -210,7 +200,7 @@ def _without(lease: Any, types: list[str]) -> list[dict[str, Any]]:
 
 
 def _given(lease: Any) -> list[dict[str, Any]]:
-    """What users gave and is to come."""
+    """Return the events that users gave and that are to come."""
     return [
         {'event_type': each.event_type, 'time': each.time}
         for each in lease.events

@@ -2,20 +2,19 @@
 """``openstack lease create``."""
 
 import argparse
-import datetime
 from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates
-from climateclient.osc import arguments, lease, options
+from climate_common import dates, durations
+from climateclient.osc import arguments, lease, options, resources
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 
 class CreateLease(command.ShowOne):
-    """Make a lease: reserve resources from a start to an end."""
+    """Create a lease: reserve resources from a start to an end."""
 
     _refused = False
 
@@ -35,10 +34,10 @@ class CreateLease(command.ShowOne):
             '--for',
             dest='length',
             metavar='<duration>',
-            help='How long it lasts: 90m, 3h, 2d, 1w, 1d12h (a day is 24 hours)',
+            help=f'How long it lasts: {durations.FORMS}',
         )
         options.add_before_end(parser)
-        options.add_resources(parser)
+        resources.add_resources(parser)
         options.add_events(parser)
         options.add_terms(parser)
         parser.add_argument(
@@ -62,41 +61,35 @@ class CreateLease(command.ShowOne):
             raise exceptions.CommandError(
                 '--dry-run makes no lease: leave out --wait and --idempotency-key.'
             )
-        wanted = self._wanted(parsed_args)
+        properties = self._properties(parsed_args)
         leases = options.leases(self)
         if not parsed_args.dry_run:
             made = leases.create(
-                parsed_args.name, idempotency_key=parsed_args.idempotency_key, **wanted
+                parsed_args.name, idempotency_key=parsed_args.idempotency_key, **properties
             )
             return lease.shown(self, parsed_args, made, limit)
         from climateclient.osc import output
 
-        check = leases.check(parsed_args.name, **wanted)
-        self._refused = not check.granted
-        return output.check(check)
+        result = leases.dry_run(parsed_args.name, **properties)
+        self._refused = not result.granted
+        return output.dry_run(result)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         return super().run(parsed_args) or int(self._refused)
 
-    def _wanted(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """What the lease is to be, as ``create`` and ``check`` take it."""
+    def _properties(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the properties of the lease, as ``create`` and ``dry_run`` take them."""
         start = options.moment('--start', parsed_args.start)
-        wanted: dict[str, Any] = {'start': start}
+        properties: dict[str, Any] = {'start': start}
         if parsed_args.end:
-            end = wanted['end'] = arguments.time('--end', parsed_args.end)
+            end = properties['end'] = arguments.time('--end', parsed_args.end)
         else:
-            length = wanted['duration'] = arguments.duration('--for', parsed_args.length)
-            end = _later(arguments.now() if isinstance(start, str) else start, length)
-        wanted |= options.terms(parsed_args)
-        wanted['before_end'] = options.before_end(parsed_args, end)
-        wanted['events'] = [arguments.event(text) for text in parsed_args.event]
-        reservations = options.reservations(parsed_args)
-        wanted['reservations'] = reservations + options.named(self, parsed_args)
-        return wanted
-
-
-def _later(start: datetime.datetime, length: datetime.timedelta) -> datetime.datetime:
-    try:
-        return start + length
-    except OverflowError:
-        raise exceptions.CommandError('--for: the lease would end after the year 9999.') from None
+            length = properties['duration'] = arguments.duration('--for', parsed_args.length)
+            base = arguments.now() if isinstance(start, str) else start
+            end = arguments.checked('--for', lambda: durations.end(base, length))
+        properties |= options.terms(parsed_args)
+        properties['before_end'] = options.before_end(parsed_args, end)
+        properties['events'] = [arguments.event(text) for text in parsed_args.event]
+        reservations = resources.reservations(parsed_args)
+        properties['reservations'] = reservations + resources.named(self, parsed_args)
+        return properties

@@ -51,7 +51,7 @@ class StartLease(command.ShowOne):
 
 
 class _Several(command.Command):
-    """Do the same to several leases; go on after a failure."""
+    """Do the same to several leases, also after a failure with one."""
 
     done: str
     waited: str
@@ -90,15 +90,15 @@ class _Several(command.Command):
 
     @abc.abstractmethod
     def _begin(self, leases: Any, name: str) -> str:
-        """Ask for it; return the id of the lease."""
+        """Send the request; return the id of the lease."""
 
     @abc.abstractmethod
     def _finish(self, leases: Any, lease_id: str, limit: datetime.timedelta | None) -> str:
-        """Wait until it is done; return the id of the lease."""
+        """Wait for the outcome; return the id of the lease."""
 
 
 class EndLease(_Several):
-    """End leases now: give back what they hold. One that has not started is cancelled."""
+    """End leases now and free what they hold; a lease that has not started is cancelled."""
 
     done, waited = 'ended', 'TERMINATED'
 
@@ -137,7 +137,7 @@ def shown(
     lease: Any,
     limit: datetime.timedelta | None,
 ) -> Shown:
-    """A lease as it is shown; with --wait when it is ACTIVE."""
+    """Return a lease as ShowOne takes it; with --wait, wait until it is ACTIVE."""
     from climateclient.osc import output, wait
 
     if parsed_args.wait:

@@ -20,7 +20,7 @@ _SORT = {
     'updated': 'updated_at',
     'project': 'project_id',
 }
-#: The names of the service are understood, too.
+#: The keys of --sort: short names, and those of the service.
 _KEYS = {**_SORT, **{name: name for name in _SORT.values()}}
 _SHORT = ('id', 'name', 'status', 'start_date', 'end_date')
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How leases are shown: for people in their own time zone, for programs as they are.
+"""Columns and rows of what commands show.
 
-The table is for people. All other formats (-f json, yaml, csv, value, shell) get times as
-ISO 8601 in UTC, reservations and events as lists of mappings.
+The table is for people and in their time zone. All other formats (-f json, yaml, csv, value,
+shell) get times as ISO 8601 in UTC, reservations and events as lists of mappings.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ class Seconds(columns.FormattableColumn[Any]):
 
 
 class Webhook(columns.FormattableColumn[Any]):
-    """Where the notifications of a lease are posted, and which."""
+    """The URL of a webhook, and the patterns of its notifications."""
 
     def human_readable(self) -> str:
         if self._value is None:
@@ -74,7 +74,7 @@ class Webhook(columns.FormattableColumn[Any]):
 
 
 class Refusals(columns.FormattableColumn[Any]):
-    """Why a lease would not be granted, one reason a line."""
+    """The reasons why a lease would not be granted, one a line."""
 
     def human_readable(self) -> str:
         return '\n'.join(_refusal_line(each) for each in self._value)
@@ -84,7 +84,7 @@ class Refusals(columns.FormattableColumn[Any]):
 
 
 class Changes(columns.FormattableColumn[Any]):
-    """What became different, one field a line: ``status: PENDING -> ACTIVE``."""
+    """The changes of a history entry, one field a line: ``status: PENDING -> ACTIVE``."""
 
     def human_readable(self) -> str:
         return '\n'.join(_change_lines(self._value))
@@ -94,7 +94,7 @@ class Changes(columns.FormattableColumn[Any]):
 
 
 def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The fields and the values of one lease, as cliff's ShowOne takes them."""
+    """Return the fields and the values of a lease, as cliff's ShowOne takes them."""
     fields = {
         'id': lease.id,
         'name': lease.name,
@@ -123,7 +123,7 @@ LONG = (*SHORT, 'Reservations', 'Project', 'User', 'Reason')
 
 
 def row(lease: models.Lease, long: bool) -> tuple[Any, ...]:
-    """One lease in the order of the columns :data:`SHORT` or :data:`LONG`."""
+    """Return a lease in the order of the columns :data:`SHORT` or :data:`LONG`."""
     short = (lease.id, lease.name, lease.status, Time(lease.start_date), Time(lease.end_date))
     if not long:
         return short
@@ -135,14 +135,14 @@ HISTORY = ('Time', 'Action', 'Result', 'Reason', 'Changes')
 HISTORY_LONG = ('ID', *HISTORY, 'User', 'Request')
 
 
-def entry(one: models.Entry, long: bool) -> tuple[Any, ...]:
-    """A line of a history in the order of :data:`HISTORY` or :data:`HISTORY_LONG`."""
+def entry(one: models.HistoryEntry, long: bool) -> tuple[Any, ...]:
+    """Return a history entry in the order of :data:`HISTORY` or :data:`HISTORY_LONG`."""
     short = (Time(one.time), one.action, one.result, one.reason, Changes(one.changes))
     return (one.id, *short, one.user_id, one.request_id) if long else short
 
 
-def check(one: models.Check) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """What would come of a create, as cliff's ShowOne takes it."""
+def dry_run(one: models.DryRun) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Return the outcome of a dry run, as cliff's ShowOne takes it."""
     fields = {
         'granted': one.granted,
         'refusals': Refusals(one.refusals),
@@ -154,7 +154,7 @@ def check(one: models.Check) -> tuple[tuple[str, ...], tuple[Any, ...]]:
 
 
 def reservation(one: models.Reservation) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """A reservation, as cliff's ShowOne takes it."""
+    """Return a reservation, as cliff's ShowOne takes it."""
     fields = {each.name: getattr(one, each.name) for each in dataclasses.fields(one)}
     fields |= fields.pop('params', {})
     shown = {
@@ -183,7 +183,7 @@ USAGE = (
 
 
 def usage(one: models.Usage) -> tuple[Any, ...]:
-    """The usage of one project in the order of :data:`USAGE`; hours of each thing."""
+    """Return the usage of a project in the order of :data:`USAGE`, in hours."""
     hours = (kind.get(key) for kind in (one.reserved, one.used) for key in _HOURS)
     return (one.project_id, Time(one.start), Time(one.end), one.leases, *hours)
 
@@ -229,7 +229,7 @@ def _joined(line: str, *details: str | None) -> str:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """A value of :mod:`climateclient.models` as a mapping of what JSON has."""
+    """Return a value of :mod:`climateclient.models` as a mapping of JSON types."""
     fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     fields |= fields.pop('params', {})
     return {

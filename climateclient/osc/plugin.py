@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What python-openstackclient needs to know about a plugin.
+"""The hooks of a plugin of python-openstackclient.
 
 The name differs from that of python-blazarclient ("reservation"), so both can be installed.
 """

@@ -7,30 +7,30 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import arguments, options
+from climateclient.osc import arguments, options, resources
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
-#: States of a reservation that holds something.
+#: Statuses of a reservation that holds a resource.
 LIVE = ('pending', 'active', 'error')
 
 
 class AddReservation(command.ShowOne):
-    """Let resources join a lease, and show it."""
+    """Add resources to a lease, and show it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
-        options.add_resources(parser)
+        resources.add_resources(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         from climateclient.osc import output
 
         leases = options.leases(self)
-        added = options.reservations(parsed_args)
+        added = resources.reservations(parsed_args)
         lease = leases.find(parsed_args.lease)
-        added += options.named(self, parsed_args)
+        added += resources.named(self, parsed_args)
         if not added:
             raise exceptions.CommandError(
                 'Nothing to add: give --server, --volume, --stack, --stack-template or '
@@ -48,13 +48,14 @@ class SetReservation(command.ShowOne):
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
         _add_reservation(parser)
-        options.add_on_end(parser, 'What happens to the resource when the lease ends')
+        resources.add_on_end(parser, 'What happens to the resource when the lease ends')
         parser.add_argument(
             '--property',
             metavar='<key>=<value>[,...]',
             action='append',
             default=[],
-            help='Whatever the type of the resource lets be changed (repeat for several)',
+            help='Another property that the type of the resource lets users change (repeat for '
+            'several)',
         )
         return parser
 
@@ -68,10 +69,10 @@ class SetReservation(command.ShowOne):
             raise exceptions.CommandError('Nothing to change: give --on-end or --property.')
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
-        found = pick(lease, parsed_args.reservation)
+        found = select(lease, parsed_args.reservation)
         kind = {'resource_type': found.resource_type}
-        options.check_on_end(parsed_args, [kind])
-        params |= options.on_end(parsed_args, kind)
+        resources.check_on_end(parsed_args, [kind])
+        params |= resources.on_end(parsed_args, kind)
         return output.reservation(leases.update_reservation(lease.id, found.id, **params))
 
 
@@ -87,12 +88,12 @@ class RemoveReservation(command.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
-        for each in [pick(lease, text) for text in parsed_args.reservation]:
+        for each in [select(lease, text) for text in parsed_args.reservation]:
             leases.remove_reservation(lease.id, each.id)
 
 
-def pick(lease: Any, text: str) -> Any:
-    """The live reservation of a lease that has this id, or that of a resource with this id."""
+def select(lease: Any, text: str) -> Any:
+    """Return the live reservation of a lease with this id or that of its resource."""
     live = [each for each in lease.reservations if each.status in LIVE]
     for each in live:
         if text in (each.id, each.resource_id):

@@ -7,7 +7,7 @@ from climateclient.osc import wake_up
 
 
 class WakeUpServer(wake_up.WakeUp):
-    """Start a server that waits in the status RESERVED, before its lease does.
+    """Start a server in the status RESERVED before the start of its lease.
 
     Nova's policy allows this to administrators and to the lease service only.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stack that the lease service makes from a template: its options, and what they read.
+"""Options for a stack that the lease service creates from a template.
 
 Files are read as ``openstack stack create`` reads them, by python-heatclient: nested templates and
 what ``get_file`` names go along, called by their URLs.
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from osc_lib import exceptions
 
-from climateclient.osc import arguments
+from climate_common import resource_types
 
 T = TypeVar('T')
 
@@ -21,8 +21,8 @@ _ENVIRONMENT = '--stack-environment'
 _STRATEGIES = 'parameter_merge_strategies'
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Options for a stack that does not exist yet."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for a stack that does not exist yet."""
     parser.add_argument(
         '--stack-template',
         metavar='<file or URL>',
@@ -61,12 +61,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def kind(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The type of the reservation, if there is to be one."""
-    return [{'resource_type': arguments.STACK_TYPE}] if parsed_args.stack_template else []
+    """Return the type of the reservation; nothing without a template."""
+    return [{'resource_type': resource_types.STACK}] if parsed_args.stack_template else []
 
 
 def reservation(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The reservation that the options say, if they say one, with all that its files hold.
+    """Return the reservation of the options, with all that its files hold; nothing without one.
 
     :raises CommandError: something cannot be read, or python-heatclient is not there
     """
@@ -92,7 +92,7 @@ def reservation(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _check_alone(parsed_args: argparse.Namespace) -> None:
-    """Refuse what says something about a stack without a template."""
+    """Refuse options for a stack without a template."""
     for option in ('name', 'environment', 'parameter', 'parameter-file', 'hold'):
         if getattr(parsed_args, f'stack_{option.replace("-", "_")}'):
             raise exceptions.CommandError(
@@ -101,14 +101,14 @@ def _check_alone(parsed_args: argparse.Namespace) -> None:
 
 
 def _template(path: str) -> tuple[Mapping[str, Any], Any]:
-    """What a template and what it names hold: the files by their URLs, and itself."""
+    """Return the files that a template names, by their URLs, and the template."""
     read = _heatclient().template_utils.get_template_contents
     files, content = _checked(f'--stack-template {path}', lambda: read(template_file=path))
     return files, content
 
 
 def _environment(paths: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What environments and the files that they name hold: the files, and all in one."""
+    """Return the files that environments name, and the environments merged into one."""
     if not paths:
         return {}, {}
     read = _heatclient().template_utils.process_multiple_environments_and_files
@@ -141,7 +141,7 @@ def _text(value: Any) -> Any:
 
 
 def _heatclient() -> Any:
-    """The part of python-heatclient that reads files; it is loaded only for that.
+    """Return the part of python-heatclient that reads files; it is loaded only for that.
 
     :raises CommandError: it is not installed
     """
@@ -157,7 +157,7 @@ def _heatclient() -> Any:
 
 
 def _checked(option: str, read: Callable[[], T]) -> T:
-    """What could be read.
+    """Return what could be read.
 
     :raises CommandError: with the option and the reason
     """

@@ -7,7 +7,7 @@ from climateclient.osc import wake_up
 
 
 class WakeUpVolume(wake_up.WakeUp):
-    """Make a volume that waits in the status lease-reserved, before its lease does.
+    """Create a volume in the status lease-reserved before the start of its lease.
 
     Cinder's policy allows this to administrators and to the lease service only.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a lease, with progress on the standard error output."""
+"""Wait for a lease, with progress on the standard error output."""
 
 import contextlib
 import datetime
@@ -16,10 +16,10 @@ from climateclient.models import Lease
 
 Report = Callable[[Lease], None]
 
-#: Seconds between two looks: while something happens, and at most while nothing can.
-SOON, LATER = 1.0, 10.0
-#: So many looks in a row may fail before waiting is given up.
-FAILURES = 10
+#: Seconds between two requests: while the lease changes, and at most while it cannot.
+SHORTEST, LONGEST = 1.0, 10.0
+#: So many requests in a row may fail.
+MAX_FAILURES = 10
 
 
 def for_start(
@@ -30,15 +30,15 @@ def for_start(
 ) -> Lease:
     """Wait until a lease is ACTIVE.
 
-    :param read: gives the lease as it is now
-    :param report: is told every look
+    :param read: returns the lease as it is now
+    :param report: called with every lease that was read
     :param limit: how long to wait; for ever if None
     :param pause: sleeps so many seconds
     :returns: the lease
     :raises CommandError: it is over, failed or gone, with the reason; it waits for its user; or
         the time is up
     """
-    for lease in _looks(read, limit, pause):
+    for lease in _polls(read, limit, pause):
         if lease is None:
             raise exceptions.CommandError('The lease was deleted while waiting for it.')
         report(lease)
@@ -60,7 +60,7 @@ def for_deletion(
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until a lease is gone, as :func:`for_start` waits."""
-    _until(lambda _: False, 'deleted', _looks(read, limit, pause), report, limit)
+    _until(lambda _: False, 'deleted', _polls(read, limit, pause), report, limit)
 
 
 def for_end(
@@ -70,19 +70,19 @@ def for_end(
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until a lease is TERMINATED (or gone), as :func:`for_start` waits."""
-    looks = _looks(read, limit, pause)
-    _until(lambda lease: lease.status == 'TERMINATED', 'TERMINATED', looks, report, limit)
+    polls = _polls(read, limit, pause)
+    _until(lambda lease: lease.status == 'TERMINATED', 'TERMINATED', polls, report, limit)
 
 
 def _until(
     over: Callable[[Lease], bool],
     word: str,
-    looks: Iterator[Lease | None],
+    polls: Iterator[Lease | None],
     report: Report,
     limit: datetime.timedelta | None,
 ) -> None:
-    """Look until a lease is over, or gone, which always is; ``word`` says what did not happen."""
-    for lease in looks:
+    """Wait until ``over`` is true or the lease is gone; ``word`` names this state in errors."""
+    for lease in polls:
         if lease is None:
             return
         report(lease)
@@ -95,7 +95,7 @@ def _until(
 
 @contextlib.contextmanager
 def progress(stream: TextIO) -> Iterator[Report]:
-    """Show what a wait sees: one living line on a terminal, one line per change elsewhere."""
+    """Show the progress of a wait: one live line on a terminal, one line per change elsewhere."""
     if not stream.isatty():
         yield _changes(stream)
         return
@@ -107,7 +107,7 @@ def progress(stream: TextIO) -> Iterator[Report]:
 
 
 class _Line:
-    """The state of a lease and the time to its start; rich draws it several times a second."""
+    """The state of a lease and the time to its start, which rich draws several times a second."""
 
     def __init__(self) -> None:
         self._lease: Lease | None = None
@@ -122,7 +122,7 @@ class _Line:
 
 
 def describe(lease: Lease, now: datetime.datetime) -> str:
-    """A lease in one line: ``lease1: PENDING, starts in 52s``."""
+    """Describe a lease in one line: ``lease1: PENDING, starts in 52s``."""
     text = f'{lease.name}: {lease.status}'
     if lease.status == 'PENDING' and lease.start_date and lease.start_date > now:
         text += f', starts in {durations.display(lease.start_date - now)}'
@@ -144,14 +144,14 @@ def _changes(stream: TextIO) -> Report:
     return report
 
 
-def _looks(
+def _polls(
     read: Callable[[], Lease], limit: datetime.timedelta | None, pause: Callable[[float], None]
 ) -> Iterator[Lease | None]:
-    """The lease again and again, None once it is gone; ends when the time is up."""
+    """Yield the lease again and again, None once it is gone, until the time is up."""
     left = limit.total_seconds() if limit else float('inf')
     failures = 0
     while True:
-        wait = SOON
+        wait = SHORTEST
         try:
             lease = read()
         except NotFound:
@@ -159,12 +159,12 @@ def _looks(
             return
         except (ksa.ConnectFailure, ServiceUnavailable):
             failures += 1
-            if failures >= FAILURES:
+            if failures >= MAX_FAILURES:
                 raise
         else:
             failures = 0
             yield lease
-            wait = _patience(lease)
+            wait = _interval(lease)
         if left <= 0:
             return
         wait = min(wait, left)
@@ -172,10 +172,10 @@ def _looks(
         left -= wait
 
 
-def _patience(lease: Lease) -> float:
+def _interval(lease: Lease) -> float:
     if lease.status == 'PENDING' and lease.start_date:
-        return min(max((lease.start_date - _now()).total_seconds(), SOON), LATER)
-    return SOON
+        return min(max((lease.start_date - _now()).total_seconds(), SHORTEST), LONGEST)
+    return SHORTEST
 
 
 def _waits_for_its_user(lease: Lease) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``openstack server wake up`` and ``openstack volume wake up`` have in common."""
+"""The common base of ``openstack server wake up`` and ``openstack volume wake up``."""
 
 import abc
 import argparse
@@ -11,7 +11,7 @@ from climateclient.osc import options
 
 
 class WakeUp(command.Command):
-    """Wake what waits for its lease, before its lease does."""
+    """Wake a resource up before the start of its lease."""
 
     noun: ClassVar[str]
     #: The name of the action in the API of its service.
@@ -45,4 +45,4 @@ class WakeUp(command.Command):
 
     @abc.abstractmethod
     def service(self, clients: Any) -> Any:
-        """Return openstacksdk's proxy of the service that has it."""
+        """Return openstacksdk's proxy of the service of the resource."""

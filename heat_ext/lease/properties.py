@@ -11,7 +11,7 @@ from typing import Any
 from heat.common import exception
 from heat.engine import constraints, properties
 
-from climate_common import dates, durations, limits
+from climate_common import dates, durations, limits, resource_types
 from heat_ext.lease import reservations
 
 NAME, START, END, DURATION = 'name', 'start_date', 'end_date', 'duration'
@@ -133,7 +133,7 @@ SCHEMA: dict[str, properties.Schema] = {
     ON_END: _text(
         'What happens to this stack at the end of the lease. "snapshot" takes a snapshot and then '
         'suspends the stack. A stack that was never woken up is always deleted.',
-        constraints.AllowedValues(['delete', 'suspend', 'snapshot', 'nothing']),
+        constraints.AllowedValues(list(resource_types.ON_END[resource_types.STACK])),
         default='delete',
         update_allowed=True,
     ),

@@ -183,7 +183,9 @@ def test_a_dry_run_says_no_and_why(booking: Booking) -> None:
     server = booking.reserve(start=at(hours=1), end=at(hours=2))
     held = {'resource_type': 'virtual:instance', 'resource_id': server.id}
     nowhere = {'resource_type': 'virtual:instance', 'resource_id': str(uuid.uuid4())}
-    answer = booking.person.leases.check('dry', None, duration='1h', reservations=[held, nowhere])
+    answer = booking.person.leases.dry_run(
+        'dry', None, duration='1h', reservations=[held, nowhere]
+    )
     assert not answer.granted
     codes = {each.code for each in answer.refusals}
     assert codes == {'reservation.resource_reserved', 'reservation.resource_not_found'}

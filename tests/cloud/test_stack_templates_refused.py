@@ -62,10 +62,10 @@ def test_what_cannot_be_made_is_refused(
 def test_a_dry_run_makes_nothing(stacks: Stacking) -> None:
     wanted = stacks.wanted(LARGE)
     terms = {'start': at(hours=1), 'end': at(hours=2)}
-    assert stacks.person.leases.check('dry', reservations=[wanted], **terms).granted
+    assert stacks.person.leases.dry_run('dry', reservations=[wanted], **terms).granted
     assert not stacks.is_named(wanted['name'])
     bad = {**wanted, 'template': LARGE.replace('Nova::Server', 'Nova::Nothing')}
-    found = stacks.person.leases.check('dry', reservations=[bad], **terms)
+    found = stacks.person.leases.dry_run('dry', reservations=[bad], **terms)
     assert not found.granted
     assert 'Nothing' in found.refusals[0].message
 

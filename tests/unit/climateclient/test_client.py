@@ -127,7 +127,7 @@ def test_a_create_with_a_key_of_the_caller(client, http):
     http.post(LEASES, status_code=201, json={'lease': samples.lease()})
     client.leases.create('lease1', END, idempotency_key='order 66')
     assert http.last_request.headers['Idempotency-Key'] == 'order 66'
-    with pytest.raises(ValueError, match='not by both'):
+    with pytest.raises(ValueError, match='not both'):
         client.leases.create('lease1', END, id=LEASE_ID, idempotency_key='order 66')
 
 
@@ -178,14 +178,14 @@ def test_check_makes_nothing(client, http):
     }
     http.post(f'{LEASES}?dry_run=true', json={'dry_run': said})
 
-    check = client.leases.check('lease1', END)
+    result = client.leases.dry_run('lease1', END)
 
-    assert not check.granted
-    assert check.refusals == (
+    assert not result.granted
+    assert result.refusals == (
         models.Refusal('It is reserved.', 'reservation.resource_reserved', 'reservations[0]'),
     )
-    assert check.available_from == datetime.datetime(2026, 11, 22, 6, tzinfo=UTC)
-    assert (check.end_date, http.last_request.json()['end_date']) == (END, END.isoformat())
+    assert result.available_from == datetime.datetime(2026, 11, 22, 6, tzinfo=UTC)
+    assert (result.end_date, http.last_request.json()['end_date']) == (END, END.isoformat())
 
 
 def test_update_sends_only_what_changes(client, http):

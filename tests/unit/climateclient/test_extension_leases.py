@@ -73,7 +73,7 @@ def test_a_lease_service_that_does_not_take_it_looks_itself(http, caplog, field)
     joins(http, refusal(field))
     service().reserve(JOIN, SERVER_ID, AMOUNTS)
     assert [each.json() for each in http.request_history] == [ITEM | {'amounts': AMOUNTS}, ITEM]
-    assert f'does not take from us what {SERVER_ID} holds' in caplog.text
+    assert f'does not accept the amounts of {SERVER_ID}' in caplog.text
 
 
 @pytest.mark.parametrize('field', ['resource_id', 'reservations[0].on_end', 'amounts.vcpus'])

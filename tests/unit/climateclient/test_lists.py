@@ -5,7 +5,7 @@ import datetime
 
 import pytest
 
-from climateclient import exceptions, wire
+from climateclient import exceptions, serialization
 from tests.unit.climateclient import samples
 from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID
 
@@ -171,8 +171,12 @@ def test_limits(client, http):
 
 def test_encode_durations_and_anything_nested():
     value = {'a': [datetime.timedelta(seconds=0.5)], 'b': (NOON,), 'c': None}
-    assert wire.encode(value) == {'a': [1], 'b': ['2026-11-21T12:00:00+00:00'], 'c': None}
+    assert serialization.to_json(value) == {
+        'a': [1],
+        'b': ['2026-11-21T12:00:00+00:00'],
+        'c': None,
+    }
 
 
 def test_a_path_keeps_what_is_in_an_id():
-    assert wire.path('leases', '../x?y') == '/leases/..%2Fx%3Fy'
+    assert serialization.to_path('leases', '../x?y') == '/leases/..%2Fx%3Fy'

@@ -39,7 +39,7 @@ def test_it_waits_for_active():
 
     assert result.status == 'ACTIVE'
     assert seen == ['PENDING', 'STARTING', 'ACTIVE']
-    assert pauses == [wait.LATER, wait.SOON]
+    assert pauses == [wait.LONGEST, wait.SHORTEST]
 
 
 def test_a_service_that_restarts_is_waited_for():
@@ -53,7 +53,7 @@ def test_a_service_that_stays_away_is_not():
     pauses = []
     with pytest.raises(ksa.ConnectFailure):
         wait.for_start(Script(ksa.ConnectFailure()), lambda _: None, pause=pauses.append)
-    assert len(pauses) == wait.FAILURES - 1
+    assert len(pauses) == wait.MAX_FAILURES - 1
 
 
 def test_a_lease_deleted_meanwhile():

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options for the resources of a lease: ``--server``, ``--reservation``, ``--on-end`` ..."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climate_common import resource_types
+from climateclient.osc import arguments, options, stack_template
+
+#: The types of resources that have an option, and its name.
+NOUNS = {
+    resource_types.SERVER: 'server',
+    resource_types.VOLUME: 'volume',
+    resource_types.STACK: 'stack',
+}
+
+
+def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
+    """Add the options for resources to reserve; with ``or_id`` also to change reservations."""
+    change = '; with id=<id> instead, change a reservation of the lease' if or_id else ''
+    parser.add_argument(
+        '--server',
+        metavar='<server>',
+        action='append',
+        default=[],
+        help='Reserve a server that waits in the status RESERVED: its name or id (repeat for '
+        'several)',
+    )
+    parser.add_argument(
+        '--volume',
+        metavar='<volume>',
+        action='append',
+        default=[],
+        help='Reserve a volume that waits in the status lease-reserved: its name or id (repeat '
+        'for several)',
+    )
+    parser.add_argument(
+        '--stack',
+        metavar='<stack>',
+        action='append',
+        default=[],
+        help='Reserve a stack of Heat with servers or volumes that are reserved: its name or id '
+        '(repeat for several)',
+    )
+    stack_template.add_options(parser)
+    parser.add_argument(
+        '--reservation',
+        metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
+        action='append',
+        default=[],
+        help='Reserve a resource of any type; a JSON object is taken too (repeat for several)'
+        + change,
+    )
+    add_on_end(
+        parser,
+        'What happens to what is given here when the lease ends (default: as the service is '
+        'configured)' + ('; if none is given, to those that the lease has' if or_id else ''),
+    )
+
+
+def add_on_end(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the option for the end of resources, which :func:`on_end` reads."""
+    words = [f'{noun}: {", ".join(resource_types.ON_END[kind])}' for kind, noun in NOUNS.items()]
+    parser.add_argument(
+        '--on-end',
+        metavar='<action>',
+        choices=list(
+            dict.fromkeys(
+                word for kind, _ in NOUNS.items() for word in resource_types.ON_END[kind]
+            )
+        ),
+        action='append',
+        default=[],
+        help=f'{text}. {"; ".join(words)}. A resource takes the last one that it knows (repeat to '
+        'say it for each type)',
+    )
+
+
+def reservations(
+    parsed_args: argparse.Namespace, given: list[dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Return the reservations of --reservation and --stack-template, with their --on-end.
+
+    :param given: those of --reservation, if they have been read already
+    :raises CommandError: no resource of the command takes an --on-end; a file cannot be read
+    """
+    if given is None:
+        given = [arguments.reservation(text) for text in parsed_args.reservation]
+        check_on_end(parsed_args, [*given, *kinds(parsed_args)])
+    given = [*given, *stack_template.reservation(parsed_args)]
+    return [on_end(parsed_args, each) | each for each in given]
+
+
+def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the reservations of --server, --volume and --stack; asks the services for ids."""
+    return [
+        kind | {'resource_id': _find(cmd, kind, name)} | on_end(parsed_args, kind)
+        for kind, name in _named(parsed_args)
+    ]
+
+
+def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the types that --server, --volume, --stack and --stack-template reserve, in order."""
+    return [kind for kind, _ in _named(parsed_args)] + stack_template.kind(parsed_args)
+
+
+def on_end(parsed_args: argparse.Namespace, reservation: Mapping[str, Any]) -> dict[str, str]:
+    """Return the last --on-end that the type of a reservation knows; nothing if there is none."""
+    known = resource_types.ON_END.get(reservation['resource_type'], ())
+    words = [word for word in parsed_args.on_end if word in known]
+    return {'on_end': words[-1]} if words else {}
+
+
+def check_on_end(
+    parsed_args: argparse.Namespace, reservations: Sequence[Mapping[str, Any]]
+) -> None:
+    """Refuse an --on-end that none of the reservations takes.
+
+    :raises CommandError: it says what would take it
+    """
+    types = {each['resource_type'] for each in reservations}
+    for word in parsed_args.on_end:
+        takers = [
+            (kind, noun) for kind, noun in NOUNS.items() if word in resource_types.ON_END[kind]
+        ]
+        if not types & {kind for kind, _ in takers}:
+            *others, last = (noun for _, noun in takers)
+            nouns = ' or '.join([', '.join(others), last] if others else [last])
+            raise exceptions.CommandError(f'--on-end {word}: there is no {nouns} to take it.')
+
+
+def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:
+    return [
+        ({'resource_type': kind}, name)
+        for kind, noun in NOUNS.items()
+        for name in getattr(parsed_args, noun)
+    ]
+
+
+def _find(cmd: command.Command, kind: dict[str, Any], name: str) -> str:
+    if kind['resource_type'] == resource_types.SERVER:
+        return str(options.clients(cmd).compute.find_server(name, ignore_missing=False).id)
+    sdk = options.clients(cmd).sdk_connection
+    if kind['resource_type'] == resource_types.STACK:
+        # Outputs may cost Heat many calls, and nobody looks at them here.
+        found = sdk.orchestration.find_stack(name, ignore_missing=False, resolve_outputs=False)
+        return str(found.id)
+    return str(sdk.volume.find_volume(name, ignore_missing=False).id)
