@@ -48,3 +48,41 @@ def openstack(http, berlin, capsys, monkeypatch):
     http.get(f'{samples.CINDER}/', json={'versions': [samples.CINDER_VERSION]})
 
     return shell.prepared(samples.ENVIRONMENT, capsys, monkeypatch)
+
+
+@pytest.fixture
+def run(openstack):
+    """Runs a command that must succeed, and gives its stdout."""
+
+    def run(*argv):
+        status, out, err = openstack(*argv)
+        assert status == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def fail(openstack):
+    """Runs a command that must fail, and gives its stderr."""
+
+    def fail(*argv):
+        status, _, err = openstack(*argv)
+        assert status in (1, 2)
+        return err
+
+    return fail
+
+
+@pytest.fixture
+def sent(http):
+    """Gives the bodies that the lease service got by some methods."""
+
+    def sent(*methods):
+        return [
+            each.json()
+            for each in http.request_history
+            if each.method in methods and each.url.startswith(samples.ENDPOINT)
+        ]
+
+    return sent

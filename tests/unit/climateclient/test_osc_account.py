@@ -8,7 +8,7 @@ from tests.unit.climateclient.samples import ENDPOINT
 PROJECT_ID = 32 * 'a'
 
 
-def test_usage(openstack, http):
+def test_usage(run, http):
     row = {
         'project_id': PROJECT_ID,
         'start': '2026-11-01T00:00:00.000000',
@@ -19,12 +19,10 @@ def test_usage(openstack, http):
     }
     http.get(f'{ENDPOINT}/usage', json={'usage': [row]})
 
-    status, out, err = openstack(
+    out = run(
         *('lease', 'usage', '--start', '2026-11-01T00:00Z', '--end', '2026-12-01 01:00'),
         *('--project', PROJECT_ID, '-f', 'json'),
     )
-
-    assert status == 0, err
     (shown,) = json.loads(out)
     assert (shown['Project'], shown['Leases']) == (PROJECT_ID, 2)
     assert (shown['Servers reserved'], shown['Servers used']) == (4.5, 1.25)
@@ -36,20 +34,18 @@ def test_usage(openstack, http):
     }
 
 
-def test_usage_of_the_services_period(openstack, http):
+def test_usage_of_the_services_period(run, http):
     http.get(f'{ENDPOINT}/usage', json={'usage': []})
-    status, _, _ = openstack('lease', 'usage')
-    assert status == 0
+    run('lease', 'usage')
     assert http.last_request.qs == {}
 
 
-def test_limits(openstack, http):
+def test_limits(run, http):
     http.get(
         f'{ENDPOINT}/limits',
         json={'limits': {'leases': {'limit': 10, 'used': 3}, 'reserved_servers': {'limit': -1}}},
     )
-    status, out, err = openstack('lease', 'limits', '-f', 'value')
-    assert status == 0, err
+    out = run('lease', 'limits', '-f', 'value')
     assert out.splitlines() == ['leases 10 3', 'reserved_servers -1 None']
 
 
@@ -61,8 +57,7 @@ def test_plugins(openstack, http):
     assert out == 'virtual:instance Server It waits.\n'
 
 
-def test_limits_of_another_project(openstack, http):
+def test_limits_of_another_project(run, http):
     http.get(f'{ENDPOINT}/limits', json={'limits': {}})
-    status, _, err = openstack('lease', 'limits', '--project', PROJECT_ID)
-    assert status == 0, err
+    run('lease', 'limits', '--project', PROJECT_ID)
     assert http.last_request.qs == {'project_id': [PROJECT_ID]}

@@ -34,15 +34,6 @@ def lease(http):
     http.put(LEASE, json={'lease': samples.lease(name='changed', generation=2)})
 
 
-def sent(http, method):
-    """The bodies that the lease service got by a method."""
-    return [
-        request.json()
-        for request in http.request_history
-        if request.method == method and request.url.startswith(ENDPOINT)
-    ]
-
-
 @pytest.mark.parametrize(
     ('argv', 'expected'),
     [
@@ -73,11 +64,10 @@ def sent(http, method):
         ),
     ],
 )
-def test_set(openstack, http, lease, monkeypatch, argv, expected):
+def test_set(run, sent, lease, monkeypatch, argv, expected):
     monkeypatch.setenv('CLIMATE_WEBHOOK_SECRET', 'from the environment')
-    status, out, err = openstack('lease', 'set', LEASE_ID, *argv)
-    assert status == 0, err
-    assert sent(http, 'PUT') == [expected]
+    out = run('lease', 'set', LEASE_ID, *argv)
+    assert sent('PUT') == [expected]
     assert 'changed' in out
 
 
@@ -111,30 +101,27 @@ def test_set(openstack, http, lease, monkeypatch, argv, expected):
     ],
 )
 def test_what_is_computed_from_what_was_read_meets_no_other_lease(
-    openstack, http, lease, argv, expected
+    run, http, sent, lease, argv, expected
 ):
-    status, _, err = openstack('lease', 'set', LEASE_ID, *argv)
-    assert status == 0, err
-    assert sent(http, 'PUT') == [expected]
+    run('lease', 'set', LEASE_ID, *argv)
+    assert sent('PUT') == [expected]
     (put,) = [each for each in http.request_history if each.method == 'PUT']
     assert put.headers['If-Match'] == '"1"'
 
 
-def test_set_adds_a_server_and_removes_another(openstack, http, lease):
+def test_set_adds_a_server_and_removes_another(run, http, sent, lease):
     http.get(f'{NOVA}/servers/{OTHER_ID}', json={'server': {'id': OTHER_ID, 'name': 'vm2'}})
     http.post(
         f'{LEASE}/reservations', status_code=201, json={'reservation': samples.reservation()}
     )
     http.delete(RESERVATION, status_code=204)
 
-    status, _, err = openstack(
+    run(
         *('lease', 'set', LEASE_ID, '--server', OTHER_ID, '--on-end', 'suspend'),
         *('--remove-reservation', SERVER_ID),
     )
-
-    assert status == 0, err
-    assert sent(http, 'PUT') == []
-    assert sent(http, 'POST') == [
+    assert sent('PUT') == []
+    assert sent('POST') == [
         {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'suspend'}
     ]
     assert [each.url for each in http.request_history if each.method == 'DELETE'] == [RESERVATION]
@@ -155,74 +142,64 @@ def test_set_adds_a_server_and_removes_another(openstack, http, lease):
         ('unset', ['--event', 'begun'], 'only half, late'),
     ],
 )
-def test_what_is_wrong_changes_nothing(openstack, http, lease, monkeypatch, command, argv, words):
+def test_what_is_wrong_changes_nothing(fail, http, lease, monkeypatch, command, argv, words):
     monkeypatch.delenv('CLIMATE_WEBHOOK_SECRET', raising=False)
-    status, _, err = openstack('lease', command, LEASE_ID, *argv)
-    assert status != 0
+    err = fail('lease', command, LEASE_ID, *argv)
     assert words in ' '.join(err.split())
     assert {each.method for each in http.request_history if ENDPOINT in each.url} <= {'GET'}
 
 
-def test_on_end_for_a_lease_without_servers(openstack, http):
+def test_on_end_for_a_lease_without_servers(fail, http):
     volume = samples.reservation(resource_type='virtual:volume')
     http.get(LEASE, json={'lease': samples.lease(reservations=[volume])})
-    status, _, err = openstack('lease', 'set', LEASE_ID, '--on-end', 'stop')
-    assert status == 1
+    err = fail('lease', 'set', LEASE_ID, '--on-end', 'stop')
     assert '--on-end stop: there is no server to take it.' in err
 
 
-def test_on_end_for_what_takes_it(openstack, http, lease):
+def test_on_end_for_what_takes_it(run, http, sent, lease):
     volume = samples.reservation(
         id=OTHER_ID, resource_type='virtual:volume', resource_id=VOLUME_ID
     )
     reservations = [samples.reservation(), volume]
     http.get(LEASE, json={'lease': samples.lease(reservations=reservations)})
-    status, _, err = openstack('lease', 'set', LEASE_ID, '--on-end', 'snapshot')
-    assert status == 0, err
-    assert sent(http, 'PUT') == [{'reservations': [{'id': OTHER_ID, 'on_end': 'snapshot'}]}]
+    run('lease', 'set', LEASE_ID, '--on-end', 'snapshot')
+    assert sent('PUT') == [{'reservations': [{'id': OTHER_ID, 'on_end': 'snapshot'}]}]
 
 
-def test_on_end_for_a_reservation_that_is_given(openstack, http, lease):
+def test_on_end_for_a_reservation_that_is_given(run, sent, lease):
     given = f'id={SERVER_ID},amount=2'
-    status, _, err = openstack(
-        *('lease', 'set', LEASE_ID, '--reservation', given, '--on-end', 'stop')
-    )
-    assert status == 0, err
+    run(*('lease', 'set', LEASE_ID, '--reservation', given, '--on-end', 'stop'))
     change = {'id': RESERVATION_ID, 'amount': 2, 'on_end': 'stop'}
-    assert sent(http, 'PUT') == [{'reservations': [change]}]
+    assert sent('PUT') == [{'reservations': [change]}]
 
 
-def test_set_adds_a_volume(openstack, http, lease):
+def test_set_adds_a_volume(run, http, sent, lease):
     http.get(f'{CINDER}/volumes/{VOLUME_ID}', json={'volume': {'id': VOLUME_ID, 'name': 'v1'}})
     answer = {'reservation': samples.reservation()}
     http.post(f'{LEASE}/reservations', status_code=201, json=answer)
-    status, _, err = openstack(
-        *('lease', 'set', LEASE_ID, '--volume', VOLUME_ID, '--on-end', 'detach')
-    )
-    assert status == 0, err
-    assert sent(http, 'PUT') == []
-    assert sent(http, 'POST') == [
+    run(*('lease', 'set', LEASE_ID, '--volume', VOLUME_ID, '--on-end', 'detach'))
+    assert sent('PUT') == []
+    assert sent('POST') == [
         {'resource_type': 'virtual:volume', 'resource_id': VOLUME_ID, 'on_end': 'detach'}
     ]
 
 
-def test_the_secret_of_a_webhook_is_read_from_a_file(openstack, http, lease, tmp_path):
+def test_the_secret_of_a_webhook_is_read_from_a_file(openstack, sent, lease, tmp_path):
     file = tmp_path / 'secret'
     file.write_text('only this line\nnot this\n')
     openstack(
         *('lease', 'set', LEASE_ID, '--webhook', 'https://a.example.org'),
         *('--webhook-secret-file', str(file)),
     )
-    (body,) = sent(http, 'PUT')
+    (body,) = sent('PUT')
     assert body['webhook']['secret'] == 'only this line'
 
 
-def test_a_file_for_the_secret_that_is_not_there(openstack, http, lease):
-    status, _, err = openstack(
+def test_a_file_for_the_secret_that_is_not_there(fail, http, lease):
+    err = fail(
         *('lease', 'set', LEASE_ID, '--webhook', 'https://a.example.org'),
         *('--webhook-secret-file', '/nowhere'),
     )
-    assert status == 1
     assert '--webhook-secret-file: ' in err
 
 
@@ -237,21 +214,19 @@ def test_a_file_for_the_secret_that_is_not_there(openstack, http, lease):
         ),
     ],
 )
-def test_unset(openstack, http, lease, argv, expected):
-    status, out, err = openstack('lease', 'unset', LEASE_ID, *argv)
-    assert status == 0, err
-    assert sent(http, 'PUT') == [expected]
+def test_unset(run, sent, lease, argv, expected):
+    out = run('lease', 'unset', LEASE_ID, *argv)
+    assert sent('PUT') == [expected]
     assert 'changed' in out
 
 
-def test_start_and_wait(openstack, http):
+def test_start_and_wait(run, http):
     waiting = samples.lease(start_policy='manual', before_start=[60, 3600])
     http.get(
         LEASE, [{'json': {'lease': waiting}}, {'json': {'lease': samples.lease(status='ACTIVE')}}]
     )
     http.post(f'{LEASE}/start', status_code=202, json={'lease': waiting})
-    status, out, err = openstack('lease', 'start', LEASE_ID, '--wait')
-    assert status == 0, err
+    out = run('lease', 'start', LEASE_ID, '--wait')
     assert 'ACTIVE' in out
 
 
@@ -272,12 +247,11 @@ def test_start_shows_the_terms(openstack, http):
     assert shown['webhook'] == {'url': 'https://a.example.org', 'events': ['lease.*']}
 
 
-def test_start_too_early(openstack, http):
+def test_start_too_early(fail, http):
     http.get(LEASE, json={'lease': samples.lease()})
     body = samples.error(409, 'It starts at noon.', 'lease.invalid_state', field='start_date')
     http.post(f'{LEASE}/start', status_code=409, json=body)
-    status, _, err = openstack('lease', 'start', LEASE_ID)
-    assert status == 1
+    err = fail('lease', 'start', LEASE_ID)
     assert 'start_date: It starts at noon.' in err
 
 
@@ -289,56 +263,50 @@ def test_end_and_wait(openstack, http):
     assert (status, out, err) == (0, '', 'lease1: TERMINATED\n')
 
 
-def test_end_several_goes_on_after_a_failure(openstack, http):
+def test_end_several_goes_on_after_a_failure(fail, http):
     other = f'{LEASES}/{OTHER_ID}'
     http.get(LEASE, json={'lease': samples.lease()})
     http.get(other, json={'lease': samples.lease(id=OTHER_ID)})
     body = samples.error(409, 'It is over.', 'lease.invalid_state')
     http.post(f'{LEASE}/end', status_code=409, json=body)
     http.post(f'{other}/end', status_code=202, json={'lease': samples.lease(id=OTHER_ID)})
-    status, _, err = openstack('lease', 'end', LEASE_ID, OTHER_ID)
-    assert status == 1
+    err = fail('lease', 'end', LEASE_ID, OTHER_ID)
     assert f'{LEASE_ID}: It is over.' in err
     assert '1 of 2 leases could not be ended.' in err
 
 
-def test_reservation_add(openstack, http, lease):
+def test_reservation_add(run, http, sent, lease):
     http.post(
         f'{LEASE}/reservations', status_code=201, json={'reservation': samples.reservation()}
     )
-    status, out, err = openstack(
+    out = run(
         *('lease', 'reservation', 'add', LEASE_ID),
         *('--reservation', f'resource_type=virtual:instance,resource_id={OTHER_ID}'),
         *('--on-end', 'stop'),
     )
-    assert status == 0, err
-    assert sent(http, 'POST') == [
+    assert sent('POST') == [
         {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'stop'}
     ]
     assert SERVER_ID in out
 
 
 @pytest.mark.parametrize('which', [RESERVATION_ID, SERVER_ID])
-def test_reservation_set(openstack, http, lease, which):
+def test_reservation_set(run, http, sent, lease, which):
     http.put(RESERVATION, json={'reservation': samples.reservation(on_end='shelve')})
-    status, out, err = openstack(
+    out = run(
         *('lease', 'reservation', 'set', LEASE_ID, which, '-f', 'json'),
         *('--on-end', 'shelve', '--property', 'amount=2,name=x'),
     )
-    assert status == 0, err
-    assert sent(http, 'PUT') == [{'on_end': 'shelve', 'amount': 2, 'name': 'x'}]
+    assert sent('PUT') == [{'on_end': 'shelve', 'amount': 2, 'name': 'x'}]
     shown = json.loads(out)
     assert (shown['id'], shown['on_end']) == (RESERVATION_ID, 'shelve')
     assert shown['created_at'] == '2026-11-21T02:59:32+00:00'
 
 
-def test_reservation_set_of_what_takes_no_such_end(openstack, http, lease):
-    status, _, err = openstack(
-        *('lease', 'reservation', 'set', LEASE_ID, SERVER_ID, '--on-end', 'backup')
-    )
-    assert status == 1
+def test_reservation_set_of_what_takes_no_such_end(fail, sent, lease):
+    err = fail(*('lease', 'reservation', 'set', LEASE_ID, SERVER_ID, '--on-end', 'backup'))
     assert '--on-end backup: there is no volume to take it.' in err
-    assert sent(http, 'PUT') == []
+    assert sent('PUT') == []
 
 
 def test_reservation_remove(openstack, http, lease):
@@ -356,7 +324,6 @@ def test_reservation_remove(openstack, http, lease):
         (['remove', LEASE_ID, 'x'], 'has no reservation "x"'),
     ],
 )
-def test_reservation_refuses(openstack, http, lease, argv, words):
-    status, _, err = openstack('lease', 'reservation', *argv)
-    assert status == 1
+def test_reservation_refuses(fail, http, lease, argv, words):
+    err = fail('lease', 'reservation', *argv)
     assert words in err

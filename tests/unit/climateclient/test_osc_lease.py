@@ -22,27 +22,16 @@ LEASES = f'{ENDPOINT}/leases'
 LEASE = f'{LEASES}/{LEASE_ID}'
 
 
-def sent(http, method):
-    """The bodies that the lease service got by a method."""
-    return [
-        request.json()
-        for request in http.request_history
-        if request.method == method and request.url.startswith(ENDPOINT)
-    ]
-
-
 @pytest.fixture
 def created(http):
     http.post(LEASES, status_code=201, json={'lease': samples.lease()})
 
 
-def test_create_with_local_times(openstack, http, created):
-    status, out, _ = openstack(
+def test_create_with_local_times(run, sent, created):
+    out = run(
         'lease', 'create', 'lease1', '--start', '2026-11-21 05:00', '--end', '2026-11-21T06:00Z'
     )
-
-    assert status == 0
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['name'] == 'lease1'
     assert body['start_date'] == '2026-11-21T04:00:00+00:00'
     assert body['end_date'] == '2026-11-21T06:00:00+00:00'
@@ -52,58 +41,54 @@ def test_create_with_local_times(openstack, http, created):
     assert '2026-11-21 05:00:00+01:00 start_lease UNDONE' in out
 
 
-def test_create_for_a_duration(openstack, http, created):
+def test_create_for_a_duration(openstack, sent, created):
     openstack(
         *('lease', 'create', 'lease1', '--start', '2026-11-21 05:00'),
         *('--for', '1d12h', '--before-end', '30m'),
     )
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['duration'] == 36 * 3600
     assert 'end_date' not in body
     assert body['before_end_date'] == '2026-11-22T15:30:00+00:00'
 
 
-def test_create_now_leaves_now_to_the_service(openstack, http, created):
+def test_create_now_leaves_now_to_the_service(openstack, sent, created):
     openstack('lease', 'create', 'lease1', '--for', '3h')
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert (body['start_date'], body['duration']) == ('now', 10800)
 
 
-def test_create_with_servers_by_name_and_by_id(openstack, http, created):
+def test_create_with_servers_by_name_and_by_id(run, http, sent, created):
     http.get(f'{NOVA}/servers/vm1', status_code=404, json={})
     http.get(
         f'{NOVA}/servers/detail?name=vm1', json={'servers': [{'id': SERVER_ID, 'name': 'vm1'}]}
     )
     http.get(f'{NOVA}/servers/{OTHER_ID}', json={'server': {'id': OTHER_ID, 'name': 'vm2'}})
 
-    status, _, err = openstack(
+    run(
         *('lease', 'create', 'lease1', '--for', '3h', '--on-end', 'shelve'),
         *('--server', 'vm1', '--server', OTHER_ID),
     )
-
-    assert status == 0, err
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['reservations'] == [
         {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, 'on_end': 'shelve'},
         {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'shelve'},
     ]
 
 
-def test_create_with_a_server_and_volumes(openstack, http, created):
+def test_create_with_a_server_and_volumes(run, http, sent, created):
     http.get(f'{NOVA}/servers/{SERVER_ID}', json={'server': {'id': SERVER_ID, 'name': 'vm1'}})
     http.get(f'{CINDER}/volumes/{VOLUME_ID}', json={'volume': {'id': VOLUME_ID, 'name': 'v1'}})
     http.get(f'{CINDER}/volumes/v2', status_code=404, json={})
     found = {'volumes': [{'id': OTHER_ID, 'name': 'v2'}]}
     http.get(f'{CINDER}/volumes/detail?name=v2', json=found)
 
-    status, _, err = openstack(
+    run(
         *('lease', 'create', 'lease1', '--for', '3h', '--on-end', 'stop'),
         *('--server', SERVER_ID, '--volume', VOLUME_ID, '--volume', 'v2'),
         *('--on-end', 'snapshot'),
     )
-
-    assert status == 0, err
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['reservations'] == [
         {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, 'on_end': 'stop'},
         {'resource_type': 'virtual:volume', 'resource_id': VOLUME_ID, 'on_end': 'snapshot'},
@@ -111,46 +96,39 @@ def test_create_with_a_server_and_volumes(openstack, http, created):
     ]
 
 
-def test_create_with_a_stack(openstack, http, created):
+def test_create_with_a_stack(run, http, sent, created):
     stack = {'id': STACK_ID, 'stack_name': 'web', 'stack_status': 'CREATE_COMPLETE'}
     found = http.get(f'{HEAT}/stacks/web', json={'stack': stack})
 
-    status, _, err = openstack(
-        *('lease', 'create', 'lease1', '--for', '3h', '--stack', 'web', '--on-end', 'suspend')
-    )
-
-    assert status == 0, err
-    (body,) = sent(http, 'POST')
+    run(*('lease', 'create', 'lease1', '--for', '3h', '--stack', 'web', '--on-end', 'suspend'))
+    (body,) = sent('POST')
     assert body['reservations'] == [
         {'resource_type': 'virtual:stack', 'resource_id': STACK_ID, 'on_end': 'suspend'}
     ]
     assert 'resolve_outputs=False' in found.last_request.url
 
 
-def test_the_last_on_end_that_a_resource_knows_is_its_own(openstack, http, created):
-    status, _, err = openstack(
+def test_the_last_on_end_that_a_resource_knows_is_its_own(run, sent, created):
+    run(
         *('lease', 'create', 'lease1', '--for', '3h'),
         *('--reservation', f'resource_type=virtual:instance,resource_id={SERVER_ID}'),
         *('--reservation', f'resource_type=virtual:volume,resource_id={VOLUME_ID}'),
         *('--on-end', 'delete', '--on-end', 'stop'),
     )
-    assert status == 0, err
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert [each['on_end'] for each in body['reservations']] == ['stop', 'delete']
 
 
-def test_create_for_a_server_that_is_not_there(openstack, http, created):
+def test_create_for_a_server_that_is_not_there(fail, http, sent, created):
     http.get(f'{NOVA}/servers/vm1', status_code=404, json={})
     http.get(f'{NOVA}/servers/detail?name=vm1', json={'servers': []})
 
-    status, _, err = openstack('lease', 'create', 'lease1', '--for', '3h', '--server', 'vm1')
-
-    assert status == 1
+    err = fail('lease', 'create', 'lease1', '--for', '3h', '--server', 'vm1')
     assert 'vm1' in err
-    assert sent(http, 'POST') == []
+    assert sent('POST') == []
 
 
-def test_create_with_reservations_and_events(openstack, http, created):
+def test_create_with_reservations_and_events(openstack, sent, created):
     openstack(
         *('lease', 'create', 'lease1', '--for', '3h', '--on-end', 'nothing'),
         *('--reservation', f'resource_type=virtual:instance,resource_id={SERVER_ID},on_end=stop'),
@@ -162,7 +140,7 @@ def test_create_with_reservations_and_events(openstack, http, created):
         *('--reservation', '{"resource_type": "flavor:instance", "affinity": true}'),
         *('--event', 'type=remind,time=2026-11-21 06:30'),
     )
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['reservations'] == [
         {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, 'on_end': 'stop'},
         {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'nothing'},
@@ -207,18 +185,16 @@ def test_create_with_reservations_and_events(openstack, http, created):
         (['--for', '3h', '--end', 'now'], 'not allowed with'),
     ],
 )
-def test_create_refuses_what_is_wrong_before_any_request(openstack, http, created, argv, words):
-    status, _, err = openstack('lease', 'create', 'lease1', *argv)
-    assert status != 0
+def test_create_refuses_what_is_wrong_before_any_request(fail, sent, created, argv, words):
+    err = fail('lease', 'create', 'lease1', *argv)
     assert words in ' '.join(err.split())
-    assert sent(http, 'POST') == []
+    assert sent('POST') == []
 
 
-def test_create_says_what_the_service_says(openstack, http):
+def test_create_says_what_the_service_says(fail, http):
     body = samples.error(400, 'The end is in the past.', 'lease.invalid_date', field='end_date')
     http.post(LEASES, status_code=400, json=body)
-    status, _, err = openstack('lease', 'create', 'lease1', '--for', '3h')
-    assert status == 1
+    err = fail('lease', 'create', 'lease1', '--for', '3h')
     assert 'The end is in the past.' in err
 
 
@@ -230,18 +206,16 @@ def test_create_and_wait(openstack, http, created):
     assert err == 'lease1: ACTIVE\n'
 
 
-def test_create_and_wait_for_one_that_fails(openstack, http, created):
+def test_create_and_wait_for_one_that_fails(fail, http, created):
     failed = samples.lease(status='ERROR', status_reason='Server vm1 is gone.')
     http.get(LEASE, json={'lease': failed})
-    status, _, err = openstack('lease', 'create', 'lease1', '--for', '3h', '--wait')
-    assert status == 1
+    err = fail('lease', 'create', 'lease1', '--for', '3h', '--wait')
     assert f'Lease lease1 ({LEASE_ID}) is ERROR: Server vm1 is gone.' in err
 
 
-def test_show_for_programs(openstack, http):
+def test_show_for_programs(run, http):
     http.get(LEASES, json={'leases': [samples.lease()]})
-    status, out, _ = openstack('lease', 'show', 'lease1', '-f', 'json')
-    assert status == 0
+    out = run('lease', 'show', 'lease1', '-f', 'json')
     shown = json.loads(out)
     assert shown['start_date'] == '2026-11-21T04:00:00+00:00'
     assert shown['before_end_date'] == '2026-11-21T05:50:00+00:00'
@@ -264,31 +238,27 @@ def test_show_what_went_wrong(openstack, http):
     assert f'virtual:instance {SERVER_ID} error, missing_resources, Gone.' in out
 
 
-def test_show_an_ambiguous_name(openstack, http):
+def test_show_an_ambiguous_name(fail, http):
     http.get(LEASES, json={'leases': [samples.lease(), samples.lease(id=OTHER_ID)]})
-    status, _, err = openstack('lease', 'show', 'lease1')
-    assert status == 1
+    err = fail('lease', 'show', 'lease1')
     assert LEASE_ID in err
     assert OTHER_ID in err
 
 
-def test_show_and_wait(openstack, http):
+def test_show_and_wait(fail, http):
     http.get(LEASE, json={'lease': samples.lease(status='TERMINATED', status_reason='Over.')})
-    status, _, err = openstack('lease', 'show', LEASE_ID, '--wait')
-    assert status == 1
+    err = fail('lease', 'show', LEASE_ID, '--wait')
     assert 'is TERMINATED: Over.' in err
 
 
-def test_delete_several_goes_on_after_a_failure(openstack, http):
+def test_delete_several_goes_on_after_a_failure(fail, http):
     http.get(LEASES, json={'leases': []})
     http.get(f'{LEASES}?name=lease1', json={'leases': [samples.lease()]})
     http.get(f'{LEASES}?name=lease2', json={'leases': [samples.lease(id=OTHER_ID, name='lease2')]})
     http.delete(LEASE, status_code=204)
     http.delete(f'{LEASES}/{OTHER_ID}', status_code=204)
 
-    status, _, err = openstack('lease', 'delete', 'lease1', 'none', 'lease2', 'lease1')
-
-    assert status == 1
+    err = fail('lease', 'delete', 'lease1', 'none', 'lease2', 'lease1')
     assert 'No lease has the name or id "none".' in err
     assert '1 of 3 leases could not be deleted.' in err
     deleted = [r.url for r in http.request_history if r.method == 'DELETE']
@@ -302,12 +272,11 @@ def test_delete_and_wait(openstack, http):
     assert (status, out, err) == (0, '', '')
 
 
-def test_delete_and_wait_for_one_that_cannot_end(openstack, http):
+def test_delete_and_wait_for_one_that_cannot_end(fail, http):
     stuck = samples.lease(status='ERROR', status_reason='Nova says no.')
     http.get(LEASE, json={'lease': stuck})
     http.delete(LEASE, status_code=204)
-    status, _, err = openstack('lease', 'delete', LEASE_ID, '--wait')
-    assert status == 1
+    err = fail('lease', 'delete', LEASE_ID, '--wait')
     assert 'is ERROR: Nova says no.' in err
 
 
@@ -325,42 +294,37 @@ def checked(http):
     return answer
 
 
-def test_dry_run_of_what_is_refused(openstack, http, checked):
+def test_dry_run_of_what_is_refused(openstack, sent, checked):
     status, out, err = openstack('lease', 'create', 'lease1', '--for', '2h', '--dry-run')
     assert (status, err) == (1, '')
     assert 'reservations[0]: Server vm1 is reserved. (reservation.resource_reserved)' in out
     assert '2026-11-22 07:00:00+01:00' in out
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['name'] == 'lease1'
 
 
-def test_dry_run_of_what_is_granted(openstack, checked):
+def test_dry_run_of_what_is_granted(run, checked):
     checked |= {'granted': True, 'refusals': [], 'available_from': None}
-    status, out, _ = openstack(
-        'lease', 'create', 'lease1', '--for', '2h', '--dry-run', '-f', 'json'
-    )
-    assert status == 0
+    out = run('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '-f', 'json')
     shown = json.loads(out)
     assert (shown['granted'], shown['refusals'], shown['available_from']) == (True, [], None)
     assert shown['end_date'] == '2026-11-21T06:00:00+00:00'
 
 
-def test_dry_run_does_not_wait(openstack, checked):
-    status, _, err = openstack('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '--wait')
-    assert status == 1
+def test_dry_run_does_not_wait(fail, checked):
+    err = fail('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '--wait')
     assert 'leave out --wait' in err
 
 
-def test_create_with_all_terms(openstack, http, created, monkeypatch):
+def test_create_with_all_terms(run, http, sent, created, monkeypatch):
     monkeypatch.setenv('CLIMATE_WEBHOOK_SECRET', 'from the environment')
-    status, _, err = openstack(
+    run(
         *('lease', 'create', 'lease1', '--for', '2h', '--start-policy', 'manual'),
         *('--tell-before-start', '1h,10m', '--tell-before-start', '30s'),
         *('--webhook', 'https://a.example.org', '--webhook-event', 'lease.event.*'),
         *('--idempotency-key', 'order 66'),
     )
-    assert status == 0, err
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['start_policy'] == 'manual'
     assert body['before_start'] == [3600, 600, 30]
     assert body['webhook'] == {
@@ -371,10 +335,10 @@ def test_create_with_all_terms(openstack, http, created, monkeypatch):
     assert http.last_request.headers['Idempotency-Key'] == 'order 66'
 
 
-def test_the_secret_of_a_webhook_can_be_an_argument(openstack, http, created):
+def test_the_secret_of_a_webhook_can_be_an_argument(openstack, sent, created):
     openstack(
         *('lease', 'create', 'lease1', '--for', '2h'),
         *('--webhook', 'https://a.example.org', '--webhook-secret', 'seen by others'),
     )
-    (body,) = sent(http, 'POST')
+    (body,) = sent('POST')
     assert body['webhook'] == {'url': 'https://a.example.org', 'secret': 'seen by others'}

@@ -78,14 +78,13 @@ def test_list_of_a_project_by_id(openstack, http, listed):
     assert asked(http)['project_id'] == PROJECT_ID
 
 
-def test_list_of_a_project_by_name(openstack, http, listed):
+def test_list_of_a_project_by_name(run, http, listed):
     http.get(f'{KEYSTONE}/projects/theirs', status_code=404, json={})
     http.get(
         f'{KEYSTONE}/projects?name=theirs',
         json={'projects': [{'id': PROJECT_ID, 'name': 'theirs'}]},
     )
-    status, _, err = openstack('lease', 'list', '--project', 'theirs')
-    assert status == 0, err
+    run('lease', 'list', '--project', 'theirs')
     assert asked(http)['project_id'] == PROJECT_ID
 
 
@@ -108,9 +107,8 @@ def test_list_sorted_by_a_column_of_cliff(openstack, listed):
         ('--project', 'x', '--all-projects'),
     ],
 )
-def test_list_refuses(openstack, listed, argv):
-    status, _, err = openstack('lease', 'list', *argv)
-    assert status != 0
+def test_list_refuses(fail, listed, argv):
+    err = fail('lease', 'list', *argv)
     assert argv[0] in err
 
 
@@ -162,11 +160,10 @@ def test_history_for_programs(openstack, http, remembered):
     assert asked(http) == {'limit': '3', 'marker': '6'}
 
 
-def test_history_of_a_deleted_lease_by_name(openstack, http, remembered):
+def test_history_of_a_deleted_lease_by_name(run, http, remembered):
     http.get(f'{LEASES}?name=lease1', json={'leases': []})
     http.get(f'{LEASES}?name=lease1&deleted=true', json={'leases': [samples.lease()]})
-    status, out, err = openstack('lease', 'history', 'lease1')
-    assert status == 0, err
+    out = run('lease', 'history', 'lease1')
     assert 'retry' in out
 
 
@@ -175,9 +172,8 @@ def test_history_of_an_id_asks_once(openstack, http, remembered):
     assert [each.url for each in http.request_history if ENDPOINT in each.url] == [HISTORY]
 
 
-def test_history_of_nothing(openstack, http):
+def test_history_of_nothing(fail, http):
     body = samples.error(404, f'Lease {OTHER_ID} was not found.', 'lease.not_found')
     http.get(f'{LEASES}/{OTHER_ID}/history', status_code=404, json=body)
-    status, _, err = openstack('lease', 'history', OTHER_ID)
-    assert status == 1
+    err = fail('lease', 'history', OTHER_ID)
     assert 'was not found' in err

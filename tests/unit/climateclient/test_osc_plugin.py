@@ -11,9 +11,8 @@ from tests.unit.climateclient import samples
 GROUP = 'openstack.climate.v1'
 
 
-def test_the_commands_are_there(openstack):
-    status, out, _ = openstack('--help')
-    assert status == 0
+def test_the_commands_are_there(run):
+    out = run('--help')
     for entry in metadata.entry_points(group=GROUP):
         assert f'  {entry.name.replace("_", " ")} ' in out
     assert '--os-climate-api-version' in out
@@ -36,15 +35,14 @@ def test_the_name_is_not_that_of_blazars_plugin():
     assert plugin.API_VERSION_OPTION == 'os_climate_api_version'
 
 
-def test_an_endpoint_can_be_configured(openstack, http, monkeypatch, tmp_path):
+def test_an_endpoint_can_be_configured(run, http, monkeypatch, tmp_path):
     """``reservation_endpoint_override`` in clouds.yaml, as for any service."""
     elsewhere = 'http://127.0.0.1:1234/v1'
     clouds = tmp_path / 'clouds.yaml'
     clouds.write_text(f'clouds: {{here: {{reservation_endpoint_override: "{elsewhere}"}}}}')
     monkeypatch.setenv('OS_CLIENT_CONFIG_FILE', str(clouds))
     http.get(f'{elsewhere}/leases', json={'leases': [samples.lease()]})
-    status, out, err = openstack('--os-cloud', 'here', 'lease', 'list')
-    assert status == 0, err
+    out = run('--os-cloud', 'here', 'lease', 'list')
     assert 'lease1' in out
 
 
