@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import datetime
+
+import pytest
+
+from climate_core.lease import request
+from tests.unit.lease import samples
+
+NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+MINUTE = datetime.timedelta(minutes=1)
+
+
+def read(now, **values):
+    return request.read({'name': 'lease1', **values}, now, request.Defaults())
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {'end_date': '2026-12-02 12:00'},
+        {'start_date': ' Now ', 'end_date': '+1d'},
+        {'start_date': '+2h', 'duration': '1d'},
+        {'start_date': '2026-12-01 13:00', 'end_date': '+PT3H'},
+    ],
+)
+@pytest.mark.parametrize('later', [-MINUTE, datetime.timedelta(0), MINUTE, 60 * MINUTE])
+def test_repeated_request_is_the_same_lease_though_now_is_another_time(values, later) -> None:
+    first = read(NOON, **values)
+    lease = dataclasses.replace(
+        samples.lease(), name='lease1', start_date=first.start, end_date=first.end
+    )
+    assert request.same(read(NOON + later, **values), lease)
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {'start_date': '2026-12-01 13:00', 'end_date': '2026-12-02 12:00'},
+        {'start_date': '+30m', 'duration': '1d'},
+        {'start_date': '+2h', 'duration': '2d'},
+        {'start_date': '+2h', 'end_date': '+1d'},
+    ],
+)
+def test_request_for_another_time_is_another_lease(values) -> None:
+    first = read(NOON, start_date='+2h', duration='1d')
+    lease = dataclasses.replace(
+        samples.lease(), name='lease1', start_date=first.start, end_date=first.end
+    )
+    assert not request.same(read(NOON, **values), lease)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grammar is tested in tests/unit/climate_common; here is what the lease service adds."""
+
+import datetime
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.lease import times
+
+NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+
+
+def test_values_are_read() -> None:
+    hour = times.duration('PT1H')
+    assert times.date('+1h', NOW, 'start_date') == NOW + hour == times.end(NOW, hour)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'read'),
+    [
+        (exceptions.InvalidDate, lambda: times.date('soon', NOW, 'given')),
+        (exceptions.InvalidDuration, lambda: times.duration('long', 'given')),
+        (
+            exceptions.InvalidDuration,
+            lambda: times.end(NOW, datetime.timedelta(days=3000000), 'given'),
+        ),
+    ],
+)
+def test_error_names_the_field(kind, read) -> None:
+    with pytest.raises(kind) as caught:
+        read()
+    assert caught.value.field == 'given'
+    assert 'must' in caught.value.message
