@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may import whom: the map of the packages in the contributor's guide, checked.
+
+An import inside of a function or under ``TYPE_CHECKING`` counts like any other: what a module
+names is what it knows, whenever it is loaded. Packages of the map that do not exist yet have no
+files.
+"""
+
+import ast
+import functools
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+SERVICES = {'nova', 'cinder', 'heat', 'horizon'}
+PACKAGES = {
+    'climate_common': set(),
+    'climate_core': {'climate_common'},
+    'climateclient': {'climate_common'},
+    'nova_ext': {'climate_common', 'climateclient', 'nova'},
+    'cinder_ext': {'climate_common', 'climateclient', 'cinder'},
+    'heat_ext': {'climate_common', 'climateclient', 'heat'},
+    'climate_dashboard': {'climate_common', 'climateclient', 'horizon'},
+}
+#: The packages and root modules of climate_core, from top to bottom. Those of one row do not
+#: import each other.
+ROWS = (
+    ('wsgi', 'cmd', 'opts'),
+    ('service',),
+    ('api',),
+    ('rpc',),
+    # ``manager`` is what has not moved to ``rpc`` and ``operations`` yet.
+    ('operations', 'manager'),
+    ('sync',),
+    ('engine',),
+    ('delivery',),
+    ('plugins',),
+    ('calendar',),
+    ('cloud',),
+    ('db',),
+    ('notifications', 'policies', 'conf'),
+    ('lease',),
+    # Root modules that all may use.
+    ('http_server',),
+    ('threads',),
+    ('backoff', 'context', 'exceptions', 'report', 'schema_tables', 'test_points'),
+)
+ROW = {name: number for number, row in enumerate(ROWS) for name in row}
+#: What the pure domain must not import.
+IMPURE = ('sqlalchemy', 'openstack', 'keystoneauth1', 'requests', 'oslo_messaging', 'oslo_db')
+
+
+def name_of(path: pathlib.Path) -> str:
+    """Return the dotted name of a module; that of a package for its ``__init__``."""
+    return '.'.join(path.relative_to(ROOT).with_suffix('').parts).removesuffix('.__init__')
+
+
+MODULES = {name_of(path): path for each in PACKAGES for path in (ROOT / each).rglob('*.py')}
+
+
+@functools.cache
+def imports(module: str) -> frozenset[str]:
+    """Return what a module imports: modules where they are ours, else dotted names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, f'{module} has a relative import'
+            for alias in node.names:
+                full = f'{node.module}.{alias.name}'
+                found.add(full if full in MODULES else node.module)
+    return frozenset(found - {module})
+
+
+def test_every_part_of_the_core_is_on_the_map() -> None:
+    parts = {name.split('.')[1] for name in MODULES if name.startswith('climate_core.')}
+    assert parts <= ROW.keys()
+
+
+@pytest.mark.parametrize('package', PACKAGES)
+def test_package_imports_only_what_it_may(package: str) -> None:
+    forbidden = (PACKAGES.keys() | SERVICES) - PACKAGES[package] - {package}
+    wrong = {
+        (module, each)
+        for module in MODULES
+        if module.split('.')[0] == package
+        for each in imports(module)
+        if each.split('.')[0] in forbidden
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize('part', ROW)
+def test_part_of_the_core_imports_only_parts_below_it(part: str) -> None:
+    wrong = {
+        (module, each)
+        for module in MODULES
+        if module.split('.')[:2] == ['climate_core', part]
+        for each in imports(module)
+        if each.startswith('climate_core.')
+        and each.split('.')[1] != part
+        and ROW[each.split('.')[1]] <= ROW[part]
+    }
+    assert not wrong
+
+
+def test_domain_is_pure() -> None:
+    wrong = {
+        (module, each)
+        for module in MODULES
+        if module.startswith(('climate_core.lease', 'climate_common'))
+        for each in imports(module)
+        if each.split('.')[0] in IMPURE
+    }
+    assert not wrong
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    left = {module: imports(module) & MODULES.keys() for module in MODULES}
+    # Take away what imports nothing that is left, until nothing can be taken away.
+    while free := {module for module, needed in left.items() if not needed & left.keys()}:
+        left = {module: needed for module, needed in left.items() if module not in free}
+    assert not {module: sorted(needed & left.keys()) for module, needed in left.items()}
