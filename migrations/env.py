@@ -3,14 +3,13 @@
 
 from alembic import context
 
-from climate_core.db import tables
-
 
 def run() -> None:
     connection = context.config.attributes['connection']
+    metadata = context.config.attributes['target_metadata']
     context.configure(
         connection=connection,
-        target_metadata=tables.Base.metadata,
+        target_metadata=metadata,
         render_as_batch=connection.dialect.name == 'sqlite',
         transaction_per_migration=True,
     )

@@ -20,6 +20,7 @@ from alembic import config as alembic_config
 from oslo_config import cfg
 
 import migrations
+from climate_core.db import tables
 from climate_core.db.engine import Database
 
 _LATER = re.compile(r'\d+_after_(?P<contract>\d+)')
@@ -145,6 +146,7 @@ def _config() -> alembic_config.Config:
     # A percent sign in a path would be taken for an interpolation.
     location = str(pathlib.Path(place).parent).replace('%', '%%')
     config.set_main_option('script_location', location)
+    config.attributes['target_metadata'] = tables.Base.metadata
     return config
 
 

@@ -65,6 +65,26 @@ def trusts(session: orm.Session) -> set[str]:
     return set(session.scalars(sa.select(table.c.trust_id).where(table.c.trust_id.is_not(None))))
 
 
+def stray_trusts(session: orm.Session, mine: Collection[str], seconds: float) -> list[str]:
+    """Note the trusts that no lease has, and forget the others.
+
+    Keystone does not say how old a trust is, and a lease is written after its trust is made.
+
+    :param mine: the ids of all trusts that are delegated to the service user
+    :returns: the ids of those that were noted so many seconds ago or earlier
+    :raises oslo_db.exception.DBDuplicateEntry: another manager notes the same ones now
+    """
+    table, run = tables.STRAY_TRUSTS, session.connection().execute
+    stray = set(mine) - trusts(session)
+    noted = set(session.scalars(sa.select(table.c.id)))
+    if found := noted - stray:
+        run(sa.delete(table).where(table.c.id.in_(found)))
+    if new := stray - noted:
+        run(sa.insert(table), [{'id': each, 'since': utcnow.read(session)} for each in new])
+    old = sa.select(table.c.id).where(table.c.since <= utcnow.now(session, -seconds))
+    return sorted(session.scalars(old))
+
+
 def _again(database: Database, function: Callable[..., bool], *args: object) -> bool:
     """Write, once more if an event was claimed between reading and writing."""
     for _ in range(_ATTEMPTS - 1):

@@ -257,6 +257,16 @@ class UsagePeriod(Base):
     end: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
 
 
+class StrayTrust(Base):
+    """A trust to the service user that no lease has, and since when that is known."""
+
+    __tablename__ = 'stray_trusts'
+    __table_args__ = (_OPTIONS,)
+
+    id: orm.Mapped[str] = orm.mapped_column(sa.String(255), primary_key=True)
+    since: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+
+
 class Project(Base):
     """One row for each project that has limits: who adds to what it holds changes it first.
 
@@ -278,4 +288,5 @@ NOTIFICATIONS = cast(sa.Table, Notification.__table__)
 HISTORY = cast(sa.Table, History.__table__)
 DELIVERIES = cast(sa.Table, Delivery.__table__)
 USAGE_PERIODS = cast(sa.Table, UsagePeriod.__table__)
+STRAY_TRUSTS = cast(sa.Table, StrayTrust.__table__)
 PROJECTS = cast(sa.Table, Project.__table__)

@@ -7,11 +7,11 @@ not there. Several managers doing it at once is harmless.
 """
 
 import random
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from oslo_config import cfg
+from oslo_db import exception as db_exc
 from oslo_log import log
 
 from climate_core.cloud import errors
@@ -24,7 +24,7 @@ from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
-#: Seconds for which a trust must have been seen without a lease before it is deleted.
+#: Seconds for which a trust must be known to have no lease before it is deleted.
 _TRUST_SECONDS = 3600.0
 #: The first comparison is soon after the start: up to so many seconds.
 _FIRST_SECONDS = 30.0
@@ -37,7 +37,6 @@ class Reconciler(Worker):
     """Compare, in a thread of its own.
 
     :param nudge: called when something was written that the engine should look at
-    :param clock: seconds that only grow
     """
 
     name = 'reconcile'
@@ -49,7 +48,6 @@ class Reconciler(Worker):
         plugins: Mapping[str, ResourcePlugin],
         trusts: Trusts,
         nudge: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         interval = conf.reconcile.interval
         super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
@@ -58,8 +56,7 @@ class Reconciler(Worker):
         self._plugins = plugins
         self._trusts = trusts
         self._nudge = nudge
-        self._clock = clock
-        self._stray_since: dict[str, float] = {}
+        #: What the log has told already; nothing is decided by it.
         self._reported: set[str] = set()
 
     def look(self) -> float:
@@ -99,13 +96,14 @@ class Reconciler(Worker):
         self._reported = found
 
     def _sweep_trusts(self) -> None:
-        """Delete what is without a lease for an hour: Keystone does not say how old a trust is."""
         mine = set(self._trusts.mine())
-        stray = mine - self._database.read(missing.trusts)
-        now = self._clock()
-        self._stray_since = {each: self._stray_since.get(each, now) for each in stray}
-        for trust_id, since in sorted(self._stray_since.items()):
-            if now - since >= _TRUST_SECONDS and not self.stopping:
+        try:
+            old = self._database.write(missing.stray_trusts, mine, _TRUST_SECONDS)
+        except db_exc.DBDuplicateEntry:
+            # Another manager does the same at this moment.
+            return
+        for trust_id in old:
+            if not self.stopping:
                 self._try('trusts to delete', self._delete_trust, trust_id)
 
     def _delete_trust(self, trust_id: str) -> None:

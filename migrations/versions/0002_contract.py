@@ -39,6 +39,12 @@ def upgrade() -> None:
         **_OPTIONS,
     )
     op.create_table(
+        'stray_trusts',
+        sa.Column('id', sa.String(255), primary_key=True),
+        sa.Column('since', _time(), nullable=False),
+        **_OPTIONS,
+    )
+    op.create_table(
         'projects',
         sa.Column('id', sa.String(255), primary_key=True),
         sa.Column('generation', sa.Integer(), nullable=False),
