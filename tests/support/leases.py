@@ -18,10 +18,11 @@ def reservation(
     status: str = 'pending',
     reason: str | None = None,
     made_at: datetime.datetime = NOON,
+    parent_id: str | None = None,
     **params: Any,
 ) -> model.Reservation:
     """Return a reservation whose id is that of its resource."""
-    new = model.new_reservation('lease', 't', resource_id, params, made_at)
+    new = model.new_reservation('lease', 't', resource_id, params, made_at, None, parent_id)
     return dataclasses.replace(new, id=resource_id, status=status, status_reason=reason)
 
 

@@ -75,24 +75,6 @@ def test_a_resource_on_its_way_is_looked_at_again(world: World, time: Time) -> N
     assert world.things.calls.count(('wake', 'b')) == 1
 
 
-def test_a_resource_that_is_on_its_way_for_long_is_told(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [Wait(5), Wait(5, 'It has been creating.'), Wait(5)]
-    lease_id = world.create('a')
-    world.run_until_idle()
-    told = []
-    for _ in range(3):
-        time.forward(seconds=5)
-        world.run_until_idle()
-        lease = world.lease(lease_id)
-        told.append((lease.status, lease.reservations[0].status_reason))
-    assert told == [
-        ('STARTING', 'It has been creating.'),
-        ('STARTING', 'It has been creating.'),
-        ('ACTIVE', None),
-    ]
-    assert lease.events[0].attempts == 0
-
-
 def test_what_is_transient_is_tried_again_with_back_off(world: World, time: Time) -> None:
     world.things.answers['wake', 'a'] = [exceptions.Transient('Nova is away')] * 3
     lease_id = world.create('a')
@@ -197,38 +179,6 @@ def test_the_start_is_given_up_when_the_lease_is_over(world: World, time: Time) 
     assert time.now < lease.end_date
 
 
-def test_the_last_trouble_is_told_until_it_is_over(world: World, time: Time) -> None:
-    away = exceptions.Transient('Nova is away')
-    world.things.answers['wake', 'a'] = [away, Wait(5)]
-    world.things.answers['wake', 'b'] = [Wait(2), exceptions.Transient('No valid host'), Wait(5)]
-    lease_id = world.create('a', 'b')
-    told = []
-    for _ in range(3):
-        world.run_until_idle()
-        lease = world.lease(lease_id)
-        assert lease.status == 'STARTING'
-        told.append(lease.status_reason)
-        time.forward(seconds=5)
-    assert told == [f'{TYPE} a: Nova is away'] * 2 + [f'{TYPE} b: No valid host']
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == ('ACTIVE', None)
-
-
-def test_what_is_lost_is_told_again_after_a_trouble(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [exceptions.Transient('Nova is away'), Wait(5)]
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    missing.mark_resource_lost(world.database, TYPE, 'b', 'It was deleted.')
-    time.forward(seconds=5)
-    world.run_until_idle()
-    assert world.lease(lease_id).status_reason == f'{TYPE} a: Nova is away'
-    time.forward(seconds=5)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == ('ACTIVE', f'{TYPE} b: It was deleted.')
-
-
 def test_a_short_lease_is_tried_until_shortly_before_its_end(world: World, time: Time) -> None:
     world.things.answers['wake', 'a'] = [exceptions.Transient('No valid host')] * 7
     lease_id = world.create('a', end='2026-12-01 12:01')
@@ -277,17 +227,6 @@ def check_not_started(world: World) -> None:
     assert world.told().count('lease.event.end_lease') == 1
 
 
-def test_what_failed_is_deleted_behind_the_back_of_its_lease(world: World) -> None:
-    world.things.answers['wake', 'b'] = [exceptions.Permanent('no such image')]
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ERROR'
-    missing.mark_resource_lost(world.database, TYPE, 'b', 'It was deleted.')
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.degraded) == ('ACTIVE', True)
-    assert lease.status_reason == f'{TYPE} b: It was deleted.'
-
-
 def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> None:
     world.create('a', start='2026-12-01 13:00')
     time.forward(hours=5)
@@ -295,25 +234,6 @@ def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> N
         world.executor.run(due)
     world.run_until_idle()
     check_not_started(world)
-
-
-def test_prolonging_at_the_last_moment_starts_what_was_given_up(world: World, time: Time) -> None:
-    lease_id = world.create('a', start='2026-12-01 13:00', end='2026-12-01 13:30')
-    time.forward(minutes=90)
-    (start,) = (due for due in world.due() if due.event_type == 'start_lease')
-    world.executor.run(start)
-    world.update(lease_id, end_date='2026-12-01 14:00')
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
-    assert world.things.state == {'a': 'awake'}
-
-
-def test_a_lease_that_is_deleted_before_its_start_has_no_error(world: World, time: Time) -> None:
-    lease_id = world.create('a', start='2026-12-01 13:00')
-    time.forward(hours=5)
-    world.delete(lease_id)
-    world.run_until_idle()
-    assert world.told() == ['lease.create', 'lease.event.end_lease', 'lease.delete']
 
 
 def test_a_lease_that_lost_everything_is_told_to_have_ended(world: World, time: Time) -> None:
@@ -366,16 +286,6 @@ def test_order_at_equal_times(world: World, time: Time) -> None:
     assert due == ['before_end_lease', 'end_lease', 'start_lease']
 
 
-def test_events_of_the_user_are_told(world: World, time: Time) -> None:
-    events = [{'event_type': 'call_mum', 'time': '2026-12-01 12:30'}]
-    lease_id = world.create('a', events=events)
-    world.run_until_idle()
-    time.forward(minutes=30)
-    world.run_until_idle()
-    assert world.told()[-1] == 'lease.event.call_mum'
-    assert _types(world, lease_id)['call_mum'] == 'DONE'
-
-
 def test_release_of_the_trust_is_tried_again(world: World, time: Time) -> None:
     world.trusts.trouble = [exceptions.Transient('away')] * 2
     lease_id = world.create('a')
@@ -397,14 +307,4 @@ def test_a_trust_that_cannot_be_deleted_is_given_up(world: World, time: Time) ->
     event = world.lease(lease_id).event('release_trust')
     assert event is not None
     assert (event.status, event.status_reason) == ('ERROR', 'the owner is gone')
-    assert world.lease(lease_id).status == 'TERMINATED'
-
-
-@pytest.mark.parametrize('things', [(), ('a',), ('a', 'b', 'c')])
-def test_leases_of_any_size(world: World, time: Time, things: tuple[str, ...]) -> None:
-    lease_id = world.create(*things)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
-    time.forward(hours=2)
-    world.run_until_idle()
     assert world.lease(lease_id).status == 'TERMINATED'

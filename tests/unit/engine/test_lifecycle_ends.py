@@ -4,7 +4,6 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
 from tests.support.world import TYPE, Time, World, at, statuses
 
 ONE = '2026-12-01 13:00'
@@ -42,39 +41,6 @@ def test_a_manual_lease_waits_for_its_user(world: World, time: Time) -> None:
     assert world.things.journal == [('wake', 'a'), ('end', 'a')]
 
 
-def test_starting_twice_is_starting(world: World, time: Time) -> None:
-    lease_id = _manual(world, time, 'a')
-    world.start(lease_id)
-    before = world.lease(lease_id)
-    world.start(lease_id)
-    assert world.lease(lease_id) == before
-    world.run_until_idle()
-    world.start(lease_id)
-    assert world.things.calls == [('wake', 'a')]
-
-
-def test_a_start_before_anybody_was_told_of_it(world: World, time: Time) -> None:
-    lease_id = world.create('a', start=ONE, start_policy='manual')
-    time.forward(hours=1)
-    world.start(lease_id)
-    world.run_until_idle()
-    assert 'lease.event.ready_to_start' not in world.told()
-    assert world.lease(lease_id).status == 'ACTIVE'
-
-
-def test_starts_that_are_refused(world: World, time: Time) -> None:
-    auto = world.create('a', start=ONE)
-    manual = world.create('b', start=ONE, start_policy='manual')
-    for lease_id in (auto, manual):
-        with pytest.raises(exceptions.InvalidState):
-            world.start(lease_id)
-    time.forward(hours=3)
-    world.run_until_idle()
-    for lease_id in (auto, manual):
-        with pytest.raises(exceptions.InvalidState):
-            world.start(lease_id)
-
-
 def test_a_manual_lease_that_nobody_starts_wakes_nothing(world: World, time: Time) -> None:
     lease_id = _manual(world, time, 'a')
     time.forward(hours=2)
@@ -95,29 +61,6 @@ def test_what_joins_a_waiting_lease_is_woken_with_it(world: World, time: Time) -
     world.join(lease_id, 'c')
     world.run_until_idle()
     assert world.things.state == {'a': 'awake', 'b': 'awake', 'c': 'awake'}
-
-
-def test_the_policy_of_the_start_changes_before_it(world: World, time: Time) -> None:
-    lease_id = world.create('a', start=ONE)
-    world.update(lease_id, start_policy='manual')
-    time.forward(hours=1)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'PENDING'
-    world.update(lease_id, start_policy='auto')
-    assert world.lease(lease_id).status_reason is None
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
-
-
-def test_a_waiting_lease_can_wait_for_later(world: World, time: Time) -> None:
-    lease_id = _manual(world, time, 'a')
-    world.update(lease_id, start_date='2026-12-01 14:00')
-    assert world.lease(lease_id).status_reason is None
-    with pytest.raises(exceptions.InvalidState):
-        world.start(lease_id)
-    time.forward(hours=1)
-    world.run_until_idle()
-    assert world.told().count('lease.event.ready_to_start') == 2
 
 
 @pytest.mark.parametrize('moment', ['waiting', 'running'])
@@ -164,17 +107,6 @@ def test_cancelling_wakes_nothing(world: World, time: Time) -> None:
     assert world.told() == ['lease.create', 'lease.update', 'lease.event.end_lease']
 
 
-def test_cancelling_what_holds_nothing_is_done_at_once(world: World) -> None:
-    lease_id = world.create(start=ONE)
-    world.end(lease_id)
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == (
-        'TERMINATED',
-        'Cancelled by its user before its start.',
-    )
-    assert world.told()[-2:] == ['lease.update', 'lease.event.end_lease']
-
-
 def test_ending_while_the_start_is_at_work(world: World) -> None:
     world.things.answers['wake', 'a'] = [lambda: world.end(lease_id)]
     lease_id = world.create('a', 'b', start='2026-12-01 11:59')
@@ -183,41 +115,3 @@ def test_ending_while_the_start_is_at_work(world: World) -> None:
     assert (lease.status, set(statuses(lease.reservations))) == ('TERMINATED', {'deleted'})
     assert world.things.state == {'a': 'gone', 'b': 'gone'}
     assert ('end', 'b') in world.things.journal
-
-
-@pytest.mark.parametrize('delete', [False, True])
-def test_the_last_trouble_of_an_end_is_told_by_the_lease(
-    world: World, time: Time, delete: bool
-) -> None:
-    world.things.answers['end', 'a'] = [AWAY, Wait(5), exceptions.Permanent('locked')]
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    told = []
-    if delete:
-        world.delete(lease_id)
-    time.forward(hours=2)
-    for _ in range(3):
-        world.run_until_idle()
-        told.append(world.lease(lease_id).status_reason)
-        time.forward(seconds=10)
-    assert told == [f'{TYPE} a: Nova is away'] * 2 + [f'{TYPE} a: locked']
-    time.forward(minutes=5)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == ('TERMINATED', None)
-
-
-def test_why_a_lease_failed_is_told_again_after_its_end(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [exceptions.Permanent('no image')]
-    world.things.answers['end', 'a'] = [AWAY]
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    time.forward(hours=2)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == ('TERMINATING', f'{TYPE} a: Nova is away')
-    time.forward(seconds=10)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == ('TERMINATED', f'{TYPE} a: no image')
-    assert world.reservation(lease_id, 'a').status_reason == 'no image'

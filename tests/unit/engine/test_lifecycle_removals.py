@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from climate_core import exceptions, test_points
-from climate_core.db import missing
 from climate_core.lease import events
-from tests.support.world import TYPE, Time, World, statuses
+from tests.support.world import Time, World, statuses
 
 ONE = '2026-12-01 13:00'
 AWAY = exceptions.Transient('Nova is away')
@@ -49,28 +48,6 @@ def test_taking_everything_out_leaves_an_empty_lease(world: World, time: Time) -
     world.run_until_idle()
     assert world.lease(lease_id).status == 'ACTIVE'
     assert world.things.journal == [('end', 'a'), ('wake', 'b')]
-
-
-def test_taking_out_what_the_start_waits_for(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [AWAY] * 5
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'STARTING'
-    world.remove(lease_id, 'a')
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
-    assert world.lease(lease_id).status_reason is None
-
-
-def test_taking_out_what_failed_heals_the_lease(world: World) -> None:
-    world.things.answers['wake', 'a'] = [exceptions.Permanent('no image')]
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ERROR'
-    world.remove(lease_id, 'a')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == ('ACTIVE', None)
 
 
 @pytest.mark.parametrize('thing', ['a', 'b'])
@@ -127,26 +104,6 @@ def test_the_end_comes_while_something_is_taken_out(
     assert world.things.count('end', 'a') == world.things.count('end', 'b') == 1
     assert not any(e.open for e in lease.events)
     assert world.told().count('lease.event.end_lease') == 1
-
-
-def test_nothing_is_taken_out_of_a_lease_that_ends(world: World, time: Time) -> None:
-    world.things.answers['end', 'a'] = [AWAY]
-    lease_id = world.create('a')
-    time.forward(hours=2)
-    world.run_until_idle()
-    with pytest.raises(exceptions.InvalidState):
-        world.remove(lease_id, 'a')
-
-
-def test_what_is_taken_out_is_not_lost(world: World) -> None:
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    world.remove(lease_id, 'a')
-    missing.mark_resource_lost(world.database, TYPE, 'a', 'It was deleted.')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.degraded, lease.status_reason) == (False, None)
-    assert not world.reservation(lease_id, 'a').missing_resources
 
 
 def test_what_is_being_taken_out_cannot_join_again_yet(world: World, time: Time) -> None:

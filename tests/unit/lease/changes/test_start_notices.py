@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heads-ups of a lease follow its start, wherever it goes."""
+"""The notices of the coming start follow it, wherever it goes."""
 
 import dataclasses
 import datetime
@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.lease import changes, model, states
+from tests.support.leases import NOON, lease
 
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 _MINUTES = st.integers(-30, 300)
 _SECONDS = st.sets(st.sampled_from([60, 600, 1800, 7200]), max_size=3)
 
@@ -19,30 +19,21 @@ def _at(minutes: int) -> datetime.datetime:
 
 
 def _lease(start: datetime.datetime, seconds: set[int], always: set[int]) -> model.Lease:
-    end = start + datetime.timedelta(days=1)
-    events = changes.create.first_events(
-        'lease', start, end, None, (), NOON, before_start=seconds | always
-    )
-    return model.Lease(
-        *('lease', 'name', 'project', 'user', start, end, None),
-        *('PENDING', None, False, None, 0, NOON, None, None),
-        before_start=tuple(sorted(seconds)),
-        events=events,
-    )
+    return lease(start=start, before_start=tuple(sorted(seconds)), always=always)
 
 
-def _tell(lease: model.Lease, now: datetime.datetime) -> model.Lease:
+def _tell(one: model.Lease, now: datetime.datetime) -> model.Lease:
     """Do what is due."""
     done = [
         dataclasses.replace(e, status=states.EventStatus.DONE, next_at=None)
-        for e in lease.events
-        if e.next_at is not None and e.next_at <= now and e.event_type == model.BEFORE_START
+        for e in one.events_of(model.BEFORE_START)
+        if e.next_at is not None and e.next_at <= now
     ]
-    return lease.with_events(*done)
+    return one.with_events(*done)
 
 
-def _open(lease: model.Lease) -> list[model.Event]:
-    return [e for e in lease.events if e.event_type == model.BEFORE_START and e.open]
+def _open(one: model.Lease) -> list[model.Event]:
+    return [e for e in one.events_of(model.BEFORE_START) if e.open]
 
 
 @given(
@@ -56,13 +47,13 @@ def _open(lease: model.Lease) -> list[model.Event]:
 def test_what_is_to_come_is_told_as_if_it_had_always_been_so(
     start: int, told: int, to: int, seconds: set[int], then: set[int], always: set[int]
 ) -> None:
-    lease = _lease(_at(start), seconds, always)
+    one = _lease(_at(start), seconds, always)
     now = _at(min(told, start))
-    lease = _tell(lease, now)
+    one = _tell(one, now)
     moved = dataclasses.replace(
-        lease, start_date=now + datetime.timedelta(minutes=to), before_start=tuple(sorted(then))
+        one, start_date=now + datetime.timedelta(minutes=to), before_start=tuple(sorted(then))
     )
-    after = changes.start_notices.apply(lease, moved, sorted(always), now)
+    after = changes.start_notices.apply(one, moved, sorted(always), now)
     coming = {e.next_at for e in _open(after) if e.next_at is not None and e.next_at > now}
     times = {moved.start_date - datetime.timedelta(seconds=s) for s in then | always}
     assert coming == {t for t in times if t > now}
@@ -73,10 +64,10 @@ def test_what_is_to_come_is_told_as_if_it_had_always_been_so(
 
 @given(first=st.integers(120, 300), second=st.integers(120, 300), seconds=_SECONDS)
 def test_there_and_back_is_as_before(first: int, second: int, seconds: set[int]) -> None:
-    lease = _lease(_at(first), seconds, set())
-    there = dataclasses.replace(lease, start_date=_at(second))
-    there = changes.start_notices.apply(lease, there, (), NOON)
+    one = _lease(_at(first), seconds, set())
+    there = dataclasses.replace(one, start_date=_at(second))
+    there = changes.start_notices.apply(one, there, (), NOON)
     back = changes.start_notices.apply(
         there, dataclasses.replace(there, start_date=_at(first)), (), NOON
     )
-    assert sorted(e.time for e in _open(back)) == sorted(e.time for e in _open(lease))
+    assert sorted(e.time for e in _open(back)) == sorted(e.time for e in _open(one))

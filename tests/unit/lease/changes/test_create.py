@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events that a lease begins with."""
+"""The events that a new lease has."""
 
 import datetime
 
 import pytest
 
 from climate_core.lease import changes
-
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
-HOUR = datetime.timedelta(hours=1)
+from tests.support.leases import HOUR, NOON
 
 
 def _minutes(start: datetime.datetime, *seconds: int) -> list[float]:

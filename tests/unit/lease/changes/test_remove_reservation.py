@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A resource is taken out of a lease that goes on."""
+
+import dataclasses
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.lease import changes, events, model
+from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
+
+
+@pytest.mark.parametrize('status', ['pending', 'active', 'error'])
+def test_one_reservation_is_freed_now(status: str) -> None:
+    one = lease(reservation('a', status), reservation('b'))
+    change = changes.remove_reservation.apply(one, 'a', NOON)
+    after = change.lease
+    assert [r.status for r in after.reservations] == ['deleting', 'pending']
+    due = event(after, model.END_RESERVATION)
+    assert (due.reservation_id, due.next_at) == ('a', NOON)
+    assert change.notifications == {'lease.update': None}
+    again = changes.remove_reservation.apply(after, 'a', NOON)
+    assert (again.lease, again.notifications) == (after, {})
+
+
+@pytest.mark.parametrize(
+    ('reservation_id', 'lease_status', 'error'),
+    [
+        ('nowhere', 'ACTIVE', exceptions.ReservationNotFound),
+        ('gone', 'ACTIVE', exceptions.ReservationNotFound),
+        ('gone', 'TERMINATED', exceptions.ReservationNotFound),
+        ('a', 'TERMINATING', exceptions.InvalidState),
+        ('a', 'DELETING', exceptions.InvalidState),
+    ],
+)
+def test_refused(reservation_id: str, lease_status: str, error: type[Exception]) -> None:
+    one = lease(reservation('a'), reservation('gone', 'deleted'), status=lease_status)
+    with pytest.raises(error):
+        changes.remove_reservation.apply(one, reservation_id, NOON)
+
+
+def test_it_is_not_prepared_any_more() -> None:
+    one = lease(reservation('a'), reservation('b'), start=NOON + HOUR)
+    one = events.prepare.add(one, ['a', 'b'], NOON)
+    after = changes.remove_reservation.apply(one, 'a', NOON).lease
+    left = [e.reservation_id for e in after.events_of(model.PREPARE) if e.open]
+    assert left == ['b']
+    (gone,) = after.events_of(model.PREPARE, reservation_id='a')
+    assert gone.generation == 1
+
+
+@pytest.mark.parametrize(
+    ('status', 'event_status', 'minutes'),
+    [
+        ('STARTING', 'UNDONE', 0),
+        ('STARTING', 'IN_PROGRESS', 5),
+        ('ACTIVE', 'DONE', 5),
+        ('PENDING', 'UNDONE', 5),
+    ],
+)
+def test_a_start_that_may_wait_for_nothing_else_is_looked_at(
+    status: str, event_status: str, minutes: int
+) -> None:
+    one = lease(reservation('a'), status=status)
+    later = NOON + 5 * MINUTE
+    start = dataclasses.replace(event(one, model.START), status=event_status, next_at=later)
+    after = changes.remove_reservation.apply(one.with_events(start), 'a', NOON).lease
+    assert event(after, model.START).next_at == NOON + minutes * MINUTE

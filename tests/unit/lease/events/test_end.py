@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a lease: what it cancels, what is freed, and how the lease says it ended."""
+
+import dataclasses
+
+import pytest
+
+from climate_core.lease import events, model, results, schedule
+from climate_core.lease.events import end
+from climate_core.lease.results import DONE, Outcome, Result
+from tests.support.leases import HOUR, NOON, claimed, event, lease, reservation
+
+HANDLER = events.of(model.END)
+WAIT = Outcome(Result.WAIT, 5)
+RETRY = Outcome(Result.RETRY, 2, 'Nova is away.')
+
+
+def _with(one: model.Lease, *types: str) -> model.Lease:
+    return one.with_events(*(model.new_event('lease', t, NOON, NOON, 'thing') for t in types))
+
+
+@pytest.mark.parametrize(
+    ('status', 'becomes'),
+    [
+        ('PENDING', 'TERMINATING'),
+        ('STARTING', 'TERMINATING'),
+        ('ACTIVE', 'TERMINATING'),
+        ('ERROR', 'TERMINATING'),
+        ('TERMINATING', 'TERMINATING'),
+        ('DELETING', 'DELETING'),
+    ],
+)
+def test_begin(status: str, becomes: str) -> None:
+    one = _with(lease(reservation(), status=status), model.END_RESERVATION, model.PREPARE, 'note')
+    one, event_ = claimed(one, model.END)
+    work = HANDLER.begin(one, event_, one.end_date)
+    assert (work.lease.status, len(work.reservations)) == (becomes, 1)
+    assert {e.event_type for e in work.lease.events if e.open} == {model.END, 'note'}
+    told = status not in ('TERMINATING', 'DELETING')
+    why = 'The lease ended before it could be started.'
+    assert work.notifications == ({'lease.event.start_lease.error': why} if told else {})
+
+
+def test_begin_of_what_is_over() -> None:
+    one, event_ = claimed(lease(reservation(status='deleted'), status='TERMINATED'), model.END)
+    assert HANDLER.begin(one, event_, NOON).skip_reason == 'The lease is over.'
+
+
+def test_begin_of_what_was_started_tells_no_error() -> None:
+    one = lease(reservation(status='active'), status='ACTIVE')
+    one = one.with_events(results.complete(event(one, model.START), None, NOON))
+    one, event_ = claimed(one, model.END)
+    assert HANDLER.begin(one, event_, NOON).notifications == {}
+
+
+@pytest.mark.parametrize(
+    ('status', 'outcomes', 'becomes', 'reason', 'told'),
+    [
+        ('TERMINATING', [DONE, DONE], 'TERMINATED', None, ['lease.event.end_lease']),
+        ('DELETING', [DONE, DONE], 'TERMINATED', None, ['lease.event.end_lease', 'lease.delete']),
+        ('TERMINATING', [DONE, WAIT], 'TERMINATING', None, []),
+        ('TERMINATING', [RETRY, WAIT], 'TERMINATING', 't a: Nova is away.', []),
+        ('TERMINATING', [DONE, None], 'TERMINATING', None, []),
+    ],
+)
+def test_settle(
+    status: str, outcomes: list[Outcome | None], becomes: str, reason: str, told: list[str]
+) -> None:
+    held = [reservation(each, 'active') for each in 'ab']
+    one, event_ = claimed(lease(*held, status=status), model.END)
+    one = one.with_events(results.complete(event(one, model.START), None, NOON))
+    given = {key: o for key, o in zip('ab', outcomes, strict=True) if o is not None}
+    change = HANDLER.settle(one, event_, given, NOON + HOUR)
+    after = change.lease
+    assert (after.status, after.status_reason) == (becomes, reason)
+    assert list(change.notifications) == told
+    assert (after.deleted_at is not None) == ('lease.delete' in told)
+    assert [r.freed_at for r in after.reservations if not r.live] == [
+        NOON + HOUR for o in outcomes if o is DONE
+    ]
+    over = becomes == 'TERMINATED'
+    assert {e.event_type for e in after.events if e.open} == (
+        {model.RELEASE_TRUST} if over else {model.END}
+    )
+
+
+def test_settle_keeps_why_a_resource_was_not_woken() -> None:
+    one, event_ = claimed(lease(reservation('a', 'error', 'No image.'), status='ERROR'), model.END)
+    one = dataclasses.replace(one, status='TERMINATING')
+    after = HANDLER.settle(one, event_, {'a': RETRY}, NOON).lease
+    assert after.status_reason == 't a: Nova is away.'
+    after = HANDLER.settle(after, event(after, model.END), {'a': DONE}, NOON).lease
+    assert (after.status_reason, after.reservations[0].status) == ('t a: No image.', 'deleted')
+
+
+@pytest.mark.parametrize(
+    ('kind', 'why', 'reservations', 'reason'),
+    [
+        ('auto', None, ['active'], None),
+        ('auto', end.CANCELLED, ['pending'], end.CANCELLED),
+        ('manual', None, ['pending'], end.NOT_STARTED),
+        ('manual', end.CANCELLED, ['pending'], end.CANCELLED),
+        ('auto', None, ['error'], 't 0: why'),
+        ('manual', None, ['error'], 't 0: why'),
+    ],
+)
+def test_end_reason(
+    kind: str, why: str | None, reservations: list[str], reason: str | None
+) -> None:
+    held = (
+        reservation(str(n), s, 'why' if s == 'error' else None) for n, s in enumerate(reservations)
+    )
+    one = lease(*held, start_policy=kind)
+    start = one.events_of(model.START, model.READY)[0]
+    one = one.with_events(schedule.cancel_event(start, why, NOON))
+    assert end.end_reason(one) == reason
+
+
+def test_end_reason_forgets_what_was_taken_out() -> None:
+    one = _with(lease(reservation('thing', 'deleted', 'why')), model.END_RESERVATION)
+    assert end.end_reason(one) is None
+
+
+def test_due_now_leaves_an_end_that_is_worked_on() -> None:
+    one = lease(end=NOON + HOUR)
+    due = end.due_now(one, NOON)
+    assert (due.next_at, due.generation) == (NOON, 1)
+    busy, event_ = claimed(one, model.END)
+    assert end.due_now(busy, NOON) == event_
+    assert end.due_now(dataclasses.replace(one, events=()), NOON).event_type == model.END
+
+
+def test_move_follows_the_end() -> None:
+    before = lease(end=NOON + HOUR)
+    after = dataclasses.replace(before, end_date=NOON + 3 * HOUR)
+    assert HANDLER.move(event(before, model.END), before, after, NOON).time == NOON + 3 * HOUR

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is prepared before the start, and what others did to the lease meanwhile.
+
+An end, a start and a removal cancel what prepares; one by a manager of an older version does not.
+"""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from climate_core.lease import events, model, results
+from tests.support.leases import HOUR, NOON, event, lease, reservation
+
+HANDLER = events.of(model.PREPARE)
+FAILED = results.Outcome(results.Result.FAILED, reason='No room.')
+AWAY = results.Outcome(results.Result.RETRY, 2, 'Heat is away.')
+WAIT = results.Outcome(results.Result.WAIT, 5)
+
+
+def preparing(
+    status: str = 'PENDING', held: str = 'pending', reason: str | None = None, **fields: Any
+) -> tuple[model.Lease, model.Event]:
+    """Return a lease of one reservation that is being prepared, and the event that does so."""
+    one = lease(
+        reservation('thing', held, reason),
+        start=NOON + HOUR,
+        status=status,
+        status_reason=reason,
+        **fields,
+    )
+    due = model.new_event('lease', model.PREPARE, NOON, NOON, 'thing')
+    return one.with_events(due), due
+
+
+@pytest.mark.parametrize(
+    ('status', 'held', 'skipped'),
+    [
+        ('PENDING', 'pending', False),
+        ('ERROR', 'error', False),
+        ('STARTING', 'active', True),
+        ('ACTIVE', 'deleting', True),
+        ('TERMINATING', 'pending', True),
+        ('DELETING', 'pending', True),
+    ],
+)
+def test_begin(status: str, held: str, skipped: bool) -> None:
+    one, due = preparing(status, held)
+    work = HANDLER.begin(one, due, NOON)
+    assert (bool(work.skip_reason), len(work.reservations)) == (skipped, 0 if skipped else 1)
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'status', 'held', 'reason', 'event_status'),
+    [
+        (results.DONE, 'PENDING', 'pending', None, 'DONE'),
+        (WAIT, 'PENDING', 'pending', None, 'UNDONE'),
+        (AWAY, 'PENDING', 'pending', 'Heat is away.', 'UNDONE'),
+        (FAILED, 'ERROR', 'error', 'No room.', 'UNDONE'),
+    ],
+)
+def test_settle(
+    outcome: results.Outcome, status: str, held: str, reason: str | None, event_status: str
+) -> None:
+    one, due = preparing()
+    change = HANDLER.settle(one, due, {'thing': outcome}, NOON)
+    after = change.lease
+    told = f't thing: {reason}' if reason else None
+    assert (after.status, after.status_reason) == (status, told)
+    assert (after.reservations[0].status, after.reservations[0].status_reason) == (held, reason)
+    assert event(after, model.PREPARE).status == event_status
+    assert change.notifications == ({'lease.update': told} if outcome is FAILED else {})
+
+
+def test_what_failed_is_freed_next_and_keeps_its_reason() -> None:
+    one, due = preparing()
+    one = HANDLER.settle(one, due, {'thing': FAILED}, NOON).lease
+    due, (failed,) = event(one, model.PREPARE), one.reservations
+    assert due.next_at == NOON
+    assert HANDLER.plugin_method(one, failed) == 'rollback_prepare'
+    assert HANDLER.retries_forever(one, due)
+    again = HANDLER.settle(one, due, {'thing': AWAY}, NOON).lease
+    assert (again.reservations, event(again, model.PREPARE).attempts) == (one.reservations, 1)
+    freed = HANDLER.settle(one, due, {'thing': results.DONE}, NOON).lease
+    done = event(freed, model.PREPARE)
+    assert (done.status, done.status_reason) == ('ERROR', 'No room.')
+    assert events.prepare.unprepared(freed) == {'thing'}
+
+
+def test_what_is_prepared_is_not_freed() -> None:
+    one, due = preparing()
+    assert HANDLER.plugin_method(one, one.reservations[0]) == 'prepare'
+    assert not HANDLER.retries_forever(one, due)
+    assert events.prepare.unprepared(one) == frozenset()
+
+
+@pytest.mark.parametrize('held', ['active', 'deleting'])
+@pytest.mark.parametrize('outcome', [FAILED, results.DONE])
+def test_what_came_of_it_is_too_late(held: str, outcome: results.Outcome) -> None:
+    """The resource is awake already, or taken out."""
+    one, due = preparing('STARTING', held)
+    after = HANDLER.settle(one, due, {'thing': outcome}, NOON).lease
+    assert (after.status, after.reservations) == (one.status, one.reservations)
+    assert event(after, model.PREPARE).status == 'DONE'
+
+
+def test_the_reason_stays_while_it_is_waited_for() -> None:
+    one, due = preparing(reason='Heat is away.')
+    after = HANDLER.settle(one, due, {'thing': WAIT}, NOON).lease
+    assert after.reservations[0].status_reason == 'Heat is away.'
+    done = HANDLER.settle(one, due, {'thing': results.DONE}, NOON).lease
+    assert done.reservations[0].status_reason is None
+
+
+def test_a_manual_lease_goes_on_waiting_when_all_is_prepared() -> None:
+    one, due = preparing(reason='Heat is away.', start_policy='manual')
+    one = one.with_events(results.complete(event(one, model.READY), None, NOON))
+    after = HANDLER.settle(one, due, {'thing': results.DONE}, NOON).lease
+    assert after.status_reason == results.WAITS_FOR_USER
+
+
+@pytest.mark.parametrize(
+    ('status_reason', 'broken_off'),
+    [(None, False), (events.prepare.START_FIRST, False), ('The end came first.', True)],
+)
+def test_was_broken_off(status_reason: str | None, broken_off: bool) -> None:
+    one, due = preparing()
+    one = one.with_events(dataclasses.replace(due, status='DONE', status_reason=status_reason))
+    assert events.prepare.was_broken_off(one, one.reservations[0]) is broken_off
+
+
+def test_nothing_is_prepared_when_the_start_has_begun() -> None:
+    one, _ = preparing()
+    assert events.prepare.add(one, ['thing'], NOON + HOUR) == one
+    (_, second) = events.prepare.add(one, ['thing'], NOON).events_of(model.PREPARE)
+    assert (second.reservation_id, second.next_at) == ('thing', NOON)

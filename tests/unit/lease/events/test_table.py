@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of events: what its rows say, and what is asked of all of them."""
+
+import dataclasses
+
+import pytest
+
+from climate_core.lease import events, model
+from climate_core.lease.events.base import Stage
+from tests.support.leases import HOUR, NOON, lease, reservation
+
+TYPES = [handler.event_type for handler in events.TABLE]
+
+
+@pytest.mark.parametrize('handler', events.TABLE, ids=TYPES)
+def test_every_row_can_be_documented(handler: events.EventHandler) -> None:
+    assert handler.due
+    assert handler.action
+    calls = bool(handler.plugin_methods) or handler.lease_call is not None
+    assert bool(handler.on_failure) == calls
+    assert bool(handler.notifications) != (handler.lease_call is not None)
+
+
+def test_order_at_equal_times() -> None:
+    ordered = sorted(TYPES, key=lambda each: events.of(each).priority)
+    assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}
+    assert set(ordered[4:6]) == {model.END, model.END_RESERVATION}
+    assert set(ordered[6:8]) == {model.START, model.PREPARE}
+    assert set(ordered[8:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}
+
+
+def test_types_without_a_row_are_of_users() -> None:
+    assert events.named_by_user('call_mum')
+    assert not any(events.named_by_user(each) for each in TYPES if each != 'of_user')
+    given = {each for each in (*TYPES, 'note') if events.of(each).accepted}
+    assert given == {model.BEFORE_END, 'of_user', 'note'}
+    assert set(TYPES) - given == events.OWN_TYPES
+
+
+def test_hidden_events_are_not_shown() -> None:
+    kinds = (*TYPES, 'note')
+    one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
+    hidden = {model.PREPARE, model.END_RESERVATION, model.EXTERNAL_END, model.RELEASE_TRUST}
+    assert {each.event_type for each in events.shown(one)} == set(kinds) - hidden
+
+
+@pytest.mark.parametrize(
+    ('stage', 'left'),
+    [
+        (
+            Stage.END_BEGINS,
+            {model.BEFORE_START, model.BEFORE_END, model.END, 'note', *events.OWN_TYPES}
+            - {model.START, model.READY, model.PREPARE, model.END_RESERVATION},
+        ),
+        (Stage.END_REQUESTED, {model.END, model.EXTERNAL_END, model.RELEASE_TRUST}),
+        (Stage.TERMINATED, {model.EXTERNAL_END, model.RELEASE_TRUST}),
+    ],
+)
+def test_cancel_events(stage: Stage, left: set[str]) -> None:
+    kinds = {*events.OWN_TYPES, model.BEFORE_END, 'note'}
+    one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
+    after = events.cancel_events(one, stage, 'Over.', NOON)
+    assert {each.event_type for each in after.events if each.open} == left
+    assert {each.status_reason for each in after.events if not each.open} == {'Over.'}
+
+
+@pytest.mark.parametrize(('status', 'hidden'), [('TERMINATING', False), ('DELETING', True)])
+def test_terminate(status: str, hidden: bool) -> None:
+    one = lease(reservation(status='deleted'), status=status, given=[('note', NOON + HOUR)])
+    one = one.with_events(events.external_end.waiting('lease', NOON))
+    after = events.terminate(one, NOON, 'why')
+    assert (after.status, after.status_reason) == ('TERMINATED', 'why')
+    assert after.deleted_at == (NOON if hidden else None)
+    due = [e.event_type for e in after.events if e.open and e.next_at == NOON]
+    assert sorted(due) == [model.EXTERNAL_END, model.RELEASE_TRUST]
+    assert len([e for e in after.events if e.open]) == 2
+    without = events.terminate(dataclasses.replace(one, trust_id=None), NOON, None)
+    assert without.event(model.RELEASE_TRUST) is None

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came of work on an event, and how it is told."""
+
+import dataclasses
+
+import pytest
+
+from climate_core.lease import model, results
+from climate_core.lease.results import DONE, Outcome, Result
+from tests.support.leases import HOUR, NOON, event, lease, reservation
+
+WAIT = Outcome(Result.WAIT, 5)
+SLOW = Outcome(Result.WAIT, 5, 'slow')
+RETRY = Outcome(Result.RETRY, 2, 'away')
+FAILED = Outcome(Result.FAILED, reason='never')
+
+
+@pytest.mark.parametrize(
+    ('outcomes', 'seconds', 'reason', 'attempts'),
+    [
+        ([WAIT], 5, None, 0),
+        ([WAIT, RETRY], 2, 'away', 4),
+        ([Outcome(Result.RETRY, 9, 'locked'), WAIT], 5, 'locked', 4),
+        ([Outcome(Result.WAIT, -1)], 0, None, 0),
+    ],
+)
+def test_reschedule(
+    outcomes: list[Outcome], seconds: float, reason: str | None, attempts: int
+) -> None:
+    due = dataclasses.replace(event(lease(), model.START), attempts=3, status='IN_PROGRESS')
+    after = results.reschedule(due, outcomes, NOON)
+    assert after.status == 'UNDONE'
+    assert ((after.next_at or NOON) - NOON).total_seconds() == seconds
+    assert (after.status_reason, after.attempts) == (reason, attempts)
+
+
+@pytest.mark.parametrize(
+    ('status', 'outcome', 'done', 'becomes', 'reason'),
+    [
+        ('pending', DONE, 'active', 'active', None),
+        ('pending', WAIT, 'active', 'pending', 'old'),
+        ('pending', SLOW, 'active', 'pending', 'slow'),
+        ('pending', RETRY, 'active', 'pending', 'away'),
+        ('pending', FAILED, 'active', 'error', 'never'),
+        ('deleting', DONE, 'active', 'deleting', 'old'),
+        ('active', DONE, 'deleted', 'deleted', None),
+        ('active', RETRY, 'deleted', 'active', 'away'),
+        ('deleting', DONE, 'deleted', 'deleted', None),
+        ('pending', DONE, 'deleted', 'deleted', 'old'),
+        ('error', DONE, 'deleted', 'deleted', 'old'),
+        ('error', RETRY, 'deleted', 'error', 'old'),
+        ('deleted', DONE, 'deleted', 'deleted', 'old'),
+    ],
+)
+def test_apply_outcomes(
+    status: str, outcome: Outcome, done: str, becomes: str, reason: str | None
+) -> None:
+    one = lease(reservation('a', status, 'old'), reservation('b', status))
+    after = results.apply_outcomes(one, {'a': outcome}, done, NOON + HOUR)
+    assert after.reservations[1] == one.reservations[1]
+    changed = after.reservations[0]
+    assert (changed.status, changed.status_reason) == (becomes, reason)
+    assert changed.woken_at == (NOON + HOUR if becomes == 'active' != status else None)
+    assert changed.freed_at == (NOON + HOUR if becomes == 'deleted' != status else None)
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'progress'),
+    [
+        (WAIT, {'tries': 1}),
+        (Outcome(Result.WAIT, 5, None, {'tries': 2}), {'tries': 2}),
+        (Outcome(Result.RETRY, 5, 'away', {'tries': 2}), {'tries': 2}),
+        (RETRY, {'tries': 1}),
+        (FAILED, None),
+        (DONE, None),
+    ],
+)
+def test_progress_is_kept_until_nothing_is_left_to_do(outcome: Outcome, progress: object) -> None:
+    one = dataclasses.replace(reservation('a'), progress={'tries': 1})
+    after = results.apply_outcomes(lease(one), {'a': outcome}, 'active', NOON)
+    assert after.reservations[0].progress == progress
+
+
+@pytest.mark.parametrize(
+    ('status', 'started', 'reservations', 'becomes'),
+    [
+        ('ACTIVE', True, ['error'], 'ACTIVE'),
+        ('ERROR', True, ['active', 'deleted'], 'ACTIVE'),
+        ('ERROR', True, ['active', 'pending'], 'ERROR'),
+        ('ERROR', True, ['error'], 'ERROR'),
+        ('ERROR', False, ['pending'], 'PENDING'),
+        ('ERROR', False, ['error'], 'ERROR'),
+    ],
+)
+def test_recovered_status(
+    status: str, started: bool, reservations: list[str], becomes: str
+) -> None:
+    one = lease(*(reservation(str(n), s) for n, s in enumerate(reservations)), status=status)
+    assert results.recovered_status(one, NOON if started else NOON - HOUR) == becomes
+
+
+def test_permanent_errors_are_what_failed_and_what_was_lost() -> None:
+    lost = dataclasses.replace(reservation('c', 'deleted', 'gone'), missing_resources=True)
+    one = lease(reservation('a', 'error', 'never'), reservation('b', 'pending', 'away'), lost)
+    assert results.permanent_errors(one) == 't a: never; t c: gone'
+    assert results.permanent_errors(lease(reservation())) is None
+
+
+def test_summary_of_many_names_the_first_ten() -> None:
+    many = [reservation(str(n), 'error', 'x') for n in range(12)]
+    assert results.summarize_errors(many[:10]).count('x') == 10
+    assert results.summarize_errors(many).endswith('t 9: x; and 2 more')

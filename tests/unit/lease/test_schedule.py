@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An event is cancelled, moved or repeated; a claim on it is lost by that."""
+
+import dataclasses
+
+import pytest
+
+from climate_core.lease import model, schedule
+from tests.support.leases import HOUR, NOON
+
+EVENT = dataclasses.replace(
+    model.new_event('lease', 'note', NOON, NOON), attempts=3, generation=5, status_reason='away'
+)
+
+
+@pytest.mark.parametrize('status', ['UNDONE', 'IN_PROGRESS'])
+def test_cancel_event(status: str) -> None:
+    after = schedule.cancel_event(dataclasses.replace(EVENT, status=status), 'why', NOON)
+    assert (after.status, after.status_reason, after.next_at) == ('DONE', 'why', None)
+    assert after.generation == EVENT.generation + 1
+
+
+@pytest.mark.parametrize('status', ['DONE', 'ERROR'])
+def test_cancel_event_leaves_what_is_done(status: str) -> None:
+    done = dataclasses.replace(EVENT, status=status)
+    assert schedule.cancel_event(done, 'why', NOON) == done
+
+
+@pytest.mark.parametrize('status', ['UNDONE', 'IN_PROGRESS', 'DONE', 'ERROR'])
+def test_reschedule(status: str) -> None:
+    after = schedule.reschedule(dataclasses.replace(EVENT, status=status), NOON + HOUR, NOON)
+    assert (after.status, after.status_reason, after.attempts) == ('UNDONE', None, 0)
+    assert (after.next_at, after.time) == (NOON + HOUR, NOON)
+    assert after.generation == EVENT.generation + 1
+
+
+@pytest.mark.parametrize(
+    ('status', 'hours', 'due'),
+    [('UNDONE', 1, True), ('UNDONE', -1, True), ('DONE', 1, True), ('DONE', -1, False)],
+)
+def test_move_event(status: str, hours: int, due: bool) -> None:
+    event = dataclasses.replace(EVENT, status=status, next_at=None)
+    after = schedule.move_event(event, NOON + hours * HOUR, NOON)
+    assert after.time == NOON + hours * HOUR
+    assert (after.open, after.next_at is not None) == (due, due)

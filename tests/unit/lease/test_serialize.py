@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is shown of a lease, and what is never shown."""
+
+from climate_core.lease import model, serialize
+from tests.support.leases import NOON, event, lease, reservation
+
+
+def test_lease_shows_no_trust() -> None:
+    shown = serialize.lease(lease(webhook={'secret': 'sixteen'}))
+    assert (shown['start_date'], shown['status']) == ('2026-12-01T12:00:00.000000', 'PENDING')
+    assert not {'trust', 'sixteen'} & {str(value) for value in shown.values()}
+
+
+def test_reservation_shows_params_that_are_not_private() -> None:
+    shown = serialize.reservation(reservation(on_end='stop', _tag='x', status='active'))
+    assert (shown['on_end'], shown['resource_id'], shown['status']) == ('stop', 'thing', 'active')
+    assert '_tag' not in shown
+
+
+def test_params_never_replace_what_a_reservation_is() -> None:
+    params = {'id': 'x', 'status': 'x'}
+    one = model.new_reservation('lease', 't', 'thing', params, NOON)
+    assert serialize.reservation(one)['id'] == one.id
+    assert serialize.reservation(one)['status'] == 'pending'
+
+
+def test_event_shows_no_claim() -> None:
+    shown = serialize.event(event(lease(), model.START))
+    assert set(shown) == {'id', 'event_type', 'time', 'status', 'status_reason'}
