@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long to wait before the next attempt at something that failed."""
+"""Compute the wait before the next attempt at something that failed."""
 
 import dataclasses
 

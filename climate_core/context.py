@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks, and with which rights: the context of one request, in the API and over RPC."""
+"""The context of one request, in the API and over RPC: the user and their rights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ class RequestContext(context.RequestContext):
         super().__init__(*args, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:
-        """What RPC carries: JSON types only, the inverse of ``from_dict``."""
+        """Return what RPC carries: JSON types only, the inverse of ``from_dict``."""
         values = super().to_dict()
         values.update((name, getattr(self, name)) for name in _ALSO_CARRIED)
         return values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, said once: the HTTP status, a stable machine code and the field.
+"""Errors, each with its HTTP status, a stable machine code and the field to blame.
 
 Everything that a user can cause is a :class:`ClimateError`. The API turns it into an answer in
 one place (``climate_core.api``), and RPC carries it from the manager unchanged, so these classes
@@ -33,7 +33,7 @@ class ClimateError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """What the API answers; ``field`` is there only if one is to blame."""
+        """Return what the API answers; ``field`` is there only if one is to blame."""
         said = {
             'error_code': self.status,
             'error_message': self.message,
@@ -43,7 +43,7 @@ class ClimateError(Exception):
 
     @property
     def kwargs(self) -> dict[str, str]:
-        """What oslo.messaging carries beside the message, to make the exception anew."""
+        """Return what oslo.messaging carries beside the message, to make the exception anew."""
         return {} if self.field is None else {'field': self.field}
 
 
@@ -185,7 +185,7 @@ class InvalidState(Conflict):
 
 
 class GenerationConflict(Conflict):
-    """The lease was changed by somebody else meanwhile. Read it again."""
+    """The lease was changed meanwhile. Read it again."""
 
     code = 'lease.generation_conflict'
 

@@ -43,7 +43,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """Return the port that it listens on."""
         return self._server.server_port
 
     def start(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``oslo-config-generator --namespace climate`` writes: every option of Climate.
+"""List every option of Climate, for ``oslo-config-generator --namespace climate``.
 
 The options of the libraries come from their own namespaces, see etc/climate/config-generator.conf.
 """
@@ -16,7 +16,7 @@ Options = list[tuple[str, list[cfg.Opt]]]
 
 
 def list_opts() -> Options:
-    """Every option of the service and of the plugins that are installed, by section."""
+    """List the options of the service and of the installed plugins, by section."""
     own = [(module.GROUP or 'DEFAULT', list(module.OPTS)) for module in configuration.MODULES]
     return own + _of_plugins()
 

@@ -10,7 +10,7 @@ from oslo_reports import opts
 
 
 class _Version:
-    """What oslo.reports wants to know about the program."""
+    """The name and release of the program, as oslo.reports asks for them."""
 
     vendor_string = staticmethod(lambda: 'OpenStack')
     product_string = staticmethod(lambda: 'Climate')

@@ -23,7 +23,7 @@ def table(name: str, first: str, filled: Iterable[Row]) -> Iterator[str]:
 
 
 def rows(schema: Mapping[str, Any], within: str = '') -> Iterator[Row]:
-    """A row for each property; what is inside of objects and lists follows it."""
+    """Write a row for each property, followed by those inside of objects and lists."""
     required = schema.get('required', ())
     for name, one in schema.get('properties', {}).items():
         path = f'{within}{name}'

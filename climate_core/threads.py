@@ -26,7 +26,7 @@ class Background(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the part, for the log."""
+        """Return the name of the part, for the log."""
 
     def start(self) -> None:
         """Start the threads and return."""
@@ -102,7 +102,7 @@ class Worker(abc.ABC):
 
     @property
     def stopping(self) -> bool:
-        """Whether nothing new shall be begun."""
+        """Tell whether nothing new is to be begun."""
         return self._stopping
 
     def start(self) -> None:
@@ -172,7 +172,7 @@ class PoolWorker(Worker, Generic[T]):
 
     @property
     def room(self) -> int:
-        """How many more things can be worked on now."""
+        """Return how many more things can be worked on now."""
         return self._workers - len(self._in_flight)
 
     def wait(self, deadline: float) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who we are when we call: the service, the owner of a lease, the user of a request."""
+"""Identities for calls: the service user, the owner of a lease, the user of a request."""
 
 import collections
 import copy
@@ -81,7 +81,7 @@ class ForwardedToken(plugin.BaseAuthPlugin):
         return self._catalogue.get_api_major_version(session, **kwargs)
 
     def invalidate(self) -> bool:
-        """There is no way to get another token of a user."""
+        """Return False: there is no way to get another token of a user."""
         return False
 
 

@@ -34,7 +34,7 @@ _NAME = 'The service that is asked about leases'
 
 
 class External:
-    """The external service, or nobody.
+    """The external service, if one is configured.
 
     :param conf: with the sections ``[limits]`` and ``[cloud]``
     :param cloud: gives a token of the service user, and says where Keystone is
@@ -46,17 +46,17 @@ class External:
 
     @property
     def on_create(self) -> bool:
-        """Whether somebody is asked about new leases."""
+        """Tell whether it is asked about new leases."""
         return self._url('check_create') is not None
 
     @property
     def on_update(self) -> bool:
-        """Whether somebody is asked about changes."""
+        """Tell whether it is asked about changes."""
         return self._url('check_update') is not None
 
     @property
     def on_end(self) -> bool:
-        """Whether somebody is told of ends."""
+        """Tell whether it is told of ends."""
         return self._url('on_end') is not None
 
     def check_create(self, lease: model.Lease) -> None:

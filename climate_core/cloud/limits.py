@@ -7,7 +7,7 @@ needs neither. So both are lent to it for that moment, under a lock, and every s
 has its own.
 
 Its enforcers ask Keystone again for every name that has no limit of the project's own. Asked for
-all names at once they make two calls: the limits of the project, and those of everybody.
+all names at once they make two calls: the limits of the project, and the default ones.
 """
 
 import contextlib

@@ -3,8 +3,8 @@
 
 Facts from the Identity API v3 (OS-TRUST): a trust is made by the trustor's own token; it may be
 deleted by the trustor, also through a token of the trust, and by an administrator; the trustee
-may list what was entrusted to it. A trust carries no time of creation. Keystone 30 answers 401 to
-whoever asks for a token of a trust that is deleted.
+may list what was entrusted to it. A trust carries no time of creation. Keystone 30 answers 401
+when a token of a deleted trust is asked for.
 """
 
 from collections.abc import Iterator

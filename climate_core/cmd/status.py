@@ -14,7 +14,7 @@ from climate_core.db import migration
 from climate_core.db.engine import TROUBLE
 from climate_core.plugins import loading
 
-#: What a database raises that does not answer.
+#: The errors of a database that does not answer.
 _AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)
 _SUCCESS = upgradecheck.Code.SUCCESS
 _WARNING = upgradecheck.Code.WARNING
@@ -22,7 +22,7 @@ _FAILURE = upgradecheck.Code.FAILURE
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """What is checked. Nothing is changed.
+    """Check the installation. Nothing is changed.
 
     :param conf: the configuration of the services
     """
@@ -32,7 +32,7 @@ class Checks(upgradecheck.UpgradeCommands):
         self.conf = conf
 
     def _check_database(self) -> upgradecheck.Result:
-        """The database answers and has what this release needs."""
+        """Check that the database answers and has what this release needs."""
         try:
             migration.check(self.conf)
         except migration.WrongVersion as exc:
@@ -42,7 +42,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_phase(self) -> upgradecheck.Result:
-        """Nothing of the last upgrade is left to do."""
+        """Check that nothing of the last upgrade is left to do."""
         try:
             contracted = migration.contracted(self.conf)
         except _AWAY as exc:
@@ -63,7 +63,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_plugins(self) -> upgradecheck.Result:
-        """The plugins of climate.conf are installed and fit together."""
+        """Check that the plugins of climate.conf are installed and fit together."""
         try:
             found = loading.classes(self.conf.manager.plugins)
         except loading.PluginError as exc:
@@ -73,7 +73,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_credentials(self) -> upgradecheck.Result:
-        """Keystone and the cloud can be asked at all."""
+        """Check that Keystone and the cloud can be asked."""
         if self.conf.api.auth_strategy == 'noauth':
             return upgradecheck.Result(_WARNING, '[api] auth_strategy is noauth.')
         missing = [
@@ -86,7 +86,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_transport(self) -> upgradecheck.Result:
-        """The API and the managers can talk to each other."""
+        """Check that the API and the managers share a message bus."""
         url = self.conf.transport_url
         if url.startswith('fake:'):
             return upgradecheck.Result(
@@ -95,7 +95,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_policy(self) -> upgradecheck.Result:
-        """What policy.yaml says can be read and understood."""
+        """Check that policy.yaml can be read and has no undefined rules."""
         try:
             enforcer = policy.make(self.conf)
             enforcer.load_rules()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Cinder tells what happens to volumes: section ``[cinder_notifications]``."""
+"""Options of the notifications of Cinder about volumes: section ``[cinder_notifications]``."""
 
 from oslo_config import cfg
 

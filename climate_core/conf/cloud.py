@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the lease service reaches the cloud: section ``[cloud]``."""
+"""Options of the connection to the cloud: section ``[cloud]``."""
 
 from keystoneauth1 import loading
 from oslo_config import cfg

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Heat tells what happens to stacks: section ``[heat_notifications]``."""
+"""Options of the notifications of Heat about stacks: section ``[heat_notifications]``."""
 
 from oslo_config import cfg
 

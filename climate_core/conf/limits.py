@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lease and a project may at most have: section ``[limits]``."""
+"""Options of the limits of leases and projects: section ``[limits]``."""
 
 from oslo_config import cfg
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Nova tells what happens to servers: section ``[nova_notifications]``."""
+"""Options of the notifications of Nova about servers: section ``[nova_notifications]``."""
 
 from oslo_config import cfg
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the limits of projects come from: section ``[oslo_limit]``.
+"""Options of the service that keeps the limits of projects: section ``[oslo_limit]``.
 
 oslo.limit registers its options on the global configuration alone, so they are put on ours here.
 The sample has them from its own namespace.

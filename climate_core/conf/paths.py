@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the service keeps its files."""
+"""Options of the directories of the service."""
 
 from oslo_config import cfg
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which RPC versions may be sent while two releases run side by side."""
+"""Options of the RPC versions that are sent while two releases run: ``[upgrade_levels]``."""
 
 from oslo_config import cfg
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told about usage: section ``[usage]``."""
+"""Options of the usage notifications: section ``[usage]``."""
 
 from oslo_config import cfg
 

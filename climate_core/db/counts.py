@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many there are of what, in one statement, for the metrics.
+"""Count leases, events and queues for the metrics, in one statement.
 
 Each part reads an index only: leases_live_idx, events_next_idx, notifications_next_idx,
 webhook_deliveries_next_idx. Queues are counted up to :data:`MOST`.
@@ -22,10 +22,10 @@ _LEASE = 'lease'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """What the database has.
+    """The numbers that the metrics show of the database.
 
     :param leases: by status; one that is deleted counts as TERMINATED until it is purged
-    :param due: events that are due and that nobody works on
+    :param due: events that are due and not claimed
     :param overdue: those of them that should have been taken up long ago
     :param outbox: notifications that are not sent yet
     :param deliveries: calls of webhooks that are not made yet

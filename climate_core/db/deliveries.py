@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What webhooks must still be told: written with the change that it tells of, sent afterwards.
+"""Calls of webhooks to make: written with the change that they tell of, made afterwards.
 
 Any number of managers send. A row is claimed by one of them for a time; what it does not finish
 until then is sent by another. One row of a lease is sent at a time, and only so many to one host
-or for one project, so that those who do not answer keep nobody else waiting.
+or for one project, so that a host that does not answer delays no other calls.
 """
 
 import collections
@@ -56,7 +56,7 @@ class Delivery:
 
 
 class Busy:
-    """What is being sent, and how much more there may be of it.
+    """The deliveries in progress, and how many more are allowed.
 
     :param share: deliveries for one project at the same time; half of it is the share of a host
     """

@@ -46,7 +46,7 @@ TROUBLE: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
 
 
 class Stale(Exception):
-    """Somebody else changed the lease or the event meanwhile; nothing may be committed."""
+    """The lease or the event was changed meanwhile; nothing may be committed."""
 
 
 #: Runs a function again after a deadlock, a lost connection or a change of
@@ -100,7 +100,7 @@ class Database:
 
     @property
     def engine(self) -> sa.Engine:
-        """The SQLAlchemy engine of the writers."""
+        """Return the SQLAlchemy engine of the writers."""
         engine: sa.Engine = self._facade.writer.get_engine()
         if not self._ready:
             self._ready = True
@@ -164,7 +164,7 @@ class Database:
 
 @enginefacade.transaction_context_provider
 class _Scope:
-    """What enginefacade wants to hang its transaction on; a new one means a new transaction."""
+    """The object that enginefacade hangs a transaction on; a new one means a new transaction."""
 
 
 def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events in the database: what is due, and who has it.
+"""Events in the database: find those that are due, claim and renew them.
 
-A claim is one guarded UPDATE: whoever changes one row has the event until the claim expires by
-the database's clock. An expired claim looks just like an event that is due, so a manager that
-died is followed by any other.
+A claim is one guarded UPDATE: the manager that changes one row has the event until the claim
+expires by the database's clock. An expired claim looks just like an event that is due, so a
+manager that died is followed by any other.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ def claim(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
     """Take an event that is due for ``ttl`` seconds.
 
     :param generation: the one that was read; the claim has the next one
-    :returns: whether it is ours; if not, somebody else was faster or it is not due any more
+    :returns: whether it is ours; if not, another manager was faster or it is not due any more
     """
     return _change(
         session,
@@ -97,7 +97,7 @@ def insert(session: orm.Session, events: list[model.Event]) -> None:
 
 
 def delete(session: orm.Session, events: list[model.Event]) -> None:
-    """Forget events that their user took back; whoever works on one finds it gone."""
+    """Delete events that their user cancelled; a manager at work on one finds it gone."""
     if events:
         ids = [e.id for e in events]
         session.connection().execute(sa.delete(_EVENT).where(_EVENT.c.id.in_(ids)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which leases hold these resources?"""
+"""Find the leases that hold resources."""
 
 from collections import defaultdict
 from collections.abc import Iterable

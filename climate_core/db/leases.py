@@ -27,7 +27,7 @@ def get(
 ) -> model.Lease:
     """Read one lease with its reservations and events.
 
-    :param lock: hold the lease until the end of the transaction, so that nobody else changes it
+    :param lock: keep other transactions from changing the lease until the end of this one
     :param parts: which of :data:`PARTS` are read; a statement for each
     :raises climate_core.exceptions.LeaseNotFound: there is none, or it is deleted
     """
@@ -108,7 +108,7 @@ def update(session: orm.Session, lease: model.Lease, **values: Any) -> bool:
 
     :param lease: what was read
     :param values: the new values of columns; ``generation`` and ``updated_at`` are added
-    :returns: False if somebody changed the lease meanwhile; nothing is written then
+    :returns: False if the lease was changed meanwhile; nothing is written then
     """
     statement = (
         sa.update(_LEASE)

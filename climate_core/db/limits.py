@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a project holds, counted for its limits.
+"""Count what a project holds, for its limits.
 
-Who adds to it calls :func:`lock` first of all in the transaction that writes, and :func:`check`
-before he writes: two who add at the same time come one after the other, and the second counts what
-the first has written. First of all, because a transaction of MariaDB sees what was there when it
-read for the first time.
+A transaction that adds to it calls :func:`lock` first of all, and :func:`check` before it writes:
+two of them come one after the other, and the second counts what the first has written. First of
+all, because a transaction of MariaDB sees what was there when it read for the first time.
 """
 
 import datetime
@@ -25,7 +24,7 @@ _LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
 
 
 def lock(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
-    """Let nobody else add to what the project holds until the end of the transaction.
+    """Keep other transactions from adding to what the project holds until the end of this one.
 
     :param most: the limits of the project; None: it has none, and nothing is asked
     :raises climate_core.db.engine.Stale: another transaction was the first ever to do this; the

@@ -37,7 +37,7 @@ Sort = tuple[str, bool]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked for.
+    """The filters, order and page of a listing of leases.
 
     :param project_id: only the leases of this project; None: of all
     :param deleted: only those that are deleted, instead of only the others
@@ -169,7 +169,7 @@ def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list
 
 
 def _after(order: Sequence[Sort], marker: Mapping[str, Any]) -> sa.ColumnElement[bool]:
-    """What comes behind the marker: greater in one key, and equal in those before it."""
+    """Return the condition for rows behind the marker: greater in one key, before it equal."""
     places = [order[: length + 1] for length in range(len(order))]
     behind = sa.or_(*(sa.and_(*_behind(place, marker)) for place in places))
     # Says nothing new, but lets an index begin at the marker.

@@ -130,7 +130,7 @@ def contracted(conf: cfg.ConfigOpts) -> bool:
 
 
 def _order() -> dict[str, Phase]:
-    """Every revision of this release with its phase, oldest first."""
+    """Return every revision of this release with its phase, oldest first."""
     found = script.ScriptDirectory.from_config(_config()).walk_revisions()
     return {each.revision: Phase(each.module.phase) for each in reversed(list(found))}
 

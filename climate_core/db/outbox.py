@@ -67,7 +67,7 @@ def due_in(session: orm.Session) -> float | None:
 
 
 def claim(session: orm.Session, ttl: float, limit: int) -> tuple[str, list[Notification]]:
-    """Take the oldest notifications for ``ttl`` seconds, so that nobody else sends them.
+    """Take the oldest notifications for ``ttl`` seconds, so that no other manager sends them.
 
     :returns: the name of the claim and what it has
     """

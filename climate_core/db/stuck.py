@@ -52,7 +52,7 @@ REMEDIES: Mapping[Kind, str] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StuckThresholds:
-    """When something counts as stuck.
+    """Thresholds from which a lease or an event counts as stuck.
 
     :param attempts: failed attempts at an event
     :param seconds: that an event is retried, or a lease is what it should not stay

@@ -171,7 +171,7 @@ class Event(Base):
 
 
 class Notification(Base):
-    """What must still be told to the world. A row is deleted once it is sent."""
+    """A notification that is not sent yet. Its row is deleted once it is sent."""
 
     __tablename__ = 'notifications'
     __table_args__ = (
@@ -192,7 +192,7 @@ class Notification(Base):
 
 
 class History(Base):
-    """What happened to a lease; kept until the lease is purged."""
+    """An entry in the history of a lease, kept until the lease is purged."""
 
     __tablename__ = 'lease_history'
     __table_args__ = (
@@ -248,7 +248,7 @@ class Delivery(Base):
 
 
 class UsagePeriod(Base):
-    """A period whose usage was told. Whoever writes the row tells it."""
+    """A period whose usage was told, by the manager that writes the row."""
 
     __tablename__ = 'usage_periods'
     __table_args__ = (_OPTIONS,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was reserved in a period, and which periods were told.
+"""Read what was reserved in a period, and note which periods were told.
 
 A lease is counted until it is purged: then its reservations are gone.
 """

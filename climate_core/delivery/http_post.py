@@ -136,7 +136,7 @@ class _Timed:
         return io.BufferedReader(_Reading(self._raw, self._deadline))
 
     def close(self) -> None:
-        """Nothing: http.client closes it before the answer is read; who made it closes it."""
+        """Do nothing: http.client closes it before the answer is read, ``_post`` afterwards."""
 
 
 class _Reading(io.RawIOBase):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine does and how long its queues are, for Prometheus.
+"""Metrics for Prometheus: the work of the engine and the lengths of its queues.
 
 Every manager has a registry of its own, so that several may live in one process. What is counted
 in the database is the same for all managers; the rest is what this one did.
@@ -73,7 +73,7 @@ class Metrics:
         self._claimed.labels(_label(due.event_type)).observe(_seconds(now, due.next_at))
         with self._lock:
             generation, first = self._first.pop(due.id, (None, due.next_at))
-            # Somebody else had it meanwhile, or it was made due anew.
+            # Another manager had it meanwhile, or it was made due anew.
             if generation != due.generation:
                 first = due.next_at
             self._first[due.id] = (due.generation + 1, first)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The claims that this process holds, and the thread that renews them.
 
-A claim that nobody renews expires, and any manager takes the event up. There is no name of a
+A claim that is not renewed expires, and any manager takes the event up. There is no name of a
 manager in a claim: one that is restarted waits for its own old claims as the others do.
 """
 
@@ -16,10 +16,10 @@ from climate_core.threads import Worker
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Claim:
-    """An event that we have.
+    """An event that this manager works on.
 
     :param renew_at: when to renew it, by this process's monotonic clock
-    :param lost: somebody else has it now, or nobody shall
+    :param lost: another manager has it now, or the event was superseded
     """
 
     event_id: str
@@ -53,7 +53,7 @@ class Claims(Worker):
         return None if first is None else max(0.0, first - time.monotonic())
 
     def take(self, due: events.Due) -> Claim | None:
-        """Claim an event that is due; None if somebody else was faster."""
+        """Claim an event that is due; None if another manager was faster."""
         asked = time.monotonic()
         if not self._database.write(events.claim, due.id, due.generation, self._ttl):
             return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop: sleep until something is due, take everything that is, with bounded concurrency.
+"""Sleep until something is due, take everything that is, with bounded concurrency.
 
-One indexed query says what is due and when to wake up next. Between two queries the loop sleeps;
-it is nudged by whoever writes something that is due earlier.
+One indexed query says what is due and when to wake up next. Between two queries the scheduler
+sleeps; a write of something that is due earlier nudges it.
 """
 
 import datetime

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told to the world: notifications with the whole lease, without its trust.
+"""Notifications: each has the whole lease, without its trust.
 
 :mod:`climate_core.notifications.schemas` has every type, when it is sent and its JSON Schema.
 Each is sent at least once. A receiver knows one that comes twice by its ``event_id``.

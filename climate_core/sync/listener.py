@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hear from Nova, Cinder and Heat what happens to what they have, outside of its lease.
+"""Note what Nova, Cinder and Heat tell about reserved resources outside of their lease.
 
-Nothing depends on it: a notification that is lost is made up for by the next comparison, see
+Nothing depends on it: the next comparison makes up for a notification that is lost, see
 :mod:`climate_core.sync.reconcile`. Facts: Nova's event types of unversioned notifications begin
 with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` in
 ``nova_object.data`` (nova/compute/utils.py ``notify_about_instance_usage``,
@@ -13,7 +13,7 @@ volume is told by cinder-scheduler with the priority ``error``
 (cinder/scheduler/flows/create_volume.py).
 
 Each service has a pool of listeners of its own. RabbitMQ deals the messages of one pool out to
-its listeners, and who gets one that is not for him drops it.
+its listeners, and a listener drops a message that it does not note.
 """
 
 import abc
@@ -133,7 +133,7 @@ class Volumes(Endpoint):
     filter_rule = _filter('', noted)
 
     def error(self, *told: Any) -> None:
-        """Hear what is told as an error, too."""
+        """Note notifications with the priority ``error``, too."""
         self.info(*told)
 
     @staticmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has lost its other side: resources without a lease, and reservations without a resource."""
+"""Find resources without a lease, and reservations without a resource."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence

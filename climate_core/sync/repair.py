@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mend what an operator found: stuck leases, lost resources, orphaned resources, lost trusts.
+"""Repair what an operator found: stuck leases, lost resources, orphaned resources, lost trusts.
 
 Each function only says what it would do unless it is told to do it. What it does to a lease is
 written into the lease's history.
@@ -21,15 +21,15 @@ from climate_core.plugins.base import ResourcePlugin
 from climate_core.sync import orphans
 
 #: Seconds between two looks at the trusts that no lease has: a lease is written right after its
-#: trust is made, and nobody can see how old a trust is.
+#: trust is made, and Keystone does not say how old a trust is.
 TRUST_SECONDS = 60.0
 
-#: What keeps one thing from being mended; the others are mended nevertheless.
+#: The errors that keep one thing from being repaired; the others are repaired nevertheless.
 _TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mended:
+class Repaired:
     """One thing that is wrong, and what is or would be done about it.
 
     :param what: the id of a lease, of a resource or of a trust
@@ -46,7 +46,7 @@ class Mended:
 
 
 class Repair:
-    """Mends, or says what it would mend.
+    """Repair, or say what would be done.
 
     :ivar unseen: the titles of plugins, and why their resources were not looked for
 
@@ -69,7 +69,7 @@ class Repair:
 
     def leases(
         self, thresholds: stuck.StuckThresholds, lease_id: str | None = None
-    ) -> Iterator[Mended]:
+    ) -> Iterator[Repaired]:
         """Make stuck leases go on.
 
         :param lease_id: only this lease
@@ -80,7 +80,7 @@ class Repair:
         for each, findings in by_lease.items():
             yield from self._unstick(each, findings)
 
-    def _unstick(self, lease_id: str, findings: Sequence[stuck.Stuck]) -> Iterator[Mended]:
+    def _unstick(self, lease_id: str, findings: Sequence[stuck.Stuck]) -> Iterator[Repaired]:
         done: list[str] = []
 
         def unstick() -> None:
@@ -94,9 +94,9 @@ class Repair:
             action = stuck.REMEDIES.get(found.kind)
             about = f'{found.event_type}: ' if found.event_type else ''
             wrong = f'{found.kind}: {about}{found.reason}'
-            yield Mended(lease_id, wrong, action, bool(done and action), trouble)
+            yield Repaired(lease_id, wrong, action, bool(done and action), trouble)
 
-    def lost(self, lease_id: str | None = None) -> Iterator[Mended]:
+    def lost(self, lease_id: str | None = None) -> Iterator[Repaired]:
         """Mark the resources of leases that are gone.
 
         :param lease_id: only those of this lease
@@ -109,14 +109,14 @@ class Repair:
         for each, reasons in by_lease.items():
             trouble = self._do(missing.mark_lost, self._database, each, reasons, self._cause)
             told = '; '.join(wrong[each])
-            yield Mended(each, told, 'mark it as lost', self._yes and not trouble, trouble)
+            yield Repaired(each, told, 'mark it as lost', self._yes and not trouble, trouble)
 
     def _lost(self, lease_id: str | None) -> Iterator[tuple[Reservation, str]]:
         for plugin in self._plugins.values():
             with orphans.unseen(plugin, self.unseen):
                 yield from orphans.reservations_without_resource(self._database, plugin, lease_id)
 
-    def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Mended]:
+    def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Repaired]:
         """Delete the resources that wait for a lease that is not there.
 
         :param safe_seconds: those that changed since so many seconds are left: a lease for them
@@ -128,7 +128,7 @@ class Repair:
 
     def _resources(
         self, plugin: ResourcePlugin, now: datetime.datetime, safe_seconds: float
-    ) -> Iterator[Mended]:
+    ) -> Iterator[Repaired]:
         for resource_id in list(orphans.resources(self._database, plugin)):
             since = plugin.unleased_since(resource_id)
             if since is None:
@@ -136,12 +136,12 @@ class Repair:
             age = (now - since).total_seconds()
             wrong = f'{plugin.title}: it waits for no lease, since {age:.0f} s'
             if age < safe_seconds:
-                yield Mended(resource_id, wrong, None)
+                yield Repaired(resource_id, wrong, None)
                 continue
             trouble = self._do(self._discard, plugin, resource_id)
-            yield Mended(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
+            yield Repaired(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
 
-    def trusts(self, trusts: Trusts, pause: Callable[[float], None]) -> Iterator[Mended]:
+    def trusts(self, trusts: Trusts, pause: Callable[[float], None]) -> Iterator[Repaired]:
         """Delete the trusts that are delegated to the service user and that no lease has.
 
         :param pause: waits so many seconds
@@ -153,7 +153,7 @@ class Repair:
         for trust_id in sorted(stray):
             trouble = self._do(trusts.delete, trust_id)
             done = self._yes and not trouble
-            yield Mended(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
+            yield Repaired(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
 
     def _discard(self, plugin: ResourcePlugin, resource_id: str) -> None:
         """Look once more before something is deleted for good."""

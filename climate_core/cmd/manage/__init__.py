@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command() -> cfg.Opt:
-    """The option that holds the command; its ``run`` takes the configuration."""
+    """Return the option that holds the command; its ``run`` takes the configuration."""
     return cfg.SubCommandOpt('command', title='commands', handler=_add_commands)
 
 

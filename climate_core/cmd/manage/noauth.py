@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands for the cloud in ``climate-manage serve --noauth``.
+"""Stand in for the cloud in ``climate-manage serve --noauth``.
 
 Leases start and end, and their events happen; the resources in them are only names.
 """
@@ -19,13 +19,13 @@ LOG = log.getLogger(__name__)
 
 
 class Trusts:
-    """Nobody has rights, so nobody needs to delegate them."""
+    """Trusts without Keystone: ids that mean nothing."""
 
     def create(self, context: RequestContext) -> str:  # noqa: ARG002
         return uuid.uuid4().hex
 
     def delete(self, trust_id: str) -> None:
-        """There is nothing to delete."""
+        """Do nothing."""
 
 
 def send(event_type: str, payload: Mapping[str, Any]) -> None:

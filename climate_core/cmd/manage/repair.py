@@ -31,7 +31,7 @@ SAFE_SECONDS = 3600.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Orphan:
-    """What has lost its other side.
+    """A resource without its lease, or a reservation without its resource.
 
     :param side: ``resource`` without a lease, or ``reservation`` without its resource
     :param age: seconds since the resource changed for the last time, if that is known
@@ -47,7 +47,7 @@ class Orphan:
 
 
 _ORPHAN_COLUMNS = ('side', 'resource_type', 'resource_id', 'lease_id', 'age', 'reason')
-_MENDED_COLUMNS = ('what', 'wrong', 'action', 'done', 'trouble')
+_REPAIRED_COLUMNS = ('what', 'wrong', 'action', 'done', 'trouble')
 
 
 def add_commands(subparsers: Any) -> None:
@@ -66,7 +66,7 @@ def add_commands(subparsers: Any) -> None:
 def _add_repair(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         'repair',
-        help='mend what "lease stuck" and "orphans" list',
+        help='repair what "lease stuck" and "orphans" list',
         description='Without --yes it only says what it would do. It makes stuck events due now, '
         'marks resources that are gone, deletes resources without a lease, and has the trusts '
         'of leases that are over deleted. What it does to a lease is in its history.',
@@ -89,7 +89,7 @@ def _add_repair(subparsers: Any) -> None:
     )
     output.add_format(parser)
     parser.epilog = (
-        'exit status: 0 nothing is wrong, or all of it was mended; 1 something is left; '
+        'exit status: 0 nothing is wrong, or all of it was repaired; 1 something is left; '
         '2 it could not be looked for'
     )
     parser.set_defaults(run=_repair)
@@ -133,7 +133,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
         found += work.resources(now, options.safe)
         if options.trusts:
             found += work.trusts(Trusts(cloud), time.sleep)
-    output.show(found, _MENDED_COLUMNS, options.format, work.unseen)
+    output.show(found, _REPAIRED_COLUMNS, options.format, work.unseen)
     if any(each.done for each in found):
         _nudge(conf)
     elif any(each.action for each in found) and not options.yes:

@@ -138,8 +138,8 @@ def test_repair_makes_what_is_stuck_due_and_remembers_it(
     lease = reserve()
     forget(database, lease)
     assert run('repair', '--yes', '-f', 'json') == 0
-    [mended] = answer(capsys)
-    assert (mended['what'], mended['action'], mended['done'], mended['trouble']) == (
+    [repaired] = answer(capsys)
+    assert (repaired['what'], repaired['action'], repaired['done'], repaired['trouble']) == (
         lease.id,
         'make the event due now',
         True,
@@ -233,13 +233,13 @@ def test_a_server_that_gets_its_lease_meanwhile_is_left(
         return since(resource_id)
 
     monkeypatch.setattr(plugin, 'unleased_since', reserved_meanwhile)
-    mended = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
-    (left,) = mended.resources(database.read(utcnow.read), 60.0)
+    repaired = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
+    (left,) = repaired.resources(database.read(utcnow.read), 60.0)
     assert (left.done, left.trouble) == (False, 'A lease holds it by now.')
     assert world.effects(server) == []
 
 
-def test_what_cannot_be_mended_does_not_keep_the_rest(
+def test_what_cannot_be_repaired_does_not_keep_the_rest(
     world: FakeServers, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = sorted(nova.add(world.state)['id'] for _ in range(2))
@@ -252,8 +252,8 @@ def test_what_cannot_be_mended_does_not_keep_the_rest(
         discard(resource_id)
 
     monkeypatch.setattr(plugin, 'discard', refuse)
-    mended = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
-    found = list(mended.resources(database.read(utcnow.read), 60.0))
+    repaired = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
+    found = list(repaired.resources(database.read(utcnow.read), 60.0))
     assert [(each.done, each.trouble) for each in found] == [(False, 'it is locked'), (True, None)]
     assert [world.effects(each) for each in servers] == [[], ['delete']]
 
