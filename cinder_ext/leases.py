@@ -12,9 +12,10 @@ from cinder import service_auth
 from keystoneauth1 import loading
 from oslo_config import cfg
 
+from climate_common import resource_types
 from climateclient.extension import leases, options
 
-RESOURCE_TYPE = 'virtual:volume'
+RESOURCE_TYPE = resource_types.VOLUME
 
 
 def service(context: Any) -> leases.LeaseService:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The units in which the amounts of reservations are counted.
+"""The units in which the amounts of reservations are counted, and how resources are counted.
 
 A reservation holds amounts by these names; the limit of a unit in Keystone is called
 ``reserved_<unit>``.
@@ -16,9 +16,29 @@ VOLUMES = 'volumes'
 GIGABYTES = 'gigabytes'
 STACKS = 'stacks'
 
-#: What a server, a volume and a stack hold.
+#: The units of a server, of a volume and of a stack.
 SERVER_UNITS = (SERVERS, VCPUS, MEMORY_MB, DISK_GB)
 VOLUME_UNITS = (VOLUMES, GIGABYTES)
 STACK_UNITS = (STACKS,)
 #: The units that projects have limits for, in the order in which they are shown.
 LIMITED = (SERVERS, VCPUS, MEMORY_MB, VOLUMES, GIGABYTES, STACKS)
+
+
+def of_server(
+    vcpus: int, memory_mb: int, root_gb: int, ephemeral_gb: int, boots_from_volume: bool
+) -> dict[str, int]:
+    """Return the amounts of a server: its flavor, without a root disk that is a volume.
+
+    :param memory_mb: MiB
+    :param root_gb: GiB, as ``ephemeral_gb``
+    """
+    disk = ephemeral_gb if boots_from_volume else root_gb + ephemeral_gb
+    return {SERVERS: 1, VCPUS: vcpus, MEMORY_MB: memory_mb, DISK_GB: disk}
+
+
+def of_volume(size: int) -> dict[str, int]:
+    """Return the amounts of a volume.
+
+    :param size: GiB
+    """
+    return {VOLUMES: 1, GIGABYTES: size}

@@ -11,9 +11,10 @@ from typing import Any
 import nova.conf
 from nova import service_auth
 
+from climate_common import resource_types
 from climateclient.extension import leases, options
 
-RESOURCE_TYPE = 'virtual:instance'
+RESOURCE_TYPE = resource_types.SERVER
 
 
 def service(context: Any) -> leases.LeaseService:

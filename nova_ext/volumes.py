@@ -11,12 +11,14 @@ from typing import Any
 
 from nova import exception, objects
 
+from climate_common import resource_types
+
 #: What cinder calls a volume that waits for its lease (cinder_ext.states).
 RESERVED = 'lease-reserved'
 #: A volume of a lease that is not there yet: it waits, or it is just being made.
 COMING = (RESERVED, 'creating', 'downloading')
 #: What the lease service calls volumes.
-RESOURCE_TYPE = 'virtual:volume'
+RESOURCE_TYPE = resource_types.VOLUME
 
 
 def hold(context: Any, volume_api: Any, instance: Any, bdms: Any) -> None:

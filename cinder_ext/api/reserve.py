@@ -19,6 +19,7 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 
 from cinder_ext import conf, leases, reservation_marker
+from climate_common import amounts
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
 
@@ -108,16 +109,11 @@ class Scheduler(rpcapi.SchedulerAPI):
 def _enter(context: Any, wanted: hints.ReservationHints, volume: Any) -> None:
     answer = None
     try:
-        leases.service(context).reserve(wanted, volume.id, _amounts(volume))
+        leases.service(context).reserve(wanted, volume.id, amounts.of_volume(volume.size))
     except (LeaseRefused, LeaseUnavailable) as error:
         answer = error
     if answer:
         raise NotReserved(answer)
-
-
-def _amounts(volume: Any) -> dict[str, int]:
-    """Return what the volume holds; climate_core/plugins/volume/plugin.py counts the same."""
-    return {'volumes': 1, 'gigabytes': volume.size}
 
 
 def _wanted(filter_properties: dict[str, Any] | None) -> hints.ReservationHints | None:

@@ -11,6 +11,8 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from climate_common import amounts
+
 HOUR: Final = datetime.timedelta(hours=1)
 DAY: Final = datetime.timedelta(days=1)
 #: Seconds after the end of a period in which what happened in it may still be written: a lease
@@ -19,13 +21,13 @@ GRACE: Final = datetime.timedelta(seconds=120)
 
 #: What is answered -> the unit of the amounts, and how many of them are one.
 HOURS: Final[Mapping[str, tuple[str, int]]] = {
-    'server_hours': ('servers', 1),
-    'vcpu_hours': ('vcpus', 1),
-    'memory_gib_hours': ('memory_mb', 1024),
-    'disk_gb_hours': ('disk_gb', 1),
-    'volume_hours': ('volumes', 1),
-    'volume_gb_hours': ('gigabytes', 1),
-    'stack_hours': ('stacks', 1),
+    'server_hours': (amounts.SERVERS, 1),
+    'vcpu_hours': (amounts.VCPUS, 1),
+    'memory_gib_hours': (amounts.MEMORY_MB, 1024),
+    'disk_gb_hours': (amounts.DISK_GB, 1),
+    'volume_hours': (amounts.VOLUMES, 1),
+    'volume_gb_hours': (amounts.GIGABYTES, 1),
+    'stack_hours': (amounts.STACKS, 1),
 }
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from heat.common import exception
 from oslo_utils import timeutils
 
+from climate_common import resource_types
 from climateclient import exceptions, models
 from climateclient.extension import leases
 
 #: The resource type of a stack in the lease service.
-STACK = 'virtual:stack'
+STACK = resource_types.STACK
 #: Statuses of a reservation that waits for its start or runs.
 _LIVE = frozenset(('pending', 'active'))
 #: Statuses of a reservation that holds its resource, also after a failed wake-up.

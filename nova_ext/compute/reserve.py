@@ -19,6 +19,7 @@ from nova.compute import power_state, task_states
 from nova.compute import utils as compute_utils
 from nova.objects import fields
 
+from climate_common import amounts
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
 from nova_ext import conf, leases, states
@@ -161,18 +162,9 @@ def _enter_lease(context: Any, instance: Any, wanted: hints.ReservationHints) ->
 
 
 def _amounts(instance: Any) -> dict[str, int]:
-    """What the server holds: its flavor; without the root disk if it boots from a volume.
-
-    climate_core/plugins/server/plugin.py (_amounts) counts the same.
-    """
     flavor = instance.flavor
-    root = flavor.root_gb if instance.image_ref else 0
-    return {
-        'servers': 1,
-        'vcpus': flavor.vcpus,
-        'memory_mb': flavor.memory_mb,
-        'disk_gb': root + flavor.ephemeral_gb,
-    }
+    sizes = (flavor.vcpus, flavor.memory_mb, flavor.root_gb, flavor.ephemeral_gb)
+    return amounts.of_server(*sizes, boots_from_volume=not instance.image_ref)
 
 
 def _save(build: Build) -> None:

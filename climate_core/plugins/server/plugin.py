@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
+from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import parent_stacks, reported_amounts, wakeable
@@ -56,7 +57,7 @@ class ServerPlugin(wakeable.WakeablePlugin):
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
         **parent_stacks.SCHEMA,
-        **reported_amounts.schema('servers', 'vcpus', 'memory_mb', 'disk_gb'),
+        **reported_amounts.schema(*amounts.SERVER_UNITS),
     }
     rank = 20
     calls: ClassVar[wakeable.Calls] = servers
@@ -64,9 +65,9 @@ class ServerPlugin(wakeable.WakeablePlugin):
     prefix = 'image_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        amounts = reported_amounts.amounts(context, values)
-        if amounts is not None:
-            return self._claimed(reported_amounts.resource_id(values), values, amounts)
+        reported = reported_amounts.amounts(context, values)
+        if reported is not None:
+            return self._claimed(reported_amounts.resource_id(values), values, reported)
         server = self._look(context, values['resource_id'])
         return self._claimed(server['id'], values, _amounts(server))
 
@@ -141,18 +142,9 @@ class ServerPlugin(wakeable.WakeablePlugin):
 
 
 def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
-    """What the server holds: its flavor; without the root disk if it boots from a volume.
-
-    nova-compute counts the same (nova_ext/compute/reserve.py, _amounts).
-    """
     flavor = server['flavor']
-    root = flavor['disk'] if server.get('image') else 0
-    return {
-        'servers': 1,
-        'vcpus': flavor['vcpus'],
-        'memory_mb': flavor['ram'],
-        'disk_gb': root + flavor['ephemeral'],
-    }
+    sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], flavor['ephemeral'])
+    return amounts.of_server(*sizes, boots_from_volume=not server.get('image'))
 
 
 def _fault(server: Mapping[str, Any]) -> str:

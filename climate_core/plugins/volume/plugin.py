@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
+from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
 from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeable
@@ -53,7 +54,7 @@ class VolumePlugin(wakeable.WakeablePlugin):
         'resource_id': {'type': 'string', 'format': 'uuid'},
         'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
         **parent_stacks.SCHEMA,
-        **reported_amounts.schema('volumes', 'gigabytes'),
+        **reported_amounts.schema(*amounts.VOLUME_UNITS),
     }
     rank = 10
     calls: ClassVar[wakeable.Calls] = volumes
@@ -61,9 +62,9 @@ class VolumePlugin(wakeable.WakeablePlugin):
     prefix = 'backup_prefix'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        amounts = reported_amounts.amounts(context, values)
-        if amounts is not None:
-            return self._claimed(reported_amounts.resource_id(values), values, amounts)
+        reported = reported_amounts.amounts(context, values)
+        if reported is not None:
+            return self._claimed(reported_amounts.resource_id(values), values, reported)
         volume = self._look(context, values['resource_id'])
         return self._claimed(volume['id'], values, _amounts(volume))
 
@@ -144,8 +145,7 @@ class VolumePlugin(wakeable.WakeablePlugin):
 
 
 def _amounts(volume: Mapping[str, Any]) -> dict[str, int]:
-    """What the volume holds; cinder-api says the same (cinder_ext/api/reserve.py, _amounts)."""
-    return {'volumes': 1, 'gigabytes': int(volume['size'])}
+    return amounts.of_volume(int(volume['size']))
 
 
 def _is_reservation(volume: Mapping[str, Any], context: 'RequestContext') -> bool:
