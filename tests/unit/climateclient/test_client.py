@@ -272,15 +272,6 @@ def test_delete(client, http):
         client.leases.delete(LEASE_ID)
 
 
-def test_plugins(client, http):
-    http.get(
-        f'{ENDPOINT}/plugins',
-        json={'plugins': [{'resource_type': 'virtual:instance', 'title': 'Servers'}]},
-    )
-    (plugin,) = client.plugins()
-    assert (plugin.resource_type, plugin.title) == ('virtual:instance', 'Servers')
-
-
 def test_find_by_id_asks_once(client, http):
     http.get(LEASE, json={'lease': samples.lease()})
     assert client.leases.find(LEASE_ID).name == 'lease1'

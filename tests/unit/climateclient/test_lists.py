@@ -140,35 +140,6 @@ def test_history(client, http):
     assert (second.time, second.changes) == (None, {})
 
 
-def test_usage(client, http):
-    row = {
-        'project_id': 'p',
-        'start': '2026-11-01T00:00:00.000000',
-        'end': '2026-12-01T00:00:00.000000',
-        'leases': 2,
-        'reserved': {'server_hours': 4.5},
-        'used': {'server_hours': 1.25},
-    }
-    http.get(f'{ENDPOINT}/usage', json={'usage': [row]})
-
-    (usage,) = client.usage(start=NOON, project_id='p')
-
-    assert http.last_request.qs == {'start': ['2026-11-21t12:00:00+00:00'], 'project_id': ['p']}
-    assert (usage.project_id, usage.leases) == ('p', 2)
-    assert (usage.reserved['server_hours'], usage.used['server_hours']) == (4.5, 1.25)
-    assert usage.end == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
-
-
-def test_limits(client, http):
-    http.get(
-        f'{ENDPOINT}/limits',
-        json={'limits': {'leases': {'limit': 10, 'used': 3}, 'reserved_servers': {'limit': -1}}},
-    )
-    leases, servers = client.limits()
-    assert (leases.name, leases.limit, leases.used) == ('leases', 10, 3)
-    assert (servers.limit, servers.used) == (-1, None)
-
-
 def test_encode_durations_and_anything_nested():
     value = {'a': [datetime.timedelta(seconds=0.5)], 'b': (NOON,), 'c': None}
     assert serialization.to_json(value) == {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack lease usage|limits|plugins``."""
+"""``openstack lease usage|limits|plugins``, and the calls of the client behind them."""
 
 import json
 
@@ -25,6 +25,10 @@ def test_usage(run, http):
     )
     (shown,) = json.loads(out)
     assert (shown['Project'], shown['Leases']) == (PROJECT_ID, 2)
+    assert (shown['Start'], shown['End']) == (
+        '2026-11-01T00:00:00+00:00',
+        '2026-12-01T00:00:00+00:00',
+    )
     assert (shown['Servers reserved'], shown['Servers used']) == (4.5, 1.25)
     assert (shown['VCPUs reserved'], shown['Disk GB used']) == (9.0, None)
     assert http.last_request.qs == {

@@ -230,7 +230,7 @@ def test_start_and_wait(run, http):
     assert 'ACTIVE' in out
 
 
-def test_start_shows_the_terms(openstack, http):
+def test_start_shows_the_terms(run, http):
     waiting = samples.lease(
         start_policy='manual',
         before_start=[60, 3600],
@@ -238,10 +238,10 @@ def test_start_shows_the_terms(openstack, http):
     )
     http.get(LEASE, json={'lease': waiting})
     http.post(f'{LEASE}/start', status_code=202, json={'lease': waiting})
-    _, out, _ = openstack('lease', 'start', LEASE_ID)
+    out = run('lease', 'start', LEASE_ID)
     assert '1m, 1h' in out
     assert 'https://a.example.org lease.*' in out
-    _, out, _ = openstack('lease', 'start', LEASE_ID, '-f', 'json')
+    out = run('lease', 'start', LEASE_ID, '-f', 'json')
     shown = json.loads(out)
     assert (shown['start_policy'], shown['before_start']) == ('manual', [60, 3600])
     assert shown['webhook'] == {'url': 'https://a.example.org', 'events': ['lease.*']}

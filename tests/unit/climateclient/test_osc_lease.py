@@ -229,12 +229,12 @@ def test_show_for_programs(run, http):
     ]
 
 
-def test_show_what_went_wrong(openstack, http):
+def test_show_what_went_wrong(run, http):
     bad = samples.reservation(
         status='error', status_reason='Gone.', missing_resources=True, on_end=None
     )
     http.get(LEASE, json={'lease': samples.lease(reservations=[bad])})
-    _, out, _ = openstack('lease', 'show', LEASE_ID)
+    out = run('lease', 'show', LEASE_ID)
     assert f'virtual:instance {SERVER_ID} error, missing_resources, Gone.' in out
 
 

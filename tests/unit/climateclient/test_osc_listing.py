@@ -27,9 +27,8 @@ def asked(http):
     return {name: value for name, (value,) in http.last_request.qs.items()}
 
 
-def test_list(openstack, http, listed):
-    status, out, _ = openstack('lease', 'list')
-    assert status == 0
+def test_list(run, http, listed):
+    out = run('lease', 'list')
     assert out.index('early') < out.index('late')
     assert '2026-11-23 05:00:00+01:00' in out
     assert 'Reservations' not in out
@@ -40,8 +39,8 @@ def test_list(openstack, http, listed):
     }
 
 
-def test_list_long(openstack, http, listed):
-    _, out, _ = openstack('lease', 'list', '--long', '-f', 'json')
+def test_list_long(run, http, listed):
+    out = run('lease', 'list', '--long', '-f', 'json')
     early = json.loads(out)[0]
     assert early['Start'] == '2026-11-21T04:00:00+00:00'
     assert early['Reservations'][0]['resource_id'] == SERVER_ID
@@ -49,14 +48,13 @@ def test_list_long(openstack, http, listed):
     assert 'fields' not in asked(http)
 
 
-def test_list_with_all_filters(openstack, http, listed):
-    status, _, err = openstack(
+def test_list_with_all_filters(run, http, listed):
+    run(
         *('lease', 'list', '--status', 'pending', '--status', 'ERROR', '--name', 'lease1'),
         *('--resource-type', 'virtual:instance', '--resource-id', SERVER_ID, '--deleted'),
         *('--from', '2026-11-21 05:00', '--until', '2026-12-01T00:00Z', '--all-projects'),
         *('--sort', 'end_date:desc,name', '--limit', '2', '--marker', LEASE_ID),
     )
-    assert status == 0, err
     expected = {
         'status': 'pending,error',
         'name': 'lease1',
@@ -88,10 +86,8 @@ def test_list_of_a_project_by_name(run, http, listed):
     assert asked(http)['project_id'] == PROJECT_ID
 
 
-def test_list_sorted_by_a_column_of_cliff(openstack, listed):
-    _, out, _ = openstack(
-        *('lease', 'list', '-f', 'json', '--sort-column', 'Start', '--sort-descending')
-    )
+def test_list_sorted_by_a_column_of_cliff(run, listed):
+    out = run(*('lease', 'list', '-f', 'json', '--sort-column', 'Start', '--sort-descending'))
     assert json.loads(out)[0]['Name'] == 'late'
 
 
@@ -134,9 +130,8 @@ def remembered(http):
     http.get(HISTORY, json={'history': entries})
 
 
-def test_history_for_people(openstack, remembered):
-    status, out, _ = openstack('lease', 'history', LEASE_ID)
-    assert status == 0
+def test_history_for_people(run, remembered):
+    out = run('lease', 'history', LEASE_ID)
     assert '2026-11-21 05:00:01+01:00' in out
     for text in (
         'Nova does not answer.',
@@ -150,8 +145,8 @@ def test_history_for_people(openstack, remembered):
     assert 'req-1' not in out
 
 
-def test_history_for_programs(openstack, http, remembered):
-    _, out, _ = openstack(
+def test_history_for_programs(run, http, remembered):
+    out = run(
         *('lease', 'history', LEASE_ID, '--long', '-f', 'json', '--limit', '3', '--marker', '6')
     )
     (entry,) = json.loads(out)
