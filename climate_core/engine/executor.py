@@ -27,11 +27,11 @@ LOG = log.getLogger(__name__)
 
 
 class ClaimLost(Exception):
-    """The claim is not ours any more: another manager goes on, or the event was superseded."""
+    """A claim expired and another manager has the event, or the event was superseded."""
 
 
 class EventExecutor:
-    """Does what events ask for.
+    """Execute events that are due.
 
     :param plugins: resource type -> plugin
     :param release_trust: deletes a trust by its id; one that is gone is success
@@ -112,7 +112,7 @@ class EventExecutor:
     def _finish(
         self, session: orm.Session, claim: Claim, outcomes: Mapping[str, results.Outcome]
     ) -> tuple[model.Lease, model.Lease]:
-        """Write what came of it; return the lease before and after."""
+        """Write the outcomes; return the lease before and after."""
         lease, event = _mine(session, claim)
         now = self._clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
@@ -193,7 +193,7 @@ class EventExecutor:
     def _bug(
         self, exc: Exception, event: model.Event, info: Mapping[str, str | None]
     ) -> results.Outcome:
-        """Take a mistake in a plugin for the failure of one reservation.
+        """Turn a bug of a plugin into the failure of one reservation.
 
         Anything may come out of code that others wrote, and the other resources of the lease and
         all other leases must not suffer from it: that is why everything is caught there, and only

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which the resources of one lease are woken and ended. Pure.
+"""Order the resources of one lease for their wake-up and their end. Pure.
 
 It is that of ``rank`` and ``rank_at_end``, see :class:`climate_core.plugins.base.ResourcePlugin`.
-What failed for good keeps nobody waiting: a server that does not use the volume that failed can
-still be woken. And a type may say that it keeps only some waiting, as a stack does its members.
+A permanent failure keeps no resource waiting: a server that does not use the volume that failed
+can still be woken. And a plugin may say which resources it blocks, as a stack does its members.
 """
 
 import itertools
@@ -20,7 +20,7 @@ def in_order(
     plugins: Mapping[str, ResourcePlugin],
     ascending: bool,
 ) -> Iterator[Sequence[model.Reservation]]:
-    """Give the reservations of one rank after the other.
+    """Yield the reservations of one rank after the other.
 
     :param plugins: resource type -> plugin; a type without one has the rank of most
     :param ascending: the lowest rank first, as at the start; False: the highest, as at the end
@@ -42,10 +42,10 @@ def before(
     tried: Iterable[tuple[model.Reservation, results.Outcome]],
     plugins: Mapping[str, ResourcePlugin],
 ) -> Sequence[results.Outcome]:
-    """Return what became of those that a reservation waits for, without those that are done.
+    """Return the outcomes of the reservations that block this one and are not done.
 
-    :param tried: what was tried of the ranks before. What only waited for others is none of it:
-        who waits for that waits for those, or for nobody
+    :param tried: what was tried of the ranks before, not what only waited for others: a
+        reservation that waits for such a one waits for those others, too, or for none
     """
 
     def is_blocked_by(own: model.Reservation) -> bool:
@@ -60,7 +60,7 @@ def before(
 
 
 def unsettled(outcomes: Iterable[results.Outcome]) -> results.Outcome | None:
-    """Return what those have to do that come after: nothing, as long as these are not settled.
+    """Return the outcome of reservations that must wait until these outcomes are settled.
 
     :returns: a wait until the first of these is looked at again; None when all are settled
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from a failure: pure, from the exception, the event, the lease and the time."""
+"""Decide what follows from a failure. Pure."""
 
 import datetime
 from collections.abc import Iterable
@@ -50,8 +50,8 @@ def follow(
 ) -> results.Outcome | None:
     """Decide about a start that comes after others of which some may have failed.
 
-    What failed keeps nobody waiting. But if the lease is about to be over there is no point in a
-    start any more: what is woken only then would be ended as if it had been used.
+    A failure keeps no resource waiting. But if the lease is about to be over a start is of no use
+    any more: what is woken only then would be ended as if it had been used.
 
     :returns: that it failed, too; None if it may be tried
     """
@@ -69,7 +69,7 @@ def _too_late(why: str) -> results.Outcome:
 
 
 def bug(exc: Exception, event: model.Event, backoff: Backoff) -> results.Outcome:
-    """Decide what follows from a mistake in a program.
+    """Decide what follows from a bug of a plugin.
 
     The handler of the event says whether it is permanent, as for a start, or retried.
     """

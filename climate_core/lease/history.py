@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of a change of a lease: who or what made it, and what became different. Pure.
+"""Describe a change of a lease for its history: the cause, the result and the difference. Pure.
 
 The entry is made of the difference between the lease before and after, so that nothing that
 changes a lease can forget to tell it.
@@ -22,7 +22,7 @@ RESULTS: Final = (DONE, PROGRESS, RETRY, FAILED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
-    """Who or what changes a lease.
+    """Name the user or the event that changes a lease.
 
     :param action: ``lease.create``, ``lease.update``, ``reservation.delete`` ... as a user asked
         for it; ``event.<type>`` for what was due; ``resource.lost`` for what was found
@@ -41,7 +41,7 @@ class Cause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the history.
+    """Describe one change in the history.
 
     :param result: one of :data:`RESULTS`
     :param reason: a sentence, for what failed or happened behind the lease's back
@@ -76,7 +76,7 @@ _RESERVATION_FIELDS = ('status', 'status_reason', 'params')
 def entry(
     before: model.Lease | None, after: model.Lease, cause: Cause, now: datetime.datetime
 ) -> Entry | None:
-    """Say what is remembered of a change; None when nothing is worth it.
+    """Return the entry for a change; None when nothing is worth it.
 
     That work on an event begins is not, unless the lease gets another status by it: what comes of
     it is. A retry for the same reason as the last one is no news either.
@@ -169,6 +169,6 @@ def _shown(lease: model.Lease | None, field: str) -> Any:
     if isinstance(value, datetime.datetime):
         return dates.serialize(value)
     if field == 'webhook' and value is not None:
-        # The secret is told to nobody, so one that is new looks as before.
+        # The secret is never shown, so one that is new looks as before.
         return value.get('url')
     return list(value) if isinstance(value, tuple) else value

@@ -30,7 +30,7 @@ PREPARE: Final = 'prepare_reservation'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservation:
-    """One resource of a lease.
+    """Describe one resource of a lease.
 
     :param params: what the plugin keeps with it and the API shows; JSON types only
     :param missing_resources: its resource went away without the lease
@@ -61,15 +61,15 @@ class Reservation:
 
     @property
     def live(self) -> bool:
-        """Whether it holds its resource."""
+        """Tell whether it holds its resource."""
         return self.status in states.LIVE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens to a lease at a time.
+    """Describe something that happens to a lease at a time.
 
-    :param generation: counts the claims; whoever finishes must still have the one it claimed
+    :param generation: counts the claims; a finish must still have the one that was claimed
     :param attempts: failed attempts since the last success
     :param next_at: when it wants attention: due time, or the end of a claim; None when finished
     :param reservation_id: the only reservation that it is about; None when it is about all
@@ -90,18 +90,18 @@ class Event:
 
     @property
     def open(self) -> bool:
-        """Whether there is still something to do."""
+        """Tell whether there is still something to do."""
         return self.status in states.OPEN
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lease:
-    """The contract between a project and the cloud.
+    """Describe the contract between a project and the cloud.
 
     :param before_end_date: when ``before_end_lease`` is told; None when it is not
     :param degraded: some resource is gone, the others go on
     :param generation: counts the changes; an update may name the one it is based on
-    :param start_policy: ``auto``, or ``manual`` when the user starts it himself
+    :param start_policy: ``auto``, or ``manual`` when its user starts it
     :param before_start: how many seconds before the start ``before_start_lease`` is told
     :param webhook: ``url``, ``secret`` and ``events`` of whom the user wants to be told
     :param request_digest: of the request that made it, if that had an Idempotency-Key
@@ -133,7 +133,7 @@ class Lease:
 
     @property
     def live(self) -> tuple[Reservation, ...]:
-        """The reservations that hold their resource."""
+        """Return the reservations that hold their resource."""
         return tuple(r for r in self.reservations if r.live)
 
     def event(self, event_type: str) -> Event | None:

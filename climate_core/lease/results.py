@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an event needs, what came of it, and what a lease becomes: what the domain returns."""
+"""Describe the work of an event, its outcome, and what a lease becomes. Pure."""
 
 import dataclasses
 import datetime
@@ -19,7 +19,7 @@ _NAMED = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """What a lease becomes, and what is told about it.
+    """Describe what a lease becomes, and which notifications are sent.
 
     :param notifications: type of the notification -> reason, None where there is none
     """
@@ -37,7 +37,7 @@ class Result(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one reservation, or of the whole event.
+    """Describe what became of one reservation, or of the whole event.
 
     :param seconds: when to look again, for WAIT and RETRY
     :param reason: a sentence for the user, for RETRY and FAILED; for WAIT if that takes long
@@ -56,7 +56,7 @@ DONE = Outcome(Result.DONE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be done for an event.
+    """Describe what is to be done for an event.
 
     :param lease: the lease while it is done
     :param reservations: those to work on, in order

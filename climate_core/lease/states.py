@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of leases, reservations and events, and the moves between them, in one place.
+"""List the states of leases, reservations and events, and the moves between them.
 
 The tables below are the whole truth: the engine asks :func:`check` before it writes a state, and
 the pictures in the documents are drawn by :func:`mermaid` and :func:`graphviz`.
@@ -41,7 +41,7 @@ class StartPolicy(enum.StrEnum):
 
 
 class Move(NamedTuple):
-    """One allowed change of state, and what causes it."""
+    """Describe an allowed change of state and its cause."""
 
     source: str
     target: str

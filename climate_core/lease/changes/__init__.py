@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users do with a lease, and what happens behind it: one module for each. Pure.
+"""Change a lease as users ask, or as resources of it are lost: one module for each verb. Pure.
 
 ``apply`` of each module takes a lease as it is and returns what it becomes; what differs is
 written by :func:`climate_core.db.store.save`. Doing the same once more changes nothing, so that a
@@ -15,19 +15,5 @@ from climate_core.lease.changes import (
     lost_resources,
     remove_reservation,
     start,
-    start_notices,
     update,
 )
-
-__all__ = [
-    'add_reservations',
-    'change_reservation',
-    'create',
-    'delete',
-    'end',
-    'lost_resources',
-    'remove_reservation',
-    'start',
-    'start_notices',
-    'update',
-]

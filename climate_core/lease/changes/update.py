@@ -11,15 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_core import exceptions
-from climate_core.lease import (
-    events,
-    model,
-    request,
-    results,
-    states,
-    times,
-    webhook,
-)
+from climate_core.lease import events, model, request, results, states, times, webhook
 from climate_core.lease.changes import change_reservation, start_notices
 from climate_core.lease.events import before_end
 from climate_core.lease.results import Change
@@ -42,7 +34,7 @@ _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator says.
+    """Limits that the operator sets for updates.
 
     :param late: seconds that a new start or event may be in the past
     :param before_start: seconds before its start at which every lease is told
@@ -57,7 +49,7 @@ class Rules:
 def apply(
     lease: model.Lease, values: Mapping[str, Any], now: datetime.datetime, rules: Rules
 ) -> Change:
-    """Say what a lease is after a user has changed it; its events move with it.
+    """Return a lease as its user wants it; its events move with it.
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
         ``before_end_date``, ``start_policy`` and ``before_start`` (before the start), ``webhook``
@@ -157,10 +149,7 @@ def _move(
 
 
 def _check_move(
-    lease: model.Lease,
-    moved: Mapping[str, datetime.datetime],
-    now: datetime.datetime,
-    late: float,
+    lease: model.Lease, moved: Mapping[str, datetime.datetime], now: datetime.datetime, late: float
 ) -> None:
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(

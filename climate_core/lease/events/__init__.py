@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of events: what each type does, with which priority, and what is told. Pure.
+"""List the types of events: what each does, its priority and its notifications. Pure.
 
 A new type of event is a module of this package and a row here.
 """

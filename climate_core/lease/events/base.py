@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one type of event is. Pure.
+"""Define what a type of event has. Pure.
 
 An event is handled in two moves. :meth:`EventHandler.begin` says what the lease is while the work
 is done, :meth:`EventHandler.settle` what it is afterwards, from what became of each reservation.
@@ -20,7 +20,7 @@ BY_USER: Final = 'of_user'
 
 
 class Stage(enum.IntEnum):
-    """What cancels the open events of a lease; a stage cancels those of the stages before, too."""
+    """Stage of the end of a lease; it cancels the open events of the stages before, too."""
 
     END_BEGINS = 1
     END_REQUESTED = 2
@@ -29,7 +29,7 @@ class Stage(enum.IntEnum):
 
 
 class EventHandler:
-    """One type of event: its attributes, and what it does to a lease.
+    """Handle one type of event.
 
     The attributes that are texts are shown in the documents.
     """
@@ -68,12 +68,9 @@ class EventHandler:
     bug_is_permanent: ClassVar[bool] = False
 
     def begin(
-        self,
-        lease: model.Lease,
-        event: model.Event,  # noqa: ARG002
-        now: datetime.datetime,  # noqa: ARG002
+        self, lease: model.Lease, event: model.Event, now: datetime.datetime
     ) -> results.Work:
-        """Say what is to be done for an event that was claimed."""
+        """Return the work of an event that was claimed."""
         return results.Work(lease)
 
     def settle(
@@ -93,79 +90,52 @@ class EventHandler:
         """Return what a lease is after an event of which there is nothing to do."""
         return results.Change(lease.with_events(results.complete(event, reason, now)))
 
-    def plugin_method(
-        self,
-        lease: model.Lease,  # noqa: ARG002
-        reservation: model.Reservation,  # noqa: ARG002
-    ) -> str:
+    def plugin_method(self, lease: model.Lease, reservation: model.Reservation) -> str:
         """Return the name of the method of a plugin that is called for a reservation."""
         return self.plugin_methods[0]
 
-    def retries_forever(
-        self,
-        lease: model.Lease,  # noqa: ARG002
-        event: model.Event,  # noqa: ARG002
-    ) -> bool:
+    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:
         """Tell whether it is retried after a permanent failure, too, because it frees capacity."""
         return False
 
     def move(
-        self,
-        event: model.Event,
-        before: model.Lease,  # noqa: ARG002
-        after: model.Lease,  # noqa: ARG002
-        now: datetime.datetime,  # noqa: ARG002
+        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         """Return the event of a lease whose dates or start policy were changed."""
         return event
 
-    def after_termination(self, lease: model.Lease, now: datetime.datetime) -> model.Lease:  # noqa: ARG002
+    def after_termination(self, lease: model.Lease, now: datetime.datetime) -> model.Lease:
         """Return a lease that was just terminated, with its event of this type if it needs one."""
         return lease
 
-    def payload(
-        self,
-        lease: model.Lease,  # noqa: ARG002
-        now: datetime.datetime,  # noqa: ARG002
-    ) -> Mapping[str, Any]:
+    def payload(self, lease: model.Lease, now: datetime.datetime) -> Mapping[str, Any]:
         """Return what its notification has beside the lease."""
         return {}
 
 
 class Notice(EventHandler):
-    """An event that only notifies."""
+    """Handle an event that only notifies."""
 
     def begin(
-        self,
-        lease: model.Lease,
-        event: model.Event,  # noqa: ARG002
-        now: datetime.datetime,  # noqa: ARG002
+        self, lease: model.Lease, event: model.Event, now: datetime.datetime
     ) -> results.Work:
         skip_reason = None if lease.deleted_at is None else 'The lease is deleted.'
         return results.Work(lease, skip_reason=skip_reason)
 
     def settle(
-        self,
-        lease: model.Lease,
-        event: model.Event,
-        outcomes: Outcomes,  # noqa: ARG002
-        now: datetime.datetime,
+        self, lease: model.Lease, event: model.Event, outcomes: Outcomes, now: datetime.datetime
     ) -> results.Change:
         after = lease.with_events(results.complete(event, None, now))
         return results.Change(after, {f'lease.event.{event.event_type}': None})
 
     def move(
-        self,
-        event: model.Event,
-        before: model.Lease,  # noqa: ARG002
-        after: model.Lease,
-        now: datetime.datetime,
+        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         return move_to(event, min(event.time, after.end_date), now)
 
 
 class Cleanup(EventHandler):
-    """An event that is done after the lease, and of which nobody is notified."""
+    """Handle an event that is done after the end of the lease, without a notification."""
 
     on_failure = 'retried; given up after a permanent failure'
     priority = 3

@@ -25,11 +25,7 @@ class BeforeEnd(base.Notice):
     accepted = True
 
     def move(
-        self,
-        event: model.Event,
-        before: model.Lease,
-        after: model.Lease,
-        now: datetime.datetime,
+        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         if event.time == before.before_end_date and after.before_end_date is not None:
             return base.move_to(event, after.before_end_date, now)

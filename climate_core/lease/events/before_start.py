@@ -19,11 +19,7 @@ class BeforeStart(base.Notice):
     }
 
     def move(
-        self,
-        event: model.Event,
-        before: model.Lease,  # noqa: ARG002
-        after: model.Lease,  # noqa: ARG002
-        now: datetime.datetime,  # noqa: ARG002
+        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         """Leave it to :mod:`climate_core.lease.changes.start_notices`, which sees all of them."""
         return event

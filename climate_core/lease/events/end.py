@@ -28,7 +28,7 @@ class EndLease(base.EventHandler):
     cancelled_by = base.Stage.TERMINATED
     plugin_methods = ('end',)
 
-    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:  # noqa: ARG002
+    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
         if lease.status == _L.TERMINATED:
             return Work(lease, skip_reason='The lease is over.')
         never_started = any(e.open for e in lease.events_of(model.START))
@@ -60,15 +60,11 @@ class EndLease(base.EventHandler):
             told['lease.delete'] = None
         return Change(registry.terminate(after, now, end_reason(after)), told)
 
-    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:  # noqa: ARG002
+    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:
         return True
 
     def move(
-        self,
-        event: model.Event,
-        before: model.Lease,  # noqa: ARG002
-        after: model.Lease,
-        now: datetime.datetime,
+        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         return base.move_to(event, after.end_date, now)
 

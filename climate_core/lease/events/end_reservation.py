@@ -20,7 +20,7 @@ class EndReservation(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     plugin_methods = ('end',)
 
-    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:  # noqa: ARG002
+    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
         todo = tuple(r for r in lease.live if r.id == event.reservation_id)
         if not todo or lease.status in states.ENDING:
             return Work(lease, skip_reason='It is freed with the rest of the lease.')
@@ -45,5 +45,5 @@ class EndReservation(base.EventHandler):
             after = dataclasses.replace(after, status_reason=reason)
         return Change(after, {'lease.update': None})
 
-    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:  # noqa: ARG002
+    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:
         return True

@@ -34,7 +34,7 @@ class PrepareReservation(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     plugin_methods = ('prepare', 'rollback_prepare')
 
-    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:  # noqa: ARG002
+    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
         """Work on a reservation: prepare it, or free what failed."""
         todo = tuple(
             r

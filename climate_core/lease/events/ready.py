@@ -39,11 +39,7 @@ class ReadyToStart(base.Notice):
         return super().settle(lease, event, outcomes, now)
 
     def move(
-        self,
-        event: model.Event,
-        before: model.Lease,
-        after: model.Lease,
-        now: datetime.datetime,
+        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         if after.status != _L.PENDING:
             return event

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the handler of a type, and ask the whole table. The package fills it from its rows."""
+"""Find the handler of a type of event. The package fills the table from its rows."""
 
 import dataclasses
 import datetime

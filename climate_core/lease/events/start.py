@@ -38,7 +38,7 @@ class StartLease(base.EventHandler):
     # A bug does not pass by itself: the start fails at once, and the user knows.
     bug_is_permanent = True
 
-    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:  # noqa: ARG002
+    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
         if lease.status in states.ENDING or lease.deleted_at is not None:
             return Work(lease, skip_reason='The lease is over.')
         if now >= lease.end_date:
@@ -79,11 +79,7 @@ class StartLease(base.EventHandler):
         return Change(after, {FAILED: reason} if told else {})
 
     def move(
-        self,
-        event: model.Event,
-        before: model.Lease,
-        after: model.Lease,
-        now: datetime.datetime,
+        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         manual = after.start_policy == states.StartPolicy.MANUAL
         if after.status == _L.PENDING and manual:

@@ -163,38 +163,6 @@ def test_a_bug_does_not_keep_capacity_or_rights(world: World, time: Time) -> Non
     assert world.trusts.present == set()
 
 
-def test_the_start_is_given_up_when_the_lease_is_over(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [exceptions.Transient('No valid host')] * 500
-    lease_id = world.create('a', end='2026-12-01 12:05')
-    world.run_until_idle()
-    while world.lease(lease_id).status == 'STARTING':
-        start = world.lease(lease_id).event('start_lease')
-        assert start is not None
-        assert start.next_at is not None
-        time.now = start.next_at
-        world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert lease.status == 'ERROR'
-    assert 'No valid host' in str(lease.status_reason)
-    assert time.now < lease.end_date
-
-
-def test_a_short_lease_is_tried_until_shortly_before_its_end(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [exceptions.Transient('No valid host')] * 7
-    lease_id = world.create('a', end='2026-12-01 12:01')
-    waits = []
-    for _ in range(7):
-        world.run_until_idle()
-        start = world.lease(lease_id).event('start_lease')
-        assert start is not None
-        assert start.next_at is not None
-        waits.append((start.next_at - time.now).total_seconds())
-        time.now = start.next_at
-    assert waits == [2, 4, 8, 16, 15, 7.5, 3.75]
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
-
-
 def test_the_end_is_tried_for_ever(world: World, time: Time) -> None:
     trouble = [exceptions.Permanent('locked'), exceptions.Transient('away'), KeyError('x')]
     world.things.answers['end', 'a'] = trouble * 20

@@ -120,21 +120,6 @@ def test_what_is_being_taken_out_cannot_join_again_yet(world: World, time: Time)
     assert world.lease(lease_id).status == 'ACTIVE'
 
 
-def test_taking_out_is_tried_for_ever(world: World, time: Time) -> None:
-    trouble = [exceptions.Permanent('locked'), AWAY, KeyError('x')]
-    lease_id = world.create('a', 'b', end='2026-12-09 12:00')
-    world.run_until_idle()
-    world.things.answers['end', 'a'] = trouble * 10
-    world.remove(lease_id, 'a')
-    for _ in range(30):
-        world.run_until_idle()
-        assert world.reservation(lease_id, 'a').status == 'deleting'
-        time.forward(seconds=120)
-    world.run_until_idle()
-    assert world.reservation(lease_id, 'a').status == 'deleted'
-    assert world.lease(lease_id).status == 'ACTIVE'
-
-
 @pytest.mark.parametrize(
     'point', ['event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after']
 )
