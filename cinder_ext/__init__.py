@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserved volumes in cinder 29, without replacing any function or class of cinder.
+"""Reserve volumes in cinder 29, without replacing any function or class of cinder.
 
 A creation with the hint ``reserved=True`` counts the quota, enters the lease, lets the scheduler
 choose a backend and hold the capacity there, and stops: the volume is ``lease-reserved`` and
@@ -31,7 +31,7 @@ cinder-backup::
     send_service_user_token = true
     # ... and the credentials of cinder's service user
 
-A cinder whose seams differ (:mod:`cinder_ext.seams`) is refused at the start of each process.
+A cinder whose extension points differ (:mod:`cinder_ext.seams`) is refused at the start of each process.
 
 What all extensions share (hints, dates, requests to the lease service) is in
 ``climateclient.extension``. The modules::

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reserved volumes hold, in the reports of cinder-volume to the schedulers.
+"""Subtract what reserved volumes hold from the reports of cinder-volume to the schedulers.
 
-An array knows nothing of a volume that does not exist: each report of its driver would give the
+A backend does not know of a volume that does not exist: each report of its driver would give the
 capacity back. Cinder's own count, ``allocated_capacity_gb``, has every volume that has a host.
 """
 
@@ -26,11 +26,11 @@ CAPABILITY = 'volume_reservation'
 
 
 class Reserved(NamedTuple):
-    """A volume with a mark.
+    """A volume with a marker.
 
     :param host: ``host@backend#pool``
     :param size: GiB
-    :param made: it is complete on the backend, though it still has its mark
+    :param made: it is complete on the backend, though it still has its marker
     """
 
     id: str
@@ -40,7 +40,7 @@ class Reserved(NamedTuple):
 
 
 def reserved(context: Any, host: str, cluster: str | None = None) -> list[Reserved]:
-    """Give the volumes with a mark on a backend: one SELECT.
+    """Return the volumes with a marker on a backend: one SELECT.
 
     :param host: ``host@backend``
     :param cluster: ``cluster@backend`` if several hosts serve the backend (active-active)
@@ -65,7 +65,7 @@ def reserved(context: Any, host: str, cluster: str | None = None) -> list[Reserv
 
 
 def report(capabilities: Mapping[str, Any], volumes: Iterable[Reserved]) -> dict[str, Any]:
-    """Give what the schedulers are to know.
+    """Return the report for the schedulers.
 
     :param capabilities: what the driver reports and cinder adds (cinder/volume/manager.py,
         _report_driver_status). It is left as it is, for drivers keep it

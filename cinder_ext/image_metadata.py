@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users see of an image in a volume: that it boots, and the properties of the image.
+"""Show the bootable flag and the image properties of a volume that does not exist yet.
 
 Nova asks for both before it lets a server boot from a volume. Cinder writes them at the end of a
 creation (CreateVolumeFromSpecTask); a reserved volume has them from the beginning.
@@ -23,7 +23,7 @@ _OF_THE_CREATION = ('signature_verified',)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImageMetadata:
-    """What was shown of a volume.
+    """The image metadata of a volume.
 
     :param bootable: its flag
     :param properties: of its image; empty if there is none
@@ -34,10 +34,10 @@ class ImageMetadata:
 
 
 def write(manager: Any, context: Any, volume: Any, image_id: str | None) -> None:
-    """Write what a volume will be when it is made from its source.
+    """Write the image metadata that a volume will have when it is created from its source.
 
     :param manager: cinder.volume.manager.VolumeManager
-    :param context: of who reserves the volume
+    :param context: of the user that reserves the volume
     :raises cinder.exception.CinderException: the source cannot be read
     """
     task = create_volume.CreateVolumeFromSpecTask(manager, db, manager.driver)
@@ -58,7 +58,7 @@ def write(manager: Any, context: Any, volume: Any, image_id: str | None) -> None
 
 
 def remove(context: Any, volume: Any) -> ImageMetadata:
-    """Take the properties away, for a creation adds its own to them."""
+    """Remove the properties, for a creation adds its own to them, and return what was there."""
     found = _properties(context, volume)
     if found:
         db.volume_glance_metadata_delete_by_volume(context.elevated(), volume.id)
@@ -68,9 +68,9 @@ def remove(context: Any, volume: Any) -> ImageMetadata:
 
 
 def restore(context: Any, volume: Any, shown: ImageMetadata) -> None:
-    """Show again what was shown: the user may have changed it meanwhile.
+    """Write again what was removed: the user may have changed it before.
 
-    What never was shown is left as the creation wrote it.
+    Without properties before, what the creation wrote stays.
     """
     if not shown.properties:
         return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease service, seen from cinder-api.
+"""Reach the lease service from cinder-api.
 
 Requests carry the user's token, so that the lease is the user's, and cinder's service token if
-``[service_user] send_service_user_token`` is on: a token that runs out meanwhile is then still
-good, and the lease service believes that a volume which is ``creating`` is being reserved.
+``[service_user] send_service_user_token`` is on: a token that expires meanwhile then stays
+valid, and the lease service believes that a volume which is ``creating`` is being reserved.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ RESOURCE_TYPE = resource_types.VOLUME
 
 
 def service(context: Any) -> leases.LeaseService:
-    """Make the lease service as a user sees it.
+    """Return a client of the lease service with the rights of a user.
 
     :param context: cinder's RequestContext of the user
     :raises climateclient.extension.errors.LeaseUnavailable: it is not known where it is

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For ``volume_manager``: cinder-volume, which holds reserved volumes and creates them later.
+"""Hold reserved volumes in cinder-volume, and create them later; for ``volume_manager``.
 
 =========  =======================================================================================
 hold       a creation that the hints make a reservation: no call of the driver
@@ -8,8 +8,9 @@ delete     of what was never created: no call of the driver
 report     the capacity that is held
 =========  =======================================================================================
 
-The mark says what may be on the backend, and is written before the driver is asked. Whoever dies
-in between leaves ``waking``: the next attempt first removes what the last one may have made.
+The marker says what may be on the backend, and is written before the driver is asked. A process
+that dies in between leaves ``waking``: the next attempt first removes what the last one may have
+created.
 """
 
 import logging
@@ -30,7 +31,7 @@ _ONE_AT_A_TIME = coordination.synchronized('{volume.id}-delete_volume')
 
 
 class VolumeManager(manager.VolumeManager):
-    """Cinder's manager; other volumes take its ways.
+    """Cinder's manager, with reserved volumes.
 
     :raises climateclient.extension.errors.Incompatible: this cinder is not as expected
     """
@@ -61,9 +62,9 @@ class VolumeManager(manager.VolumeManager):
     def delete_volume(
         self, context: Any, volume: Any, unmanage_only: bool = False, cascade: bool = False
     ) -> bool | None:
-        """Delete a volume, or what is in the database of one that is held. RPC method of cinder.
+        """Delete a volume, or only the row of one that is held. RPC method of cinder.
 
-        A volume that was ever completed costs nothing more than without us.
+        A volume that was ever completed costs no further statement.
         """
         if reservation_marker.get_pending_state(
             context, volume
@@ -73,7 +74,7 @@ class VolumeManager(manager.VolumeManager):
         return super().delete_volume(context, volume, unmanage_only, cascade)
 
     def update_service_capabilities(self, capabilities: Any) -> None:
-        """Take what is held out of the report that goes to the schedulers."""
+        """Subtract what is held from the report to the schedulers."""
         context = cinder_context.get_admin_context()
         volumes = capacity.reserved(context, self.host, self.cluster)
         for volume in volumes:
@@ -87,7 +88,7 @@ class VolumeManager(manager.VolumeManager):
     @objects.Volume.set_workers
     def _hold(self, context: Any, volume: Any) -> Any:
         self._set_resource_host(volume)
-        # First, as cinder: who deletes the volume meanwhile takes it off again.
+        # First, as in cinder: a deletion meanwhile subtracts it again.
         self._update_allocated_capacity(volume)
         if not _is_expected(volume):
             return volume.id
@@ -114,7 +115,7 @@ class VolumeManager(manager.VolumeManager):
             LOG.warning('Volume %s does not wait: an old wake_up is ignored', volume.id)
             return volume.id
         if volume.launched_at is not None:
-            # It is complete, and its mark was left over: nothing of it may be removed.
+            # It is complete, and its marker was left over: nothing of it may be removed.
             reservation_marker.clear(context, volume)
             volume.conditional_update({'status': 'available'}, {'status': 'creating'})
             return volume.id
@@ -214,7 +215,7 @@ class VolumeManager(manager.VolumeManager):
 
 
 def _is_expected(volume: Any) -> bool:
-    """Read a volume again, and say whether it is to be created: messages come late, or twice."""
+    """Return whether a volume, read again, is to be created: messages come late, or twice."""
     try:
         volume.refresh()
     except exception.VolumeNotFound:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a reserved volume could not be created, for its owner: ``GET /v3/{project}/messages``.
+"""Tell the owner why a reserved volume could not be created: ``GET /v3/{project}/messages``.
 
-Cinder's messages are numbers that stand for fixed sentences, so that nothing of a backend gets
-out; its tables of sentences get a few more rows. Cinder-volume writes the numbers, cinder-api the
-sentences, so both call :func:`install`.
+Cinder's messages are numbers that stand for fixed sentences, so that no detail of a backend is
+shown; this module adds a few rows to its table of sentences. cinder-volume writes the numbers,
+cinder-api the sentences, so both call :func:`install`.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ _SOURCES = (
 
 
 def install() -> None:
-    """Add our sentences to cinder's; a second time does nothing."""
+    """Add the sentences to cinder's table; a second time does nothing."""
     if NO_SOURCE not in DETAIL.ALL:
         DETAIL.ALL = (*DETAIL.ALL, NO_SOURCE, NO_RESERVATION, LEFT_OVER)
 
@@ -55,11 +55,11 @@ def create(
     error: Exception | None,
     detail: tuple[str, str] | None = None,
 ) -> None:
-    """Leave a message to the owner, unless cinder has left one in this request.
+    """Create a message for the owner, unless cinder has created one in this request.
 
     :param message_api: cinder.message.api.API
     :param error: why the volume was not created
-    :param detail: one of our sentences, whatever was said before
+    :param detail: one of the sentences of this module, even after another message
     """
     if detail is None:
         if _was_created(context, volume):
@@ -80,6 +80,6 @@ def _was_created(context: Any, volume: Any) -> bool:
 
 
 def _owner_context(context: Any, volume: Any) -> Any:
-    """An administrator may have woken the volume, and the message is the owner's."""
+    """Return a context in the project of the volume: an administrator may have woken it."""
     values = context.to_dict() | {'project_id': volume.project_id}
     return cinder_context.RequestContext.from_dict(values)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mark of a volume whose creation waits for a lease, or has begun and not succeeded.
+"""Mark volumes whose creation waits for a lease, or has begun and not succeeded.
 
-It lies in ``volume_admin_metadata``: it goes with the volume, needs no table of ours, and no API
-shows it to a user. The mark is the truth, not the status, which an administrator may write:
+The marker lies in ``volume_admin_metadata``: it is deleted with the volume, needs no further
+table, and no API shows it to a user. The marker decides, not the status, which an administrator
+may write:
 
 ``held``
     nothing is on the backend, and nothing was asked of its driver
 ``waking``
     a creation was begun and has not succeeded: something may be there
-no mark
+no marker
     an ordinary volume
 
 Every function takes the context and the volume (or anything with its ``id``) of the caller and
@@ -39,7 +40,7 @@ _CHUNK = 250
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Marker:
-    """A mark.
+    """The marker of a volume.
 
     :param state: :data:`HELD` or :data:`WAKING`
     :param lease_id: the lease that wakes the volume
@@ -53,7 +54,7 @@ class Marker:
 
 
 def create(context: Any, volume: Any, state: str, lease_id: str, spec: Mapping[str, Any]) -> None:
-    """Mark a volume.
+    """Write the marker of a volume.
 
     :raises cinder.exception.VolumeNotFound: it is gone
     """
@@ -66,7 +67,7 @@ def create(context: Any, volume: Any, state: str, lease_id: str, spec: Mapping[s
 
 
 def get(context: Any, volume: Any) -> Marker | None:
-    """Read the mark: one SELECT. None is an ordinary volume, or one that is gone."""
+    """Return the marker: one SELECT. None is an ordinary volume, or one that is deleted."""
     values = _read(context, volume)
     if STATE not in values:
         return None
@@ -75,44 +76,44 @@ def get(context: Any, volume: Any) -> Marker | None:
 
 
 def get_state(context: Any, volume: Any) -> str | None:
-    """Give :data:`HELD`, :data:`WAKING`, or None for an ordinary volume."""
+    """Return :data:`HELD`, :data:`WAKING`, or None for an ordinary volume."""
     mark = get(context, volume)
     return mark.state if mark else None
 
 
 def get_pending_state(context: Any, volume: Any) -> str | None:
-    """Give the state of a volume that is not complete; one that is costs no statement.
+    """Return the state of a volume that is not complete; a complete one costs no statement.
 
-    Cinder writes ``launched_at`` when a creation ends well. The mark of such a volume is left over
-    from a process that died just then, and says nothing any more.
+    Cinder writes ``launched_at`` when a creation ends well. The marker of such a volume is left
+    over from a process that died just then, and means nothing.
     """
     return None if volume.launched_at is not None else get_state(context, volume)
 
 
 def get_lease_id(context: Any, volume: Any) -> str | None:
-    """Give the id of the lease that the volume waits for."""
+    """Return the id of the lease that the volume waits for."""
     mark = get(context, volume)
     return mark.lease_id if mark else None
 
 
 def get_creation_args(context: Any, volume: Any) -> dict[str, Any]:
-    """Give what the creation needs and the row does not keep; empty if there is no mark."""
+    """Return what the creation needs and the row does not keep; empty without a marker."""
     mark = get(context, volume)
     return dict(mark.spec) if mark else {}
 
 
 def set_waking(context: Any, volume: Any) -> None:
-    """Say that something may be on the backend from now on: before the driver is asked."""
+    """Note that something may be on the backend from now on: before the driver is asked."""
     _write(context, volume, {STATE: WAKING}, add=False)
 
 
 def set_held(context: Any, volume: Any) -> None:
-    """Say that nothing is on the backend again: after the driver has deleted it."""
+    """Note that nothing is on the backend again: after the driver has deleted it."""
     _write(context, volume, {STATE: HELD}, add=False)
 
 
 def clear(context: Any, volume: Any) -> None:
-    """Make it an ordinary volume: one UPDATE. It is no error if it is one, or gone."""
+    """Make it an ordinary volume: one UPDATE. One that is ordinary or deleted is no error."""
     elevated = context.elevated()
     with db.main_context_manager.writer.using(elevated):
         rows = _rows(elevated, volume)
@@ -145,7 +146,7 @@ def _write(context: Any, volume: Any, values: dict[str, str], add: bool = True) 
 
 
 def _tell(volume: Any, ours: Mapping[str, str]) -> None:
-    """Let an object that carries the entries know: a later save would write old ones again."""
+    """Update an object that carries the entries: a later save would write old ones again."""
     known = getattr(volume, 'obj_attr_is_set', None)
     if known and known('admin_metadata'):
         others = {k: v for k, v in volume.admin_metadata.items() if not k.startswith(PREFIX)}

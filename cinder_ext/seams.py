@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The places in cinder that the extension leans on, and the check that they are still there.
+"""Check the extension points in cinder that the extension relies on.
 
-None of them is a promise of cinder. A cinder whose seams differ must not start with us half in
-it, so each process checks its own table before anything else, and fails closed.
+None of them is a public interface of cinder. A cinder whose extension points differ must not
+start with half of the extension, so each process checks its own table before anything else, and
+fails closed.
 Read in cinder 29.0.0; see the modules named in the tables.
 """
 

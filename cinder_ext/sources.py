@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reserved volumes will be made from at their start, and must be there until then.
+"""Keep the sources that reserved volumes will be created from until their leases start.
 
-Cinder lets a source go as soon as nobody reads it. Each question here is one SELECT. An image
-lies in glance: nobody asks cinder before it is deleted, and the wake_up then says so.
+Cinder lets a source be deleted as soon as no process reads it. Each check is one SELECT. An image
+lies in glance, which does not ask cinder before it deletes one; the wake_up then says so.
 """
 
 from collections.abc import Iterable
@@ -90,8 +90,8 @@ def check_backup(context: Any, backup: Any) -> None:
 
     :raises cinder.exception.InvalidBackup: they are named
     """
-    # The row of a volume does not keep its backup. The mark does, in the first piece of its JSON:
-    # keys are sorted there.
+    # The row of a volume does not keep its backup. The marker does, in the first piece of its
+    # JSON, whose keys are sorted.
     spec = select(_MARK.volume_id).where(
         _MARK.key == f'{reservation_marker.SPEC}0000',
         _MARK.value.contains(backup.id, autoescape=True),
@@ -103,14 +103,14 @@ def check_backup(context: Any, backup: Any) -> None:
 
 
 def _reserved(context: Any, condition: Any) -> list[str]:
-    """Give the ids of the volumes with a mark, of all projects, that fulfil a condition."""
+    """Return the ids of volumes with a marker, of all projects, that fulfil a condition."""
     elevated = context.elevated()
     with db.main_context_manager.reader.using(elevated):
         rows = elevated.session.execute(
             select(models.Volume.id)
             .join(_MARK, _MARK.volume_id == models.Volume.id)
             .where(_MARK.key == reservation_marker.STATE, _MARK.deleted.is_(False))
-            # One that is made keeps its mark until the next report, see cinder_ext.manager.
+            # One that is created keeps its marker until the next report, see cinder_ext.manager.
             .where(models.Volume.deleted.is_(False), models.Volume.launched_at.is_(None))
             .where(condition)
             .order_by(models.Volume.id)

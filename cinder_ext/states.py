@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a volume that waits for its lease, and the sign of its wake_up.
+"""Name the status of a volume that waits for its lease, and the sign of its wake_up.
 
 A text of cinder's own column ``volumes.status``: any is allowed there (cinder/objects/volume.py).
 It is not called ``reserved`` because cinder calls a volume so between the first and the second
 half of an attachment (cinder/volume/api.py, attachment_create).
 
-The status is for users. What decides whether there is anything on the backend is the mark
+The status is for users. What decides whether there is anything on the backend is the marker
 (:mod:`cinder_ext.reservation_marker`), for an administrator may write any status.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserved servers in nova 34, without replacing any function or class of nova.
+"""Reserve servers in nova 34, without replacing any function or class of nova.
 
 A boot with the hint ``reserved=True`` chooses a host, claims it, makes the ports, enters the
 lease and stops: the server is RESERVED. ``wake_up`` is the second half of the same boot.
@@ -43,11 +43,11 @@ change one line of api-paste.ini::
     [app:osapi_compute_app_v21]
     paste.app_factory = nova_ext.api.routes:app_factory
 
-Both ways at once are fine. A nova whose seams differ (:mod:`nova_ext.seams`) is refused at the
-start, whichever way is taken.
+Both ways at once are fine. A nova whose extension points differ (:mod:`nova_ext.seams`) is refused
+at the start, whichever way is taken.
 
-A lock is respected as nova does everywhere: while a server is locked, only an administrator can
-wake, delete or change it. The lease service gets 409, and tries again.
+While a server is locked, only an administrator can wake, delete or change it, as everywhere in
+nova. The lease service gets 409, and tries again.
 
 What all extensions share (hints, dates, requests to the lease service) is in
 ``climateclient.extension``. The modules::

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease service, seen from nova.
+"""Reach the lease service from nova.
 
 Requests carry the user's token, so that the lease is the user's, and nova's service token if
-``[service_user] send_service_user_token`` is on, so that a token that runs out meanwhile is
-still good.
+``[service_user] send_service_user_token`` is on, so that a token that expires meanwhile stays
+valid.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ RESOURCE_TYPE = resource_types.SERVER
 
 
 def service(context: Any) -> leases.LeaseService:
-    """Make the lease service as a user sees it.
+    """Return a client of the lease service with the rights of a user.
 
     :param context: nova's RequestContext of the user
     :raises climateclient.extension.errors.LeaseUnavailable: it is not known where it is

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build needs and nova keeps nowhere, kept from the reservation to the start.
+"""Save the arguments of a build that nova keeps nowhere, from the reservation to the start.
 
-That is the admin password, files to inject, and the requested networks with their tags. It lies
-in ``instance_system_metadata`` of the cell: it survives the host and nova-compute, goes with the
-server, and no API or notification shows it. With a key it is encrypted as a whole; without one
-the password is not kept.
+They are the admin password, files to inject, and the requested networks with their tags. They lie
+in ``instance_system_metadata`` of the cell: they survive the host and nova-compute, are deleted
+with the server, and no API or notification shows them. With a key they are encrypted as a whole;
+without one the password is not saved.
 """
 
 import base64
@@ -25,11 +25,11 @@ _SEALED, _OPEN = 'sealed:', 'open:'
 
 
 class SavedArgsUnreadable(Exception):
-    """What was kept cannot be read: no key of this nova-compute fits."""
+    """No key of this nova-compute decrypts the saved arguments."""
 
 
 def save(metadata: MutableMapping[str, str], values: Mapping[str, Any], keys: list[str]) -> None:
-    """Keep values.
+    """Save values.
 
     :param metadata: ``instance.system_metadata``
     :param values: JSON types; ``password`` is dropped if there is no key
@@ -49,7 +49,7 @@ def save(metadata: MutableMapping[str, str], values: Mapping[str, Any], keys: li
 
 
 def load(metadata: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
-    """Read what was kept; empty if nothing was.
+    """Return the saved values; empty if there are none.
 
     :raises SavedArgsUnreadable: none of the keys fits
     """
@@ -63,22 +63,27 @@ def load(metadata: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
             data = base64.b64decode(text.removeprefix(_OPEN))
         return json.loads(zlib.decompress(data))
     except (fernet.InvalidToken, ValueError, zlib.error) as error:
-        raise SavedArgsUnreadable('No key in [climate] stash_keys opens what was kept') from error
+        raise SavedArgsUnreadable(
+            '[climate] stash_keys must have the key that was its first when the server was '
+            'reserved: none of its keys decrypts the saved password and files'
+        ) from error
 
 
 def check_keys(keys: list[str]) -> None:
-    """Check the keys of nova.conf when nova-compute starts, not when the first server needs one.
+    """Check the keys of nova.conf: when nova-compute starts, not when a server needs one.
 
-    :raises ValueError: one is no key
+    :raises ValueError: one is no Fernet key
     """
     try:
         _ = [fernet.Fernet(key) for key in keys]
     except ValueError as error:
-        raise ValueError(f'[climate] stash_keys: {error}') from error
+        raise ValueError(
+            f'[climate] stash_keys: each must be 32 bytes in URL-safe base64 ({error})'
+        ) from error
 
 
 def remove(metadata: MutableMapping[str, str]) -> None:
-    """Forget what was kept."""
+    """Remove the saved values."""
     for key in [key for key in metadata if key.startswith(PREFIX)]:
         del metadata[key]
 

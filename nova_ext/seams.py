@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The places in nova that the extension leans on, and the check that they are still there.
+"""Check the extension points in nova that the extension relies on.
 
-None of them is a promise of nova. A nova whose seams differ must not start with us half in it,
-so each process checks its own table before anything is changed, and fails closed.
+None of them is a public interface of nova. A nova whose extension points differ must not start
+with half of the extension, so each process checks its own table before anything is changed, and
+fails closed.
 Read in nova 34.0.0; see the modules named in the tables.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RESERVED, as rows added to nova's lookup tables. Nothing is replaced; adding twice is once.
+"""Add the state RESERVED to nova's lookup tables; nothing is replaced, a second time does nothing.
 
 A reserved server has ``vm_state`` reserved, no task and power state NOSTATE. It is in no list
 of states of ``nova.compute.api.check_instance_state``, so every action on it but delete, lock
-and our own wake_up is 409 without a line of ours.
+and wake_up is 409 without further code.
 """
 
 from collections.abc import Iterator

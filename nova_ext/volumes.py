@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The volumes of a reserved server, as cinder has them.
+"""Attach the volumes of a reserved server in cinder.
 
 An ordinary volume is attached to the server, without a host, from the request on: cinder calls
-it ``reserved``, and nobody else can take it. A volume that is itself reserved in a lease has
+it ``reserved``, and no other server can take it. A volume that is itself reserved in a lease has
 nothing on its backend before the start of that lease, and cinder refuses to attach it
 (:mod:`nova_ext.api.volumes`); its attachment is made when the server is woken.
 """
@@ -22,9 +22,9 @@ RESOURCE_TYPE = resource_types.VOLUME
 
 
 def hold(context: Any, volume_api: Any, instance: Any, bdms: Any) -> None:
-    """Make sure that every volume has an attachment of this server.
+    """Create the attachments that volumes of this server lack.
 
-    Nova deletes the attachments when a spawn fails; without one the volume is free for anybody,
+    Nova deletes the attachments when a spawn fails; without one the volume is free for all users,
     and the next start would have nothing to connect.
 
     :param bdms: the server's BlockDeviceMappingList; new attachments are saved in it
@@ -75,10 +75,10 @@ def _exists(context: Any, volume_api: Any, attachment_id: str) -> bool:
 
 
 def is_connected(instance: Any, bdm: Any) -> bool:
-    """Whether there may be something between a disk and its server that can be taken apart.
+    """Return whether a disk may be connected to its server.
 
     Nova takes a volume without an attachment for one of before its release 17, and would tell
-    cinder to detach it: from whatever server has it now. A server that has never run never had it.
+    cinder to detach it, from any server that has it now. A server that has never run never had it.
 
     :param bdm: a block device mapping of the server
     """
@@ -86,7 +86,7 @@ def is_connected(instance: Any, bdm: Any) -> bool:
 
 
 def connected(instance: Any, bdms: Any) -> Any:
-    """Leave out the volumes that a server was never attached to, see :func:`is_connected`.
+    """Return the block device mappings without volumes that were never attached.
 
     :param bdms: the server's block device mappings
     :returns: the same, or a BlockDeviceMappingList with fewer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For ``backup_api_class``: a backup that a reserved volume will be made from stays."""
+"""Keep backups that reserved volumes will be created from; for ``backup_api_class``."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class API(api.API):
     def delete(self, context: Any, backup: Any, force: bool = False) -> None:
         """Delete a backup that no reserved volume needs.
 
-        :raises cinder.exception.InvalidBackup: one does, or cinder has a reason
+        :raises cinder.exception.InvalidBackup: one does, or cinder refuses
         """
         sources.check_backup(context, backup)
         super().delete(context, backup, force)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups, and snapshots of them, are deleted with all that is in them: not what is needed.
+"""Keep groups, and snapshots of them, that reserved volumes will be created from.
 
-Cinder does that without ``volume_api_class``, so we look before its controllers do.
+Cinder deletes all that is in them without ``volume_api_class``, so these controllers check before
+its own do.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ class ConsistencyGroupController(wsgi.Controller):
 
     @wsgi.extends
     def delete(self, req: Any, id: str, body: Any = None) -> Iterator[None]:  # noqa: ARG002
-        """Look before cinder deletes the group."""
+        """Check the group before cinder deletes it."""
         _check_group(req.environ['cinder.context'], id)
         yield
 
@@ -38,7 +39,7 @@ class GroupSnapshotController(wsgi.Controller):
 
     @wsgi.extends
     def delete(self, req: Any, id: str) -> Iterator[None]:
-        """Look before cinder deletes the snapshots."""
+        """Check the snapshots before cinder deletes them."""
         context = req.environ['cinder.context']
         found = objects.GroupSnapshot.get_by_id(context, id)
         context.authorize(group_snapshots.DELETE_POLICY, target_obj=found)
@@ -46,7 +47,7 @@ class GroupSnapshotController(wsgi.Controller):
         yield
 
 
-#: Collection of cinder's API -> what looks before its controller.
+#: Collection of cinder's API -> controller that checks before its own.
 CONTROLLERS = {
     'groups': GroupController,
     'consistencygroups': ConsistencyGroupController,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first half of a reserved creation, in cinder-api: the mark, the lease, then the scheduler.
+"""Do the first half of a reserved creation in cinder-api: marker, lease, then scheduler.
 
 Cinder's flow (cinder/volume/flows/api/create_volume.py) calls us when the row of the volume is
-there and its quota counted, and nothing was sent to anybody. If we raise, it gives the quota
-back; the row is ours to take away.
+there and its quota counted, and no message was sent. If this raises, the flow gives the quota
+back; the row is removed here.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class NotReserved(exception.InvalidInput):
-    """The lease service said no, or nothing.
+    """The lease service refuses, or does not answer.
 
     Cinder's flow logs what is a fault of the user without a page of the way to it. An exception
     with a long chain of causes keeps taskflow busy for minutes: it writes each of them, and all
@@ -42,7 +42,7 @@ class NotReserved(exception.InvalidInput):
 
 
 class Scheduler(rpcapi.SchedulerAPI):
-    """Cinder's way to the scheduler, by the lease service if hints ask for it.
+    """Put a volume into its lease before cinder sends it to the scheduler.
 
     :param key_manager: has the keys of encrypted volumes
     """
@@ -84,13 +84,13 @@ class Scheduler(rpcapi.SchedulerAPI):
 
     @contextlib.contextmanager
     def _undone(self, context: Any, volume: Any) -> Iterator[None]:
-        """Leave nothing of a volume that nobody was told about."""
+        """Remove all of a volume whose creation fails in this request."""
         try:
             yield
         except Exception:
-            LOG.info('Volume %s is not reserved, and taken away', volume.id)
+            LOG.info('Volume %s is not reserved; its row is removed', volume.id)
             self._delete_key(context, volume)
-            # Its mark goes with it.
+            # The marker is deleted with it.
             volume.destroy()
             db.worker_destroy(context.elevated(), resource_type='Volume', resource_id=volume.id)
             raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For ``volume_api_class``: cinder's API, which knows volumes of which nothing exists yet."""
+"""Create, keep and refuse volumes that do not exist yet; for ``volume_api_class``."""
 
 import datetime
 import logging
@@ -78,7 +78,7 @@ class API(api.API):
             raise _answer(error) from error
 
     def wake_up(self, context: Any, volume: Any) -> None:
-        """Let a reserved volume be created; who may is checked by the caller.
+        """Let a reserved volume be created; the caller checks the policy.
 
         :raises webob.exc.HTTPConflict: it is not reserved
         :raises webob.exc.HTTPServiceUnavailable: its backend is frozen
@@ -133,7 +133,7 @@ class API(api.API):
         super().extend(context, volume, new_size)
 
     def extend_attached_volume(self, context: Any, volume: Any, new_size: int) -> None:
-        """As :meth:`extend`."""
+        """Extend an attached volume, as :meth:`extend`."""
         sources.check_size(context, volume, new_size)
         super().extend_attached_volume(context, volume, new_size)
 
@@ -156,7 +156,7 @@ class API(api.API):
             sources.check_volume(context, volume)
         super().retype(context, volume, new_type, migration_policy)
 
-    # Cinder asks the backend in these, whatever the status is.
+    # Cinder calls the driver in these in any status.
 
     def attach(self, context: Any, volume: Any, *args: Any, **kwargs: Any) -> Any:
         """Attach a volume that exists."""
@@ -185,7 +185,7 @@ class API(api.API):
 
 
 def _answer(error: LeaseRefused | LeaseUnavailable) -> exc.HTTPException:
-    """Answer in the words of the lease service."""
+    """Return an HTTP error with the text of the lease service."""
     if not isinstance(error, LeaseRefused):
         return exc.HTTPServiceUnavailable(explanation=str(error))
     kind = exc.HTTPForbidden if error.status == 403 else exc.HTTPBadRequest
@@ -202,7 +202,7 @@ def _refuse(context: Any, volume: Any, reason: str) -> None:
 
 
 def _checked(context: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the hints as all that follows reads them.
+    """Return the hints as later steps read them.
 
     :param others: further parameters of the creation
     """

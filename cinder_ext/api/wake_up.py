@@ -46,21 +46,11 @@ from webob import exc
 
 from cinder_ext import messages, policies, reservation_marker
 from cinder_ext.api import backups, groups, volumes
+from climateclient.extension import wake_up
 
 LOG = logging.getLogger(__name__)
 
-SCHEMA = {
-    'type': 'object',
-    'properties': {
-        'os-wake_up': {
-            'type': ['object', 'null'],
-            'properties': {},
-            'additionalProperties': False,
-        }
-    },
-    'required': ['os-wake_up'],
-    'additionalProperties': False,
-}
+SCHEMA = wake_up.schema('os-wake_up')
 
 _RESET = 'os-reset_status'
 #: What os-reset_status may write into the row of a reserved volume.
@@ -81,7 +71,7 @@ class WakeUpController(wsgi.Controller):
         """Create a reserved volume on the backend that holds its capacity."""
         context = req.environ['cinder.context']
         found = self.volume_api.get(context, id)
-        policies.authorize_wake_up(context, found)
+        policies.POLICY.authorize(context, found)
         try:
             self.volume_api.wake_up(context, found)
         except oslo_messaging.MessagingException as error:
@@ -90,7 +80,7 @@ class WakeUpController(wsgi.Controller):
 
     @wsgi.extends(action=_RESET)
     def _reset_status(self, req: Any, id: str, body: Any) -> Iterator[None]:
-        """Look before cinder writes: available is what Nova attaches."""
+        """Check the new status before cinder writes it: Nova attaches what is available."""
         context = req.environ['cinder.context']
         found = objects.Volume.get_by_id(context, id)
         if not _harmless(body.get(_RESET)) and reservation_marker.get_pending_state(
@@ -121,7 +111,7 @@ class Reservations(extensions.ExtensionDescriptor):
         super().__init__(ext_mgr)
 
     def get_controller_extensions(self) -> list[extensions.ControllerExtension]:
-        """Add our actions to those of volumes, and look before groups are deleted."""
+        """Add the actions to those of volumes, and checks before groups are deleted."""
         added = {'volumes': WakeUpController, **groups.CONTROLLERS}
         return [
             extensions.ControllerExtension(self, collection, controller())
@@ -130,7 +120,7 @@ class Reservations(extensions.ExtensionDescriptor):
 
 
 def _harmless(written: Any) -> bool:
-    """Whether this leaves a reserved volume one; what is no object is left to cinder's schema."""
+    """Return whether these values leave a volume reserved; cinder refuses what is no object."""
     if not isinstance(written, dict):
         return True
     return all(
@@ -140,7 +130,7 @@ def _harmless(written: Any) -> bool:
 
 
 def _missing() -> str | None:
-    """Say which lines of cinder.conf are missing: without them hints would mean nothing."""
+    """Return a text that names missing lines of cinder.conf; None if there are all."""
     lines = [
         f'{option} = {wanted.__module__}.API'
         for option, made, wanted in (

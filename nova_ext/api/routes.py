@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts our controllers into nova's table of routes.
+"""Put the controllers of the extension into nova's table of routes.
 
 Three entries change: POST /servers (the hints are checked), DELETE /servers/{id} (reserved volumes
 are left alone) and POST /servers/{id}/action (the same for forceDelete, and one more action). All

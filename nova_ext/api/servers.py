@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""POST /servers: the hints of a reservation are understood or refused here, before anything is
-built. Stock nova answers 500 to a hint that is an object or null; it gets strings from us.
+"""POST /servers: check the hints of a reservation before anything is built.
 
-Those who create or delete servers see cinder through :mod:`nova_ext.api.volumes`.
+Stock nova answers 500 to a hint that is an object or null; it gets strings from here. Calls that
+create or delete servers reach cinder through :mod:`nova_ext.api.volumes`.
 """
 
 import datetime
@@ -58,7 +58,7 @@ def _see_reserved_volumes(compute_api: Any) -> None:
 
 
 def _place(body: Any) -> str | None:
-    """Find the hints; what is no object is left to nova's own schema."""
+    """Return the key of the hints in the body; nova's own schema refuses what is no object."""
     if not isinstance(body, dict):
         return None
     place = next((name for name in PLACES if name in body), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder as nova-api sees it, with volumes that are reserved in a lease.
+"""Let nova-api create servers with volumes that are reserved in a lease.
 
 Nova attaches every volume of a new server at once, and cinder refuses that while the volume has
 nothing on its backend. A reserved server of the same lease takes it without an attachment:
@@ -40,7 +40,7 @@ _asked: contextvars.ContextVar[Reservation | None] = contextvars.ContextVar('ask
 
 @contextlib.contextmanager
 def of(wanted: hints.ReservationHints | None, lease: models.Lease | None) -> Iterator[None]:
-    """Say what the request in this thread asks for, while nova works on it.
+    """Note what the request in this thread asks for, while nova works on it.
 
     :param wanted: its hints; None if it asks for no reservation
     :param lease: the lease that the hints name, if there is one
@@ -60,9 +60,9 @@ def of(wanted: hints.ReservationHints | None, lease: models.Lease | None) -> Ite
 
 
 class VolumeAPI:
-    """Delegates to nova's, but for volumes that wait for their lease.
+    """Delegate to nova's API of cinder, except for volumes that wait for their lease.
 
-    An ordinary request makes no call more.
+    An ordinary request makes no additional call.
 
     :param api: nova.volume.cinder.API
     """
@@ -104,7 +104,7 @@ class VolumeAPI:
     ) -> None:
         """Detach a volume that has no attachment in nova, if it is this server's.
 
-        Cinder, which is not told whose attachment is meant, would detach any
+        Without an attachment id cinder would detach any attachment
         (cinder/volume/manager.py, detach_volume).
 
         :raises: what nova.volume.cinder raises

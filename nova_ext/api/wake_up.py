@@ -48,19 +48,13 @@ from nova.compute import task_states
 from oslo_utils import timeutils
 from webob import exc
 
+from climateclient.extension import wake_up
 from nova_ext import conf, policies, states
 from nova_ext.api import start
 
 LOG = logging.getLogger(__name__)
 
-SCHEMA = {
-    'type': 'object',
-    'properties': {
-        'wake_up': {'type': ['object', 'null'], 'properties': {}, 'additionalProperties': False}
-    },
-    'required': ['wake_up'],
-    'additionalProperties': False,
-}
+SCHEMA = wake_up.schema('wake_up')
 
 #: What nova lets through of the services that it asks, and of its message bus.
 _OUTAGES = (
@@ -102,7 +96,7 @@ class WakeUpController(wsgi.Controller):
         instance = common.get_instance(
             self.compute_api, context, id, expected_attrs=['flavor', 'system_metadata']
         )
-        policies.authorize_wake_up(context, instance)
+        policies.POLICY.authorize(context, instance)
         try:
             self._start(context, instance)
         except exception.InstanceIsLocked as error:

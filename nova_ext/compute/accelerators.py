@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerator requests (ARQs) belong to the reservation: a failed start must not delete them."""
+"""Keep the accelerator requests (ARQs) of a reservation when a start fails."""
 
 from typing import Any
 
@@ -24,9 +24,9 @@ def bind(
 def held(
     manager: Any, context: Any, instance: Any, requested_networks: Any, accel_uuids: Any
 ) -> list[Any] | None:
-    """Give the accelerators of the flavor for the spawn of a reserved server.
+    """Return the accelerators of the flavor for the spawn of a reserved server.
 
-    :returns: None if the server is not woken or has none: then it is nova's business
+    :returns: None if the server is not being woken or has none; nova then does as always
     :raises nova.exception.BuildAbortException: they cannot be had now
     """
     if not accel_uuids or not wake_marker.get(instance):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova-compute that can hold a server back and start it later.
+"""Hold servers back in nova-compute, and start them later.
 
-Thin overrides: each says when the reservation changes what nova does, and leaves the rest to
-nova. ``_do_build_and_run_instance`` keeps its locking, its rescheduling and its cleaning up.
+Each override says when the reservation changes what nova does, and leaves the rest to nova:
+``_do_build_and_run_instance`` keeps its locking, its rescheduling and its cleaning up.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a server that could not be started back to RESERVED, with its claim, its allocation and
-its ports, so that the lease service can try again.
+"""Set a server that could not be started back to RESERVED, so that the lease service can repeat.
+
+It keeps its claim, its allocation and its ports.
 """
 
 import contextlib
@@ -72,19 +73,19 @@ _BUILDING = (
 
 
 def at_start(manager: Any, context: Any, instance: Any) -> bool:
-    """Look after a reserved server when nova-compute starts.
+    """Initialize a reserved server when nova-compute starts.
 
     Stock nova would plug the ports of a reserved server, and set to ERROR one that is being
     woken (nova/compute/manager.py, _init_instance).
 
-    :returns: whether the server is ours and nova must leave it alone
+    :returns: True if nova must not initialize the server
     """
     if instance.host != manager.host or instance.task_state == task_states.DELETING:
         return False
     if instance.vm_state == states.RESERVED:
         if instance.task_state is not None:
-            # The message may still be in the queue, or lost. Both are fine: it is still obeyed,
-            # and wake_up may be asked for again.
+            # The message may still be in the queue, or lost. The marker stays, so the message
+            # starts the server, and so does a repeated wake_up, which needs not wait.
             instance.task_state = None
             instance.save()
         return True
@@ -95,7 +96,7 @@ def at_start(manager: Any, context: Any, instance: Any) -> bool:
 
 
 def _undo_start(manager: Any, context: Any, instance: Any) -> None:
-    """Clear away what a start that was cut off by a crash left on the host."""
+    """Remove from the host what a start that a crash interrupted has left there."""
     LOG.warning('nova-compute stopped while server %s was starting', instance.uuid)
     bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
     try:

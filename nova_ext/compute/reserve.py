@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first half of a build: claim the host, build the networks, enter the lease, and stop.
+"""Do the first half of a build: claim the host, build the networks, join the lease, and stop.
 
 The order at the end is deliberate. The lease is told first and RESERVED is saved after it, so
 that a crash in between leaves a server in BUILD, which nova sets to ERROR at its start, and
@@ -78,7 +78,7 @@ def reserve(manager: Any, build: Build) -> bool:
 
 
 def _notify_start(manager: Any, build: Build) -> None:
-    """Tell the bus what nova tells at the start of a build."""
+    """Send the notifications that nova sends at the start of a build."""
     manager._notify_about_instance_usage(
         build.context,
         build.instance,
@@ -131,7 +131,7 @@ def _map_pci(manager: Any, build: Build, mapping: Any) -> None:
 
 
 def _networks(manager: Any, build: Build, mapping: Any) -> None:
-    """Make and bind the ports, and wait for them."""
+    """Create and bind the ports, and wait for them."""
     instance = build.instance
     try:
         _, arqs = accelerators.bind(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of a server that is woken: what the reservation holds is not claimed a second time."""
+"""Claim nothing a second time for a server that holds its resources by a reservation."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class HeldClaim(claims.NopClaim):
 
 
 class ResourceTracker(resource_tracker.ResourceTracker):
-    """Nova's tracker, which also announces that reservations can be held here."""
+    """Nova's tracker, which also reports that this host can hold reservations."""
 
     def instance_claim(
         self, context: Any, instance: Any, nodename: str, allocations: Any, limits: Any = None
@@ -64,7 +64,7 @@ class ResourceTracker(resource_tracker.ResourceTracker):
 
     @utils.synchronized(resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True)
     def _holds(self, instance: Any, nodename: str) -> bool:
-        """The audit empties and fills the set while it has this lock."""
+        """Return whether this host tracks the server; nova's audit holds the same lock."""
         return instance.node == nodename and instance.uuid in self.tracked_instances
 
     def _update(self, context: Any, compute_node: Any, startup: bool = False) -> None:

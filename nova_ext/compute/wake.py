@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second half of a reserved build: who begins it, and the arguments that were saved for it."""
+"""Begin the second half of a reserved build, with the arguments that were saved for it."""
 
 import dataclasses
 import logging

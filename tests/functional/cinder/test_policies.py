@@ -14,8 +14,8 @@ from tests.functional.cinder.users import ADMIN, ALICE, ALICES, BOB, BOBS, CLIMA
 class PolicyTest(CinderTest):
     def setUp(self):
         super().setUp()
-        policies._enforcer.cache_clear()
-        self.addCleanup(policies._enforcer.cache_clear)
+        policies.POLICY.reload()
+        self.addCleanup(policies.POLICY.reload)
         self.volume = self.reserve()
 
     def refused(self, user, status, kind):
@@ -54,7 +54,7 @@ class TestWho(PolicyTest):
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'policy.yaml')
         path.write_text(f'"{policies.WAKE_UP}": "user_id:%(user_id)s"\n')
         self.flags(policy_file=str(path), group='oslo_policy')
-        policies._enforcer.cache_clear()
+        policies.POLICY.reload()
         self.refused(ADMIN, 403, 'forbidden')
         self.wake_up(self.volume, user=ALICE)
         self.assert_status(self.volume, 'available')

@@ -22,7 +22,7 @@ class Extension(fixtures.Fixture):
     def _setUp(self):
         self._before = self._rows()
         self.addCleanup(self.disable)
-        policies._enforcer.cache_clear()
+        policies.POLICY.reload()
         self.enable()
 
     def enable(self):
@@ -62,7 +62,7 @@ class Extension(fixtures.Fixture):
         views.ViewBuilder._fault_statuses = self._before['faults']
         common._STATE_MAP.pop(states.RESERVED, None)
         vars(vm_states).pop('RESERVED', None)
-        policies._enforcer.cache_clear()
+        policies.POLICY.reload()
 
 
 class Options(fixtures.Fixture):

@@ -82,3 +82,42 @@ def test_another_refusal_is_one(http, field):
     with pytest.raises(LeaseRefused):
         service().reserve(JOIN, SERVER_ID, AMOUNTS)
     assert http.call_count == 1
+
+
+MADE = samples.lease(
+    name='l', start_date='2026-12-01T12:00:00.000000', end_date='2026-12-01T14:00:00.000000'
+)
+SAME = {
+    **LEASE,
+    'start_date': '2026-12-01T12:00:00+00:00',
+    'end_date': '2026-12-01T14:00:00+00:00',
+}
+
+
+@pytest.mark.parametrize('status', ['PENDING', 'STARTING', 'ACTIVE', 'ERROR'])
+@pytest.mark.parametrize(
+    'wanted', [JOIN, dataclasses.replace(MAKE, lease=SAME, id_given=True)], ids=['join', 'repeat']
+)
+def test_check_returns_the_lease_that_the_hints_name(http, wanted, status):
+    http.get(f'{ENDPOINT}/leases/{LEASE_ID}', json={'lease': {**MADE, 'status': status}})
+    assert service().check(wanted).id == LEASE_ID
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'found', 'field'),
+    [
+        (JOIN, {'status': 'TERMINATED'}, 'lease_id'),
+        (MAKE, {'status': 'TERMINATED'}, 'lease_params.id'),
+        (MAKE, {'name': 'other'}, 'lease_params.id'),
+        (MAKE, {'start_date': '2026-12-01T12:30:00'}, 'lease_params.id'),
+        (MAKE, {'end_date': '2026-12-01T15:00:00'}, 'lease_params.id'),
+    ],
+)
+def test_check_refuses_a_lease_that_is_over_or_another(http, wanted, found, field):
+    lease = {**MADE, 'status': 'PENDING', **found}
+    http.get(f'{ENDPOINT}/leases/{LEASE_ID}', json={'lease': lease})
+    if not wanted.join:
+        wanted = dataclasses.replace(wanted, lease=SAME, id_given=True)
+    with pytest.raises(hints.BadHint, match=field) as caught:
+        service().check(wanted)
+    assert 'lease_id' in str(caught.value) or 'TERMINATED' in str(caught.value)
