@@ -7,14 +7,11 @@ to a stock cinder-api, scheduler and cinder-volume on the same database.
 
 import contextlib
 
-import fixtures
-import keystoneauth1.session
-import sqlalchemy
 from cinder import rpc
 from cinder.volume.manager import VolumeManager as StockManager
-from sqlalchemy import event
 
 from cinder_ext.manager import VolumeManager
+from tests.functional import cost
 from tests.functional.cinder.base import HOST, STOCK_MANAGER, CinderTest
 from tests.functional.cinder.users import ADMIN, ALICE, CLIMATE
 
@@ -26,25 +23,9 @@ CONNECTOR = {'host': 'h', 'initiator': 'iqn.x', 'ip': '192.0.2.1'}
 class TestCost(CinderTest):
     @contextlib.contextmanager
     def counted(self, name, counts):
-        """Count the statements of all databases and the requests of all sessions."""
-        sql, http = [], []
-        real = keystoneauth1.session.Session.request
-
-        def note_sql(connection, cursor, statement, *args):
-            if statement != 'BEGIN':
-                sql.append(statement)
-
-        def note_http(session, url, method, **kwargs):
-            http.append((method, url))
-            return real(session, url, method, **kwargs)
-
-        patch = fixtures.MonkeyPatch('keystoneauth1.session.Session.request', note_http)
-        event.listen(sqlalchemy.Engine, 'before_cursor_execute', note_sql)
-        try:
-            with patch:
-                yield
-        finally:
-            event.remove(sqlalchemy.Engine, 'before_cursor_execute', note_sql)
+        """Note the numbers of SQL statements and of HTTP requests of an operation."""
+        with cost.counted() as (sql, http):
+            yield
         counts[name] = len(sql), len(http)
 
     def measure(self):

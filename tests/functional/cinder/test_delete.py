@@ -23,31 +23,32 @@ class TestDelete(CinderTest):
         assert self.array.calls == []
         assert reservation_marker.get(self.ctxt, objects.Volume(id=self.volume['id'])) is None
 
-    def test_by_its_owner(self):
+    def reset_and_delete(self, volume):
+        path = f'/volumes/{volume["id"]}/action'
+        self.post(path, {'os-reset_status': {'status': 'error'}}, ADMIN)
+        self.delete(volume)
+
+    def test_each_way_to_delete_leaves_nothing(self):
+        """The quota is given back where it was taken, also by an administrator."""
+        ways = {
+            'owner': self.delete,
+            'lease service': lambda volume: self.delete(volume, user=CLIMATE),
+            'administrator': lambda volume: self.delete(volume, user=ADMIN),
+            'cascade': lambda volume: self.delete(volume, query='?cascade=True'),
+            'force': lambda volume: self.action(volume, 'os-force_delete', user=ADMIN),
+            'after a reset': self.reset_and_delete,
+        }
         self.delete(self.volume)
-        self.assert_nothing_is_left()
+        for way, delete in ways.items():
+            with self.subTest(way=way):
+                self.volume = self.reserve(size=3)
+                delete(self.volume)
+                self.assert_nothing_is_left()
+        assert self.quota_usage(ADMIN.project_id) == (0, 0)
 
     def test_not_by_others(self):
         self.delete(self.volume, user=BOB, status=404)
         self.assert_status(self.volume, 'lease-reserved')
-
-    def test_by_the_lease_service(self):
-        self.delete(self.volume, user=CLIMATE)
-        self.assert_nothing_is_left()
-
-    def test_with_what_hangs_on_it(self):
-        self.delete(self.volume, query='?cascade=True')
-        self.assert_nothing_is_left()
-
-    def test_by_force(self):
-        self.action(self.volume, 'os-force_delete', user=ADMIN)
-        self.assert_nothing_is_left()
-
-    def test_after_its_status_was_reset(self):
-        path = f'/volumes/{self.volume["id"]}/action'
-        self.post(path, {'os-reset_status': {'status': 'error'}}, ADMIN)
-        self.delete(self.volume)
-        self.assert_nothing_is_left()
 
     def test_before_a_backend_was_chosen(self):
         """cinder-scheduler is away: cinder deletes what has no host by itself."""
@@ -109,16 +110,8 @@ class TestDelete(CinderTest):
         self.delete(self.volume)
         self.bus.lost.add('create_volume')
         self.volume = self.reserve(size=3)
-        path = f'/volumes/{self.volume["id"]}/action'
-        self.post(path, {'os-reset_status': {'status': 'error'}}, ADMIN)
-        self.delete(self.volume)
+        self.reset_and_delete(self.volume)
         self.assert_nothing_is_left(but=1)
-
-    def test_an_administrator_of_another_project(self):
-        """The quota is given back where it was taken."""
-        self.delete(self.volume, user=ADMIN)
-        self.assert_nothing_is_left()
-        assert self.quota_usage(ADMIN.project_id) == (0, 0)
 
     def test_a_creation_that_failed_and_is_held_again(self):
         self.array.fail['create_volume'] = RuntimeError('the array is full')

@@ -183,41 +183,37 @@ class TestRefusedLease(CinderTest):
             assert reservation_marker.get(self.ctxt, objects.Volume(id=volume_id)) is None
             assert self.row({'id': volume_id}, read_deleted='yes').status == 'deleted'
 
-    def test_the_reason_of_the_service_is_shown(self):
-        self.lease_service.answer = refusal(409, 'The lease is over before it begins')
-        message = self.refused(400, 'badRequest')
-        assert message == 'The lease is over before it begins'
-        assert len(self.lease_service.requests) == 1
+    def test_refusal_and_outage_are_answered(self):
+        for status, reason, requests, answered, kind, *words in [
+            (409, 'The lease is over before it begins', 1, 400, 'badRequest'),
+            (403, 'Your project has no leases left', 1, 403, 'forbidden'),
+            (503, 'maintenance', 4, 503, 'serviceUnavailable', 'lease service', '503'),
+            (500, 'broken', 1, 503, 'serviceUnavailable', '500'),
+        ]:
+            with self.subTest(status=status):
+                self.lease_service.requests.clear()
+                self.lease_service.answer = refusal(status, reason)
+                message = self.refused(answered, kind)
+                for word in words:
+                    assert word in message, message
+                assert words or message == reason
+                assert len(self.lease_service.requests) == requests
 
-    def test_a_limit(self):
-        self.lease_service.answer = refusal(403, 'Your project has no leases left')
-        assert self.refused(403, 'forbidden') == 'Your project has no leases left'
+    def test_endpoint_that_is_wrong_or_unknown_is_503(self):
+        for endpoint, words in (
+            ('http://127.0.0.1:9/v1', 'lease service'),
+            (None, 'not known'),
+        ):
+            with self.subTest(endpoint=endpoint):
+                self.flags(endpoint_override=endpoint, group='climate')
+                assert words in self.refused(503, 'serviceUnavailable')
 
-    def test_a_service_that_is_down(self):
-        self.lease_service.answer = refusal(503, 'maintenance')
-        message = self.refused(503, 'serviceUnavailable')
-        assert 'lease service' in message
-        assert '503' in message
-        assert len(self.lease_service.requests) == 4
-
-    def test_a_service_that_is_broken(self):
-        self.lease_service.answer = refusal(500, 'broken')
-        assert '500' in self.refused(503, 'serviceUnavailable')
-
-    def test_a_service_that_is_nowhere(self):
-        self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
-        assert 'lease service' in self.refused(503, 'serviceUnavailable')
-
-    def test_a_service_that_never_answers(self):
+    def test_lease_service_that_never_answers_is_503(self):
         """The lease may be there, then. It loses its volume as if that had been deleted."""
         self.useFixture(
             fixtures.MonkeyPatch('keystoneauth1.session.Session._send_request', _time_out)
         )
         assert 'lease service' in self.refused(503, 'serviceUnavailable')
-
-    def test_a_service_that_nobody_knows(self):
-        self.flags(endpoint_override=None, group='climate')
-        assert 'not known' in self.refused(503, 'serviceUnavailable')
 
     def test_a_lost_answer_is_asked_for_again(self):
         def lose_the_first(request):

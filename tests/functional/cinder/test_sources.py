@@ -23,6 +23,9 @@ class SourceTest(CinderTest):
             assert each['id'] in message, message
         return message
 
+    def assert_marked(self, volume, state):
+        assert reservation_marker.get_state(self.ctxt, self.row(volume)) == state
+
 
 class TestVolume(SourceTest):
     def setUp(self):
@@ -82,10 +85,7 @@ class TestVolume(SourceTest):
         with mark_left():
             self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
-        assert (
-            reservation_marker.get_state(self.ctxt, self.row(self.volume))
-            == reservation_marker.WAKING
-        )
+        self.assert_marked(self.volume, reservation_marker.WAKING)
         self.delete(self.source)
         self.assert_gone(self.source)
 
@@ -170,10 +170,7 @@ class TestSnapshot(SourceTest):
     def test_a_mark_that_is_left_over_does_not_hold_it(self):
         with mark_left():
             self.wake_up(self.volume)
-        assert (
-            reservation_marker.get_state(self.ctxt, self.row(self.volume))
-            == reservation_marker.WAKING
-        )
+        self.assert_marked(self.volume, reservation_marker.WAKING)
         self.request('DELETE', self.path, status=202)
         self.get(self.path, status=404)
 
@@ -239,10 +236,7 @@ class TestBackup(SourceTest):
     def test_a_mark_that_is_left_over_does_not_hold_it(self):
         with mark_left():
             self.wake_up(self.volume)
-        assert (
-            reservation_marker.get_state(self.ctxt, self.row(self.volume))
-            == reservation_marker.WAKING
-        )
+        self.assert_marked(self.volume, reservation_marker.WAKING)
         self.request('DELETE', self.path, status=202)
         assert self.deleted == [self.backup.id]
 

@@ -15,7 +15,7 @@ import fixtures
 import nova.conf
 from cryptography.fernet import Fernet
 from nova import context as nova_context
-from nova import objects
+from nova import exception, objects
 from nova.compute import rpcapi
 from nova.db.main import api as db
 from nova.tests import fixtures as nova_fixtures
@@ -165,6 +165,15 @@ class Reservations:
             **kwargs,
         )
 
+    def delete(self, server):
+        """DELETE the server, and wait until it is gone."""
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+
+    def network(self):
+        """A request for one new port."""
+        return [{'uuid': self.neutron.network_1['id']}]
+
     def show(self, server):
         """GET the server as admin."""
         return self.admin_api.get_server(server['id'])
@@ -211,6 +220,22 @@ class Reservations:
         """Hand a kept message over, as often as this is called."""
         context, kwargs = message
         rpcapi.ComputeAPI().build_and_run_instance(context, **kwargs)
+
+    def refuse_first_claim(self):
+        """Let the host that first claims a server be full; gives the list of it."""
+        refused = []
+        for host in self.COMPUTES:
+            tracker = self.computes[host].manager.rt
+            real = tracker._set_instance_host_and_node
+
+            def once(*args, real=real, host=host):
+                if not refused:
+                    refused.append(host)
+                    raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
+                return real(*args)
+
+            tracker._set_instance_host_and_node = once
+        return refused
 
     def lose(self, host, lost=True):
         """Let nova take the host for dead, as a fencing tool does."""

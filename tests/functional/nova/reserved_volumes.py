@@ -4,7 +4,7 @@
 import fixtures
 from nova import exception
 
-from tests.functional.nova.base import NovaTest, Spawned, iso
+from tests.functional.nova.base import NovaTest, iso
 
 LEASE = '11111111-2222-3333-4444-555555555555'
 ROOT = 'aaaaaaaa-0000-4000-8000-000000000001'
@@ -108,7 +108,7 @@ class VolumesTest(NovaTest):
         self.volumes = self.useFixture(Cinder(self.cinder))
         self.volumes.statuses = {ROOT: HELD, DATA: HELD, OTHER: HELD}
         self.make_lease(LEASE, ROOT, DATA)
-        self.spawned = Spawned(self.compute.manager.driver)
+        self.spawned = self.spy_on()
 
     def make_lease(self, ident, *volumes, status='pending'):
         self.lease_service.leases[ident] = {
@@ -147,10 +147,6 @@ class VolumesTest(NovaTest):
         given = self.spawned.last['block_device_info']['block_device_mapping']
         assert all(each['connection_info'] for each in given)
         return sorted(each['connection_info']['data']['volume_id'] for each in given)
-
-    def delete(self, server):
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
 
     def assert_waits(self, server):
         self.assert_status(server, 'RESERVED')

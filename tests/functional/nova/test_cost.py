@@ -5,7 +5,7 @@ from nova.compute.manager import ComputeManager as NovaManager
 from nova.tests import fixtures as nova_fixtures
 
 from nova_ext.compute.manager import ComputeManager
-from tests.functional.nova import cost
+from tests.functional import cost
 from tests.functional.nova.base import NovaTest
 
 
@@ -21,8 +21,7 @@ class TestCost(NovaTest):
             with cost.counted() as (sql, http):
                 server = self.boot({'query': '[">=", "$free_ram_mb", 1]'})
             self.assert_status(server, 'ACTIVE')
-            self.api.delete_server(server['id'])
-            self._wait_until_deleted(server)
+            self.delete(server)
         return len(sql), len(http)
 
     def test_same_counts_as_stock_nova(self):

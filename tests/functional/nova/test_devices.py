@@ -77,8 +77,7 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         self._run_periodics()
         assert self.pins() == pins
 
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
+        self.delete(server)
         assert self.pins() == []
         assert self.cards() == []
 
@@ -147,8 +146,7 @@ class TestPortsWithBandwidth(
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
         self.check(server, self.compute1_rp_uuid)
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
+        self.delete(server)
         assert self.allocations(server) == {}
         assert self.bound_to() is None
 
@@ -206,8 +204,7 @@ class TestAccelerators(Reservations, test_servers.AcceleratorServerBase):
         assert self.arqs(server) == bound
         given = [arq['uuid'] for arq in self.spawned.last['accel_info']]
         assert given == [arq['uuid'] for arq in bound]
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
+        self.delete(server)
         assert self.arqs(server) == []
 
     def test_a_failed_start_keeps_them(self):

@@ -14,7 +14,7 @@ class LostMessagesTest(NovaTest):
     def setUp(self):
         super().setUp()
         self.spawned = [self.spy_on(host) for host in self.COMPUTES]
-        self.server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        self.server = self.reserve(networks=self.network())
         self.held = self.allocations(self.server)
 
     def send(self, *hosts_down):
@@ -51,8 +51,7 @@ class TestOneHost(LostMessagesTest):
                 for index in order:
                     self.deliver(messages[index])
                     self.assert_started_once()
-                self.api.delete_server(self.server['id'])
-                self._wait_until_deleted(self.server)
+                self.delete(self.server)
                 self.deliver(messages[0])
                 assert (self.guests(), self.used()) == ([], 0)
                 self.spawned[0].calls.clear()

@@ -17,7 +17,7 @@ class TestHostGone(NovaTest):
 
     def setUp(self):
         super().setUp()
-        self.server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        self.server = self.reserve(networks=self.network())
         found = self.show(self.server)
         self.lost, self.address = found['OS-EXT-SRV-ATTR:host'], found['addresses']
         (self.other,) = {'host1', 'host2'} - {self.lost}
@@ -67,8 +67,7 @@ class TestHostGone(NovaTest):
         assert self.assert_status(self.server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == self.lost
 
     def test_delete_while_the_host_is_gone(self):
-        self.api.delete_server(self.server['id'])
-        self._wait_until_deleted(self.server)
+        self.delete(self.server)
         assert self.allocations(self.server) == {}
         assert self.ports(self.server) == []
 
@@ -140,18 +139,7 @@ class TestReschedule(NovaTest):
     IN_ONE_THREAD = False
 
     def test_a_host_that_cannot_hold_it_gives_it_to_the_next(self):
-        refused = []
-        for host in self.COMPUTES:
-            tracker = self.computes[host].manager.rt
-            real = tracker._set_instance_host_and_node
-
-            def once(*args, real=real, host=host):
-                if not refused:
-                    refused.append(host)
-                    raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
-                return real(*args)
-
-            tracker._set_instance_host_and_node = once
+        refused = self.refuse_first_claim()
         server = self.reserve()
         self._wait_for_state_change(server, 'RESERVED')
         found = self.show(server)
@@ -172,7 +160,7 @@ class TestCells(NovaTest):
         return self.computes['host1']
 
     def reserve_on(self, host):
-        body = {'networks': [{'uuid': self.neutron.network_1['id']}], 'host': host}
+        body = {'networks': self.network(), 'host': host}
         return self.boot({'reserved': 'True'}, api=self.admin_api, **body)
 
     def test_in_each_cell(self):

@@ -13,7 +13,7 @@ from tests.functional.nova.base import LONG_AGO, NovaTest
 class RestartTest(NovaTest):
     def setUp(self):
         super().setUp()
-        self.server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        self.server = self.reserve(networks=self.network())
         self.held = self.allocations(self.server)
 
     def assert_held(self):
@@ -71,7 +71,7 @@ class TestRestart(RestartTest):
     def test_killed_during_the_spawn_with_a_volume(self):
         self.server = self.reserve(
             imageRef='',
-            networks=[{'uuid': self.neutron.network_1['id']}],
+            networks=self.network(),
             block_device_mapping_v2=[
                 {
                     'boot_index': 0,
@@ -101,8 +101,7 @@ class TestRestart(RestartTest):
         driver.destroy = real
         found = self.assert_status(self.server, 'ERROR')
         assert 'stuck' in found['fault']['message']
-        self.api.delete_server(self.server['id'])
-        self._wait_until_deleted(self.server)
+        self.delete(self.server)
 
     def test_killed_during_the_reservation_is_nova_s_error(self):
         """No lease, or a lease whose server says ERROR: never a hold that nobody knows."""

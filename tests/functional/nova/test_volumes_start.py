@@ -2,12 +2,12 @@
 """Servers with volumes that are reserved in their lease: the start, the end, and what it costs."""
 
 import fixtures
-from nova import exception, objects, rpc
+from nova import objects, rpc
 from nova.compute import manager
 from nova.tests import fixtures as nova_fixtures
 
+from tests.functional import cost
 from tests.functional.lease_service import refusal
-from tests.functional.nova import cost
 from tests.functional.nova.reserved_volumes import (
     DATA,
     HELD,
@@ -251,19 +251,8 @@ class TestReschedule(VolumesTest):
 
     def test_the_first_host_cannot_take_it(self):
         """Nova tries the next, and looks after attachments on the way."""
-        refused, spawned = [], {}
-        for host, service in self.computes.items():
-            tracker = service.manager.rt
-            spawned[host] = self.spy_on(host)
-            real = tracker._set_instance_host_and_node
-
-            def once(*args, host=host, real=real):
-                if not refused:
-                    refused.append(host)
-                    raise exception.ComputeResourcesUnavailable(reason='somebody was faster')
-                return real(*args)
-
-            tracker._set_instance_host_and_node = once
+        refused = self.refuse_first_claim()
+        spawned = {host: self.spy_on(host) for host in self.computes}
         server = self.join(disk(ROOT, 0))
         self._wait_for_state_change(server, 'RESERVED')
         assert self.attached(server) == []

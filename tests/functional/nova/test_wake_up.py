@@ -21,11 +21,12 @@ class WakeUpTest(NovaTest):
 
 
 class TestKept(WakeUpTest):
-    def test_the_password_of_the_answer(self):
+    def test_password_of_the_answer_and_image_are_spawned(self):
         server = self.reserve()
         assert self.spawned.calls == []
         self.wake_up(server)
         assert self.spawned.last['password'] == server['adminPass']
+        assert self.spawned.last['image'].id == '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 
     def test_what_is_kept_is_encrypted_and_goes_away(self):
         server = self.reserve(adminPass='correct horse')
@@ -77,15 +78,10 @@ class TestKept(WakeUpTest):
         assert (found['metadata'], found['description']) == ({'a': 'b'}, 'mine')
         assert found['tags'] == ['t']
 
-    def test_the_image(self):
-        server = self.reserve()
-        self.wake_up(server)
-        assert self.spawned.last['image'].id == '155d900f-4e14-4e4c-a73d-069cbf4541e6'
-
 
 class TestNetworks(WakeUpTest):
     def test_the_address_stays(self):
-        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        server = self.reserve(networks=self.network())
         before = self.assert_status(server, 'RESERVED')['addresses']
         (port,) = self.ports(server)
         assert before
@@ -94,11 +90,7 @@ class TestNetworks(WakeUpTest):
         assert self.assert_status(server, 'ACTIVE')['addresses'] == before
         assert [each['id'] for each in self.ports(server)] == [port['id']]
         assert [vif['id'] for vif in self.spawned.last['network_info']] == [port['id']]
-
-    def test_the_port_goes_with_the_server(self):
-        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
+        self.delete(server)
         assert self.ports(server) == []
 
     def test_a_port_of_the_user_survives_the_server(self):
@@ -107,8 +99,7 @@ class TestNetworks(WakeUpTest):
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
         assert self.neutron.show_port(port['id'])['port']['device_id'] == server['id']
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
+        self.delete(server)
         assert not self.neutron.show_port(port['id'])['port'].get('device_id')
 
     def test_tags_of_networks(self):
@@ -151,52 +142,45 @@ class TestVolumes(WakeUpTest):
         (disk,) = self.spawned.last['block_device_info']['block_device_mapping']
         assert disk['connection_info']
         assert len(self.attachments(server)) == 1
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
+        self.delete(server)
         assert self.attachments(server) == []
 
-    def test_from_a_volume(self):
-        server = self.boot_from('volume', self.cinder.IMAGE_BACKED_VOL)
-        assert len(self.attachments(server)) == 1
-        self.check(server)
-
-    def test_from_an_image(self):
-        self.check(self.boot_from('image', '155d900f-4e14-4e4c-a73d-069cbf4541e6', volume_size=1))
-
-    def test_from_a_snapshot(self):
+    def sources(self):
+        """What a disk can be made from: the arguments of boot_from."""
         volume = self.cinder.IMAGE_BACKED_VOL
+        yield 'volume', volume, {}
+        yield 'image', '155d900f-4e14-4e4c-a73d-069cbf4541e6', {'volume_size': 1}
         snapshot = self.cinder.fake_create_snapshot_force(None, volume, 'name', 'description')
-        self.check(self.boot_from('snapshot', snapshot['id'], volume_size=1))
+        yield 'snapshot', snapshot['id'], {'volume_size': 1}
+
+    def test_each_source_is_attached_at_the_start(self):
+        for source, ident, values in self.sources():
+            with self.subTest(source=source):
+                server = self.boot_from(source, ident, **values)
+                assert len(self.attachments(server)) == (source == 'volume')
+                self.check(server)
 
     def test_delete_before_the_start_frees_the_volume(self):
         server = self.boot_from('volume', self.cinder.IMAGE_BACKED_VOL)
-        self.api.delete_server(server['id'])
-        self._wait_until_deleted(server)
+        self.delete(server)
         assert self.attachments(server) == []
 
-    def test_a_failed_start_keeps_the_volume(self):
-        server = self.boot_from('volume', self.cinder.IMAGE_BACKED_VOL)
-        self.spawned.fail_with = RuntimeError('the array is on fire')
-        self.wake_up(server)
-        self.assert_status(server, 'RESERVED')
-        assert len(self.attachments(server)) == 1
-        self.spawned.fail_with = None
-        self.check(server)
-
-    def test_a_failed_start_keeps_the_new_volume(self):
-        server = self.boot_from('image', '155d900f-4e14-4e4c-a73d-069cbf4541e6', volume_size=1)
-        self.spawned.fail_with = RuntimeError('the array is on fire')
-        self.wake_up(server)
-        self.assert_status(server, 'RESERVED')
-        assert len(self.attachments(server)) == 1
-        self.spawned.fail_with = None
-        self.check(server)
+    def test_failed_start_keeps_the_volume_and_the_next_takes_it(self):
+        for source, ident, values in self.sources():
+            with self.subTest(source=source):
+                server = self.boot_from(source, ident, **values)
+                self.spawned.fail_with = RuntimeError('the array is on fire')
+                self.wake_up(server)
+                self.assert_status(server, 'RESERVED')
+                assert len(self.attachments(server)) == 1
+                self.spawned.fail_with = None
+                self.check(server)
 
 
 class TestFailedStart(WakeUpTest):
     def setUp(self):
         super().setUp()
-        self.server = self.reserve(networks=[{'uuid': self.neutron.network_1['id']}])
+        self.server = self.reserve(networks=self.network())
         self.held = self.allocations(self.server)
         self.port_ids = [port['id'] for port in self.ports(self.server)]
 
@@ -209,27 +193,23 @@ class TestFailedStart(WakeUpTest):
         assert self.used() == 1
         return found
 
-    def test_back_to_reserved_with_the_reason(self):
+    def test_reason_is_in_the_fault_and_the_action_and_it_can_be_deleted(self):
         self.spawned.fail_with = RuntimeError('no more smoke')
         self.wake_up(self.server)
-        found = self.assert_still_held()
-        assert 'no more smoke' in found['fault']['message']
+        assert 'no more smoke' in self.assert_still_held()['fault']['message']
         assert wake_marker.get(self.instance(self.server)) is None
-        fault = self.api.get_server(self.server['id'])['fault']
-        assert 'no more smoke' in fault['message']
-
-    def test_the_action_says_error(self):
-        self.spawned.fail_with = RuntimeError('no more smoke')
-        self.wake_up(self.server)
+        assert 'no more smoke' in self.api.get_server(self.server['id'])['fault']['message']
         action = self.api.get_instance_actions(self.server['id'])[0]
         assert (action['action'], action['message']) == ('wake_up', 'Error')
-        detail = self.api.api_get(
-            f'/servers/{self.server["id"]}/os-instance-actions/{action["request_id"]}'
-        ).body['instanceAction']
-        results = {each['event']: each['result'] for each in detail['events']}
-        assert results['compute_wake_up'] == 'Error'
+        path = f'/servers/{self.server["id"]}/os-instance-actions/{action["request_id"]}'
+        events = self.api.api_get(path).body['instanceAction']['events']
+        assert {each['event']: each['result'] for each in events}['compute_wake_up'] == 'Error'
+        self.delete(self.server)
+        assert self.allocations(self.server) == {}
+        assert self.ports(self.server) == []
+        assert self.used() == 0
 
-    def test_again_and_it_works(self):
+    def test_third_wake_up_works_after_two_failed(self):
         self.spawned.fail_with = RuntimeError('no more smoke')
         self.wake_up(self.server)
         self.wake_up(self.server)
@@ -240,15 +220,6 @@ class TestFailedStart(WakeUpTest):
         assert self.spawned.last['password'] == self.server['adminPass']
         assert self.allocations(self.server) == self.held
         assert self.used() == 1
-
-    def test_it_can_be_deleted(self):
-        self.spawned.fail_with = RuntimeError('no more smoke')
-        self.wake_up(self.server)
-        self.api.delete_server(self.server['id'])
-        self._wait_until_deleted(self.server)
-        assert self.allocations(self.server) == {}
-        assert self.ports(self.server) == []
-        assert self.used() == 0
 
     def test_a_lost_key(self):
         self.flags(stash_keys=['A' * 43 + '='], group='climate')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova asks of databases and of other services."""
+"""Count what a service asks of databases and of other services."""
 
 import contextlib
 
@@ -16,7 +16,8 @@ def counted():
     real = keystoneauth1.session.Session.request
 
     def note_sql(connection, cursor, statement, *args):
-        sql.append(statement)
+        if statement != 'BEGIN':
+            sql.append(statement)
 
     def note_http(session, url, method, **kwargs):
         http.append((method, url))
