@@ -45,14 +45,14 @@ def reserved(context: Any, host: str, cluster: str | None = None) -> list[Reserv
     :param host: ``host@backend``
     :param cluster: ``cluster@backend`` if several hosts serve the backend (active-active)
     """
-    volume, mark = models.Volume, models.VolumeAdminMetadata
+    volume, marker = models.Volume, models.VolumeAdminMetadata
     column, name = (volume.cluster_name, cluster) if cluster else (volume.host, host)
     query = (
         select(volume.id, volume.host, volume.size, volume.launched_at)
-        .join(mark, mark.volume_id == volume.id)
+        .join(marker, marker.volume_id == volume.id)
         .where(
-            mark.key == reservation_marker.STATE,
-            mark.deleted.is_(False),
+            marker.key == reservation_marker.STATE,
+            marker.deleted.is_(False),
             volume.deleted.is_(False),
             # As cinder.db.api._filter_host at the level of a backend.
             or_(column == name, column.startswith(f'{name}#', autoescape=True)),

@@ -92,14 +92,14 @@ class VolumeManager(manager.VolumeManager):
         self._update_allocated_capacity(volume)
         if not _is_expected(volume):
             return volume.id
-        mark = reservation_marker.get(context, volume)
-        if mark is None:
+        marker = reservation_marker.get(context, volume)
+        if marker is None:
             LOG.error('Volume %s wants a reservation, but no lease knows it', volume.id)
             messages.create(self.message_api, context, volume, None, messages.NO_RESERVATION)
             common.error_out(volume)
             return volume.id
         try:
-            image_metadata.write(self, context, volume, mark.spec.get('image_id'))
+            image_metadata.write(self, context, volume, marker.spec.get('image_id'))
         except Exception:
             # What the wake_up needs, it reads again. Until then Nova does not boot from it.
             LOG.exception('It is not known whether reserved volume %s will boot', volume.id)
@@ -110,8 +110,8 @@ class VolumeManager(manager.VolumeManager):
     @_ONE_AT_A_TIME
     @objects.Volume.set_workers
     def _wake(self, context: Any, volume: Any, request_spec: Any) -> Any:
-        mark = reservation_marker.get(context, volume) if _is_expected(volume) else None
-        if mark is None:
+        marker = reservation_marker.get(context, volume) if _is_expected(volume) else None
+        if marker is None:
             LOG.warning('Volume %s does not wait: an old wake_up is ignored', volume.id)
             return volume.id
         if volume.launched_at is not None:
@@ -120,7 +120,7 @@ class VolumeManager(manager.VolumeManager):
             volume.conditional_update({'status': 'available'}, {'status': 'creating'})
             return volume.id
         shown = image_metadata.remove(context, volume)
-        state = mark.state
+        state = marker.state
         try:
             volume_utils.require_driver_initialized(self.driver)
             if state == reservation_marker.WAKING:

@@ -77,8 +77,8 @@ def get(context: Any, volume: Any) -> Marker | None:
 
 def get_state(context: Any, volume: Any) -> str | None:
     """Return :data:`HELD`, :data:`WAKING`, or None for an ordinary volume."""
-    mark = get(context, volume)
-    return mark.state if mark else None
+    marker = get(context, volume)
+    return marker.state if marker else None
 
 
 def get_pending_state(context: Any, volume: Any) -> str | None:
@@ -92,14 +92,14 @@ def get_pending_state(context: Any, volume: Any) -> str | None:
 
 def get_lease_id(context: Any, volume: Any) -> str | None:
     """Return the id of the lease that the volume waits for."""
-    mark = get(context, volume)
-    return mark.lease_id if mark else None
+    marker = get(context, volume)
+    return marker.lease_id if marker else None
 
 
 def get_creation_args(context: Any, volume: Any) -> dict[str, Any]:
     """Return what the creation needs and the row does not keep; empty without a marker."""
-    mark = get(context, volume)
-    return dict(mark.spec) if mark else {}
+    marker = get(context, volume)
+    return dict(marker.spec) if marker else {}
 
 
 def set_waking(context: Any, volume: Any) -> None:

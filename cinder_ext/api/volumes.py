@@ -27,8 +27,8 @@ _GROUPED = (
     'group_snapshot',
     'source_group',
 )
-#: Words for them in the body.
-_GROUP_FIELDS = 'group_id and consistencygroup_id'
+#: Their names in the body.
+_GROUP_FIELDS = 'group_id or consistencygroup_id'
 
 
 class API(api.API):
@@ -213,7 +213,10 @@ def _checked(context: Any, given: Mapping[str, Any], others: Mapping[str, Any]) 
         return checked
     if any(others.get(name) for name in _GROUPED):
         # Cinder makes snapshots of a group, and deletes it, without looking at its volumes.
-        raise hints.BadHint(hints.RESERVED, f'makes no sense together with {_GROUP_FIELDS}')
+        raise hints.BadHint(
+            hints.RESERVED,
+            f'must be left out with {_GROUP_FIELDS}: only a volume in no group can be reserved',
+        )
     conf.check_lines(cfg.CONF)
     if wanted.join or wanted.id_given:
         leases.service(context).check(wanted)
