@@ -7,7 +7,7 @@ from tests.functional.cinder.users import ALICES, BOB
 
 
 class TestStock(StockTest):
-    def test_create_and_delete(self):
+    def test_stock_cinder_creates_and_deletes(self):
         volume = self.volume_create(size=3)
         assert self.assert_status(volume, 'available')['os-vol-host-attr:host'] == POOL
         assert self.array.calls == [('create_volume', volume['id'])]
@@ -20,15 +20,15 @@ class TestStock(StockTest):
         assert self.allocated() == 0
         assert self.array.volumes == {}
 
-    def test_policies_are_cinders_own(self):
+    def test_stock_cinder_has_its_own_policies(self):
         volume = self.volume_create()
         self.get(f'/volumes/{volume["id"]}', user=BOB, status=404)
 
-    def test_the_driver_fails(self):
+    def test_stock_cinder_sets_error_when_the_driver_fails(self):
         self.array.fail['create_volume'] = RuntimeError('no disk')
         self.assert_status(self.volume_create(), 'error')
 
-    def test_killed_and_restarted(self):
+    def test_stock_cinder_sets_error_after_a_kill(self):
         self.array.fail['create_volume'] = Killed()
         volume = self.volume_create()
         self.assert_status(volume, 'creating')

@@ -29,7 +29,7 @@ class CapacityTest(CinderTest):
 
 
 class TestOnePool(CapacityTest):
-    def test_held_until_it_is_deleted(self):
+    def test_capacity_is_held_until_the_delete(self):
         volume = self.reserve(size=2)
         assert self.free() == 8
         assert self.pool().provisioned_capacity_gb == 2
@@ -43,7 +43,7 @@ class TestOnePool(CapacityTest):
         assert self.free() == 10
         self.assert_status(self.reserve(size=9), 'lease-reserved')
 
-    def test_report_after_report(self):
+    def test_reports_of_a_driver_are_not_changed(self):
         """The driver keeps what it reports, and is not given it back with our change in it."""
         self.reserve(size=2)
         assert [self.free() for _ in range(3)] == [8, 8, 8]
@@ -51,14 +51,14 @@ class TestOnePool(CapacityTest):
         assert kept['free_capacity_gb'] == 10
         assert capacity.CAPABILITY not in kept
 
-    def test_between_two_reports(self):
+    def test_capacity_is_held_once_between_two_reports(self):
         """The scheduler counts what it has sent by itself, and once."""
         self.reserve(size=6)
         assert self.pool().free_capacity_gb == 4
         self.assert_status(self.volume_create(size=5), 'error')
         assert self.free() == 4
 
-    def test_a_scheduler_that_starts(self):
+    def test_new_scheduler_learns_what_is_held(self):
         self.reserve(size=6)
         fresh = scheduler_manager.SchedulerManager()
         states = fresh.driver.host_manager.service_states
@@ -70,14 +70,14 @@ class TestOnePool(CapacityTest):
         fresh._startup_delay = False
         assert self.free() == 4
 
-    def test_woken_is_the_backends_own(self):
+    def test_woken_volume_is_counted_by_the_backend(self):
         volume = self.reserve(size=2)
         self.wake_up(volume)
         assert self.free() == 10
         self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 8}}
         assert self.free() == 8
 
-    def test_counted_while_it_is_made(self):
+    def test_volume_is_held_while_it_is_created(self):
         volume = self.reserve(size=2)
         seen = []
         make = self.array.make
@@ -91,31 +91,31 @@ class TestOnePool(CapacityTest):
         assert seen == [8]
         assert self.free() == 10
 
-    def test_the_sum_of_many(self):
+    def test_sum_of_reserved_volumes_is_held(self):
         for _ in range(3):
             self.reserve(size=2)
         assert self.free() == 4
         self.assert_status(self.reserve(size=4), 'lease-reserved')
         self.assert_status(self.reserve(size=1), 'error')
 
-    def test_extending_another_volume(self):
+    def test_extend_beyond_the_free_capacity_is_refused(self):
         volume = self.volume_create(size=1)
         self.reserve(size=8)
         assert self.free() == 2
         self.action(volume, 'os-extend', new_size=9)
         assert self.show(volume)['size'] == 1
 
-    def test_never_less_than_nothing(self):
+    def test_free_capacity_is_never_negative(self):
         self.reserve(size=8)
         self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 3}}
         assert self.free() == 0
 
-    def test_without_a_backend_nothing_is_held(self):
+    def test_volume_without_a_backend_holds_nothing(self):
         """The scheduler found no place."""
         self.assert_status(self.reserve(size=50), 'error')
         assert self.free() == 10
 
-    def test_one_statement_for_a_report(self):
+    def test_report_costs_one_statement(self):
         for _ in range(3):
             self.reserve()
         with self.statements() as seen:
@@ -126,7 +126,7 @@ class TestOnePool(CapacityTest):
 class TestTwoPools(CapacityTest):
     POOLS = {'fast': SMALL, 'slow': {'total_capacity_gb': 20, 'free_capacity_gb': 20}}
 
-    def test_each_holds_its_own(self):
+    def test_each_pool_holds_its_own_volumes(self):
         first = self.reserve(size=15)
         assert first['os-vol-host-attr:host'] == f'{HOST}#slow'
         assert (self.free('fast'), self.free('slow')) == (10, 5)
@@ -137,37 +137,27 @@ class TestTwoPools(CapacityTest):
         self.delete(first)
         assert (self.free('fast'), self.free('slow')) == (3, 20)
 
-    def test_both_announce_the_extension(self):
+    def test_each_pool_reports_the_extension(self):
         for pool in self.POOLS:
             assert self.pool(pool).capabilities[capacity.CAPABILITY] is True
 
 
 class TestUnknown(CapacityTest):
-    """A driver that does not know what is free."""
-
-    POOLS = {
-        'all': {'total_capacity_gb': 'infinite', 'free_capacity_gb': 'infinite'},
-    }
-
-    def test_infinite(self):
-        volume = self.reserve(size=500)
-        assert self.free('all') == 'infinite'
-        self.assert_status(volume, 'lease-reserved')
-        assert self.pool('all').provisioned_capacity_gb == 500
-
-    def test_unknown(self):
-        self.array.pools[HOST] = {
-            'all': {'total_capacity_gb': 'unknown', 'free_capacity_gb': 'unknown'}
-        }
-        self.report()
-        self.reserve(size=500)
-        assert self.free('all') == 'unknown'
+    def test_amount_that_is_no_number_stays(self):
+        for amount in ('infinite', 'unknown'):
+            with self.subTest(amount=amount):
+                pool = {'total_capacity_gb': amount, 'free_capacity_gb': amount}
+                self.array.pools[HOST] = {amount: pool}
+                self.report()
+                self.assert_status(self.reserve(size=500), 'lease-reserved')
+                assert self.free(amount) == amount
+                assert self.pool(amount).provisioned_capacity_gb == 500
 
 
 class TestTwoBackends(CapacityTest):
     HOSTS = (HOST, 'host10@fake', 'host1@fake2')
 
-    def test_names_that_begin_alike(self):
+    def test_backends_whose_names_begin_alike_are_told_apart(self):
         volume = self.reserve(size=4)
         host = volume['os-vol-host-attr:host'].partition('#')[0]
         free = {name: self.free(host=name) for name in self.HOSTS}
@@ -180,13 +170,13 @@ class TestCluster(CapacityTest):
     HOSTS = ('host1@fake', 'host2@fake')
     CLUSTER = 'cluster1@fake'
 
-    def test_held_once_whoever_reports(self):
+    def test_cluster_holds_a_volume_once(self):
         self.reserve(size=4)
         for host in self.HOSTS:
             self.report(host)
             assert self.pool().free_capacity_gb == 6
 
-    def test_woken_by_the_other(self):
+    def test_other_service_of_the_cluster_wakes_the_volume(self):
         volume = self.reserve(size=4)
         assert self.array.calls == []
         first = self.row(volume).host.partition('#')[0]
@@ -200,7 +190,7 @@ class TestCluster(CapacityTest):
         self.report(other)
         assert self.pool().free_capacity_gb == 10
 
-    def test_deleted_by_the_other(self):
+    def test_other_service_of_the_cluster_deletes_the_volume(self):
         volume = self.reserve(size=4)
         self.stop_volume(self.row(volume).host.partition('#')[0])
         self.delete(volume)
@@ -209,7 +199,7 @@ class TestCluster(CapacityTest):
         self.report()
         assert self.pool().free_capacity_gb == 10
 
-    def test_both_are_asked_at_once(self):
+    def test_two_services_of_the_cluster_create_the_volume_once(self):
         """Two wake_ups, and each service gets one: the second finds nothing to do."""
         volume = self.reserve(size=4)
         self.bus.kept.add(('cinder-volume', 'create_volume'))
@@ -225,7 +215,7 @@ class TestCluster(CapacityTest):
         assert len(self.array.called('create_volume')) == 1
         assert len(self.array.volumes) == 1
 
-    def test_one_is_killed_and_another_cleans_up(self):
+    def test_other_service_of_the_cluster_cleans_up_after_a_kill(self):
         """The table of workers is cleaned for a dead service by any of its cluster."""
         volume = self.reserve(size=4)
         self.array.fail['create_volume'] = Killed()
@@ -247,7 +237,7 @@ class TestCluster(CapacityTest):
 class TestReport:
     """The arithmetic alone."""
 
-    def test_a_driver_without_pools(self):
+    def test_report_without_pools_holds_the_sum(self):
         given = {'free_capacity_gb': 10.5, 'provisioned_capacity_gb': 3}
         before = copy.deepcopy(given)
         held = [
@@ -261,12 +251,12 @@ class TestReport:
         }
         assert given == before
 
-    def test_what_is_made_is_not_held(self):
+    def test_created_volume_is_not_held(self):
         made = [capacity.Reserved('1', 'h@b#p', 2, True)]
         given = {'pools': [{'pool_name': 'p', 'free_capacity_gb': 10}]}
         assert capacity.report(given, made)['pools'][0]['free_capacity_gb'] == 10
 
-    def test_what_a_driver_does_not_say_is_not_made_up(self):
+    def test_missing_amounts_of_a_driver_stay_missing(self):
         given = {'pools': [{'pool_name': 'p', 'free_capacity_gb': 10}]}
         assert capacity.report(given, [])['pools'] == [
             {'pool_name': 'p', 'free_capacity_gb': 10, capacity.CAPABILITY: True}
@@ -274,5 +264,5 @@ class TestReport:
 
 
 class TestWithoutTheExtension(StockTest):
-    def test_nothing_is_announced(self):
+    def test_stock_cinder_does_not_report_the_extension(self):
         assert capacity.CAPABILITY not in self.pool().capabilities

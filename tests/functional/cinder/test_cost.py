@@ -67,7 +67,7 @@ class TestCost(CinderTest):
             self.delete(volume)
         self.assert_gone(volume)
 
-    def test_same_counts_as_stock_cinder(self):
+    def test_ordinary_volume_costs_what_it_costs_in_stock_cinder(self):
         assert type(self.volumes[HOST].manager) is VolumeManager
         with_extension = self.measure()
         assert self.lease_service.requests == []
@@ -98,7 +98,7 @@ class TestCost(CinderTest):
         assert with_extension == expected
         assert min(stock.values()) > (1, 0)
 
-    def test_the_counters_see_a_reservation(self):
+    def test_reservation_is_seen_by_the_counters(self):
         counts = {}
         with self.counted('ordinary', counts):
             self.post('/volumes', {'volume': {'size': 1}})

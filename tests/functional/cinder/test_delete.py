@@ -46,11 +46,11 @@ class TestDelete(CinderTest):
                 self.assert_nothing_is_left()
         assert self.quota_usage(ADMIN.project_id) == (0, 0)
 
-    def test_not_by_others(self):
+    def test_delete_by_another_project_is_404(self):
         self.delete(self.volume, user=BOB, status=404)
         self.assert_status(self.volume, 'lease-reserved')
 
-    def test_before_a_backend_was_chosen(self):
+    def test_delete_without_a_backend_leaves_nothing(self):
         """cinder-scheduler is away: cinder deletes what has no host by itself."""
         self.delete(self.volume)
         self.bus.lost.add('create_volume')
@@ -59,14 +59,14 @@ class TestDelete(CinderTest):
         self.delete(self.volume)
         self.assert_nothing_is_left(but=1)
 
-    def test_that_no_backend_took(self):
+    def test_delete_of_a_volume_in_error_leaves_nothing(self):
         self.delete(self.volume)
         self.volume = self.reserve(size=200)
         self.assert_status(self.volume, 'error')
         self.delete(self.volume)
         self.assert_nothing_is_left()
 
-    def test_before_the_scheduler_has_its_message(self):
+    def test_delete_before_the_scheduler_has_its_message_creates_nothing(self):
         """It finds no volume, and sends nothing on."""
         self.delete(self.volume)
         self.bus.kept.add(('cinder-scheduler', 'create_volume'))
@@ -77,7 +77,7 @@ class TestDelete(CinderTest):
         assert [cast for cast in self.bus.casts if cast[0] == 'create_volume'] == []
         self.assert_nothing_is_left()
 
-    def test_by_force_before_cinder_volume_has_its_message(self):
+    def test_force_delete_before_cinder_volume_has_its_message_keeps_other_capacity(self):
         """What others have allocated is not given back with it."""
         self.bus.kept.add(('cinder-volume', 'create_volume'))
         second = self.reserve(size=5)
@@ -86,7 +86,7 @@ class TestDelete(CinderTest):
         self.bus.deliver()
         assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
 
-    def test_by_force_while_cinder_volume_has_its_message(self):
+    def test_force_delete_beside_the_message_leaves_nothing(self):
         self.bus.kept |= {('cinder-volume', name) for name in ('create_volume', 'delete_volume')}
         second = self.reserve(size=5)
         self.action(second, 'os-force_delete', user=ADMIN)
@@ -96,7 +96,7 @@ class TestDelete(CinderTest):
         assert self.array.calls == []
         assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
 
-    def test_not_while_it_is_created_but_by_force(self):
+    def test_delete_while_creating_is_400_but_by_force(self):
         self.bus.kept.add(('cinder-volume', 'create_volume'))
         self.wake_up(self.volume)
         self.delete(self.volume, status=400)
@@ -105,7 +105,7 @@ class TestDelete(CinderTest):
         self.bus.deliver()
         self.assert_nothing_is_left()
 
-    def test_a_lost_reservation_of_the_scheduler(self):
+    def test_delete_after_a_lost_message_leaves_nothing(self):
         """An administrator gives up the volume; its owner deletes it."""
         self.delete(self.volume)
         self.bus.lost.add('create_volume')
@@ -113,7 +113,7 @@ class TestDelete(CinderTest):
         self.reset_and_delete(self.volume)
         self.assert_nothing_is_left(but=1)
 
-    def test_a_creation_that_failed_and_is_held_again(self):
+    def test_delete_after_a_failed_creation_leaves_nothing(self):
         self.array.fail['create_volume'] = RuntimeError('the array is full')
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'lease-reserved')
@@ -121,7 +121,7 @@ class TestDelete(CinderTest):
         self.delete(self.volume)
         self.assert_nothing_is_left()
 
-    def test_half_a_creation_is_for_the_driver(self):
+    def test_delete_of_half_a_creation_asks_the_driver(self):
         self.array.half_made.add('create_volume')
         self.array.fail['create_volume'] = RuntimeError('no answer')
         self.array.fail['delete_volume'] = RuntimeError('no answer')
@@ -133,7 +133,7 @@ class TestDelete(CinderTest):
         assert self.array.volumes == {}
         assert self.quota_usage() == (0, 0)
 
-    def test_a_creation_that_begins_just_then(self):
+    def test_delete_beside_a_begun_creation_asks_the_driver(self):
         """Between the look at the mark and the lock: what is there by now is for the driver."""
         real = reservation_marker.get_pending_state
 
@@ -149,7 +149,7 @@ class TestDelete(CinderTest):
         assert self.array.volumes == {}
         assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
 
-    def test_cinder_refuses_and_it_is_reserved_as_before(self):
+    def test_delete_that_cinder_refuses_leaves_the_volume_reserved(self):
         service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
         service.frozen = True
         service.save()
@@ -159,7 +159,7 @@ class TestDelete(CinderTest):
         assert reservation_marker.get_state(self.ctxt, self.row(self.volume)) == 'held'
         assert self.quota_usage() == (1, 3)
 
-    def test_two_at_once(self):
+    def test_second_of_two_deletes_is_400(self):
         """The second does not find what the first has taken."""
         real = objects.Volume.conditional_update
         seen = []
@@ -174,7 +174,7 @@ class TestDelete(CinderTest):
             self.delete(self.volume, status=400)
         self.assert_nothing_is_left()
 
-    def test_unmanage_leaves_nothing_behind(self):
+    def test_unmanage_of_a_reserved_volume_is_400(self):
         for status in ('lease-reserved', 'error'):
             self.write(self.volume, status=status)
             answer = self.action(self.volume, 'os-unmanage', user=ADMIN, status=400)

@@ -29,7 +29,7 @@ class TestKeys(EncryptedTest):
         self.keys = _Keys()
         self.useFixture(fixtures.MonkeyPatch('castellan.key_manager.API', lambda conf: self.keys))
 
-    def test_deleted_with_its_key(self):
+    def test_delete_deletes_the_key(self):
         volume = self.reserve(volume_type='secret')
         assert self.keys.ids == {self.row(volume).encryption_key_id}
         self.delete(volume)
@@ -37,7 +37,7 @@ class TestKeys(EncryptedTest):
         assert self.keys.ids == set()
         assert self.array.calls == []
 
-    def test_woken_with_its_key(self):
+    def test_wake_up_keeps_the_key(self):
         volume = self.reserve(volume_type='secret')
         key = self.row(volume).encryption_key_id
         self.wake_up(volume)
@@ -47,7 +47,7 @@ class TestKeys(EncryptedTest):
         found = self.get(f'/volumes/{volume["id"]}/encryption')
         assert found['encryption_key_id'] == key
 
-    def test_a_refused_lease_leaves_no_key(self):
+    def test_refused_lease_deletes_the_key(self):
         self.lease_service.answer = refusal(409, 'no')
         self.reserve(volume_type='secret', status=400)
         assert self.keys.made == 1
@@ -55,7 +55,7 @@ class TestKeys(EncryptedTest):
         quota = self.get(f'/os-quota-sets/{ALICES}?usage=True')['quota_set']
         assert quota['volumes_secret']['in_use'] == 0
 
-    def test_a_key_that_cannot_be_deleted_does_not_hide_the_reason(self):
+    def test_refusal_is_answered_when_the_key_cannot_be_deleted(self):
         self.lease_service.answer = refusal(409, 'The lease is full')
         self.keys.broken = True
         answer = self.reserve(volume_type='secret', status=400)
@@ -63,7 +63,7 @@ class TestKeys(EncryptedTest):
         assert self.get('/volumes')['volumes'] == []
         assert self.quota_usage() == (0, 0)
 
-    def test_a_key_that_cannot_be_deleted_stops_cinder(self):
+    def test_delete_is_refused_when_the_key_cannot_be_deleted(self):
         """As for any volume: it is error_deleting until the keys are back."""
         volume = self.reserve(volume_type='secret')
         self.keys.broken = True
@@ -82,7 +82,7 @@ class TestFixedKey(EncryptedTest):
         backend = 'cinder.keymgr.conf_key_mgr.ConfKeyManager'
         self.flags(backend=backend, fixed_key='0' * 64, group='key_manager')
 
-    def test_from_the_reservation_to_the_end(self):
+    def test_fixed_key_is_kept_from_the_reservation_to_the_delete(self):
         volume = self.reserve(volume_type='secret')
         assert self.row(volume).encryption_key_id == self.KEY
         assert self.assert_status(volume, 'lease-reserved')['encrypted'] is True
@@ -94,7 +94,7 @@ class TestFixedKey(EncryptedTest):
         self.assert_gone(volume)
         assert self.quota_usage() == (0, 0)
 
-    def test_neither_deleted_nor_refused_it_leaves_anything(self):
+    def test_fixed_key_leaves_nothing_after_delete_or_refusal(self):
         self.delete(self.reserve(volume_type='secret'))
         self.lease_service.answer = refusal(409, 'no')
         self.reserve(volume_type='secret', status=400)
@@ -102,7 +102,7 @@ class TestFixedKey(EncryptedTest):
         assert self.array.calls == []
         assert self.quota_usage() == (0, 0)
 
-    def test_what_is_made_of_an_encrypted_volume(self):
+    def test_clone_of_an_encrypted_volume_is_encrypted(self):
         """The key is copied with the reservation. Cinder changes it on a disk, which we lack."""
         rekey = 'cinder.volume.flows.manager.create_volume.CreateVolumeFromSpecTask._rekey_volume'
         self.useFixture(fixtures.MonkeyPatch(rekey, lambda *args: {}))

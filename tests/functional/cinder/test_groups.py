@@ -39,7 +39,7 @@ class GroupTest(CinderTest):
 
 
 class TestGroup(GroupTest):
-    def test_what_is_needed_stays(self):
+    def test_delete_of_a_needed_source_is_400(self):
         source, other = self.grouped(), self.grouped()
         volumes = [self.reserve(source_volid=source['id']) for _ in range(2)]
         self.assert_needed(self.delete_group(400), *volumes)
@@ -52,7 +52,7 @@ class TestGroup(GroupTest):
         self.assert_gone(source)
         assert self.quota_usage() == (2, 2)
 
-    def test_another_group_does_not_matter(self):
+    def test_delete_of_another_group_is_accepted(self):
         source = self.grouped()
         self.reserve(source_volid=source['id'])
         needed, self.group = self.group, self.make_group()
@@ -62,15 +62,15 @@ class TestGroup(GroupTest):
         self.assert_status(source, 'available')
         self.get(f'/groups/{needed["id"]}')
 
-    def test_not_for_the_eyes_of_others(self):
+    def test_delete_by_another_project_is_404(self):
         self.reserve(source_volid=self.grouped()['id'])
         self.delete_group(404, user=BOB)
 
-    def test_who_may_not_is_told_so_first(self):
+    def test_delete_without_the_policy_is_403(self):
         self.reserve(source_volid=self.grouped()['id'])
         self.delete_group(403, user=READER)
 
-    def test_no_waiting_volume_gets_into_a_group(self):
+    def test_reserved_volume_cannot_join_a_group(self):
         volume = self.reserve(volume_type=self.types[0])
         path = f'/groups/{self.group["id"]}'
         body = {'group': {'add_volumes': volume['id']}}
@@ -82,7 +82,7 @@ class TestGroup(GroupTest):
         self.request('PUT', path, body, status=202)
         assert self.row(volume).group_id == self.group['id']
 
-    def test_a_group_beside_waiting_volumes(self):
+    def test_group_beside_reserved_volumes_works(self):
         """All that groups do is as ever; the waiting one is not touched."""
         waiting = self.reserve(volume_type=self.types[0])
         source = self.grouped()
@@ -109,7 +109,7 @@ class TestGroupSnapshot(GroupTest):
         self.volume = self.reserve(snapshot_id=snapshot['id'])
         self.path = f'/group_snapshots/{self.taken["id"]}'
 
-    def test_what_is_needed_stays(self):
+    def test_delete_of_a_needed_source_is_400(self):
         answer = self.request('DELETE', self.path, status=400)
         self.assert_needed(answer.json, self.volume)
         assert self.get(self.path)['group_snapshot']['status'] == 'available'
@@ -117,23 +117,23 @@ class TestGroupSnapshot(GroupTest):
         self.request('DELETE', self.path, status=202)
         assert self.get('/snapshots')['snapshots'] == []
 
-    def test_free_when_the_lease_is_refused(self):
+    def test_refused_lease_frees_the_source(self):
         self.delete(self.volume)
         self.lease_service.answer = refusal(409, 'no')
         (snapshot,) = self.get('/snapshots')['snapshots']
         self.reserve(snapshot_id=snapshot['id'], status=400)
         self.request('DELETE', self.path, status=202)
 
-    def test_another_one_does_not_matter(self):
+    def test_delete_of_another_snapshot_is_accepted(self):
         other = self.post('/group_snapshots', {'group_snapshot': {'group_id': self.group['id']}})
         self.request('DELETE', f'/group_snapshots/{other["group_snapshot"]["id"]}', status=202)
         self.get(self.path)
 
-    def test_not_for_the_eyes_of_others(self):
+    def test_delete_by_another_project_is_404(self):
         self.request('DELETE', self.path, user=BOB, status=404)
         self.request('DELETE', f'/group_snapshots/{self.volume["id"]}', status=404)
 
-    def test_who_may_not_is_told_so_first(self):
+    def test_delete_without_the_policy_is_403(self):
         self.request('DELETE', self.path, user=READER, status=403)
 
 
@@ -160,7 +160,7 @@ class TestConsistencyGroup(GroupTest):
         assert self.row(volume).group_id == self.group['id']
         return volume
 
-    def test_what_is_needed_stays(self):
+    def test_delete_of_a_needed_source_is_400(self):
         source = self.grouped()
         volume = self.reserve(source_volid=source['id'])
         path = f'/consistencygroups/{self.group["id"]}/delete'
@@ -172,7 +172,7 @@ class TestConsistencyGroup(GroupTest):
         self.assert_gone(source)
         assert self.quota_usage(ALICES) == (0, 0)
 
-    def test_a_snapshot_of_it(self):
+    def test_delete_of_a_needed_snapshot_is_400(self):
         self.grouped()
         body = {'cgsnapshot': {'consistencygroup_id': self.group['id'], 'name': 's'}}
         taken = self.post('/cgsnapshots', body, ADMIN)['cgsnapshot']

@@ -40,26 +40,18 @@ class TestBootable(CinderTest):
         self.assert_boots(volume)
         assert self.shown(volume) == before
 
-    def test_an_ordinary_volume(self):
+    def test_ordinary_volume_shows_its_image(self):
         self.assert_boots(self.volume_create(imageRef=IMAGE))
 
-    def test_image(self):
-        self.assert_boots_before_and_after(self.reserve(imageRef=IMAGE))
-
-    def test_bootable_source(self):
-        source = self.volume_create(imageRef=IMAGE)
-        self.assert_boots_before_and_after(self.reserve(source_volid=source['id']))
-
-    def test_bootable_snapshot(self):
-        snapshot = self.snapshot(self.volume_create(imageRef=IMAGE))
-        self.assert_boots_before_and_after(self.reserve(snapshot_id=snapshot['id']))
-
-    def test_reserved_from_what_was_reserved(self):
+    def test_reserved_volume_shows_the_image_of_its_source(self):
         source = self.reserve(imageRef=IMAGE)
-        self.wake_up(source)
-        self.assert_boots_before_and_after(self.reserve(source_volid=source['id']))
+        self.assert_boots_before_and_after(source)
+        snapshot = self.snapshot(source)
+        for body in ({'source_volid': source['id']}, {'snapshot_id': snapshot['id']}):
+            with self.subTest(**body):
+                self.assert_boots_before_and_after(self.reserve(**body))
 
-    def test_nothing_boots_that_would_not(self):
+    def test_volume_of_an_unbootable_source_is_not_bootable(self):
         source = self.volume_create()
         snapshot = self.snapshot(source)
         for origin in ({}, {'source_volid': source['id']}, {'snapshot_id': snapshot['id']}):
@@ -68,7 +60,7 @@ class TestBootable(CinderTest):
             self.wake_up(volume)
             assert self.shown(volume) == ('false', {})
 
-    def test_what_the_user_changes_stays(self):
+    def test_change_of_the_user_stays_after_the_wake_up(self):
         volume = self.reserve(imageRef=IMAGE)
         self.action(volume, 'os-set_image_metadata', status=200, metadata={'hw_disk_bus': 'scsi'})
         self.action(volume, 'os-set_bootable', status=200, bootable=False)
@@ -79,7 +71,7 @@ class TestBootable(CinderTest):
         self.assert_status(volume, 'available')
         assert self.shown(volume) == before
 
-    def test_a_failure_keeps_them(self):
+    def test_failed_creation_keeps_the_metadata(self):
         volume = self.reserve(imageRef=IMAGE)
         before = self.shown(volume)
         self.array.fail['clone_image'] = RuntimeError('no disk')
@@ -91,7 +83,7 @@ class TestBootable(CinderTest):
         self.assert_status(volume, 'available')
         self.assert_boots(volume)
 
-    def test_a_failure_after_they_are_written_keeps_them(self):
+    def test_failure_after_the_write_keeps_the_metadata(self):
         """Cinder writes them before the volume is complete."""
         volume = self.reserve(imageRef=IMAGE)
         before = self.shown(volume)
@@ -111,7 +103,7 @@ class TestBootable(CinderTest):
         self.wake_up(volume)
         self.assert_boots(volume)
 
-    def test_glance_is_away_at_the_reservation(self):
+    def test_outage_of_glance_does_not_stop_the_reservation(self):
         """Cinder-api has seen the image, cinder-volume has not: it boots from its start on."""
         self.bus.kept.add(('cinder-volume', 'create_volume'))
         volume = self.reserve(imageRef=IMAGE)

@@ -40,7 +40,7 @@ class LeaseServiceTest(CinderTest):
         assert volume['status'] == 'available'
         return volume
 
-    def test_a_reserved_volume(self):
+    def test_reserved_volume_is_shown_woken_and_deleted(self):
         made = self.reserve(size=3)
         volume = volumes.get(CLIMATE, made['id'])
         assert (volume['status'], volume['size']) == ('lease-reserved', 3)
@@ -55,7 +55,7 @@ class LeaseServiceTest(CinderTest):
         with pytest.raises(errors.Gone):
             volumes.get(CLIMATE, made['id'])
 
-    def test_why_it_failed(self):
+    def test_message_of_a_failure_is_shown(self):
         made = self.reserve()
         assert 'not say why' in volumes.reason(CLIMATE, made['id'])
         self.array.fail['create_volume'] = exception.VolumeBackendAPIException(data='full')
@@ -63,19 +63,19 @@ class LeaseServiceTest(CinderTest):
         self.assert_status(made, 'lease-reserved')
         assert 'not say why' not in volumes.reason(CLIMATE, made['id'])
 
-    def test_every_page(self):
+    def test_volumes_of_every_page_are_listed(self):
         made = {self.available()['id'] for _ in range(3)}
         with mock.patch.object(volumes, '_PAGE', 1):
             assert set(volumes.every_id(ADMIN)) == made
 
-    def test_who_sees_everything(self):
+    def test_only_an_administrator_lists_all_projects(self):
         volumes.check_all_visible(ADMIN)
         with pytest.raises(errors.Refused):
             volumes.check_all_visible(CLIMATE)
         made = self.available()
         assert list(volumes.every_id(ADMIN)) == [made['id']]
 
-    def test_the_attachments(self):
+    def test_attachments_are_shown(self):
         made, other = self.available(), self.available()
         server = '11111111-1111-4111-8111-111111111111'
         for volume in (made, other):
@@ -90,7 +90,7 @@ class LeaseServiceTest(CinderTest):
         volumes.delete_attachment(CLIMATE, mine['id'])
         self.assert_status(made, 'available')
 
-    def test_a_snapshot(self):
+    def test_snapshot_is_created_found_and_deleted(self):
         made = self.available(name='data')
         find = (copies.Kind.SNAPSHOT, made['id'], 'reservation-1')
         assert copies.find(CLIMATE, *find, every_project=False) is None
@@ -105,7 +105,7 @@ class LeaseServiceTest(CinderTest):
         copies.delete(CLIMATE, copies.Kind.SNAPSHOT, found.id)
         assert copies.find(CLIMATE, *find, every_project=False) is None
 
-    def test_a_backup(self):
+    def test_backup_is_created_and_found(self):
         made = self.available(name='data')
         find = (copies.Kind.BACKUP, made['id'], 'reservation-1')
         with mock.patch('cinder.scheduler.rpcapi.SchedulerAPI.create_backup'):
@@ -121,7 +121,7 @@ class LeaseServiceTest(CinderTest):
         row.save()
         assert copies.find(CLIMATE, *find, every_project=False).reason == 'full'
 
-    def test_an_offer(self):
+    def test_transfers_of_a_volume_are_cancelled(self):
         made, other = self.available(), self.available()
         for volume in (made, other):
             self.post('/os-volume-transfer', {'transfer': {'volume_id': volume['id']}})
@@ -136,7 +136,7 @@ class LeaseServiceTest(CinderTest):
         volumes.cancel_transfers(ADMIN, other['id'], every_project=True)
         self.assert_status(other, 'available')
 
-    def test_a_deletion_that_failed(self):
+    def test_failed_delete_is_repeated_after_a_reset(self):
         made = self.available()
         self.write(made, status='error_deleting')
         with pytest.raises(exceptions.Permanent, match='400'):
@@ -145,7 +145,7 @@ class LeaseServiceTest(CinderTest):
         volumes.delete(CLIMATE, made['id'])
         self.assert_gone(made)
 
-    def test_an_attachment_of_the_old_kind(self):
+    def test_attachment_of_the_older_api_is_undone(self):
         made = self.available()
         self.action(made, 'os-reserve')
         self.assert_status(made, 'attaching')

@@ -34,7 +34,7 @@ class TestWakeUp(CinderTest):
         with fixtures.MonkeyPatch(CREATE, raise_it):
             return self.wake_up(self.volume, status=status)
 
-    def test_no_message_bus(self):
+    def test_outage_of_the_bus_is_503_and_the_volume_stays_reserved(self):
         error = oslo_messaging.MessageDeliveryFailure('RabbitMQ is away')
         answer = self.fail(error, 503)
         assert 'RabbitMQ is away' in answer['serviceUnavailable']['message']
@@ -43,22 +43,22 @@ class TestWakeUp(CinderTest):
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
 
-    def test_in_error_it_stays_in_error(self):
+    def test_outage_of_the_bus_leaves_a_volume_in_error(self):
         self.write(self.volume, status='error')
         self.fail(oslo_messaging.MessagingTimeout('late'), 503)
         self.assert_status(self.volume, 'error')
 
-    def test_a_message_that_arrived_nevertheless(self):
+    def test_message_that_arrived_despite_the_error_is_not_undone(self):
         """What cinder-volume has done by then is not undone."""
         error = oslo_messaging.MessageDeliveryFailure('no confirmation')
         self.fail(error, 503, lambda: self.write(self.volume, status='available'))
         self.assert_status(self.volume, 'available')
 
-    def test_anything_else(self):
+    def test_unexpected_error_is_500_and_the_volume_stays_reserved(self):
         self.fail(OSError('disk full'), 500)
         self.assert_status(self.volume, 'lease-reserved')
 
-    def test_deleted_meanwhile(self):
+    def test_volume_deleted_meanwhile_is_409(self):
         real = reservation_marker.get
         late = fixtures.MonkeyPatch(
             'cinder_ext.reservation_marker.get', lambda *args: delete(*args)
@@ -76,7 +76,7 @@ class TestWakeUp(CinderTest):
 
 
 class TestLease(CinderTest):
-    def test_taskflow_is_not_kept_busy(self):
+    def test_failure_of_the_lease_service_has_no_long_chain_of_causes(self):
         """It writes a failure and all its causes again for each cause: that doubles with each."""
         self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
         written = []
@@ -93,7 +93,7 @@ class TestLease(CinderTest):
 
 
 class TestSettings(CinderTest):
-    def test_hints_that_would_mean_nothing(self):
+    def test_cinder_conf_without_a_class_is_refused_at_the_start(self):
         """Our action is loaded, and cinder's own API would create the volume at once."""
         for option, line in [
             ('volume_api_class', 'cinder_ext.api.volumes.API'),
@@ -107,7 +107,7 @@ class TestSettings(CinderTest):
                     extensions.ExtensionManager()
                 self.flags(**{option: line})
 
-    def test_another_cinder(self):
+    def test_cinder_with_other_extension_points_does_not_start(self):
         """Every process says what is different, and does not start."""
         other = mock.patch.object(api.API, 'detach', new=_two_only)
         other.start()
@@ -117,7 +117,7 @@ class TestSettings(CinderTest):
         with pytest.raises(Incompatible):
             self._load_app()
 
-    def test_this_cinder(self):
+    def test_installed_cinder_has_the_extension_points(self):
         seams.check(seams.API, seams.VOLUME)
         assert isinstance(cinder_volume.API(), volumes.API)
 

@@ -46,7 +46,7 @@ class TestWho(PolicyTest):
         self.assert_status(self.volume, 'available')
         assert reservation_marker.get(self.ctxt, self.row(self.volume)) is None
 
-    def test_the_rule_of_the_operator(self):
+    def test_rule_of_the_policy_file_is_respected(self):
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'policy.yaml')
         path.write_text(f'"{policies.WAKE_UP}": "user_id:%(user_id)s"\n')
         self.flags(policy_file=str(path), group='oslo_policy')
@@ -62,12 +62,12 @@ class TestWhen(PolicyTest):
         for word in words:
             assert word in message, message
 
-    def test_a_second_time(self):
+    def test_second_wake_up_is_409(self):
         self.wake_up(self.volume)
         self.conflict(self.volume['id'], 'available')
         assert len(self.array.called('create_volume')) == 1
 
-    def test_another_request_is_faster(self):
+    def test_slower_of_two_requests_is_409(self):
         """Between the read and the write of the row."""
         real = reservation_marker.get
 
@@ -79,20 +79,20 @@ class TestWhen(PolicyTest):
             self.conflict('faster')
         assert self.array.calls == []
 
-    def test_an_ordinary_volume(self):
+    def test_ordinary_volume_is_409(self):
         self.volume = self.volume_create()
         self.conflict('only a reserved volume')
         self.write(self.volume, status='error')
         self.conflict('not reserved')
 
-    def test_while_it_is_deleted(self):
+    def test_volume_that_is_deleting_is_409(self):
         self.bus.kept.add('delete_volume')
         self.delete(self.volume)
         self.conflict('deleting')
         self.bus.deliver()
         self.assert_gone(self.volume)
 
-    def test_that_no_backend_took(self):
+    def test_volume_without_a_backend_is_409(self):
         """Nobody holds it: there is nothing that could be promised, only deleted."""
         self.volume = self.reserve(size=200)
         self.assert_status(self.volume, 'error')
@@ -101,7 +101,7 @@ class TestWhen(PolicyTest):
         self.assert_gone(self.volume)
         assert self.quota_usage() == (1, 1)
 
-    def test_a_frozen_backend(self):
+    def test_frozen_backend_is_503_until_it_is_thawed(self):
         """After a failover nothing is changed there until it is thawed."""
         service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
         for status in ('lease-reserved', 'error'):
@@ -117,7 +117,7 @@ class TestWhen(PolicyTest):
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
 
-    def test_a_disabled_backend(self):
+    def test_disabled_backend_creates_what_it_holds(self):
         """It takes no new volumes, and makes those that it holds."""
         service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
         service.disabled = True
@@ -133,7 +133,7 @@ class TestWhen(PolicyTest):
         self.post(path, {'os-wake_up': None}, CLIMATE, 202, version='3.0')
         self.assert_status(self.volume, 'available')
 
-    def test_the_extension_is_listed(self):
+    def test_extension_is_listed(self):
         (found,) = [
             each
             for each in self.get('/extensions')['extensions']

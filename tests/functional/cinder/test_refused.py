@@ -62,7 +62,7 @@ class TestHeld(CinderTest):
         assert answer.status_int in (400, 409), (action, answer)
         return next(iter(answer.json.values()))['message']
 
-    def test_every_action_that_needs_the_volume(self):
+    def test_action_that_needs_the_volume_is_refused(self):
         for action, body in ACTIONS.items():
             with self.subTest(action=action):
                 message = self.refused(action, body)
@@ -70,13 +70,13 @@ class TestHeld(CinderTest):
                 assert 'Invalid input for field' not in message
                 self.assert_untouched()
 
-    def test_nor_for_nova(self):
+    def test_attachment_by_nova_is_refused(self):
         for action in ('os-attach', 'os-initialize_connection', 'os-terminate_connection'):
             message = self.refused(action, ACTIONS[action], user=CLIMATE)
             assert 'is reserved' in message
         self.assert_untouched()
 
-    def test_every_other_call_that_needs_the_volume(self):
+    def test_call_that_needs_the_volume_is_refused(self):
         for path, body in OTHERS.items():
             with self.subTest(path=path):
                 answer = self.request('POST', path, body(self.volume['id']), user=ADMIN)
@@ -84,18 +84,18 @@ class TestHeld(CinderTest):
                 self.assert_untouched()
         assert self.quota_usage() == (1, 2)
 
-    def test_a_snapshot_of_its_owner(self):
+    def test_snapshot_by_the_owner_is_400(self):
         answer = self.snapshot(self.volume, status=400)
         assert 'lease-reserved' in answer['badRequest']['message']
         assert self.get('/snapshots')['snapshots'] == []
 
-    def test_actions_that_touch_nothing(self):
+    def test_action_that_touches_nothing_is_accepted(self):
         """Cinder answers them for any volume, and they change nothing here."""
         for action in ('os-unreserve', 'os-roll_detaching'):
             self.post(f'/volumes/{self.volume["id"]}/action', {action: None}, ADMIN, 202)
         self.assert_untouched()
 
-    def test_end_of_a_migration_that_never_began(self):
+    def test_end_of_a_missing_migration_changes_nothing(self):
         other = self.volume_create()
         self.array.calls.clear()
         body = {'new_volume': other['id'], 'error': False}
@@ -105,7 +105,7 @@ class TestHeld(CinderTest):
         self.assert_untouched()
         self.assert_status(other, 'available')
 
-    def test_a_backup_is_not_restored_into_it(self):
+    def test_restore_of_a_backup_into_it_is_400(self):
         backup = make_backup(self)
         self.array.calls.clear()
         body = {'restore': {'volume_id': self.volume['id']}}
@@ -113,13 +113,13 @@ class TestHeld(CinderTest):
         assert 'must be available' in answer['badRequest']['message']
         self.assert_untouched()
 
-    def test_it_is_not_managed_a_second_time(self):
+    def test_manage_of_its_name_is_400(self):
         body = {'volume': {'host': POOL, 'ref': {'source-name': f'volume-{self.volume["id"]}'}}}
         self.post('/manageable_volumes', body, ADMIN, 400)
         self.assert_untouched()
         assert self.quota_usage() == (1, 2)
 
-    def test_an_attachment_is_neither_made_nor_completed(self):
+    def test_attachment_is_refused(self):
         for path, body in (
             ('/attachments', {'connector': CONNECTOR['connector']}),
             ('/attachments', {'mode': 'ro'}),
@@ -130,7 +130,7 @@ class TestHeld(CinderTest):
         assert self.get('/attachments?all_tenants=1', user=ADMIN)['attachments'] == []
         self.assert_untouched()
 
-    def test_whatever_is_left_in_its_row(self):
+    def test_attachment_is_refused_in_any_status_of_the_row(self):
         """Not the status says that nothing is there."""
         for status in ('creating', 'error_deleting', 'error_restoring', 'available'):
             self.write(self.volume, status=status)
@@ -139,7 +139,7 @@ class TestHeld(CinderTest):
                     assert 'is reserved' in self.refused(action, ACTIONS[action])
                     self.assert_untouched(status)
 
-    def test_in_error_too(self):
+    def test_attachment_is_refused_after_a_reset_to_error(self):
         """The status of an administrator does not make it a volume."""
         self.post(
             f'/volumes/{self.volume["id"]}/action', {'os-reset_status': {'status': 'error'}}, ADMIN
@@ -148,7 +148,7 @@ class TestHeld(CinderTest):
             assert 'is reserved' in self.refused(action, ACTIONS[action])
         self.assert_untouched('error')
 
-    def test_an_ordinary_volume_in_error_is_not_asked_why(self):
+    def test_ordinary_volume_in_error_is_left_to_cinder(self):
         other = self.volume_create()
         self.write(other, status='error')
         # As in cinder: a driver may try.
@@ -166,14 +166,14 @@ class TestResetStatus(CinderTest):
             f'/volumes/{self.volume["id"]}/action', {'os-reset_status': values}, user, status
         )
 
-    def test_to_error_and_woken(self):
+    def test_reset_to_error_can_be_woken(self):
         self.reset({'status': 'error'})
         self.assert_status(self.volume, 'error')
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
         assert self.volume['id'] in self.array.volumes
 
-    def test_to_anything_else(self):
+    def test_reset_to_any_other_status_is_400(self):
         for values in (
             {'status': 'available'},
             {'status': 'AVAILABLE'},
@@ -190,16 +190,16 @@ class TestResetStatus(CinderTest):
         found = self.assert_status(self.volume, 'lease-reserved')
         assert found['migration_status'] is None
 
-    def test_who_may_not_is_told_so_first(self):
+    def test_reset_without_the_policy_is_403(self):
         self.reset({'status': 'available'}, user=CLIMATE, status=403)
 
-    def test_cinder_still_validates(self):
+    def test_reset_to_an_invalid_status_is_400(self):
         self.reset({'status': 'no-such-status'}, status=400)
         self.reset('available', status=400)
         self.reset({'status': 5}, status=400)
         self.post(f'/volumes/{POOL}/action', {'os-reset_status': {'status': 'error'}}, ADMIN, 404)
 
-    def test_a_mark_that_is_left_over(self):
+    def test_reset_of_a_complete_volume_with_a_marker_is_accepted(self):
         """The volume is complete: cinder-volume died before it took the mark away."""
         with mark_left():
             self.wake_up(self.volume)
@@ -212,7 +212,7 @@ class TestResetStatus(CinderTest):
         assert ('delete_volume', self.volume['id']) in self.array.calls
         assert self.quota_usage() == (0, 0)
 
-    def test_an_ordinary_volume(self):
+    def test_reset_of_an_ordinary_volume_is_accepted(self):
         self.wake_up(self.volume)
         for status in ('error', 'available'):
             self.reset({'status': status})

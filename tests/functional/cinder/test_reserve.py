@@ -16,7 +16,7 @@ CAST = 'cinder.scheduler.rpcapi.SchedulerAPI.create_volume'
 
 
 class TestReserve(CinderTest):
-    def test_create_to_wake_up_to_delete(self):
+    def test_reserved_volume_is_held_created_and_deleted(self):
         volume = self.reserve(size=3)
         self.assert_status(volume, 'lease-reserved')
         assert self.array.calls == []
@@ -36,7 +36,7 @@ class TestReserve(CinderTest):
         assert self.array.volumes == {}
         assert self.quota_usage() == (0, 0)
 
-    def test_the_lease_is_made_with_the_token_of_the_user(self):
+    def test_lease_is_created_with_the_token_of_the_user(self):
         volume = self.reserve()
         (request,) = self.lease_service.requests
         assert request.headers['X-Auth-Token'] == 'token-of-alice'
@@ -47,7 +47,7 @@ class TestReserve(CinderTest):
         ]
         assert reservation_marker.get_lease_id(self.ctxt, self.row(volume)) == lease['id']
 
-    def test_requests_are_followed_from_service_to_service(self):
+    def test_lease_is_created_with_the_request_id_of_the_user(self):
         answer = self.request(
             'POST',
             '/volumes',
@@ -61,7 +61,7 @@ class TestReserve(CinderTest):
         sent = request.headers['X-Openstack-Request-Id']
         assert sent == answer.headers['x-openstack-request-id']
 
-    def test_the_lease_service_may_ask_cinder_while_cinder_asks_it(self):
+    def test_lease_service_can_show_the_volume_while_it_is_reserved(self):
         seen = []
 
         def ask(request):
@@ -74,14 +74,14 @@ class TestReserve(CinderTest):
         self.assert_status(self.reserve(), 'lease-reserved')
         assert seen == [('creating', ALICES, 'held')]
 
-    def test_nothing_is_sent_before_the_lease_is_there(self):
+    def test_message_is_sent_after_the_lease_is_created(self):
         seen = []
         self.lease_service.on_post = lambda request: seen.append(creations(self.bus))
         self.assert_status(self.reserve(), 'lease-reserved')
         assert seen == [[]]
         assert len(creations(self.bus)) == 2
 
-    def test_listed_by_its_status(self):
+    def test_reserved_volume_is_listed_by_its_status(self):
         volume, other = self.reserve(), self.volume_create()
         found = self.get('/volumes?status=lease-reserved')['volumes']
         assert [each['id'] for each in found] == [volume['id']]
@@ -89,13 +89,13 @@ class TestReserve(CinderTest):
         assert [each['id'] for each in found] == [other['id']]
         assert self.get('/volumes?status=lease-reserved', user=BOB)['volumes'] == []
 
-    def test_no_user_sees_the_mark(self):
+    def test_marker_is_shown_to_no_user(self):
         volume = self.reserve()
         for user in (ADMIN, ALICE):
             assert 'climate_' not in str(self.show(volume, user=user))
         assert self.show(volume, user=ALICE)['metadata'] == {}
 
-    def test_names_and_metadata_can_be_changed(self):
+    def test_name_and_metadata_of_a_reserved_volume_can_be_changed(self):
         volume = self.reserve()
         path = f'/volumes/{volume["id"]}'
         self.request('PUT', path, {'volume': {'name': 'new'}}, status=200)
@@ -106,13 +106,13 @@ class TestReserve(CinderTest):
         assert (found['name'], found['metadata']) == ('new', {'a': 'b'})
         assert reservation_marker.get(self.ctxt, self.row(volume)) is None
 
-    def test_what_the_creation_needs_is_kept(self):
+    def test_image_of_the_creation_is_in_the_marker(self):
         self.bus.kept.add('create_volume')
         volume = self.volume_create({'reserved': 'True'}, imageRef=IMAGE)
         mark = reservation_marker.get(self.ctxt, self.row(volume))
         assert (mark.state, mark.spec) == ('held', {'image_id': IMAGE})
 
-    def test_the_message_of_the_wake_up_is_that_of_the_creation(self):
+    def test_message_of_the_wake_up_is_that_of_the_creation(self):
         """Cinder's flow reads the request; both requests differ in what only the first knows."""
         seen = []
         real = objects.Volume.refresh
@@ -215,7 +215,7 @@ class TestRefusedLease(CinderTest):
         )
         assert 'lease service' in self.refused(503, 'serviceUnavailable')
 
-    def test_a_lost_answer_is_asked_for_again(self):
+    def test_lost_answer_of_the_lease_service_is_requested_again(self):
         def lose_the_first(request):
             lost = len(self.lease_service.requests) == 1
             self.lease_service.answer = refusal(504, 'late') if lost else None
@@ -225,11 +225,11 @@ class TestRefusedLease(CinderTest):
         assert len(self.lease_service.requests) == 2
         assert len(self.lease_service.lease['reservations']) == 1
 
-    def test_the_quota_of_the_type_is_given_back(self):
+    def test_refused_lease_gives_the_quota_of_the_type_back(self):
         self.lease_service.answer = refusal(409, 'no')
         self.refused(400, 'badRequest', volume_type=TYPE, size=7)
 
-    def test_from_a_source(self):
+    def test_refused_lease_frees_the_source(self):
         """The source is as free as it was."""
         self.lease_service.answer = refusal(409, 'no')
         source = self.volume_create()
@@ -238,7 +238,7 @@ class TestRefusedLease(CinderTest):
         self.delete(source)
         self.assert_gone(source)
 
-    def test_no_message_bus(self):
+    def test_outage_of_the_bus_leaves_no_volume(self):
         """The lease is there, and its volume is not: the lease service finds that out."""
         error = oslo_messaging.MessageDeliveryFailure('RabbitMQ is away')
         real = rpcapi.SchedulerAPI.create_volume
@@ -247,7 +247,7 @@ class TestRefusedLease(CinderTest):
         volume_id = self.lease_service.lease['reservations'][0]['resource_id']
         self.assert_nothing_is_left([volume_id])
 
-    def test_too_many_volumes_make_no_lease(self):
+    def test_exceeded_quota_creates_no_lease(self):
         limits = {'quota_set': {'volumes': 0}}
         self.request('PUT', f'/os-quota-sets/{ALICES}', limits, user=ADMIN, status=200)
         self.request(

@@ -23,7 +23,7 @@ class TestRestart(WakeUpTest):
         super().restart(host)
         self.array.calls.clear()
 
-    def test_while_reserved(self):
+    def test_restart_leaves_a_reserved_volume_as_it_is(self):
         volume = self.reserve(size=3)
         self.restart()
         self.assert_held(volume)
@@ -33,7 +33,7 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'create_volume')
         assert self.allocated() == 3
 
-    def test_while_it_is_away(self):
+    def test_message_to_a_stopped_cinder_volume_waits(self):
         """The message waits for it."""
         volume = self.reserve(size=3)
         self.bus.kept.add(('cinder-volume', 'create_volume'))
@@ -44,7 +44,7 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'create_volume')
         assert self.allocated() == 3
 
-    def test_its_backend_has_another_name_now(self):
+    def test_renamed_backend_holds_and_creates_the_volume(self):
         """cinder-manage volume update_host, after a machine was replaced."""
         volume = self.reserve(size=3)
         self.stop_volume(HOST)
@@ -56,7 +56,7 @@ class TestRestart(WakeUpTest):
         self.assert_status(volume, 'available')
         assert self.array.volumes == {volume['id']: 'host2@fake'}
 
-    def test_killed_while_the_driver_creates(self):
+    def test_kill_during_the_creation_is_error_and_can_be_woken(self):
         volume = self.reserve(size=3)
         self.dies('create_volume')
         self.wake_up(volume)
@@ -71,7 +71,7 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
         assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
 
-    def test_killed_before_the_driver_is_asked(self):
+    def test_kill_before_the_creation_is_error_and_can_be_woken(self):
         volume = self.reserve(size=3)
         with fixtures.MonkeyPatch('cinder_ext.reservation_marker.set_waking', die):
             self.wake_up(volume)
@@ -82,7 +82,7 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'create_volume')
         assert self.allocated() == 3
 
-    def test_killed_while_what_is_left_is_removed(self):
+    def test_kill_during_the_removal_is_error_and_can_be_woken(self):
         volume = self.reserve(size=3)
         self.dies('create_volume')
         self.wake_up(volume)
@@ -96,7 +96,7 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
         assert self.allocated() == 3
 
-    def test_killed_after_the_volume_is_complete(self):
+    def test_kill_after_the_creation_leaves_the_volume_complete(self):
         volume = self.reserve(size=3)
         with fixtures.MonkeyPatch('cinder_ext.reservation_marker.clear', die):
             self.wake_up(volume)
@@ -108,7 +108,7 @@ class TestRestart(WakeUpTest):
         assert volume['id'] in self.array.volumes
         self.wake_up(volume, status=409)
 
-    def test_a_complete_volume_is_never_removed_by_a_wake_up(self):
+    def test_wake_up_never_removes_a_complete_volume(self):
         """Its mark was not taken away yet, and an administrator puts it into error."""
         volume = self.reserve()
         with fixtures.MonkeyPatch('cinder_ext.reservation_marker.clear', die):
@@ -121,7 +121,7 @@ class TestRestart(WakeUpTest):
         self.assert_status(volume, 'available')
         assert self.mark(volume) is None
 
-    def test_killed_while_it_goes_back(self):
+    def test_kill_before_it_is_held_again_is_error_and_can_be_woken(self):
         volume = self.reserve()
         self.array.fail['create_volume'] = RuntimeError('no disk')
         with fixtures.MonkeyPatch('cinder_ext.reservation_marker.set_held', die):
@@ -131,7 +131,7 @@ class TestRestart(WakeUpTest):
         self.wake_up(volume)
         self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
 
-    def test_killed_during_the_download_of_an_image(self):
+    def test_kill_during_the_download_of_an_image_can_be_woken(self):
         self.array.clones_images = False
         volume = self.reserve(imageRef=IMAGE)
         with downloading(die):
@@ -144,7 +144,7 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
         assert self.show(volume)['volume_image_metadata']['image_id'] == IMAGE
 
-    def test_killed_during_the_reservation(self):
+    def test_kill_during_the_reservation_is_error_and_can_be_woken(self):
         with fixtures.MonkeyPatch('cinder_ext.image_metadata.write', die):
             volume = self.reserve(size=3)
         self.assert_status(volume, 'creating')
@@ -155,7 +155,7 @@ class TestRestart(WakeUpTest):
         self.assert_made(volume, 'create_volume')
         assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
 
-    def test_killed_while_it_deletes(self):
+    def test_kill_during_the_delete_is_finished_after_the_restart(self):
         volume = self.reserve(size=3)
         with fixtures.MonkeyPatch('cinder.quota.QUOTAS.commit', die):
             self.delete(volume)
@@ -164,7 +164,7 @@ class TestRestart(WakeUpTest):
         assert self.array.calls == []
         assert self.allocated() == 0
 
-    def test_deleted_while_it_is_away(self):
+    def test_delete_while_cinder_volume_is_stopped_waits(self):
         volume = self.reserve(size=3)
         self.bus.kept.add(('cinder-volume', 'delete_volume'))
         self.delete(volume)

@@ -18,20 +18,20 @@ class TestMixedCloud(CinderTest):
         self.array.pools = {OLD: {'pool': {'total_capacity_gb': 500, 'free_capacity_gb': 500}}}
         self.report()
 
-    def test_a_reservation_goes_where_it_can_be_held(self):
+    def test_reservation_goes_to_a_backend_with_the_extension(self):
         volume = self.assert_status(self.reserve(), 'lease-reserved')
         assert volume['os-vol-host-attr:host'] == 'host1@fake#pool'
         assert self.array.calls == []
 
-    def test_an_ordinary_volume_goes_where_it_went(self):
+    def test_ordinary_volume_goes_to_any_backend(self):
         volume = self.assert_status(self.volume_create(), 'available')
         assert volume['os-vol-host-attr:host'] == f'{OLD}#pool'
 
-    def test_a_hint_that_wants_none_is_an_ordinary_volume(self):
+    def test_reserved_false_goes_to_any_backend(self):
         volume = self.volume_create({'reserved': 'False'})
         assert self.assert_status(volume, 'available')['os-vol-host-attr:host'] == f'{OLD}#pool'
 
-    def test_nowhere_to_go(self):
+    def test_reservation_without_a_backend_with_the_extension_is_error(self):
         service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
         service.disabled = True
         service.save()
@@ -43,7 +43,7 @@ class TestMixedCloud(CinderTest):
         assert self.quota_usage() == (0, 0)
         assert self.array.calls == []
 
-    def test_the_reservation_does_not_fit_where_it_could_be_held(self):
+    def test_reservation_that_does_not_fit_is_error(self):
         self.assert_status(self.reserve(size=200), 'error')
         assert self.array.calls == []
 
@@ -53,7 +53,7 @@ class TestNoSecondTry(CinderTest):
 
     HOSTS = (HOST, 'host2@fake')
 
-    def test_a_reservation_stays_where_it_is_held(self):
+    def test_failed_reservation_is_not_rescheduled(self):
         volume = self.reserve()
         held = volume['os-vol-host-attr:host']
         self.array.fail['create_volume'] = RuntimeError('no disk')
@@ -68,7 +68,7 @@ class TestNoSecondTry(CinderTest):
         self.wake_up(volume)
         assert self.array.volumes == {volume['id']: held.partition('#')[0]}
 
-    def test_an_ordinary_volume_is_tried_elsewhere(self):
+    def test_failed_ordinary_volume_is_rescheduled(self):
         self.array.fail['create_volume'] = RuntimeError('no disk')
         volume = self.assert_status(self.volume_create(), 'error')
         calls = [topic for name, topic, _ in self.bus.casts if name == 'create_volume']
@@ -82,7 +82,7 @@ class TestWithoutTheFilter(CinderTest):
         super()._extend()
         self.flags(scheduler_default_filters=['AvailabilityZoneFilter', 'CapacityFilter'])
 
-    def test_the_old_backend_is_taken(self):
+    def test_without_the_filter_a_backend_without_the_extension_is_chosen(self):
         self.start_volume(OLD, manager=STOCK_MANAGER)
         self.array.pools = {OLD: {'pool': {'total_capacity_gb': 500, 'free_capacity_gb': 500}}}
         self.report()

@@ -34,7 +34,7 @@ class TestVolume(SourceTest):
         self.path = f'/volumes/{self.source["id"]}'
         self.volume = self.reserve(source_volid=self.source['id'])
 
-    def test_stays_until_the_lease_starts(self):
+    def test_source_is_kept_until_the_lease_starts(self):
         self.assert_status(self.volume, 'lease-reserved')
         self.refused(self.path, self.volume)
         self.assert_status(self.source, 'available')
@@ -47,7 +47,7 @@ class TestVolume(SourceTest):
         self.delete(self.source)
         self.assert_gone(self.source)
 
-    def test_every_way_to_delete_it(self):
+    def test_each_way_to_delete_a_source_is_400(self):
         self.refused(f'{self.path}?cascade=True', self.volume)
         self.refused(f'{self.path}?force=True', self.volume, user=ADMIN)
         for action in ('os-force_delete', 'os-unmanage'):
@@ -55,32 +55,32 @@ class TestVolume(SourceTest):
             assert self.volume['id'] in answer['badRequest']['message']
         self.assert_status(self.source, 'available')
 
-    def test_every_volume_is_named(self):
+    def test_refusal_names_every_reserved_volume(self):
         other = self.reserve(source_volid=self.source['id'])
         self.refused(self.path, self.volume, other)
         self.delete(self.volume)
         message = self.refused(self.path, other)
         assert self.volume['id'] not in message
 
-    def test_free_when_the_reserved_volume_is_deleted(self):
+    def test_delete_of_the_reserved_volume_frees_the_source(self):
         self.delete(self.volume)
         self.delete(self.source)
         self.assert_gone(self.source)
 
-    def test_whatever_the_status_says(self):
+    def test_source_is_kept_in_any_status_of_the_reserved_volume(self):
         """A creation that broke off will be tried again."""
         self.write(self.volume, status='error')
         self.refused(self.path, self.volume)
         reservation_marker.set_waking(self.ctxt, self.row(self.volume))
         self.refused(self.path, self.volume)
 
-    def test_an_attempt_that_failed_needs_it_again(self):
+    def test_failed_creation_keeps_the_source(self):
         self.array.fail['create_cloned_volume'] = RuntimeError('no disk')
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'lease-reserved')
         self.refused(self.path, self.volume)
 
-    def test_a_mark_that_is_left_over_does_not_hold_it(self):
+    def test_complete_volume_with_a_marker_frees_the_source(self):
         """The volume is complete, and cinder-volume died before it took the mark away."""
         with mark_left():
             self.wake_up(self.volume)
@@ -89,12 +89,12 @@ class TestVolume(SourceTest):
         self.delete(self.source)
         self.assert_gone(self.source)
 
-    def test_without_a_mark_it_is_not_held(self):
+    def test_volume_without_a_marker_frees_the_source(self):
         reservation_marker.clear(self.ctxt, self.row(self.volume))
         self.delete(self.source)
         self.assert_gone(self.source)
 
-    def test_it_does_not_outgrow_the_volume(self):
+    def test_extend_beyond_the_reserved_volume_is_400(self):
         larger = self.reserve(source_volid=self.source['id'], size=3)
         for size, others in ((2, []), (4, [larger])):
             answer = self.action(self.source, 'os-extend', status=400, new_size=size)
@@ -108,12 +108,12 @@ class TestVolume(SourceTest):
             self.action(volume, 'os-extend', new_size=size)
             assert self.show(volume)['size'] == size
 
-    def test_nor_while_it_is_attached(self):
+    def test_extend_of_an_attached_source_is_400(self):
         self.write(self.source, status='in-use', attach_status='attached')
         answer = self.action(self.source, 'os-extend', status=400, new_size=2)
         assert self.volume['id'] in answer['badRequest']['message']
 
-    def test_it_stays_on_its_backend(self):
+    def test_migration_of_a_source_is_400(self):
         move = {'host': 'other@fake#pool'}
         retype = {'new_type': 'tests', 'migration_policy': 'on-demand'}
         for action, body in (('os-migrate_volume', move), ('os-retype', retype)):
@@ -125,19 +125,19 @@ class TestVolume(SourceTest):
             answer = self.action(self.source, action, ADMIN, None, **body)
             assert self.volume['id'] not in str(answer)
 
-    def test_its_type_changes_in_place(self):
+    def test_retype_without_migration_is_accepted(self):
         other = volume_types.create(self.ctxt, 'other')
         self.action(self.source, 'os-retype', new_type=other.id, migration_policy='never')
         assert ('retype', 'cinder-scheduler', None) in self.bus.casts
 
-    def test_an_ordinary_clone_does_not_hold_it(self):
+    def test_ordinary_clone_frees_the_source(self):
         self.delete(self.volume)
         clone = self.volume_create(source_volid=self.source['id'])
         self.assert_status(clone, 'available')
         self.delete(self.source)
         self.assert_gone(self.source)
 
-    def test_of_another_project_too(self):
+    def test_source_of_another_project_is_kept(self):
         """An administrator may make a volume from a volume of somebody else."""
         self.delete(self.volume)
         theirs = self.reserve(user=ADMIN, source_volid=self.source['id'])
@@ -152,14 +152,14 @@ class TestSnapshot(SourceTest):
         self.path = f'/snapshots/{self.taken["id"]}'
         self.volume = self.reserve(snapshot_id=self.taken['id'])
 
-    def test_stays_until_the_lease_starts(self):
+    def test_source_is_kept_until_the_lease_starts(self):
         self.refused(self.path, self.volume)
         self.wake_up(self.volume)
         self.assert_status(self.volume, 'available')
         self.request('DELETE', self.path, status=202)
         self.get(self.path, status=404)
 
-    def test_every_way_to_delete_it(self):
+    def test_each_way_to_delete_a_source_is_400(self):
         self.refused(f'/volumes/{self.source["id"]}?cascade=True', self.volume)
         for action in ('os-force_delete', 'os-unmanage'):
             answer = self.post(f'{self.path}/action', {action: {}}, ADMIN, 400)
@@ -167,14 +167,14 @@ class TestSnapshot(SourceTest):
         assert self.get(self.path)['snapshot']['status'] == 'available'
         self.assert_status(self.source, 'available')
 
-    def test_a_mark_that_is_left_over_does_not_hold_it(self):
+    def test_complete_volume_with_a_marker_frees_the_source(self):
         with mark_left():
             self.wake_up(self.volume)
         self.assert_marked(self.volume, reservation_marker.WAKING)
         self.request('DELETE', self.path, status=202)
         self.get(self.path, status=404)
 
-    def test_others_of_the_same_volume_do_not(self):
+    def test_delete_of_another_snapshot_is_accepted(self):
         other = self.snapshot(self.source)
         self.request('DELETE', f'/snapshots/{other["id"]}', status=202)
         self.get(f'/snapshots/{other["id"]}', status=404)
@@ -221,7 +221,7 @@ class TestBackup(SourceTest):
         backup.create()
         return backup
 
-    def test_stays_until_the_lease_starts(self):
+    def test_source_is_kept_until_the_lease_starts(self):
         assert reservation_marker.get_creation_args(self.ctxt, self.row(self.volume)) == {
             'backup_id': self.backup.id
         }
@@ -233,24 +233,24 @@ class TestBackup(SourceTest):
         self.request('DELETE', self.path, status=202)
         assert self.deleted == [self.backup.id]
 
-    def test_a_mark_that_is_left_over_does_not_hold_it(self):
+    def test_complete_volume_with_a_marker_frees_the_source(self):
         with mark_left():
             self.wake_up(self.volume)
         self.assert_marked(self.volume, reservation_marker.WAKING)
         self.request('DELETE', self.path, status=202)
         assert self.deleted == [self.backup.id]
 
-    def test_free_when_the_reserved_volume_is_deleted(self):
+    def test_delete_of_the_reserved_volume_frees_the_source(self):
         self.delete(self.volume)
         self.request('DELETE', self.path, status=202)
         assert self.deleted == [self.backup.id]
 
-    def test_others_do_not(self):
+    def test_delete_of_another_backup_is_accepted(self):
         other = self.make()
         self.request('DELETE', f'/backups/{other.id}', status=202)
         assert self.deleted == [other.id]
 
-    def test_found_beside_a_long_spec(self):
+    def test_backup_is_found_beside_long_arguments(self):
         """The id lies in the first piece of the mark, whatever else there will be one day."""
         row = self.row(self.volume)
         reservation_marker.create(

@@ -24,30 +24,22 @@ class TestSources(WakeUpTest):
         self.assert_made(volume, *calls)
         assert (self.quota_usage(), self.allocated()) == (usage, allocated)
 
-    def test_empty(self):
-        volume = self.reserve(size=3)
-        assert self.array.calls == []
-        assert (self.quota_usage(), self.allocated()) == ((1, 3), 3)
-        self.wake(volume, 'create_volume')
-
-    def test_image(self):
-        self.wake(self.reserve(imageRef=IMAGE), 'clone_image')
-
-    def test_volume(self):
+    def test_volume_of_each_source_is_created_at_the_wake_up(self):
         source = self.volume_create(size=2)
-        volume = self.reserve(size=2, source_volid=source['id'])
-        self.wake(volume, 'create_cloned_volume')
-        assert self.allocated() == 4
+        for body, call in (
+            ({}, 'create_volume'),
+            ({'imageRef': IMAGE}, 'clone_image'),
+            ({'source_volid': source['id']}, 'create_cloned_volume'),
+            ({'snapshot_id': self.snapshot(source)['id']}, 'create_volume_from_snapshot'),
+            ({'backup_id': make_backup(self).id}, 'create_volume_from_backup'),
+        ):
+            with self.subTest(call=call):
+                self.array.calls.clear()
+                volume = self.reserve(size=2, **body)
+                assert self.array.calls == []
+                self.wake(volume, call)
 
-    def test_snapshot(self):
-        snapshot = self.snapshot(self.volume_create(size=2))
-        self.wake(self.reserve(size=2, snapshot_id=snapshot['id']), 'create_volume_from_snapshot')
-
-    def test_backup(self):
-        volume = self.reserve(backup_id=make_backup(self).id)
-        self.wake(volume, 'create_volume_from_backup')
-
-    def test_many_at_once(self):
+    def test_many_volumes_are_created_once_each(self):
         volumes = [self.reserve(size=size) for size in (1, 2, 3)]
         assert (self.quota_usage(), self.allocated()) == ((3, 6), 6)
         for volume in volumes:
@@ -76,13 +68,13 @@ class TestCinderBackup(WakeUpTest):
         self.assert_status(self.volume, 'creating')
         assert self.bus.casts[-1] == ('restore_backup', 'cinder-backup', 'backup1')
 
-    def test_the_restore_ends_well(self):
+    def test_restore_by_cinder_backup_completes_the_volume(self):
         self.write(self.volume, status='available', launched_at=timeutils.utcnow())
         self.report()
         assert self.mark(self.volume) is None
         assert self.pool().free_capacity_gb == 100
 
-    def test_the_restore_fails(self):
+    def test_failed_restore_can_be_woken_again(self):
         assert self.mark(self.volume).state == reservation_marker.WAKING
         self.report()
         assert self.pool().free_capacity_gb == 99
@@ -116,7 +108,7 @@ class TestFailure(WakeUpTest):
         assert self.array.volumes[volume['id']]
         assert self.mark(volume) is None
 
-    def test_the_driver_fails(self):
+    def test_failure_of_the_driver_holds_the_volume_again(self):
         volume = self.reserve(size=3)
         usage = self.quota_usage()
         self.fails(volume, 'create_volume')
@@ -133,7 +125,7 @@ class TestFailure(WakeUpTest):
         self.assert_wakes(volume)
         assert (self.quota_usage(), self.allocated()) == (usage, 3)
 
-    def test_again_and_again(self):
+    def test_repeated_failures_hold_the_volume_again(self):
         volume = self.reserve()
         for number in (1, 2, 3):
             self.fails(volume, 'create_volume')
@@ -142,7 +134,7 @@ class TestFailure(WakeUpTest):
             assert self.allocated() == 1
         self.assert_wakes(volume)
 
-    def test_the_driver_fails_to_clone(self):
+    def test_failure_to_clone_holds_the_volume_again(self):
         source = self.volume_create()
         volume = self.reserve(source_volid=source['id'])
         self.fails(volume, 'create_cloned_volume')
@@ -150,7 +142,7 @@ class TestFailure(WakeUpTest):
         self.assert_wakes(volume)
         assert source['id'] in self.array.volumes
 
-    def test_the_image_is_gone(self):
+    def test_missing_image_is_told_and_the_volume_is_held(self):
         volume = self.reserve(imageRef=IMAGE)
         image = self.images.pop(IMAGE)
         self.wake_up(volume)
@@ -159,7 +151,7 @@ class TestFailure(WakeUpTest):
         self.images[IMAGE] = image
         self.assert_wakes(volume)
 
-    def test_the_source_is_gone(self):
+    def test_missing_source_is_told_and_the_volume_is_held(self):
         """It cannot be deleted by users; somebody wrote into the database."""
         source = self.volume_create()
         volume = self.reserve(source_volid=source['id'])
@@ -168,7 +160,7 @@ class TestFailure(WakeUpTest):
         self.assert_held(volume)
         assert self.said(volume) == [messages.NO_SOURCE[1]]
 
-    def test_the_backend_is_away(self):
+    def test_driver_that_is_not_initialized_holds_the_volume(self):
         volume = self.reserve()
         manager = self.volumes['host1@fake'].manager
         manager.driver._initialized = False
@@ -179,7 +171,7 @@ class TestFailure(WakeUpTest):
         manager.driver._initialized = True
         self.assert_wakes(volume)
 
-    def test_what_is_left_cannot_be_removed(self):
+    def test_remains_that_cannot_be_removed_are_error(self):
         volume = self.reserve(size=3)
         self.array.fail['delete_volume'] = RuntimeError('busy')
         self.fails(volume, 'create_volume')
@@ -193,7 +185,7 @@ class TestFailure(WakeUpTest):
         self.assert_made(volume, 'remove_export', 'delete_volume', 'create_volume')
         assert self.allocated() == 3
 
-    def test_it_still_cannot_be_removed(self):
+    def test_remains_that_still_cannot_be_removed_stay_error(self):
         volume = self.reserve()
         self.array.fail['delete_volume'] = RuntimeError('busy')
         self.fails(volume, 'create_volume')
@@ -205,7 +197,7 @@ class TestFailure(WakeUpTest):
         assert self.mark(volume).state == reservation_marker.WAKING
         assert self.allocated() == 1
 
-    def test_deleted_with_something_left(self):
+    def test_delete_removes_the_remains(self):
         volume = self.reserve()
         self.array.fail['delete_volume'] = RuntimeError('busy')
         self.fails(volume, 'create_volume')
@@ -215,7 +207,7 @@ class TestFailure(WakeUpTest):
         assert self.array.volumes == {}
         assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
 
-    def test_woken_by_an_administrator_the_owner_is_told(self):
+    def test_failure_after_a_wake_up_by_an_administrator_is_told_to_the_owner(self):
         volume = self.reserve()
         self.array.fail['create_cloned_volume'] = RuntimeError('no disk')
         self.write(volume, source_volid=self.volume_create()['id'])
@@ -223,13 +215,13 @@ class TestFailure(WakeUpTest):
         assert self.said(volume) == ['Driver failed to create the volume.']
         assert self.messages(volume, user=ALICE)
 
-    def test_cinder_says_it_better(self):
+    def test_message_of_cinder_is_not_repeated(self):
         """The driver failed for a reason that cinder has told."""
         volume = self.reserve()
         self.fails(volume, 'create_volume', NotImplementedError())
         assert len(self.said(volume)) == 1
 
-    def test_an_error_after_the_volume_is_complete(self):
+    def test_error_after_the_creation_leaves_the_volume_available(self):
         volume = self.reserve()
         broken = RuntimeError('no shared targets')
         manager = self.volumes['host1@fake'].manager
@@ -245,16 +237,7 @@ class TestFailure(WakeUpTest):
 class TestMessages(WakeUpTest):
     """Messages of the bus that come late, twice, or from a cinder-api without the extension."""
 
-    def test_a_second_message_is_ignored(self):
-        volume = self.reserve()
-        self.bus.kept.add('create_volume')
-        self.wake_up(volume)
-        (letter,) = self.bus._queue
-        self.bus._queue.append(letter)
-        self.bus.deliver()
-        self.assert_made(volume, 'create_volume')
-
-    def test_an_old_message_after_a_failure(self):
+    def test_old_message_after_a_failure_is_ignored(self):
         volume = self.reserve()
         self.bus.kept.add('create_volume')
         self.wake_up(volume)
@@ -269,7 +252,7 @@ class TestMessages(WakeUpTest):
         self.assert_held(volume)
         assert self.array.calls == []
 
-    def test_the_first_message_after_the_volume_is_deleted(self):
+    def test_message_for_a_deleted_volume_is_ignored(self):
         other = self.reserve()
         self.bus.kept.add(('cinder-volume', 'create_volume'))
         volume = self.reserve()
@@ -281,7 +264,7 @@ class TestMessages(WakeUpTest):
         assert self.array.calls == []
         assert (self.quota_usage(), self.allocated()) == ((1, 1), 1)
 
-    def test_an_api_without_the_extension(self):
+    def test_reservation_by_a_stock_api_is_error(self):
         """It hands on hints that it does not know, and tells no lease."""
         volume = self.reserve()
         row = self.row(volume)
@@ -298,7 +281,7 @@ class TestMessages(WakeUpTest):
         assert self.said(volume) == [messages.NO_RESERVATION[1]]
         assert self.array.calls == []
 
-    def test_the_scheduler_gets_no_second_message(self):
+    def test_wake_up_sends_nothing_to_the_scheduler(self):
         volume = self.reserve()
         self.bus.casts.clear()
         self.wake_up(volume)
@@ -310,7 +293,7 @@ class TestMessages(WakeUpTest):
 class TestOrdinary(WakeUpTest):
     """Volumes without hints, in a cinder with the extension."""
 
-    def test_create_and_delete(self):
+    def test_ordinary_volume_is_created_and_deleted(self):
         volume = self.volume_create(size=3)
         self.assert_made(volume, 'create_volume')
         assert self.lease_service.requests == []
@@ -320,12 +303,12 @@ class TestOrdinary(WakeUpTest):
         assert (self.quota_usage(), self.allocated()) == ((0, 0), 0)
         assert self.array.volumes == {}
 
-    def test_a_failure_is_an_error(self):
+    def test_failed_ordinary_volume_is_error(self):
         self.array.fail['create_volume'] = RuntimeError('no disk')
         volume = self.volume_create()
         self.assert_status(volume, 'error')
         assert reservation_marker.get(self.ctxt, self.row(volume)) is None
 
-    def test_the_manager_is_ours(self):
+    def test_manager_is_that_of_the_extension(self):
         assert type(self.volumes['host1@fake'].manager).__module__ == 'cinder_ext.manager'
         assert STOCK_MANAGER.startswith('cinder.')

@@ -38,7 +38,7 @@ class TestPaste(NovaTest):
         def enable(self):
             enable.enable_service()
 
-    def test_it_works(self):
+    def test_paste_line_alone_enables_nova_api(self):
         server = self.reserve()
         self.assert_status(server, 'RESERVED')
         self.wake_up(server)
@@ -46,7 +46,7 @@ class TestPaste(NovaTest):
 
 
 class TestTables(NovaTest):
-    def test_nothing_of_nova_is_replaced(self):
+    def test_enabling_replaces_nothing_of_nova(self):
         assert nova_servers.ServersController.create is not servers.ServersController.create
         assert nova_servers.ServersController.create.__module__ == nova_servers.__name__
         for cls, name in [
@@ -67,7 +67,7 @@ class TestTables(NovaTest):
         assert len(create[0].args[1]) == len(routes.server_controller.args[1]) + 1
         assert enums == [list(each) for each in states._enums(vars(nova_servers.schema).values())]
 
-    def test_a_nova_with_other_seams_is_refused(self):
+    def test_nova_with_other_extension_points_is_refused(self):
         table = {
             ('nova.compute.manager', 'ComputeManager._init_instance'): ('self', 'instance'),
             ('nova.compute.manager', 'ComputeManager.no_such_thing'): None,
@@ -82,7 +82,7 @@ class TestTables(NovaTest):
         ):
             assert words in str(caught.value)
 
-    def test_the_service_table_names_our_manager(self):
+    def test_service_table_names_the_manager_of_the_extension(self):
         assert service.SERVICE_MANAGERS['nova-compute'] == enable.MANAGER
 
 
@@ -153,23 +153,23 @@ class TestProcesses(tables.TestCase):
         self.conf = self.directory / 'nova.conf'
         self.conf.write_text(CONF + f'[oslo_concurrency]\nlock_path = {self.directory}\n')
 
-    def test_nova_conf_alone_for_nova_compute(self):
+    def test_nova_conf_alone_enables_nova_compute(self):
         done = self.run_python(RUN_COMPUTE, str(self.conf))
         assert f'MANAGER {enable.MANAGER}' in done.stdout, done.stderr
 
-    def test_the_console_script(self):
+    def test_console_script_enables_nova_compute(self):
         self.conf.write_text(self.conf.read_text().replace('driver = climate', ''))
         code = RUN_COMPUTE.replace('compute.main()', 'from nova_ext.cmd import compute as ours')
         done = self.run_python(code + '\nours.main()', str(self.conf))
         assert f'MANAGER {enable.MANAGER}' in done.stdout, done.stderr
 
-    def test_nova_conf_alone_for_nova_api(self):
+    def test_nova_conf_alone_enables_nova_api(self):
         paste = pathlib.Path(sys.prefix, 'etc/nova/api-paste.ini').read_text()
         (self.directory / 'api-paste.ini').write_text(paste)
         done = self.run_python(RUN_API, OS_NOVA_CONFIG_DIR=str(self.directory))
         assert 'CONTROLLER nova_ext.api.servers' in done.stdout, done.stderr
 
-    def test_a_nova_that_does_not_fit_does_not_start(self):
+    def test_nova_compute_with_other_extension_points_does_not_start(self):
         done = self.run_python(
             RUN_COMPUTE.replace('compute.main()', BROKEN + 'compute.main()'), str(self.conf)
         )

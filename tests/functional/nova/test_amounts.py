@@ -45,18 +45,18 @@ class Amounts:
 
 
 class TestServers(Amounts, NovaTest):
-    def test_from_an_image(self):
+    def test_server_from_an_image_holds_its_flavor(self):
         told = self.assert_told(self.reserve())
         assert told == {'servers': 1, 'vcpus': 1, 'memory_mb': 640, 'disk_gb': 7}
 
-    def test_one_by_one(self):
+    def test_servers_that_join_hold_one_flavor_each(self):
         """Nova is asked for several at once: each joins by itself."""
         self.reserve(min_count=2, max_count=2)
         posts = [each for each in self.lease_service.requests if each.method == 'POST']
         told = [each['amounts'] for post in posts for each in post.json['reservations']]
         assert [each['servers'] for each in told] == [1, 1]
 
-    def test_a_lease_service_that_does_not_believe_it(self):
+    def test_lease_service_that_refuses_amounts_is_asked_without(self):
         """The service user has not the role service: the server is reserved all the same."""
 
         def refuse(request):
@@ -72,14 +72,14 @@ class TestServers(Amounts, NovaTest):
 
 
 class TestVolumes(Amounts, VolumesTest):
-    def test_from_a_volume(self):
+    def test_server_from_a_volume_holds_no_root_disk(self):
         """The root disk of the flavor is not on the host."""
         assert self.assert_told(self.join(disk(ORDINARY, 0)))['disk_gb'] == 3
 
-    def test_from_an_image_with_a_volume(self):
+    def test_server_from_an_image_with_a_volume_holds_its_root_disk(self):
         assert self.assert_told(self.join(disk(ORDINARY)))['disk_gb'] == 7
 
-    def test_from_a_volume_that_nova_makes_of_an_image(self):
+    def test_server_from_a_volume_made_of_an_image_holds_no_root_disk(self):
         image = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
         made = disk(image, 0, source_type='image', volume_size=2, delete_on_termination=True)
         server = self.join(made, hints={'lease_id': LEASE})

@@ -24,7 +24,7 @@ class TestCost(NovaTest):
             self.delete(server)
         return len(sql), len(http)
 
-    def test_same_counts_as_stock_nova(self):
+    def test_ordinary_boot_costs_what_it_costs_in_stock_nova(self):
         assert type(self.compute.manager) is ComputeManager
         with_extension = self.measure()
         assert self.lease_service.requests == []
@@ -43,7 +43,7 @@ class TestCost(NovaTest):
         assert stock[0] > 20
         assert stock[1] > 2
 
-    def test_the_counters_see_a_reservation(self):
+    def test_reservation_is_seen_by_the_counters(self):
         with cost.counted() as (_, http):
             self.reserve()
         assert ('POST', f'{self.lease_service.url}/leases') in http or any(

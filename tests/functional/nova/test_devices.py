@@ -56,7 +56,7 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         devices = objects.PciDeviceList.get_by_compute_node(self.ctxt, node.id)
         return [device.instance_uuid for device in devices if device.instance_uuid]
 
-    def test_held_once_from_the_reservation_to_the_end(self):
+    def test_cpus_and_pci_devices_are_held_once_until_the_delete(self):
         server = self.reserve(flavorRef=self.pinned)
         self.assert_status(server, 'RESERVED')
         pins = self.pins()
@@ -81,7 +81,7 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         assert self.pins() == []
         assert self.cards() == []
 
-    def test_held_through_a_failed_start(self):
+    def test_cpus_and_pci_devices_stay_held_after_a_failed_start(self):
         server = self.reserve(flavorRef=self.pinned)
         pins = self.pins()
         spawned = self.spy_on('compute1')
@@ -94,7 +94,7 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         self.assert_status(server, 'ACTIVE')
         assert (self.pins(), self.cards()) == (pins, [server['id']])
 
-    def test_nobody_else_gets_them(self):
+    def test_held_cpus_and_pci_devices_go_to_no_other_server(self):
         servers = [self.reserve(flavorRef=self.pinned) for _ in range(2)]
         for server in servers:
             self.assert_status(server, 'RESERVED')
@@ -102,12 +102,12 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         self.assert_status(third, 'ERROR')
         assert sorted(self.cards()) == sorted(server['id'] for server in servers)
 
-    def test_given_back_when_the_lease_is_refused(self):
+    def test_refused_lease_gives_devices_back(self):
         self.lease_service.answer = refusal(403, 'no')
         self.assert_status(self.reserve(flavorRef=self.pinned), 'ERROR')
         assert (self.pins(), self.cards()) == ([], [])
 
-    def test_another_host_gives_its_own(self):
+    def test_other_host_gives_its_own_cpus_and_pci_devices(self):
         server = self.reserve(flavorRef=self.pinned)
         self.start('compute2')
         self.lose('compute1')
@@ -140,7 +140,7 @@ class TestPortsWithBandwidth(
         assert self.bound_to() == bridge
         assert set(self.allocations(server)) == {provider, bridge}
 
-    def test_bandwidth_is_held(self):
+    def test_bandwidth_is_held_and_mapped_at_the_start(self):
         server = self.reserve_with_port()
         self.check(server, self.compute1_rp_uuid)
         self.wake_up(server)
@@ -150,7 +150,7 @@ class TestPortsWithBandwidth(
         assert self.allocations(server) == {}
         assert self.bound_to() is None
 
-    def test_bandwidth_of_another_host(self):
+    def test_bandwidth_comes_from_the_other_host(self):
         server = self.reserve_with_port()
         self._start_compute('host2')
         second = self._get_provider_uuid_by_host('host2')
@@ -161,7 +161,7 @@ class TestPortsWithBandwidth(
         assert found['OS-EXT-SRV-ATTR:host'] == 'host2'
         self.check(server, second)
 
-    def test_an_sriov_port(self):
+    def test_sriov_port_is_bound_at_the_start(self):
         self.flavor = self.flavor_with_group_policy
         port = self.neutron.port_with_sriov_resource_request
         server = self.reserve(networks=[{'port': port['id']}])
@@ -194,7 +194,7 @@ class TestAccelerators(Reservations, test_servers.AcceleratorServerBase):
     def arqs(self, server):
         return self.cyborg.fake_get_arqs_for_instance(server['id'])
 
-    def test_held_until_the_end(self):
+    def test_accelerators_are_held_until_the_delete(self):
         server = self.reserve(flavorRef=self.accelerated)
         self.assert_status(server, 'RESERVED')
         bound = self.arqs(server)
@@ -207,7 +207,7 @@ class TestAccelerators(Reservations, test_servers.AcceleratorServerBase):
         self.delete(server)
         assert self.arqs(server) == []
 
-    def test_a_failed_start_keeps_them(self):
+    def test_failed_start_keeps_the_accelerators(self):
         server = self.reserve(flavorRef=self.accelerated)
         bound = self.arqs(server)
         self.spawned.fail_with = RuntimeError('no more smoke')
@@ -219,13 +219,13 @@ class TestAccelerators(Reservations, test_servers.AcceleratorServerBase):
         self.assert_status(server, 'ACTIVE')
         assert self.arqs(server) == bound
 
-    def test_given_back_when_the_lease_is_refused(self):
+    def test_refused_lease_gives_devices_back(self):
         self.lease_service.answer = refusal(403, 'no')
         server = self.reserve(flavorRef=self.accelerated)
         self.assert_status(server, 'ERROR')
         assert self.arqs(server) == []
 
-    def test_not_moved_to_another_host(self):
+    def test_server_with_accelerators_stays_on_its_lost_host(self):
         server = self.reserve(flavorRef=self.accelerated)
         self.lose('accel_host0')
         answer = self.wake_up(server, status=409)

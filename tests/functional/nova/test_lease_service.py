@@ -47,19 +47,19 @@ class LeaseServiceTest(VolumesTest):
         self.assert_status(server, 'SHELVED_OFFLOADED')
         return server
 
-    def test_a_shelved_server_would_take_a_volume_with_it(self):
+    def test_detach_with_delete_on_termination_deletes_the_volume(self):
         server = self.off_its_host()
         servers.detach(self.conn, server['id'], ORDINARY)
         assert self.volumes.gone == {ORDINARY}
 
-    def test_a_volume_is_kept(self):
+    def test_keep_volume_before_detach_keeps_the_volume(self):
         server = self.off_its_host()
         servers.keep_volume(self.conn, server['id'], ORDINARY)
         servers.detach(self.conn, server['id'], ORDINARY)
         assert self.volumes.gone == set()
         assert self.attached(server) == []
 
-    def test_it_has_another_volume(self):
+    def test_volume_that_is_not_attached_is_gone(self):
         server = self.off_its_host()
         for ask in (servers.keep_volume, servers.detach):
             with pytest.raises(errors.Gone):

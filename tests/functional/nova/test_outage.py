@@ -72,7 +72,7 @@ class TestOutage(NovaTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
-    def test_a_message_that_arrived_nevertheless(self):
+    def test_message_that_arrived_despite_the_error_is_not_undone(self):
         """What nova-compute has begun by then is not undone."""
         error = oslo_messaging.MessageDeliveryFailure('no confirmation')
         self.check(BUS, error, 503, lambda: self.write(task_state=task_states.NETWORKING))
@@ -80,12 +80,12 @@ class TestOutage(NovaTest):
         assert instance.task_state == task_states.NETWORKING
         assert wake_marker.get(instance)
 
-    def test_deleted_meanwhile(self):
+    def test_server_deleted_meanwhile_stays_deleting(self):
         error = exception.VolumeNotFound(volume_id='vol-1')
         self.check(VOLUMES, error, 409, lambda: self.write(task_state=task_states.DELETING))
         assert self.instance(self.server).task_state == task_states.DELETING
 
-    def test_another_request_is_faster(self):
+    def test_slower_of_two_requests_is_409(self):
         """Between the read and the write of the server."""
         for state in [{'task_state': task_states.SCHEDULING}, {'vm_state': vm_states.ACTIVE}]:
             with self.subTest(**state):

@@ -34,17 +34,17 @@ class TestHostGone(NovaTest):
         assert provider == self._get_provider_uuid_by_host(self.other)
         assert self.used(self.other) == 1
 
-    def test_another_host_takes_it(self):
+    def test_server_of_a_lost_host_starts_on_another(self):
         self.wake_up(self.server)
         self.assert_on_the_other('ACTIVE')
         assert self.guests(self.other) == [self.server['id']]
 
-    def test_the_password_goes_with_it(self):
+    def test_password_reaches_the_other_host(self):
         spawned = self.spy_on(self.other)
         self.wake_up(self.server)
         assert spawned.last['password'] == self.server['adminPass']
 
-    def test_the_lost_host_comes_back_clean(self):
+    def test_lost_host_that_comes_back_holds_nothing(self):
         self.wake_up(self.server)
         self.lose(self.lost, False)
         self.restart(self.lost)
@@ -53,7 +53,7 @@ class TestHostGone(NovaTest):
         assert self.guests(self.lost) == []
         assert self.used(self.lost) == 0
 
-    def test_no_other_host(self):
+    def test_without_another_host_the_server_stays_reserved(self):
         self.lose(self.other)
         for _ in range(2):
             answer = self.wake_up(self.server, status=409)
@@ -66,12 +66,12 @@ class TestHostGone(NovaTest):
         self.wake_up(self.server)
         assert self.assert_status(self.server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == self.lost
 
-    def test_delete_while_the_host_is_gone(self):
+    def test_delete_while_the_host_is_lost_leaves_nothing(self):
         self.delete(self.server)
         assert self.allocations(self.server) == {}
         assert self.ports(self.server) == []
 
-    def test_a_failed_start_there_is_reserved_there(self):
+    def test_failed_start_on_the_other_host_is_reserved_there(self):
         spawned = self.spy_on(self.other)
         spawned.fail_with = RuntimeError('no more smoke')
         self.wake_up(self.server)
@@ -99,21 +99,21 @@ class TestHostGone(NovaTest):
         self.wake_up(self.server)
         self.assert_on_the_other('ACTIVE')
 
-    def test_a_claim_that_fails_there(self):
+    def test_claim_refused_by_the_other_host_leaves_the_server_where_it_was(self):
         error = exception.ComputeResourcesUnavailable(reason='somebody was faster')
         self.check_claim_that_fails('_set_instance_host_and_node', error)
 
-    def test_a_claim_that_breaks_there(self):
+    def test_claim_broken_by_an_error_leaves_the_server_where_it_was(self):
         self.check_claim_that_fails('_claim_resources', RuntimeError('no database'))
 
-    def test_a_claim_that_breaks_at_its_end(self):
+    def test_claim_broken_at_its_end_leaves_the_server_where_it_was(self):
         self.check_claim_that_fails('_update', RuntimeError('no placement'))
 
 
 class TestGroups(NovaTest):
     COMPUTES = ('host1', 'host2')
 
-    def test_anti_affinity(self):
+    def test_anti_affinity_of_reserved_servers_holds(self):
         group = self.api.post_server_groups({'name': 'g', 'policy': 'anti-affinity'})
         hints = {'reserved': 'True', 'group': group['id']}
         servers = [self.boot(hints) for _ in range(3)]
@@ -124,7 +124,7 @@ class TestGroups(NovaTest):
             self.wake_up(server)
             self.assert_status(server, 'ACTIVE')
 
-    def test_affinity(self):
+    def test_affinity_of_reserved_servers_holds(self):
         group = self.api.post_server_groups({'name': 'g', 'policy': 'affinity'})
         hints = {'reserved': 'True', 'group': group['id']}
         servers = [self.boot(hints) for _ in range(2)]
@@ -138,7 +138,7 @@ class TestReschedule(NovaTest):
     # The second build waits for the lock of the first.
     IN_ONE_THREAD = False
 
-    def test_a_host_that_cannot_hold_it_gives_it_to_the_next(self):
+    def test_full_host_passes_the_reservation_to_the_next(self):
         refused = self.refuse_first_claim()
         server = self.reserve()
         self._wait_for_state_change(server, 'RESERVED')
@@ -163,7 +163,7 @@ class TestCells(NovaTest):
         body = {'networks': self.network(), 'host': host}
         return self.boot({'reserved': 'True'}, api=self.admin_api, **body)
 
-    def test_in_each_cell(self):
+    def test_servers_of_each_cell_start_on_their_hosts(self):
         servers = [self.reserve_on('host1'), self.reserve_on('host2')]
         assert len(self.admin_api.get_servers(search_opts={'status': 'RESERVED'})) == 2
         for server, host in zip(servers, ('host1', 'host2'), strict=True):
@@ -171,13 +171,13 @@ class TestCells(NovaTest):
             found = self.assert_status(server, 'ACTIVE')
             assert found['OS-EXT-SRV-ATTR:host'] == host
 
-    def test_another_host_in_the_same_cell(self):
+    def test_server_of_a_lost_host_stays_in_its_cell(self):
         server = self.reserve_on('host2')
         self.lose('host2')
         self.wake_up(server)
         assert self.assert_status(server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host3'
 
-    def test_never_a_host_of_another_cell(self):
+    def test_server_without_a_host_in_its_cell_stays_reserved(self):
         server = self.reserve_on('host1')
         self.lose('host1')
         answer = self.wake_up(server, status=409)

@@ -37,7 +37,7 @@ ACTIONS = {
 
 
 class TestReserve(NovaTest):
-    def test_boot_to_wake_up_to_delete(self):
+    def test_reserved_server_is_held_started_and_deleted(self):
         server = self.reserve()
         found = self.assert_status(server, 'RESERVED')
         assert found['OS-EXT-STS:vm_state'] == 'reserved'
@@ -57,7 +57,7 @@ class TestReserve(NovaTest):
         assert self.guests() == []
         assert self.api.get_limits()['absolute']['totalInstancesUsed'] == 0
 
-    def test_the_lease_is_made_with_the_token_of_the_user(self):
+    def test_lease_is_created_with_the_token_and_request_id_of_the_user(self):
         server = self.reserve()
         (request,) = self.lease_service.requests
         assert request.headers['X-Auth-Token'] == 'token-of-fake'
@@ -71,7 +71,7 @@ class TestReserve(NovaTest):
             {'resource_type': 'virtual:instance', 'resource_id': server['id']}
         ]
 
-    def test_the_lease_service_may_ask_nova_while_nova_asks_it(self):
+    def test_lease_service_can_show_the_server_while_it_is_reserved(self):
         seen = []
 
         def ask(request):
@@ -82,7 +82,7 @@ class TestReserve(NovaTest):
         self.assert_status(self.reserve(), 'RESERVED')
         assert seen == ['BUILD']
 
-    def test_listed_by_its_status(self):
+    def test_reserved_server_is_listed_by_its_status(self):
         server = self.reserve()
         other = self.boot()
         for api in (self.api, self.admin_api):
@@ -92,7 +92,7 @@ class TestReserve(NovaTest):
             assert [each['id'] for each in found] == [other['id']]
         assert {each['status'] for each in self.api.get_servers()} == {'RESERVED', 'ACTIVE'}
 
-    def test_every_action_that_makes_no_sense_is_409(self):
+    def test_action_on_a_reserved_server_is_409(self):
         server = self.reserve()
         for action, body in ACTIONS.items():
             with self.subTest(action=action):
@@ -107,7 +107,7 @@ class TestReserve(NovaTest):
         self.assert_status(server, 'RESERVED')
         assert self.guests() == []
 
-    def test_wake_up_of_a_server_that_is_not_reserved_is_409(self):
+    def test_wake_up_of_an_ordinary_server_is_409(self):
         self.wake_up(self.boot(), status=409)
 
     def test_versioned_notifications_carry_the_state(self):
@@ -117,7 +117,7 @@ class TestReserve(NovaTest):
         (start,) = self.notifier.wait_for_versioned_notifications('instance.delete.start')
         assert start['payload']['nova_object.data']['state'] == 'reserved'
 
-    def test_the_capacity_is_held(self):
+    def test_capacity_is_held_until_the_delete(self):
         flavor = {'name': 'big', 'ram': 6144, 'vcpus': 1, 'disk': 1, 'id': 'big'}
         self.admin_api.post_flavor({'flavor': flavor})
         server = self.reserve(flavorRef='big')
@@ -139,7 +139,7 @@ class TestReserve(NovaTest):
                 assert self.allocations(server) == {}
                 assert self.ports(server) == []
 
-    def test_max_count_is_one_lease(self):
+    def test_servers_of_one_request_share_a_lease(self):
         answer = self.post(
             {'reserved': 'True', 'lease_params': '{"name": "three"}'},
             min_count=3,
@@ -152,7 +152,7 @@ class TestReserve(NovaTest):
         held = {each['resource_id'] for each in self.lease_service.lease['reservations']}
         assert held == {each['id'] for each in servers}
 
-    def test_the_host_service_cannot_be_deleted(self):
+    def test_delete_of_the_service_of_its_host_is_409(self):
         self.reserve()
         (service,) = self.admin_api.get_services(binary='nova-compute')
         self.admin_api.api_delete(f'/os-services/{service["id"]}', check_response_status=[409])
@@ -188,7 +188,7 @@ class TestRefusedLease(NovaTest):
         self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
         self.failed(self.boot_with_port(), 'lease service')
 
-    def test_a_lost_answer_is_asked_for_again(self):
+    def test_lost_answer_of_the_lease_service_is_requested_again(self):
         def lose_the_first(request):
             lost = len(self.lease_service.requests) == 1
             self.lease_service.answer = refusal(504, 'late') if lost else None
@@ -198,7 +198,7 @@ class TestRefusedLease(NovaTest):
         assert len(self.lease_service.requests) == 2
         assert len(self.lease_service.lease['reservations']) == 1
 
-    def test_an_existing_port_is_only_given_back(self):
+    def test_refused_lease_keeps_a_port_of_the_user(self):
         self.lease_service.answer = refusal(409, 'no')
         port = self.neutron.port_1
         server = self.boot({'reserved': 'True'}, networks=[{'port': port['id']}])
@@ -217,7 +217,7 @@ class TestWakeUpPolicy(NovaTest):
         self.wake_up(self.server, api=self.api, headers=dict(SERVICE_TOKEN))
         self.assert_status(self.server, 'ACTIVE')
 
-    def test_a_service_with_the_trust_of_somebody_else_cannot(self):
+    def test_service_with_the_trust_of_another_project_gets_404(self):
         other = client.TestOpenStackClient(
             'other', self.api_fixture.base_url, project_id='other', roles=['reader', 'member']
         )
@@ -230,7 +230,7 @@ class TestWakeUpPolicy(NovaTest):
         self.wake_up({'id': '11111111-2222-3333-4444-555555555555'}, status=404)
         self.wake_up(self.server, body={})
 
-    def test_a_locked_server_is_left_alone(self):
+    def test_locked_server_is_409_until_it_is_unlocked(self):
         self.api.post_server_action(self.server['id'], {'lock': None})
         answer = self.wake_up(self.server, api=self.api, status=409, headers=dict(SERVICE_TOKEN))
         assert 'locked' in answer.body['conflictingRequest']['message']

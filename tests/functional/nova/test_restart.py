@@ -37,7 +37,7 @@ class RestartTest(NovaTest):
 
 
 class TestRestart(RestartTest):
-    def test_while_reserved(self):
+    def test_restart_leaves_a_reserved_server_as_it_is(self):
         plugged = []
         driver = self.computes['host1'].manager.driver
         driver.plug_vifs = lambda *args: plugged.append(args)
@@ -47,7 +47,7 @@ class TestRestart(RestartTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
-    def test_while_the_message_waits(self):
+    def test_restart_keeps_a_waiting_message_valid(self):
         with self.messages_kept() as queue:
             self.wake_up(self.server)
         self.assert_status(self.server, 'RESERVED', 'scheduling')
@@ -57,7 +57,7 @@ class TestRestart(RestartTest):
         self.assert_status(self.server, 'ACTIVE')
         assert self.guests() == [self.server['id']]
 
-    def test_killed_during_the_spawn(self):
+    def test_killed_spawn_is_reserved_again_after_the_restart(self):
         self.kill_during_spawn()
         self.assert_status(self.server, 'BUILD', 'spawning')
         assert self.guests() == [self.server['id']]
@@ -68,7 +68,7 @@ class TestRestart(RestartTest):
         self.assert_status(self.server, 'ACTIVE')
         assert self.used() == 1
 
-    def test_killed_during_the_spawn_with_a_volume(self):
+    def test_killed_spawn_keeps_the_attachment_of_a_volume(self):
         self.server = self.reserve(
             imageRef='',
             networks=self.network(),
@@ -88,7 +88,7 @@ class TestRestart(RestartTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
-    def test_what_is_left_cannot_be_removed(self):
+    def test_killed_spawn_that_cannot_be_removed_is_error(self):
         self.kill_during_spawn()
         driver = self.computes['host1'].manager.driver
         real = driver.destroy
@@ -103,7 +103,7 @@ class TestRestart(RestartTest):
         assert 'stuck' in found['fault']['message']
         self.delete(self.server)
 
-    def test_killed_during_the_reservation_is_nova_s_error(self):
+    def test_killed_reservation_is_error_after_the_restart(self):
         """No lease, or a lease whose server says ERROR: never a hold that nobody knows."""
 
         def die(request):
@@ -115,7 +115,7 @@ class TestRestart(RestartTest):
         self.restart()
         self.assert_status(server, 'ERROR')
 
-    def test_while_it_is_deleted(self):
+    def test_restart_finishes_the_delete_of_a_reserved_server(self):
         instance = self.instance(self.server)
         instance.task_state = task_states.DELETING
         instance.save()
@@ -140,7 +140,7 @@ class TestPeriodicTasks(RestartTest):
         manager._poll_unconfirmed_resizes(self.ctxt)
         manager._poll_rebooting_instances(self.ctxt)
 
-    def test_a_reserved_server_is_left_alone(self):
+    def test_periodic_tasks_leave_a_reserved_server_as_it_is(self):
         self.flags(instance_build_timeout=1)
         self.flags(running_deleted_instance_action='reap')
         self.flags(running_deleted_instance_timeout=0, reclaim_instance_interval=1)
@@ -151,7 +151,7 @@ class TestPeriodicTasks(RestartTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
-    def test_the_audit_while_it_starts(self):
+    def test_audit_during_the_start_counts_the_server_once(self):
         driver = self.computes['host1'].manager.driver
         real = driver.spawn
 

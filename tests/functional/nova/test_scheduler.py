@@ -17,7 +17,7 @@ class TestMixedCloud(NovaTest):
         self._start_compute('host2')
         return first
 
-    def test_reservations_go_where_they_can_be_held(self):
+    def test_reservations_go_to_hosts_with_the_extension(self):
         assert type(self.computes['host1'].manager) is ComputeManager
         assert type(self.computes['host2'].manager) is NovaManager
         flavor = {'name': 'half', 'ram': 3500, 'vcpus': 1, 'disk': 1, 'id': 'half'}
@@ -31,7 +31,7 @@ class TestMixedCloud(NovaTest):
         ordinary = self.boot(flavorRef='half')
         assert self.assert_status(ordinary, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host2'
 
-    def test_without_the_filter_the_other_host_would_be_taken(self):
+    def test_without_the_filter_a_host_without_the_extension_is_chosen(self):
         """Shows that the test above can fail."""
         self.scheduler.manager.host_manager.enabled_filters = [
             each
@@ -42,7 +42,7 @@ class TestMixedCloud(NovaTest):
         server = self.reserve()
         assert self.assert_status(server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host2'
 
-    def test_the_announcement_survives_the_audit(self):
+    def test_report_of_the_extension_survives_the_audit(self):
         self._run_periodics()
         self._run_periodics()
         assert self.assert_status(self.reserve(), 'RESERVED')['OS-EXT-SRV-ATTR:host'] == 'host1'

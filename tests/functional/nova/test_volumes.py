@@ -28,19 +28,19 @@ class TestAccepted(VolumesTest):
         assert self.attached(server) == []
         assert self.volumes.made('detach') == self.volumes.made('terminate_connection') == []
 
-    def test_boot_from_it(self):
+    def test_reserved_root_volume_is_accepted(self):
         server = self.join(disk(ROOT, 0))
         reservation = self.lease_service.lease['reservations'][-1]
         assert reservation['resource_id'] == server['id']
         self.check(server, ROOT)
 
-    def test_a_second_disk(self):
+    def test_reserved_data_volume_is_accepted(self):
         self.check(self.join(disk(DATA)), DATA)
 
-    def test_both(self):
+    def test_reserved_root_and_data_volumes_are_accepted(self):
         self.check(self.join(disk(ROOT, 0), disk(DATA)), ROOT, DATA)
 
-    def test_with_an_ordinary_volume(self):
+    def test_ordinary_volume_beside_a_reserved_one_is_attached(self):
         server = self.join(disk(ORDINARY, 0), disk(DATA))
         self.assert_status(server, 'RESERVED')
         assert self.attached(server) == [ORDINARY]
@@ -49,7 +49,7 @@ class TestAccepted(VolumesTest):
         self.assert_status(server, 'ACTIVE')
         assert self.disks() == sorted([ORDINARY, DATA])
 
-    def test_the_older_mapping(self):
+    def test_block_device_mapping_of_the_older_api_is_accepted(self):
         self.api.microversion = self.admin_api.microversion = '2.1'
         mapping = [{'device_name': '/dev/vda', 'volume_id': ROOT}]
         server = self.boot(
@@ -57,16 +57,16 @@ class TestAccepted(VolumesTest):
         )
         self.check(server, ROOT)
 
-    def test_a_tag(self):
+    def test_tag_of_a_reserved_volume_is_accepted(self):
         self.compute.manager.driver.capabilities['supports_device_tagging'] = True
         self.check(self.join(disk(DATA, tag='data')), DATA)
 
-    def test_the_hints_that_made_the_lease(self):
+    def test_repeated_hints_of_the_lease_accept_its_volume(self):
         lease = self.lease_service.leases[LEASE]
         again = {'id': LEASE, 'name': 'l', 'start': lease['start_date'], 'end': lease['end_date']}
         self.check(self.join(disk(ROOT, 0), hints={'lease_params': json.dumps(again)}), ROOT)
 
-    def test_while_the_volume_wakes(self):
+    def test_volume_that_is_being_created_is_accepted(self):
         """The lease is starting: cinder would attach a volume whose image is still copied."""
         for status in ('creating', 'downloading'):
             with self.subTest(status=status):
@@ -75,7 +75,7 @@ class TestAccepted(VolumesTest):
                 self.assert_waits(server)
                 self.delete(server)
 
-    def test_a_volume_of_the_lease_that_is_awake(self):
+    def test_volume_of_the_lease_that_exists_is_attached(self):
         self.awake(ROOT)
         server = self.join(disk(ROOT, 0))
         self.assert_status(server, 'RESERVED')
@@ -83,7 +83,7 @@ class TestAccepted(VolumesTest):
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
 
-    def test_it_is_listed_as_a_disk_of_the_server(self):
+    def test_reserved_volume_is_listed_with_the_server(self):
         server = self.join(disk(ROOT, 0))
         (found,) = self.show(server)['os-extended-volumes:volumes_attached']
         assert found['id'] == ROOT
@@ -106,48 +106,48 @@ class TestRefused(VolumesTest):
         (lease,) = self.lease_service.leases.values()
         assert all(each['resource_type'] == 'virtual:volume' for each in lease['reservations'])
 
-    def test_of_another_lease(self):
+    def test_volume_of_another_lease_is_400(self):
         self.check(OTHER, f'not in lease {LEASE}')
 
-    def test_no_longer_of_the_lease(self):
+    def test_volume_that_left_the_lease_is_400(self):
         for status in ('deleting', 'deleted'):
             with self.subTest(status=status):
                 self.make_lease(LEASE, ROOT, status=status)
                 self.check(ROOT, f'not in lease {LEASE}')
 
-    def test_a_server_of_the_same_id(self):
+    def test_reservation_of_a_server_with_the_id_of_the_volume_is_400(self):
         """Only reservations of volumes count."""
         (first, _) = self.lease_service.lease['reservations']
         first['resource_type'] = 'virtual:instance'
         message = self.join(disk(ROOT, 0), status=400)
         assert f'not in lease {LEASE}' in message
 
-    def test_without_a_reservation(self):
+    def test_volume_without_a_lease_in_the_hints_is_400(self):
         self.check(ROOT, 'Create the server with', hints={})
         self.check(ROOT, 'Create the server with', hints={'reserved': 'False'})
 
-    def test_a_new_lease(self):
+    def test_volume_with_hints_of_a_new_lease_is_400(self):
         for hints in ({'reserved': 'True'}, {'lease_params': json.dumps({'name': 'l'})}):
             self.check(ROOT, 'These hints make a new lease', 'instead', hints=hints)
 
-    def test_what_cinder_says_of_other_volumes_is_answered(self):
+    def test_other_refusals_of_cinder_are_answered(self):
         self.volumes.statuses[ORDINARY] = 'backing-up'
         for hints in ({}, {'lease_id': LEASE}):
             message = self.join(disk(ORDINARY), hints=hints, status=400)
             assert 'the current status is backing-up' in message
             assert 'lease_id' not in message
 
-    def test_no_lease_service(self):
+    def test_lease_service_that_is_down_is_503(self):
         self.lease_service.answer = refusal(500, 'broken')
         message = self.join(disk(ROOT, 0), status=503)
         assert 'lease service' in message
         assert self.api.get_servers() == []
 
-    def test_the_volume_is_away(self):
+    def test_missing_volume_is_400(self):
         self.volumes.gone.add(ROOT)
         assert ROOT in self.join(disk(ROOT, 0), status=400)
 
-    def test_a_running_server(self):
+    def test_running_server_with_a_reserved_volume_is_400(self):
         server = self.boot()
         answer = self.api.api_post(
             f'/servers/{server["id"]}/os-volume_attachments',
@@ -168,7 +168,7 @@ class TestTwoServers(VolumesTest):
             self._start_compute(f'host{number}', cell_name=cell)
         return self.computes['host1']
 
-    def test_the_second_is_refused(self):
+    def test_second_server_with_a_volume_is_400_in_any_cell(self):
         """In whatever cell the first is."""
         for host in self.computes:
             with self.subTest(host=host):
@@ -185,7 +185,7 @@ class TestTwoServers(VolumesTest):
                     self.lose(each, False)
         self.assert_waits(self.join(disk(ROOT, 0)))
 
-    def test_while_the_first_is_in_no_cell_yet(self):
+    def test_second_server_is_400_while_the_first_is_in_no_cell(self):
         with fixtures.MonkeyPatch(
             'nova.conductor.api.ComputeTaskAPI.schedule_and_build_instances', lambda *a, **k: None
         ):
@@ -193,7 +193,7 @@ class TestTwoServers(VolumesTest):
         assert server['id'] in self.join(disk(ROOT), status=400)
         self.assert_waits(self.join(disk(DATA)))
 
-    def test_a_cell_that_does_not_answer(self):
+    def test_silent_cell_refuses_no_volume(self):
         """It keeps nobody from a volume: wake_up still looks."""
 
         def silent(*args):
@@ -203,14 +203,14 @@ class TestTwoServers(VolumesTest):
             server = self.join(disk(ROOT, 0))
         self.assert_waits(server)
 
-    def test_one_that_found_no_host_takes_nothing(self):
+    def test_server_without_a_host_takes_no_volume(self):
         for host in self.computes:
             self.lose(host)
         self.assert_status(self.join(disk(ROOT, 0)), 'ERROR')
         self.lose('host1', False)
         self.assert_waits(self.join(disk(ROOT, 0)))
 
-    def test_a_volume_for_many(self):
+    def test_multiattach_volume_is_taken_by_many_servers(self):
         many = self.cinder.MULTIATTACH_VOL
         self.volumes.statuses[many] = HELD
         self.make_lease(LEASE, many)
@@ -223,7 +223,7 @@ class TestTwoServers(VolumesTest):
             self.assert_status(server, 'ACTIVE')
             assert self.attached(server) == [many]
 
-    def test_both_at_the_same_moment(self):
+    def test_second_of_two_simultaneous_servers_is_409_at_its_start(self):
         """The second to start says why it cannot."""
         first = self.join(disk(ROOT, 0))
         with fixtures.MonkeyPatch('nova_ext.api.volumes._waiting', lambda *args: iter(())):

@@ -36,7 +36,7 @@ class TestWake(VolumesTest):
         self.assert_status(self.server, 'RESERVED')
         assert self.spawned.calls == []
 
-    def test_before_the_volume_is_there(self):
+    def test_wake_up_before_the_volume_exists_is_409(self):
         for status in (HELD, 'creating', 'downloading', 'error'):
             with self.subTest(status=status):
                 self.volumes.statuses[ROOT] = status
@@ -44,7 +44,7 @@ class TestWake(VolumesTest):
                 self.assert_waits(self.server)
         self.assert_wakes(self.server, ROOT, DATA)
 
-    def test_before_the_second_volume_is_there(self):
+    def test_wake_up_before_the_second_volume_exists_is_409(self):
         self.awake(ROOT)
         for _ in range(2):
             self.refuse(DATA, HELD)
@@ -55,18 +55,15 @@ class TestWake(VolumesTest):
         assert self.disks() == [ROOT, DATA]
         assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
 
-    def test_another_server_was_faster(self):
+    def test_volume_that_another_server_has_or_reserves_is_409(self):
         self.awake(ROOT, DATA)
         self.volumes.statuses[DATA] = 'in-use'
         self.refuse(DATA, 'in-use')
-
-    def test_another_server_is_about_to_attach_it(self):
-        self.awake(ROOT, DATA)
         self.cinder.create_vol_attachment(DATA, 'another-server')
         self.volumes.statuses[DATA] = 'reserved'
         self.refuse(DATA, 'reserved')
 
-    def test_after_a_wake_up_that_broke_off(self):
+    def test_attachment_of_a_broken_wake_up_is_used(self):
         """Cinder has made the attachment, and nobody lived to note its id."""
         self.awake(ROOT, DATA)
         with fixtures.MonkeyPatch('nova.objects.BlockDeviceMapping.save', _die):
@@ -79,18 +76,18 @@ class TestWake(VolumesTest):
         assert self.disks() == self.attached(self.server) == [ROOT, DATA]
         assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
 
-    def test_the_volume_is_gone(self):
+    def test_deleted_volume_is_409(self):
         self.awake(ROOT)
         self.volumes.gone.add(DATA)
         self.refuse(DATA, 'could not be found')
 
-    def test_twice(self):
+    def test_second_wake_up_is_409_and_attaches_nothing(self):
         self.assert_wakes(self.server, ROOT, DATA)
         self.wake_up(self.server, status=409)
         assert self.attached(self.server) == [ROOT, DATA]
         assert len(self.spawned.calls) == 1
 
-    def test_a_failed_start_and_another(self):
+    def test_failed_start_keeps_the_attachments_for_the_next(self):
         self.awake(ROOT, DATA)
         self.spawned.fail_with = RuntimeError('the array is on fire')
         self.wake_up(self.server)
@@ -102,7 +99,7 @@ class TestWake(VolumesTest):
         self.assert_status(self.server, 'ACTIVE')
         assert self.disks() == [ROOT, DATA]
 
-    def test_after_a_restart(self):
+    def test_volumes_are_attached_after_a_restart(self):
         self.restart()
         self.spawned = self.spy_on('host1')
         self.assert_waits(self.server)
@@ -118,17 +115,17 @@ class TestDelete(VolumesTest):
         self.delete(server)
         return [call for call in self.volumes.calls if call[0] != 'get']
 
-    def test_before_the_start(self):
+    def test_delete_before_the_start_asks_cinder_for_nothing(self):
         server = self.join(disk(ROOT, 0), disk(DATA))
         assert self.remove(server) == []
         assert self.allocations(server) == {}
         self.assert_waits(self.join(disk(ROOT, 0)))
 
-    def test_with_its_volume(self):
+    def test_delete_with_delete_on_termination_deletes_the_volume(self):
         server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
         assert self.remove(server) == [('delete', ROOT)]
 
-    def test_its_other_disks_are_taken_apart(self):
+    def test_delete_shuts_down_the_other_disks(self):
         server, real, disks = self.join(disk(DATA)), manager.ComputeManager._shutdown_instance, []
 
         def note(manager, context, instance, bdms, *args, **kwargs):
@@ -139,12 +136,12 @@ class TestDelete(VolumesTest):
             self.delete(server)
         assert disks == ['image']
 
-    def test_with_an_ordinary_volume(self):
+    def test_delete_frees_an_ordinary_volume(self):
         server = self.join(disk(ROOT, 0), disk(ORDINARY))
         assert self.remove(server) == []
         assert self.attached(server) == []
 
-    def test_another_server_has_the_volume_meanwhile(self):
+    def test_delete_does_not_detach_a_volume_from_another_server(self):
         """Nova would tell cinder to detach it, without saying from whom."""
         for host in (None, 'host1'):
             with self.subTest(lost=host):
@@ -157,12 +154,12 @@ class TestDelete(VolumesTest):
                 self.cinder.delete_vol_attachment(DATA)
                 self.volumes.statuses[DATA] = HELD
 
-    def test_while_its_host_is_gone(self):
+    def test_delete_while_the_host_is_lost_deletes_the_volume(self):
         server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
         self.lose(self.show(server)['OS-EXT-SRV-ATTR:host'])
         assert self.remove(server) == [('delete', ROOT)]
 
-    def test_by_force_while_its_host_is_gone(self):
+    def test_force_delete_while_the_host_is_lost_deletes_the_volume(self):
         server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
         self.lose(self.show(server)['OS-EXT-SRV-ATTR:host'])
         del self.volumes.calls[:]
@@ -178,14 +175,14 @@ class TestDelete(VolumesTest):
         self._wait_until_deleted(server)
         assert [call for call in self.volumes.calls if call[0] != 'get'] == [('delete', ROOT)]
 
-    def test_one_that_found_no_host(self):
+    def test_delete_of_a_server_without_a_host_deletes_the_volume(self):
         for host in self.computes:
             self.lose(host)
         server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
         self.assert_status(server, 'ERROR')
         assert self.remove(server) == [('delete', ROOT)]
 
-    def test_one_that_the_lease_service_refused(self):
+    def test_refused_lease_frees_and_deletes_the_volumes(self):
         def full(request):
             self.lease_service.answer = refusal(403, 'Too many')
 
@@ -201,7 +198,7 @@ class TestDelete(VolumesTest):
         assert self.volumes.made('delete') == [DATA]
         assert self.remove(server) == []
 
-    def test_an_attachment_that_nova_does_not_know_but_cinder_does(self):
+    def test_attachment_of_an_old_release_is_detached(self):
         """A server of a release before attachments had ids."""
         for lost in (False, True):
             with self.subTest(lost=lost):
@@ -230,7 +227,7 @@ class TestElsewhere(VolumesTest):
         super().setUp()
         self.drivers = {host: self.spy_on(host) for host in self.computes}
 
-    def test_the_host_is_gone_at_the_start(self):
+    def test_volume_goes_with_the_server_to_another_host(self):
         server = self.join(disk(ROOT, 0))
         lost = self.show(server)['OS-EXT-SRV-ATTR:host']
         self.lose(lost)
@@ -249,7 +246,7 @@ class TestReschedule(VolumesTest):
     # The second build waits for the lock of the first.
     IN_ONE_THREAD = False
 
-    def test_the_first_host_cannot_take_it(self):
+    def test_full_host_passes_the_volume_to_the_next(self):
         """Nova tries the next, and looks after attachments on the way."""
         refused = self.refuse_first_claim()
         spawned = {host: self.spy_on(host) for host in self.computes}
@@ -284,7 +281,7 @@ class TestCost(VolumesTest):
             self.delete(server)
         return len(sql), list(self.volumes.calls)
 
-    def test_an_ordinary_volume_costs_what_it_costs_in_stock_nova(self):
+    def test_ordinary_volume_costs_what_it_costs_in_stock_nova(self):
         ours = self.ordinary()
         self.extension.disable()
         self.compute = self.restart_compute_service(self.compute)

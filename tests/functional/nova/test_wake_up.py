@@ -28,7 +28,7 @@ class TestKept(WakeUpTest):
         assert self.spawned.last['password'] == server['adminPass']
         assert self.spawned.last['image'].id == '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 
-    def test_what_is_kept_is_encrypted_and_goes_away(self):
+    def test_saved_arguments_are_encrypted_and_removed_at_the_start(self):
         server = self.reserve(adminPass='correct horse')
         kept = self.instance(server).system_metadata
         rows = [key for key in kept if key.startswith(saved_build_args.PREFIX)]
@@ -40,7 +40,7 @@ class TestKept(WakeUpTest):
         assert not [key for key in left if key.startswith('climate')]
         assert 'network_allocated' not in left
 
-    def test_no_key_no_password(self):
+    def test_without_a_key_the_password_is_not_saved(self):
         self.flags(stash_keys=[], group='climate')
         server = self.reserve(adminPass='correct horse')
         assert 'correct horse' not in str(self.instance(server).system_metadata)
@@ -48,7 +48,7 @@ class TestKept(WakeUpTest):
         self.assert_status(server, 'ACTIVE')
         assert self.spawned.last['password'] is None
 
-    def test_injected_files(self):
+    def test_injected_files_are_spawned(self):
         self.api.microversion = self.admin_api.microversion = '2.1'
         contents = b'127.0.0.1 localhost\n' * 100
         personality = [{'path': '/etc/hosts', 'contents': base64.b64encode(contents).decode()}]
@@ -56,7 +56,7 @@ class TestKept(WakeUpTest):
         self.wake_up(server)
         assert self.spawned.last['files'] == [('/etc/hosts', contents)]
 
-    def test_user_data_key_metadata_drive_and_description(self):
+    def test_user_data_key_and_metadata_are_spawned(self):
         user_data = base64.b64encode(b'#!/bin/sh\n').decode()
         key = ed25519.Ed25519PrivateKey.generate().public_key()
         public = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -80,7 +80,7 @@ class TestKept(WakeUpTest):
 
 
 class TestNetworks(WakeUpTest):
-    def test_the_address_stays(self):
+    def test_port_and_address_stay_until_the_delete(self):
         server = self.reserve(networks=self.network())
         before = self.assert_status(server, 'RESERVED')['addresses']
         (port,) = self.ports(server)
@@ -93,7 +93,7 @@ class TestNetworks(WakeUpTest):
         self.delete(server)
         assert self.ports(server) == []
 
-    def test_a_port_of_the_user_survives_the_server(self):
+    def test_port_of_the_user_stays_after_the_delete(self):
         port = self.neutron.port_1
         server = self.reserve(networks=[{'port': port['id']}])
         self.wake_up(server)
@@ -102,7 +102,7 @@ class TestNetworks(WakeUpTest):
         self.delete(server)
         assert not self.neutron.show_port(port['id'])['port'].get('device_id')
 
-    def test_tags_of_networks(self):
+    def test_tag_of_a_network_is_accepted(self):
         self.compute.manager.driver.capabilities['supports_device_tagging'] = True
         server = self.reserve(networks=[{'uuid': self.neutron.network_1['id'], 'tag': 'nic'}])
         self.wake_up(server)
@@ -110,7 +110,7 @@ class TestNetworks(WakeUpTest):
         (vif,) = self.spawned.last['network_info']
         assert vif['id'] == self.ports(server)[0]['id']
 
-    def test_a_host_without_tags_is_found_at_the_reservation(self):
+    def test_host_without_tags_fails_at_the_reservation(self):
         self.compute.manager.driver.capabilities['supports_device_tagging'] = False
         server = self.reserve(networks=[{'uuid': self.neutron.network_1['id'], 'tag': 'nic'}])
         assert 'tagging' in self.assert_status(server, 'ERROR')['fault']['message']
@@ -221,13 +221,13 @@ class TestFailedStart(WakeUpTest):
         assert self.allocations(self.server) == self.held
         assert self.used() == 1
 
-    def test_a_lost_key(self):
+    def test_missing_key_is_the_fault_of_a_reserved_server(self):
         self.flags(stash_keys=['A' * 43 + '='], group='climate')
         self.wake_up(self.server)
         assert 'stash_keys' in self.assert_still_held()['fault']['message']
         assert self.spawned.calls == []
 
-    def test_neutron_out_of_order(self):
+    def test_outage_of_neutron_leaves_the_server_reserved(self):
         def broken(*args, **kwargs):
             raise RuntimeError('neutron is away')
 
@@ -239,7 +239,7 @@ class TestFailedStart(WakeUpTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
-    def test_deleted_while_it_starts(self):
+    def test_delete_during_the_start_leaves_nothing(self):
         def delete(context, instance, *args, **kwargs):
             # What nova-api writes; its message waits until the build is over.
             deleted = objects.Instance.get_by_uuid(context, instance.uuid)
@@ -257,7 +257,7 @@ class TestFailedStart(WakeUpTest):
         self._wait_until_deleted(self.server)
         assert self.allocations(self.server) == {}
 
-    def test_failures_are_counted_for_the_weigher(self):
+    def test_failed_starts_are_counted_for_the_weigher(self):
         stats = self.compute.manager.rt.stats['host1']
         assert stats['failed_builds'] == 0
         self.spawned.fail_with = RuntimeError('no more smoke')
