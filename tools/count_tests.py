@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Add up the JUnit reports of one run and say the sum in one line.
+"""Say what each suite of a run took, add up their JUnit reports, and say the sum in one line.
 
-Usage: count_tests.py REPORTS_DIR NUMBER_OF_SUITES [FAILED_SUITE ...]
+Usage: count_tests.py DIRECTORY. In it are
+
+- ``times``: a line ``SUITE SECONDS STATUS`` for each suite that ran, STATUS its exit status;
+- ``SUITE.xml`` and ``SUITE-PART.xml``: the reports.
 
 A suite without a report (style, types, docs) counts as one test, and so does a suite that
 failed without saying which test did. Exits 1 when anything failed or nothing ran.
@@ -25,18 +28,31 @@ def count(report: pathlib.Path) -> tuple[int, int, int]:
     return total('tests') - failed - skipped, failed, skipped
 
 
-def main(directory: str, suites: str, *failed_suites: str) -> int:
-    reports = {path.stem: count(path) for path in sorted(pathlib.Path(directory).glob('*.xml'))}
-    passed, failed, skipped = (sum(row[i] for row in reports.values()) for i in range(3))
-    silent = [name for name in failed_suites if not reports.get(name, (0, 0, 0))[1]]
-    failed += len(silent)
-    passed += max(0, int(suites) - len(reports) - len(silent))
-    for name, figures in reports.items():
-        print('{}: {} passed, {} failed, {} skipped'.format(name, *figures))
-    for name in failed_suites:
-        print(f'failed suite: {name}')
-    print(f'{passed} passed, {failed} failed, {skipped} skipped')
-    return 1 if failed or not passed else 0
+def of_suite(directory: pathlib.Path, name: str, status: int) -> tuple[int, int, int]:
+    """Add up the reports of a suite."""
+    paths = [*directory.glob(f'{name}.xml'), *directory.glob(f'{name}-*.xml')]
+    passed, failed, skipped = (
+        (sum(part) for part in zip(*map(count, paths), strict=True)) if paths else (0, 0, 0)
+    )
+    if status and not failed:
+        failed = 1
+    elif not paths:
+        passed = 1
+    return passed, failed, skipped
+
+
+def main(name: str) -> int:
+    directory = pathlib.Path(name)
+    total = (0, 0, 0)
+    for line in (directory / 'times').read_text(encoding='ascii').splitlines():
+        suite, seconds, status = line.split()
+        figures = of_suite(directory, suite, int(status))
+        total = tuple(map(sum, zip(total, figures, strict=True)))
+        minutes, rest = divmod(int(seconds), 60)
+        says = '{} passed, {} failed, {} skipped'.format(*figures)
+        print(f'{suite:<10} {minutes:3} min {rest:02} s  {says}')
+    print('{} passed, {} failed, {} skipped'.format(*total))
+    return 1 if total[1] or not total[0] else 0
 
 
 if __name__ == '__main__':

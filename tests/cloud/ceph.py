@@ -8,9 +8,11 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-from tests.cloud.conftest import STATE
+from tests.cloud.people import STATE
 
 CONFIG = STATE / 'etc' / 'ceph' / 'ceph.conf'
+#: Size of the image that the tests fill with bytes.
+IMAGE_BYTES = 4 * 2**20
 POOL = 'volumes'
 BACKUPS = 'backups'
 

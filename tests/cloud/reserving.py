@@ -6,35 +6,11 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from climateclient import exceptions
-from tests.cloud.conftest import Person, at, wait_for
+from tests.cloud.people import Person, at, wait_for
 
 RESERVED = 'lease-reserved'
-
-
-def lease_of(person: Person, resource_id: str) -> Any:
-    """The lease that reserves a resource; fails if there is none."""
-    (lease,) = person.leases.list(resource_id=resource_id)
-    return lease
-
-
-def wait_lease(person: Person, lease_id: str, *statuses: str) -> Any:
-    """Wait until a lease has one of these states."""
-
-    def look() -> Any:
-        lease = person.leases.get(lease_id)
-        return lease if lease.status in statuses else None
-
-    return wait_for(look, f'lease {lease_id} in {statuses}')
-
-
-def is_gone(person: Person, lease_id: str) -> bool:
-    """Whether a lease is over and deleted."""
-    try:
-        person.leases.get(lease_id)
-    except exceptions.NotFound:
-        return True
-    return False
+#: The name of a backup that the end of a lease leaves begins with it.
+PREFIX = 'reserved_'
 
 
 class Reserving:
@@ -98,10 +74,10 @@ class Reserving:
         wait_for(lambda: self.cinder.find_volume(volume_id) is None, f'volume {volume_id} gone')
 
     def lease_of(self, volume_id: str) -> Any:
-        return lease_of(self.person, volume_id)
+        return self.person.lease_of(volume_id)
 
     def wait_lease(self, lease_id: str, *statuses: str) -> Any:
-        return wait_lease(self.person, lease_id, *statuses)
+        return self.person.wait_lease(lease_id, *statuses)
 
     def act(self, volume_id: str, **action: Any) -> Any:
         """POST an action on a volume; return the response."""
@@ -114,7 +90,7 @@ class Reserving:
 
     def held(self) -> tuple[int | None, int | None]:
         """What Climate counts for the project: reserved volumes, GiB."""
-        used = {each.name: each.used for each in self.person.client.limits()}
+        used = self.person.held()
         return used['reserved_volumes'], used['reserved_gigabytes']
 
     def exists(self, name: str) -> bool:
@@ -134,11 +110,17 @@ class Reserving:
             for snapshot in self.cinder.snapshots(volume_id=volume.id):
                 self._delete_snapshot(snapshot.id)
             self._delete(volume.id)
+        for backup in self.cinder.backups():
+            if backup.name.removeprefix(PREFIX) in self.names:
+                self.delete_backup(backup.id)
         # The next test counts what is reserved.
         for lease_id in self.leases:
-            wait_for(
-                lambda wanted=lease_id: is_gone(self.person, wanted), f'lease {lease_id} gone'
-            )
+            self.person.wait_lease_gone(lease_id)
+
+    def delete_backup(self, backup_id: str) -> None:
+        """Delete a backup and wait until Cinder does not know it."""
+        self.cinder.delete_backup(backup_id)
+        wait_for(lambda: self.cinder.find_backup(backup_id) is None, f'backup {backup_id} gone')
 
     def _delete_snapshot(self, snapshot_id: str) -> None:
         self.cinder.delete_snapshot(snapshot_id)

@@ -7,16 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.cloud.conftest import ROOT, Person, at, wait_for
-from tests.cloud.reserving import is_gone, wait_lease
-
-#: What users read; used as it is.
-TEMPLATES = ROOT / 'doc' / 'source' / 'user' / 'templates'
-
-
-def template(name: str) -> str:
-    """Read a template of the documents."""
-    return (TEMPLATES / f'{name}.yaml').read_text()
+from tests.cloud.people import Person, at, wait_for
 
 
 class Stacking:
@@ -47,7 +38,11 @@ class Stacking:
         self.wait_lease(lease_id, 'TERMINATED')
 
     def wait_lease(self, lease_id: str, *statuses: str) -> Any:
-        return wait_lease(self.person, lease_id, *statuses)
+        return self.person.wait_lease(lease_id, *statuses)
+
+    def wait_filled(self, stack_id: str) -> None:
+        """Wait until a stack that is to be held at once is filled."""
+        self.wait(stack_id, 'UPDATE_COMPLETE')
 
     def wait_held(self, lease_id: str, *members: str) -> None:
         """Wait until a lease holds one stack with a volume and these, all active."""
@@ -86,15 +81,6 @@ class Stacking:
         """A reservation of a stack that is to be made, by a name of its own."""
         name = f'test-{uuid.uuid4().hex[:8]}'
         return {'resource_type': 'virtual:stack', 'name': name, 'template': text, **more}
-
-    def lease_of(self, stack_id: str) -> Any:
-        """The lease that reserves a stack; fails if there is none."""
-        (lease,) = self.person.leases.list(resource_id=stack_id)
-        return lease
-
-    def limits(self) -> dict[str, int | None]:
-        """What is counted as held in leases, of each thing."""
-        return {each.name: each.used for each in self.person.client.limits()}
 
     def stack_of(self, lease_id: str) -> Any:
         """The reservation of the stack that a lease holds; fails if there is not just one."""
@@ -340,13 +326,9 @@ class Stacking:
             self.person.leases.delete(lease_id, ignore_missing=True)
         for stack_id in self.stacks:
             self.wait_gone(stack_id)
-
-    def wait_all_gone(self) -> None:
-        """Wait until nothing that was made is counted any more."""
+        # The next test counts what is reserved.
         for lease_id in self.leases:
-            wait_for(
-                lambda wanted=lease_id: is_gone(self.person, wanted), f'lease {lease_id} gone'
-            )
+            self.person.wait_lease_gone(lease_id)
 
 
 def body(text: str, lease_id: str | None, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More requests at once than any API has threads: nobody waits for who waits for him."""
+"""More requests at once than any API has threads: none of them waits for another in a circle."""
 
 import concurrent.futures
 from collections.abc import Callable, Iterator
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.cloud.conftest import Booking, Person, at, wait_for
-from tests.cloud.reserving import RESERVED, Reserving, is_gone
+from tests.cloud.booking import Booking
+from tests.cloud.people import Person, at
+from tests.cloud.reserving import RESERVED, Reserving
 
+pytestmark = pytest.mark.alone
 #: nova-api, cinder-api and climate-api have four threads each.
 MANY = 24
 
@@ -20,15 +22,7 @@ def lease(member: Person) -> Iterator[str]:
     made = member.leases.create('at-once', at(hours=3), at(hours=2))
     yield made.id
     member.leases.delete(made.id, ignore_missing=True)
-    wait_for(lambda: is_gone(member, made.id), f'lease {made.id} gone')
-
-
-@pytest.fixture
-def volumes(member: Person) -> Iterator[Reserving]:
-    """Volumes of the member."""
-    made = Reserving(member)
-    yield made
-    made.clean()
+    member.wait_lease_gone(made.id)
 
 
 def at_once(post: Callable[[dict[str, Any]], Any], lease_id: str) -> list[dict[str, Any]]:

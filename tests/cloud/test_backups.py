@@ -4,33 +4,16 @@
 Cinder-backup does it, from one pool of Ceph into another and back.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from tests.cloud import ceph
-from tests.cloud.conftest import Person, at, wait_for
-from tests.cloud.reserving import RESERVED, Reserving
-
-PREFIX = 'reserved_'
-
-
-@pytest.fixture
-def real(member: Person) -> Iterator[Reserving]:
-    """Volumes on storage that keeps bytes; their backups go after them."""
-    real = Reserving(member, 'ceph')
-    yield real
-    real.clean()
-    ours = [b for b in real.cinder.backups() if b.name.removeprefix(PREFIX) in real.names]
-    for backup in ours:
-        delete(real, backup)
+from tests.cloud.people import at, wait_for
+from tests.cloud.reserving import PREFIX, RESERVED, Reserving
 
 
 def delete(real: Reserving, backup: Any) -> None:
     """Delete a backup, with the image that has its bytes."""
-    real.cinder.delete_backup(backup.id)
-    wait_for(lambda: real.cinder.find_backup(backup.id) is None, f'backup {backup.id} gone')
+    real.delete_backup(backup.id)
     assert ceph.image_of_backup(backup) not in ceph.images(ceph.BACKUPS)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from climateclient.models import Lease
-from tests.cloud.conftest import Booking, Person, at, wait_for
+from tests.cloud.booking import Booking
+from tests.cloud.people import Person, at, wait_for
 
 #: What heat's resource can ask of a lease without Blazar's own types of resources. It cannot say
 #: when the end is told: with before_end_date, heat 27.0.1 calls python-blazarclient 4.6.0 with an

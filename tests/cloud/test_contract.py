@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from climateclient import exceptions
-from tests.cloud.conftest import Booking, Person, at, wait_for
+from tests.cloud.booking import Booking
 from tests.cloud.hearing import Hearing
+from tests.cloud.people import Person, at, wait_for
 
 SECRET = 'a secret of this test only'
 
@@ -68,10 +69,10 @@ def receiver() -> Iterator[Receiver]:
 def test_the_life_of_a_lease_is_told(booking: Booking, bus: Hearing, receiver: Receiver) -> None:
     """Heads-up, an event of the user's own, start, end: on the bus and by the webhook."""
     server = booking.reserve(
-        start=at(seconds=40),
+        start=at(seconds=60),
         end=at(hours=1),
         before_start=[30, 20],
-        events=[{'event_type': 'half_time', 'time': at(seconds=45)}],
+        events=[{'event_type': 'half_time', 'time': at(seconds=65)}],
     )
     leases = booking.person.leases
     lease = booking.lease_of(server.id)
@@ -196,7 +197,7 @@ def test_usage_and_limits_count_what_is_held(booking: Booking) -> None:
     client = booking.person.client
 
     def held() -> int:
-        return next(each.used for each in client.limits() if each.name == 'reserved_servers')
+        return booking.person.held()['reserved_servers'] or 0
 
     before = held()
     server = booking.reserve(start=at(hours=1))

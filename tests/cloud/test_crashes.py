@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 from openstack import exceptions
 
-from tests.cloud.conftest import Booking, Person, at, cloud, wait_for
+from tests.cloud.booking import Booking
+from tests.cloud.people import Person, at, cloud, pid, wait_for
 
-
-def pid(service: str) -> int:
-    """The process id of a service, as ``cloud status`` tells it."""
-    [line] = [
-        row for row in cloud('status', check=False).splitlines() if row.split()[0] == service
-    ]
-    return int(line.split()[1])
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture
@@ -25,12 +20,6 @@ def manager() -> Iterator[None]:
     """Whatever a test does to climate-manager, it runs afterwards."""
     yield
     cloud('restart', 'climate-manager')
-
-
-def wake_ups(booking: Booking, server_id: str) -> int:
-    """How often a server was woken, by its list of actions."""
-    actions = booking.person.sdk.compute.server_actions(server_id)
-    return sum(action.action == 'wake_up' for action in actions)
 
 
 @pytest.mark.usefixtures('manager')
@@ -42,7 +31,7 @@ def test_killed_manager_is_resumed_and_wakes_once(booking: Booking) -> None:
     cloud('restart', 'climate-manager')
     booking.wait(server.id, 'ACTIVE')
     booking.wait_lease(lease.id, 'ACTIVE')
-    assert wake_ups(booking, server.id) == 1
+    assert booking.wake_ups(server.id) == 1
 
 
 def test_nova_compute_restart_leaves_a_reservation_alone(

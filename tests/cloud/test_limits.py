@@ -6,9 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from climateclient import exceptions
-from tests.cloud.conftest import Person, at
-
-REGION = 'RegionOne'
+from tests.cloud.people import REGION, Person, at
 
 
 def leases(person: Person) -> tuple[int | None, int | None]:

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators find, measure and mend, on the real cloud."""
+"""What operators find, measure and repair, on the real cloud."""
 
-import configparser
 import json
-import pathlib
 import subprocess
 import sys
 import urllib.request
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
-from tests.cloud.conftest import STATE, Booking, Person, at, wait_for
-from tests.cloud.made_stacks import SMALL
+from tests.cloud.booking import Booking
+from tests.cloud.people import CONF, STATE, at, configured, wait_for
 from tests.cloud.stacking import Stacking
-
-CONF = STATE / 'etc' / 'climate' / 'climate.conf'
+from tests.cloud.templates import SMALL
 
 
 def manage(*arguments: str) -> tuple[int, Any]:
@@ -28,17 +26,11 @@ def manage(*arguments: str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout)
 
 
-def configured(section: str, option: str) -> str:
-    conf = configparser.ConfigParser(interpolation=None)
-    conf.read(CONF)
-    return conf[section][option]
-
-
-def test_a_server_that_lost_its_lease_is_found_and_mended(booking: Booking) -> None:
+@pytest.mark.alone
+def test_a_server_that_lost_its_lease_is_found_and_repaired(booking: Booking) -> None:
     server = booking.reserve(start=at(hours=1))
     lease = booking.lease_of(server.id)
-    with sa.create_engine(configured('database', 'connection')).begin() as database:
-        database.execute(sa.text('DELETE FROM leases WHERE id = :id'), {'id': lease.id})
+    lose(lease.id)
     status, found = manage('orphans')
     assert status == 1
     assert server.id in json.dumps(found)
@@ -50,20 +42,22 @@ def test_a_server_that_lost_its_lease_is_found_and_mended(booking: Booking) -> N
     assert server.id not in json.dumps(manage('orphans')[1])
 
 
-def test_an_empty_stack_that_lost_its_lease_is_found_and_mended(member: Person) -> None:
-    stacks = Stacking(member)
-    try:
-        lease_id, stack_id = stacks.order(SMALL, hold='start')
-        assert stack_id not in json.dumps(manage('orphans')[1])
-        with sa.create_engine(configured('database', 'connection')).begin() as database:
-            database.execute(sa.text('DELETE FROM leases WHERE id = :id'), {'id': lease_id})
-        status, found = manage('orphans')
-        assert status == 1
-        assert stack_id in json.dumps(found)
-        manage('repair', '--safe', '0', '--yes')
-        stacks.wait_gone(stack_id)
-    finally:
-        stacks.clean()
+@pytest.mark.alone
+def test_an_empty_stack_that_lost_its_lease_is_found_and_repaired(stacks: Stacking) -> None:
+    lease_id, stack_id = stacks.order(SMALL, hold='start')
+    assert stack_id not in json.dumps(manage('orphans')[1])
+    lose(lease_id)
+    status, found = manage('orphans')
+    assert status == 1
+    assert stack_id in json.dumps(found)
+    manage('repair', '--safe', '0', '--yes')
+    stacks.wait_gone(stack_id)
+
+
+def lose(lease_id: str) -> None:
+    """Delete a lease from the database behind the service's back."""
+    with sa.create_engine(configured('database', 'connection')).begin() as database:
+        database.execute(sa.text('DELETE FROM leases WHERE id = :id'), {'id': lease_id})
 
 
 def test_metrics_count_the_start(booking: Booking) -> None:
@@ -94,8 +88,7 @@ def test_one_request_id_leads_through_the_logs(booking: Booking) -> None:
     entries = {each.action: each for each in booking.person.leases.history(lease.id)}
     request_id = entries['event.start_lease'].request_id
     assert request_id
-    logs = pathlib.Path(STATE) / 'logs'
-    assert request_id in (logs / 'nova-api.log').read_text(errors='replace')
+    assert request_id in (STATE / 'logs' / 'nova-api.log').read_text(errors='replace')
     made_by = entries['lease.create'].request_id
     actions = booking.person.sdk.compute.get(f'/servers/{server.id}/os-instance-actions')
     assert made_by in {each['request_id'] for each in actions.json()['instanceActions']}

@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reserved stacks at the end of their lease, when something has happened to them before."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from tests.cloud.conftest import Person, wait_for
-from tests.cloud.sample_stacks import PAIR, SIGNALS
+from tests.cloud.people import Person, wait_for
 from tests.cloud.stacking import Stacking
+from tests.cloud.templates import PAIR, SIGNALS
 
 SERVER = 'OS::Nova::Server'
-
-
-@pytest.fixture
-def stacks(member: Person) -> Iterator[Stacking]:
-    """Stacks of the member; what is left of them afterwards is deleted."""
-    stacks = Stacking(member)
-    yield stacks
-    stacks.clean()
 
 
 def test_another_user_of_the_project_updates_the_stack(

@@ -3,22 +3,10 @@
 
 import pathlib
 import uuid
-from collections.abc import Iterator
 
-import pytest
-
-from tests.cloud.conftest import Person
 from tests.cloud.reserving import RESERVED
-from tests.cloud.sample_stacks import PHASES, WORKER, WORKERS
 from tests.cloud.stacking import Stacking, body
-
-
-@pytest.fixture
-def stacks(member: Person) -> Iterator[Stacking]:
-    """Stacks of the member; what is left of them afterwards is deleted."""
-    stacks = Stacking(member)
-    yield stacks
-    stacks.clean()
+from tests.cloud.templates import PHASES, WORKER, WORKERS
 
 
 def test_actions_of_a_stack_asleep_and_awake(stacks: Stacking) -> None:

@@ -2,24 +2,14 @@
 """Requests for stacks from templates that make none, or none more, with the real Heat."""
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from climateclient import exceptions
-from tests.cloud.conftest import Person, at
-from tests.cloud.made_stacks import LARGE
+from tests.cloud.people import Person, at
 from tests.cloud.stacking import Stacking
-
-
-@pytest.fixture
-def stacks(stranger: Person) -> Iterator[Stacking]:
-    """Stacks of a project that has nothing else; what is left of them afterwards is deleted."""
-    stacks = Stacking(stranger)
-    yield stacks
-    stacks.clean()
-    stacks.wait_all_gone()
+from tests.cloud.templates import EMPTY, LARGE
 
 
 @pytest.mark.parametrize(
@@ -29,8 +19,8 @@ def stacks(stranger: Person) -> Iterator[Stacking]:
         ({'template': 'a: [b'}, 'template', ''),
         ({'template': LARGE.replace('Nova::Server', 'Nova::Nothing')}, 'template', 'Nothing'),
         ({'parameters': {'secrets': 'x'}}, 'template', 'secrets'),
-        ({'template': LARGE.replace(', default: none', '')}, 'template', 'secret'),
-        ({'template': LARGE.replace('image: cirros', 'image: nothing')}, 'template', 'nothing'),
+        ({'template': LARGE.replace(', "default": "none"', '')}, 'template', 'secret'),
+        ({'template': LARGE.replace('cirros', 'nothing')}, 'template', 'nothing'),
         ({'environment': 'a: [b'}, 'environment', ''),
         (
             {'environment': {'parameter_defaults': {'climate_lease_id': 'x'}}},
@@ -71,7 +61,7 @@ def test_a_dry_run_makes_nothing(stacks: Stacking) -> None:
 
 
 def test_a_name_that_is_taken(stacks: Stacking) -> None:
-    stack_id = stacks.create('heat_template_version: 2021-04-16\nresources: {}')
+    stack_id = stacks.create(EMPTY)
     name = stacks.look(stack_id)['stack_name']
     before = {each.id for each in stacks.person.leases.list()}
     with pytest.raises(exceptions.Conflict, match=name) as caught:
@@ -99,14 +89,14 @@ def test_a_request_that_is_sent_again_makes_one_stack(stacks: Stacking) -> None:
     assert len(stacks.person.leases.get(first.id).reservations) == 2
 
 
-def test_others_cannot_see_it(stacks: Stacking, member: Person) -> None:
+def test_others_cannot_see_it(stacks: Stacking, stranger: Person) -> None:
     lease_id, stack_id = stacks.order(LARGE, hold='start')
     name = stacks.stack_of(lease_id).params['name']
     with pytest.raises(exceptions.NotFound):
-        member.leases.get(lease_id)
-    assert member.sdk.orchestration.get(f'/stacks/{name}/{stack_id}').status_code in (403, 404)
+        stranger.leases.get(lease_id)
+    assert stranger.sdk.orchestration.get(f'/stacks/{name}/{stack_id}').status_code in (403, 404)
     # Nor is the name taken for them.
-    other = Stacking(member)
+    other = Stacking(stranger)
     try:
         others = other.lease(reservations=[{**other.wanted(LARGE, hold='start'), 'name': name}])
         assert other.stack_of(others).resource_id != stack_id

@@ -3,25 +3,16 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.cloud.conftest import Person, cloud, wait_for
-from tests.cloud.sample_stacks import PAIR, SIGNALS, WIDE
+from tests.cloud.people import cloud, pid, wait_for
 from tests.cloud.stacking import Stacking
-from tests.cloud.test_crashes import pid
+from tests.cloud.templates import PAIR, SIGNALS, WIDE
 
 SERVER = 'OS::Nova::Server'
-
-
-@pytest.fixture
-def stacks(member: Person) -> Iterator[Stacking]:
-    """Stacks of the member; what is left of them afterwards is deleted."""
-    stacks = Stacking(member)
-    yield stacks
-    stacks.clean()
 
 
 def test_what_is_awake_stays_and_the_rest_is_tried_again(stacks: Stacking) -> None:
@@ -72,6 +63,7 @@ def answer(stacks: Stacking, stack_id: str) -> None:
     stacks.signal(stack_id, 'deployment', word='ready', deploy_status_code=0)
 
 
+@pytest.mark.alone
 def test_an_engine_that_is_killed_during_the_wake_up(stacks: Stacking) -> None:
     """Another one takes over when it is asked: by the user here, in ten minutes by the lease."""
     lease_id = stacks.lease()

@@ -3,38 +3,15 @@
 
 import pathlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.cloud.conftest import Person, at
+from tests.cloud.people import at
 from tests.cloud.reserving import RESERVED
-from tests.cloud.stacking import TEMPLATES, Stacking, template
-
-#: Takes its time for an update.
-SLOW = """
-heat_template_version: 2021-04-16
-parameters:
-  word: {type: string, default: first}
-resources:
-  server:
-    type: OS::Nova::Server
-    properties: {flavor: m1.tiny, image: cirros, networks: [{network: shared}]}
-  slow:
-    type: OS::Heat::TestResource
-    properties:
-      value: {get_param: word}
-      action_wait_secs: {update: 15}
-"""
-
-
-@pytest.fixture
-def stacks(member: Person) -> Iterator[Stacking]:
-    """Stacks of the member; what is left of them afterwards is deleted."""
-    stacks = Stacking(member)
-    yield stacks
-    stacks.clean()
+from tests.cloud.stacking import Stacking
+from tests.cloud.templates import SLOW, TEMPLATES, documented
 
 
 def test_an_environment_reserves_a_template_as_it_is(
@@ -82,7 +59,7 @@ def test_an_environment_reserves_a_template_as_it_is(
 
 def test_a_lease_in_the_template(stacks: Stacking) -> None:
     """It ends with the stack that has it, and the attachment waited for the start."""
-    text = template('with-lease')
+    text = documented('with-lease')
     stack_id = stacks.create(text, start=at(hours=1), end=at(hours=2))
     lease_id = stacks.outputs(stack_id)['lease']
     assert stacks.outputs(stack_id)['lease_status'] == 'PENDING'
@@ -102,7 +79,7 @@ def test_a_lease_in_the_template(stacks: Stacking) -> None:
 def test_a_stack_that_is_deleted_before_the_start_frees_all(
     stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
 ) -> None:
-    stack_id = stacks.create(template('with-lease'), start=at(hours=1), end=at(hours=2))
+    stack_id = stacks.create(documented('with-lease'), start=at(hours=1), end=at(hours=2))
     lease_id = stacks.outputs(stack_id)['lease']
     (server,) = stacks.ids(stack_id, 'OS::Nova::Server')
     (volume,) = stacks.ids(stack_id, 'OS::Cinder::Volume')
@@ -115,7 +92,7 @@ def test_a_stack_that_is_deleted_before_the_start_frees_all(
 
 def test_the_user_may_not_wake_it_early(stacks: Stacking) -> None:
     """Before the start an update wakes nothing: Heat asks for its members with both tokens."""
-    stack_id = stacks.create(template('working-group'), stacks.lease(), workers=1)
+    stack_id = stacks.create(documented('working-group'), stacks.lease(), workers=1)
     stacks.patch(stack_id)
     stacks.wait(stack_id, 'UPDATE_COMPLETE')
     assert stacks.servers(stack_id) == ['RESERVED'] * 2
@@ -123,7 +100,7 @@ def test_the_user_may_not_wake_it_early(stacks: Stacking) -> None:
 
 def test_members_come_and_go_before_and_after_the_start(stacks: Stacking) -> None:
     lease_id = stacks.lease()
-    text = template('working-group')
+    text = documented('working-group')
     stack_id = stacks.create(text, lease_id, workers=1)
     stacks.update(stack_id, text, lease_id, workers=2)
     assert stacks.servers(stack_id) == ['RESERVED'] * 3
@@ -141,7 +118,7 @@ def test_members_come_and_go_before_and_after_the_start(stacks: Stacking) -> Non
 def test_a_group_holds_its_maximum(stacks: Stacking) -> None:
     """Growing wakes what was held; shrinking holds it again."""
     lease_id = stacks.lease()
-    stack_id = stacks.create(template('autoscaling'), lease_id, most=3)
+    stack_id = stacks.create(documented('autoscaling'), lease_id, most=3)
     assert stacks.servers(stack_id) == ['RESERVED'] * 3
     assert stacks.outputs(stack_id)['size'] == 1
 
@@ -190,6 +167,6 @@ def test_a_stack_that_stays_at_the_end(
 
 
 def test_a_stack_without_a_lease_is_as_ever(stacks: Stacking) -> None:
-    stack_id = stacks.create(template('working-group'), workers=1)
+    stack_id = stacks.create(documented('working-group'), workers=1)
     assert stacks.servers(stack_id) == ['ACTIVE'] * 2
     assert list(stacks.person.leases.list(resource_id=stack_id)) == []

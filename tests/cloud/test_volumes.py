@@ -3,36 +3,19 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.cloud import ceph
-from tests.cloud.conftest import IMAGE_BYTES, Booking, Person, at, wait_for
+from tests.cloud.booking import Booking
+from tests.cloud.ceph import IMAGE_BYTES
+from tests.cloud.people import REGION, Person, at, wait_for
 from tests.cloud.reserving import RESERVED, Reserving
-
-REGION = 'RegionOne'
-
-
-@pytest.fixture
-def volumes(member: Person, booking: Booking) -> Iterator[Reserving]:
-    """Volumes of the member; servers of the same test go before what is left of them."""
-    volumes = Reserving(member)
-    yield volumes
-    volumes.clean(booking.clean)
-
-
-@pytest.fixture
-def real(member: Person) -> Iterator[Reserving]:
-    """Volumes on storage that keeps bytes."""
-    real = Reserving(member, 'ceph')
-    yield real
-    real.clean()
 
 
 def test_the_command_reserves_and_nothing_is_made_before_the_start(real: Reserving) -> None:
     quota, held = real.quota(), real.held()
-    params = {'name': 'of-the-command', 'start': at(seconds=30), 'end': at(hours=1)}
+    params = {'name': 'of-the-command', 'start': at(hours=1), 'end': at(hours=2)}
     done = real.person.cli(
         *('openstack', 'volume', 'create', '--size', '1', '--type', 'ceph', '-f', 'json'),
         *('--hint', 'reserved=True', '--hint', f'lease_params={json.dumps(params)}', real.name()),
@@ -50,6 +33,7 @@ def test_the_command_reserves_and_nothing_is_made_before_the_start(real: Reservi
     assert real.held() == (held[0] + 1, held[1] + 1)
     assert ceph.image_of(volume_id) not in ceph.images()
 
+    real.person.leases.update(lease.id, start='now')
     real.wait(volume_id, 'available')
     assert ceph.image_of(volume_id) in ceph.images()
     lease = real.wait_lease(lease.id, 'ACTIVE')
@@ -91,21 +75,6 @@ def test_the_administrator_wakes_a_volume(volumes: Reserving, admin: Person) -> 
     volumes.wait(volume.id, 'available')
 
 
-def boot(booking: Booking, lease_id: str, *devices: dict[str, Any], **server: Any) -> str:
-    """Boot a reserved server with volumes in a lease; return its id when it is RESERVED."""
-    for device in devices:
-        device |= {'source_type': 'volume', 'destination_type': 'volume'}
-    response = booking.post(
-        {'reserved': 'True', 'lease_id': lease_id},
-        block_device_mapping_v2=list(devices),
-        **server,
-    )
-    assert response.status_code == 202, response.text
-    server_id = response.json()['server']['id']
-    booking.wait(server_id, 'RESERVED')
-    return server_id
-
-
 def attached(volumes: Reserving, volume_id: str) -> set[str]:
     """The servers that a volume is attached to."""
     return {each['server_id'] for each in volumes.get(volume_id).attachments}
@@ -121,8 +90,7 @@ def test_a_server_and_the_volumes_it_boots_from_and_uses(
     lease = volumes.lease_of(disk.id)
     join = {'reserved': 'True', 'lease_id': lease.id}
     data = volumes.reserve(hints=join)
-    server_id = boot(
-        booking,
+    server_id = booking.reserve_with_volumes(
         lease.id,
         {'boot_index': 0, 'uuid': disk.id},
         {'boot_index': -1, 'uuid': data.id},
@@ -374,5 +342,3 @@ def test_the_end_leaves_a_backup_which_a_reservation_is_made_from(real: Reservin
     real.wait(again.id, 'available')
     assert ceph.image_of(again.id) in ceph.images()
     real.wait_lease(real.lease_of(again.id).id, 'ACTIVE')
-    real.cinder.delete_backup(backup.id)
-    wait_for(lambda: real.cinder.find_backup(backup.id) is None, 'backup gone')

@@ -2,19 +2,9 @@
 """What Cinder tells of volumes that are no more, on the real message bus."""
 
 import json
-from collections.abc import Iterator
 
-import pytest
-
-from tests.cloud.conftest import Person, at
+from tests.cloud.people import at
 from tests.cloud.reserving import Reserving
-
-
-@pytest.fixture
-def volumes(member: Person) -> Iterator[Reserving]:
-    volumes = Reserving(member)
-    yield volumes
-    volumes.clean()
 
 
 def test_each_deletion_is_heard(volumes: Reserving) -> None:
