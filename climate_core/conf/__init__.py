@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration: an object that is passed, so that one process can hold several services.
 
-Each module beside this one has a ``GROUP``, the section in climate.conf, and its ``OPTS``.
+Each module beside this one has a ``GROUP``, the section in climate.conf, and its ``OPTS``;
+``notifications`` has three of them.
 """
 
 import contextlib
 import importlib
 import importlib.metadata
 from collections.abc import Iterator, Sequence
-from types import ModuleType
+from typing import Any
 
 import oslo_policy.opts
 from keystonemiddleware import opts as authtoken
@@ -26,14 +27,12 @@ import oslo_messaging.opts  # noqa: E402
 
 from climate_core.conf import (  # noqa: E402
     api,
-    cinder_notifications,
     cloud,
     engine,
-    heat_notifications,
     limits,
     manager,
     metrics,
-    nova_notifications,
+    notifications,
     oslo_limit,
     paths,
     reconcile,
@@ -42,16 +41,16 @@ from climate_core.conf import (  # noqa: E402
     webhooks,
 )
 
-MODULES: tuple[ModuleType, ...] = (
+MODULES: tuple[Any, ...] = (
     paths,
     api,
     manager,
     engine,
     cloud,
     reconcile,
-    nova_notifications,
-    cinder_notifications,
-    heat_notifications,
+    notifications.NOVA,
+    notifications.CINDER,
+    notifications.HEAT,
     metrics,
     upgrade_levels,
     webhooks,

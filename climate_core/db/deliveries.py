@@ -16,10 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import queue, tables, utcnow
 from climate_core.db.engine import signal
 from climate_core.lease import model
 
@@ -138,14 +137,7 @@ def _where(webhook: Mapping[str, Any]) -> dict[str, str]:
 
 def due_in(session: orm.Session, busy: Busy) -> float | None:
     """Tell in how many seconds there is something to send for which there is room."""
-    query = (
-        sa.select(_ROW.c.next_at, utcnow.now(session))
-        .where(busy.room())
-        .order_by(_ROW.c.next_at)
-        .limit(1)
-    )
-    row = session.execute(query).first()
-    return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
+    return queue.due_in(session, _ROW, busy.room())
 
 
 def claim(session: orm.Session, ttl: float, limit: int, busy: Busy) -> list[Delivery]:
@@ -156,12 +148,7 @@ def claim(session: orm.Session, ttl: float, limit: int, busy: Busy) -> list[Deli
     ids = _choose(session, limit, busy)
     if not ids:
         return []
-    name = uuidutils.generate_uuid()
-    session.connection().execute(
-        sa.update(_ROW)
-        .where(_ROW.c.id.in_(ids), _ROW.c.next_at <= utcnow.now(session))
-        .values(claim=name, next_at=utcnow.now(session, ttl))
-    )
+    name = queue.claim(session, _ROW, ids, ttl)
     columns = [_ROW.c[f.name] for f in dataclasses.fields(Delivery)]
     query = sa.select(*columns).where(_ROW.c.claim == name).order_by(_ROW.c.id)
     return [Delivery(*row) for row in session.execute(query)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables
+from climate_core.db import leases, tables
 from climate_core.lease import model
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
@@ -37,9 +37,4 @@ def find(session: orm.Session, keys: Iterable[Key]) -> dict[Key, model.Lease]:
         .where(column.hold == 1, sa.or_(*wanted))
     )
     rows = session.execute(query).mappings()
-    return {(row['resource_type'], row['resource_id']): _lease(row) for row in rows}
-
-
-def _lease(row: sa.RowMapping) -> model.Lease:
-    values = {c.name: row[c.name] for c in _LEASE.columns}
-    return model.Lease(**values | {'before_start': tuple(row['before_start'] or ())})
+    return {(row['resource_type'], row['resource_id']): leases.read(row) for row in rows}

@@ -64,7 +64,7 @@ def assemble(
         order = _EVENT.c.time, _EVENT.c.id
         for row in _children(session, _EVENT_COLUMNS, _EVENT.c.lease_id, ids, order):
             events[row['lease_id']].append(model.Event(**row))
-    return [_lease(row, reservations[row['id']], events[row['id']]) for row in rows]
+    return [read(row, reservations[row['id']], events[row['id']]) for row in rows]
 
 
 def _children(
@@ -80,13 +80,15 @@ def _children(
     return session.execute(query).mappings()
 
 
-def _lease(
-    row: Mapping[str, Any],
-    reservations: Sequence[model.Reservation],
-    events: Sequence[model.Event],
+def read(
+    row: Mapping[Any, Any],
+    reservations: Sequence[model.Reservation] = (),
+    events: Sequence[model.Event] = (),
 ) -> model.Lease:
-    # What the release before this one writes has neither a list nor amounts.
-    values = {**row, 'before_start': tuple(row['before_start'] or ())}
+    """Make a lease of a row, which may have more columns than those of a lease."""
+    values = {c.name: row[c.name] for c in _LEASE.columns}
+    # What the release before this one writes has no list.
+    values['before_start'] = tuple(values['before_start'] or ())
     return model.Lease(**values, reservations=tuple(reservations), events=tuple(events))
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import queue, tables, utcnow
 from climate_core.db.engine import signal
 
 _ROW = tables.NOTIFICATIONS
@@ -61,9 +61,7 @@ def add(
 
 def due_in(session: orm.Session) -> float | None:
     """Tell in how many seconds there is something to send; None when the outbox is empty."""
-    query = sa.select(_ROW.c.next_at, utcnow.now(session)).order_by(_ROW.c.next_at).limit(1)
-    row = session.execute(query).first()
-    return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
+    return queue.due_in(session, _ROW)
 
 
 def claim(session: orm.Session, ttl: float, limit: int) -> tuple[str, list[Notification]]:
@@ -71,16 +69,11 @@ def claim(session: orm.Session, ttl: float, limit: int) -> tuple[str, list[Notif
 
     :returns: the name of the claim and what it has
     """
-    name = uuidutils.generate_uuid()
     due = _ROW.c.next_at <= utcnow.now(session)
     ids = session.scalars(sa.select(_ROW.c.id).where(due).order_by(_ROW.c.id).limit(limit)).all()
     if not ids:
-        return name, []
-    session.connection().execute(
-        sa.update(_ROW)
-        .where(_ROW.c.id.in_(ids), due)
-        .values(claim=name, next_at=utcnow.now(session, ttl))
-    )
+        return '', []
+    name = queue.claim(session, _ROW, ids, ttl)
     query = (
         sa.select(_ROW.c.id, _ROW.c.event_id, _ROW.c.event_type, _ROW.c.payload)
         .where(_ROW.c.claim == name)

@@ -25,7 +25,7 @@ import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core.conf import cinder_notifications, heat_notifications, nova_notifications
+from climate_core.conf import notifications
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.threads import MessageServer
@@ -94,7 +94,7 @@ class Servers(Endpoint):
     """
 
     resource_type = 'virtual:instance'
-    group = nova_notifications.GROUP
+    group = notifications.NOVA.GROUP
     prefix = 'compute.'
     noted = {
         'instance.delete.end': (
@@ -119,7 +119,7 @@ class Volumes(Endpoint):
     """Notes deletions of reserved volumes, and those for which there is no room."""
 
     resource_type = 'virtual:volume'
-    group = cinder_notifications.GROUP
+    group = notifications.CINDER.GROUP
     noted = {
         'volume.delete.end': (
             missing.mark_resource_lost,
@@ -146,7 +146,7 @@ class Stacks(Endpoint):
     """Notes deletions of reserved stacks; nested ones, which tell theirs too, are not reserved."""
 
     resource_type = 'virtual:stack'
-    group = heat_notifications.GROUP
+    group = notifications.HEAT.GROUP
     noted = {
         'orchestration.stack.delete.end': (
             missing.mark_resource_lost,

@@ -178,10 +178,11 @@ def test_stop_waits_for_the_comparison(
 def test_stop_ends_at_its_deadline_whatever_hangs(
     service: ManagerService, things: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The comparison waits for a cloud, the RPC server and the bus for RabbitMQ."""
+    """The comparison waits for a cloud, the scheduler for a database, the rest for RabbitMQ."""
     service.conf.set_override('grace_seconds', 0.5, group='engine')
     monkeypatch.setattr(command_service, 'CLOSE_SECONDS', 0.1)
     [rpc] = [each for each in service._beginning if isinstance(each, MessageServer)]
+    monkeypatch.setattr(service.scheduler, 'look', things.release.wait)
     service.start()
     assert things.inside.wait(PATIENCE)
     monkeypatch.setattr(rpc._closing, '_target', things.release.wait)
