@@ -5,6 +5,7 @@ A WSGI application that keeps leases as the contract of the API says, notes ever
 can be told to refuse or to be down. Requests reach it through a real HTTP client.
 """
 
+import datetime
 import json
 import uuid
 
@@ -12,6 +13,12 @@ import fixtures
 import webob
 import webob.dec
 from wsgi_intercept import interceptor
+
+
+def iso(**later):
+    """A time from now, as a user writes it."""
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    return (now + datetime.timedelta(**later)).isoformat()
 
 
 class LeaseService(fixtures.Fixture):
@@ -32,6 +39,14 @@ class LeaseService(fixtures.Fixture):
         intercept = interceptor.RequestsInterceptor(lambda: self._app, url=self.url)
         intercept.install_intercept()
         self.addCleanup(intercept.uninstall_intercept)
+
+    def fail_first_request(self):
+        """Answer 504 to the first request, and serve the next."""
+
+        def fail(request):
+            self.answer = refusal(504, 'late') if len(self.requests) == 1 else None
+
+        self.on_post = fail
 
     @webob.dec.wsgify
     def _app(self, request):

@@ -17,7 +17,6 @@ A test case::
 """
 
 import contextlib
-import datetime
 import json
 import pathlib
 import sys
@@ -41,7 +40,7 @@ from cinder_ext import conf
 from tests.functional.cinder import rpc
 from tests.functional.cinder.backends import Array
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES, CLIMATE
-from tests.functional.lease_service import LeaseService
+from tests.functional.lease_service import LeaseService, iso
 
 CONF = config.CONF
 #: The wheel puts cinder's files beside the interpreter.
@@ -52,12 +51,6 @@ STOCK_MANAGER = 'cinder.volume.manager.VolumeManager'
 IMAGE = fake_constants.IMAGE_ID
 #: The volume type of whoever names none.
 TYPE = 'tests'
-
-
-def iso(**later):
-    """A time from now, as a user writes it."""
-    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    return (now + datetime.timedelta(**later)).isoformat()
 
 
 class Trusting(wsgi.Middleware):

@@ -21,7 +21,7 @@ from nova.db.main import api as db
 from nova.tests import fixtures as nova_fixtures
 from nova.tests.functional import integrated_helpers
 
-from tests.functional.lease_service import LeaseService
+from tests.functional.lease_service import LeaseService, iso
 from tests.functional.nova import tables
 
 CONF = nova.conf.CONF
@@ -31,12 +31,6 @@ KEY = Fernet.generate_key().decode()
 BUILD = 'nova.compute.rpcapi.ComputeAPI.build_and_run_instance'
 LONG_AGO = datetime.datetime(2020, 1, 1)
 SERVICE_TOKEN = {'X-Service-Roles': 'service'}
-
-
-def iso(**later):
-    """A time from now, as a user writes it."""
-    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    return (now + datetime.timedelta(**later)).isoformat()
 
 
 def _context(environ, **kwargs):

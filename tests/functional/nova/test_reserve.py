@@ -189,11 +189,7 @@ class TestRefusedLease(NovaTest):
         self.failed(self.boot_with_port(), 'lease service')
 
     def test_lost_answer_of_the_lease_service_is_requested_again(self):
-        def lose_the_first(request):
-            lost = len(self.lease_service.requests) == 1
-            self.lease_service.answer = refusal(504, 'late') if lost else None
-
-        self.lease_service.on_post = lose_the_first
+        self.lease_service.fail_first_request()
         self.assert_status(self.boot_with_port(), 'RESERVED')
         assert len(self.lease_service.requests) == 2
         assert len(self.lease_service.lease['reservations']) == 1
