@@ -257,10 +257,7 @@ def _four(lease: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
 def _has_open(event_type: str) -> Any:
     return (
         sa.select(_EVENT.c.id)
-        .where(
-            _EVENT.c.lease_id == _LEASE.c.id,
-            _EVENT.c.event_type == event_type,
-            _EVENT.c.status.in_([_BUSY, _WAITING]),
-        )
+        .filter_by(lease_id=_LEASE.c.id, event_type=event_type)
+        .where(_EVENT.c.status.in_([_BUSY, _WAITING]))
         .exists()
     )

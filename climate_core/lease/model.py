@@ -28,7 +28,7 @@ END_RESERVATION: Final = 'end_reservation'
 PREPARE: Final = 'prepare_reservation'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
     """Describe one resource of a lease.
 
@@ -46,13 +46,13 @@ class Reservation:
     lease_id: str
     resource_type: str
     resource_id: str
-    status: str
-    status_reason: str | None
+    status: str = states.ReservationStatus.PENDING
+    status_reason: str | None = None
     params: Mapping[str, Any]
-    missing_resources: bool
-    resources_changed: bool
+    missing_resources: bool = False
+    resources_changed: bool = False
     created_at: datetime.datetime
-    updated_at: datetime.datetime | None
+    updated_at: datetime.datetime | None = None
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     woken_at: datetime.datetime | None = None
     freed_at: datetime.datetime | None = None
@@ -65,7 +65,7 @@ class Reservation:
         return self.status in states.LIVE
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Describe something that happens to a lease at a time.
 
@@ -79,13 +79,13 @@ class Event:
     lease_id: str
     event_type: str
     time: datetime.datetime
-    status: str
-    status_reason: str | None
-    generation: int
-    attempts: int
+    status: str = states.EventStatus.UNDONE
+    status_reason: str | None = None
+    generation: int = 0
+    attempts: int = 0
     next_at: datetime.datetime | None
     created_at: datetime.datetime
-    updated_at: datetime.datetime | None
+    updated_at: datetime.datetime | None = None
     reservation_id: str | None = None
 
     @property
@@ -223,13 +223,8 @@ def new_event(
         lease_id=lease_id,
         event_type=event_type,
         time=time,
-        status=states.EventStatus.UNDONE,
-        status_reason=None,
-        generation=0,
-        attempts=0,
         next_at=time,
         created_at=now,
-        updated_at=None,
         reservation_id=reservation_id,
     )
 
@@ -249,13 +244,8 @@ def new_reservation(
         lease_id=lease_id,
         resource_type=resource_type,
         resource_id=resource_id,
-        status=states.ReservationStatus.PENDING,
-        status_reason=None,
         params=dict(params),
-        missing_resources=False,
-        resources_changed=False,
         created_at=now,
-        updated_at=None,
         amounts=amounts or {},
         parent_id=parent_id,
     )

@@ -168,8 +168,6 @@ def of(event_type: str) -> Kind:
 
     :raises KeyError: there is none
     """
-    if event_type in _BY_TYPE:
-        return _BY_TYPE[event_type]
-    if event_type.startswith('lease.event.') and event_type != GIVEN.event_type:
-        return GIVEN
-    raise KeyError(event_type)
+    if event_type.startswith('lease.event.'):
+        return _BY_TYPE.get(event_type, GIVEN)
+    return _BY_TYPE[event_type]

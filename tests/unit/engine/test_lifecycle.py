@@ -5,21 +5,13 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.db import missing
 from climate_core.lease import events
 from climate_core.plugins.base import Wait
-from tests.support.world import TYPE, Time, World, statuses
+from tests.support.world import Time, World, statuses
 
 
 def _types(world: World, lease_id: str) -> dict[str, str]:
     return {e.event_type: e.status for e in events.shown(world.lease(lease_id))}
-
-
-def test_nothing_happens_before_the_start(world: World) -> None:
-    lease_id = world.create('a', start='2026-12-01 13:00')
-    assert world.run() == 0
-    assert world.lease(lease_id).status == 'PENDING'
-    assert world.things.journal == []
 
 
 def test_start_and_end(world: World, time: Time) -> None:
@@ -163,21 +155,6 @@ def test_a_bug_does_not_keep_capacity_or_rights(world: World, time: Time) -> Non
     assert world.trusts.present == set()
 
 
-def test_the_end_is_tried_for_ever(world: World, time: Time) -> None:
-    trouble = [exceptions.Permanent('locked'), exceptions.Transient('away'), KeyError('x')]
-    world.things.answers['end', 'a'] = trouble * 20
-    lease_id = world.create('a')
-    world.run_until_idle()
-    time.forward(hours=2)
-    for _ in range(60):
-        world.run_until_idle()
-        assert world.lease(lease_id).status == 'TERMINATING'
-        time.forward(seconds=120)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'TERMINATED'
-    assert world.things.count('end', 'a') == 1
-
-
 def test_a_lease_that_was_never_started_is_freed(world: World, time: Time) -> None:
     lease_id = world.create('a', start='2026-12-01 13:00')
     time.forward(hours=5)
@@ -204,31 +181,6 @@ def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> N
     check_not_started(world)
 
 
-def test_a_lease_that_lost_everything_is_told_to_have_ended(world: World, time: Time) -> None:
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    for thing in ('a', 'b'):
-        missing.mark_resource_lost(world.database, TYPE, thing, 'It was deleted.')
-    assert world.lease(lease_id).status == 'TERMINATED'
-    time.forward(hours=5)
-    world.run_until_idle()
-    assert world.told()[-3:] == ['lease.update', 'lease.update', 'lease.event.end_lease']
-    assert world.sent[-1][1]['reason'] == f'{TYPE} b: It was deleted.'
-    assert world.sent[-1][1]['status'] == 'TERMINATED'
-
-
-def test_the_end_supersedes_a_start_in_progress(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [Wait(9000)]
-    lease_id = world.create('a')
-    world.run_until_idle()
-    time.forward(hours=2)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'TERMINATED'
-    assert world.things.journal == [('end', 'a')]
-    time.forward(hours=2)
-    assert world.run() == 0
-
-
 def test_end_comes_while_the_start_is_at_work(world: World, time: Time) -> None:
     def end_meanwhile() -> None:
         time.forward(hours=2)
@@ -252,19 +204,6 @@ def test_order_at_equal_times(world: World, time: Time) -> None:
     time.forward(hours=1)
     due = [d.event_type for d in world.due()]
     assert due == ['before_end_lease', 'end_lease', 'start_lease']
-
-
-def test_release_of_the_trust_is_tried_again(world: World, time: Time) -> None:
-    world.trusts.trouble = [exceptions.Transient('away')] * 2
-    lease_id = world.create('a')
-    time.forward(hours=2)
-    world.run_until_idle()
-    assert world.trusts.present == {'trust1'}
-    for _ in range(2):
-        time.forward(seconds=10)
-        world.run_until_idle()
-    assert world.trusts.present == set()
-    assert world.lease(lease_id).trust_id is None
 
 
 def test_a_trust_that_cannot_be_deleted_is_given_up(world: World, time: Time) -> None:

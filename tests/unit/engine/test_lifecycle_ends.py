@@ -41,16 +41,6 @@ def test_a_manual_lease_waits_for_its_user(world: World, time: Time) -> None:
     assert world.things.journal == [('wake', 'a'), ('end', 'a')]
 
 
-def test_a_manual_lease_that_nobody_starts_wakes_nothing(world: World, time: Time) -> None:
-    lease_id = _manual(world, time, 'a')
-    time.forward(hours=2)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == ('TERMINATED', 'Its user did not start it.')
-    assert world.things.journal == [('end', 'a')]
-    assert world.told()[-1] == 'lease.event.end_lease'
-
-
 def test_what_joins_a_waiting_lease_is_woken_with_it(world: World, time: Time) -> None:
     lease_id = _manual(world, time, 'a')
     world.join(lease_id, 'b')
