@@ -43,8 +43,8 @@ def add_commands(subparsers: Any) -> None:
         '--before',
         type=_date,
         metavar='DATE',
-        help='only leases deleted or ended before this time: YYYY-MM-DD, YYYY-MM-DD HH:MM (UTC), '
-        f'ISO 8601 or now; default: {KEPT_DAYS} days ago',
+        help=f'only leases deleted or ended before this date (UTC): "YYYY-MM-DD", {dates.FORMS} '
+        f'(default: {KEPT_DAYS} days ago)',
     )
     purge.add_argument('--dry-run', action='store_true', help='only say how many there are')
     purge.set_defaults(run=_purge)
@@ -96,7 +96,7 @@ def _purge(conf: cfg.ConfigOpts) -> int:
 
 
 def _date(text: str) -> str:
-    """Check a date on the command line; what "now" is, is the database's to say."""
+    """Check a date of the command line, which is read again with the database's now."""
     if len(text) == len('2026-12-01'):
         text += ' 00:00'
     try:

@@ -52,7 +52,7 @@ def test_create_sends_what_the_service_takes(client, http):
     assert lease.id == LEASE_ID
 
 
-def test_an_answer_becomes_values(client, http):
+def test_response_becomes_values(client, http):
     http.get(LEASE, json={'lease': samples.lease(status='ERROR', status_reason='No host.')})
 
     lease = client.leases.get(LEASE_ID)
@@ -71,7 +71,7 @@ def test_an_answer_becomes_values(client, http):
     assert reservation.params == {'on_end': 'stop'}
 
 
-def test_a_time_without_a_zone_is_refused(client, http):
+def test_time_without_zone_is_refused(client, http):
     with pytest.raises(ValueError, match='no timezone'):
         client.leases.create('lease1', END.replace(tzinfo=None))
     assert http.call_count == 0
@@ -104,7 +104,7 @@ def shaky(http):
     return http
 
 
-def test_a_create_is_sent_again_with_the_same_key(stubborn, shaky):
+def test_create_is_retried_with_the_same_key(stubborn, shaky):
     stubborn.leases.create('lease1', END)
     stubborn.leases.create('lease1', END)
 
@@ -116,14 +116,14 @@ def test_a_create_is_sent_again_with_the_same_key(stubborn, shaky):
     assert all('id' not in each.json() for each in shaky.request_history)
 
 
-def test_a_create_with_an_id_needs_no_key(stubborn, shaky):
+def test_create_with_id_needs_no_key(stubborn, shaky):
     stubborn.leases.create('lease1', END, id=LEASE_ID)
 
     assert [each.json()['id'] for each in shaky.request_history] == [LEASE_ID] * 3
     assert all('Idempotency-Key' not in each.headers for each in shaky.request_history)
 
 
-def test_a_create_with_a_key_of_the_caller(client, http):
+def test_create_with_given_key_sends_it(client, http):
     http.post(LEASES, status_code=201, json={'lease': samples.lease()})
     client.leases.create('lease1', END, idempotency_key='order 66')
     assert http.last_request.headers['Idempotency-Key'] == 'order 66'
@@ -131,7 +131,7 @@ def test_a_create_with_a_key_of_the_caller(client, http):
         client.leases.create('lease1', END, id=LEASE_ID, idempotency_key='order 66')
 
 
-def test_create_with_all_that_a_lease_can_have(client, http):
+def test_create_with_all_properties(client, http):
     answer = samples.lease(
         start_policy='manual',
         before_start=[3600, 60],
@@ -165,7 +165,7 @@ def test_create_with_all_that_a_lease_can_have(client, http):
     assert lease.webhook == models.Webhook('https://hook.example.org/', ('lease.event.*',))
 
 
-def test_check_makes_nothing(client, http):
+def test_dry_run_returns_refusals(client, http):
     refusal = samples.error(
         409, 'It is reserved.', 'reservation.resource_reserved', field='reservations[0]'
     )
@@ -201,7 +201,7 @@ def test_update_sends_only_what_changes(client, http):
     assert http.last_request.headers['If-Match'] == '"1"'
 
 
-def test_update_of_all_that_can_be_changed(client, http):
+def test_update_with_all_changes(client, http):
     http.put(LEASE, json={'lease': samples.lease()})
 
     client.leases.update(
@@ -328,7 +328,7 @@ def test_find_nothing(client, http):
         (503, exceptions.ServiceUnavailable, ksa.ServiceUnavailable),
     ],
 )
-def test_an_error_has_the_services_words(client, http, status, kind, ksa_kind):
+def test_error_has_the_message_of_the_service(client, http, status, kind, ksa_kind):
     http.get(
         LEASE,
         status_code=status,
@@ -347,7 +347,7 @@ def test_an_error_has_the_services_words(client, http, status, kind, ksa_kind):
     assert str(error) == f'end_date: It is wrong. (HTTP {status}) (Request-ID: req-1)'
 
 
-def test_a_field_is_said_once(client, http):
+def test_error_names_the_field_once(client, http):
     body = samples.error(400, 'end_date: is missing.', 'lease.bad', field='end_date')
     http.get(LEASE, status_code=400, json=body)
     with pytest.raises(exceptions.BadRequest) as caught:
@@ -363,7 +363,7 @@ def test_a_field_is_said_once(client, http):
         {'json': {'error_name': 404}, 'headers': {'Content-Type': 'application/json'}},
     ],
 )
-def test_an_error_of_somebody_else_has_the_standard_words(client, http, answer):
+def test_error_of_another_service_has_the_standard_message(client, http, answer):
     http.get(LEASE, status_code=404, **answer)
     with pytest.raises(exceptions.NotFound) as caught:
         client.leases.get(LEASE_ID)
@@ -372,19 +372,19 @@ def test_an_error_of_somebody_else_has_the_standard_words(client, http, answer):
 
 
 @pytest.mark.parametrize('answer', [{'text': 'hello'}, {'json': {'versions': []}}, {'json': []}])
-def test_an_answer_of_somebody_else(client, http, answer):
+def test_response_of_another_service_is_unexpected(client, http, answer):
     http.get(LEASES, **answer)
     with pytest.raises(exceptions.UnexpectedAnswer, match='/v1 at its end'):
         next(client.leases.list())
 
 
-def test_no_connection_is_a_keystoneauth_error(client, http):
+def test_refused_connection_is_a_keystoneauth_error(client, http):
     http.get(LEASES, exc=requests.exceptions.ConnectionError)
     with pytest.raises(ksa.ClientException):
         next(client.leases.list())
 
 
-def test_a_users_token_beside_a_service_token(http):
+def test_user_token_and_service_token_are_sent(http):
     """As nova calls: both tokens in one request, and the id of the request it serves."""
     auth = service_token.ServiceTokenAuthWrapper(
         user_auth=token_endpoint.Token(ENDPOINT, 'user-token'),
@@ -408,7 +408,7 @@ def test_endpoint_override_wins_over_the_catalogue(http):
     assert [*client.leases.list()] == []
 
 
-def test_the_library_needs_no_command_line_package():
+def test_client_imports_no_command_line_package():
     code = (
         'import sys, climateclient.client; '
         'bad = {"cliff", "osc_lib", "openstack", "rich"} & set(sys.modules); '
@@ -417,7 +417,7 @@ def test_the_library_needs_no_command_line_package():
     subprocess.run([sys.executable, '-c', code], check=True)
 
 
-def test_a_configured_adapter_serves_as_the_session(http):
+def test_configured_adapter_is_taken_as_session(http):
     """As a service calls that reads its adapter's options from its configuration."""
     auth = token_endpoint.Token('http://elsewhere.example.org', 'a-token')
     configured = adapter.Adapter(

@@ -48,27 +48,27 @@ def refusal(field):
         ({'stack_id': STACK_ID}, {'stack_id': STACK_ID}),
     ],
 )
-def test_joining(http, fields, sent):
+def test_join_sends_the_resource(http, fields, sent):
     joins(http)
     service(as_service=False).reserve(dataclasses.replace(JOIN, **fields), SERVER_ID, AMOUNTS)
     assert http.last_request.json() == ITEM | sent
 
 
-def test_what_it_holds_goes_with_the_token_of_the_service(http):
+def test_amounts_are_sent_with_a_service_token(http):
     joins(http)
     service().reserve(JOIN, SERVER_ID, AMOUNTS)
     assert http.last_request.json() == ITEM | {'amounts': AMOUNTS}
     assert http.last_request.headers['X-Service-Token'] == 'own-token'
 
 
-def test_what_it_holds_goes_with_a_new_lease(http):
+def test_amounts_are_sent_with_a_new_lease(http):
     http.post(f'{ENDPOINT}/leases', status_code=201, json={'lease': samples.lease()})
     service().reserve(MAKE, SERVER_ID, AMOUNTS)
     assert http.last_request.json()['reservations'] == [ITEM | {'amounts': AMOUNTS}]
 
 
 @pytest.mark.parametrize('field', ['amounts', 'reservations[0].amounts'])
-def test_a_lease_service_that_does_not_take_it_looks_itself(http, caplog, field):
+def test_refused_amounts_are_left_out(http, caplog, field):
     """One of before, or one that does not see the role of the service in its token."""
     joins(http, refusal(field))
     service().reserve(JOIN, SERVER_ID, AMOUNTS)
@@ -77,7 +77,7 @@ def test_a_lease_service_that_does_not_take_it_looks_itself(http, caplog, field)
 
 
 @pytest.mark.parametrize('field', ['resource_id', 'reservations[0].on_end', 'amounts.vcpus'])
-def test_another_refusal_is_one(http, field):
+def test_other_refusal_is_raised(http, field):
     joins(http, refusal(field))
     with pytest.raises(LeaseRefused):
         service().reserve(JOIN, SERVER_ID, AMOUNTS)

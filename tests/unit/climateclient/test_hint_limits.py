@@ -50,7 +50,7 @@ def event(kind, **values):
         {'events': [event('x', time='2026-11-21 11:59')]},
     ],
 )
-def test_what_is_accepted_is_accepted_by_the_service(params):
+def test_accepted_hints_are_accepted_by_the_service(params):
     serve(ask(params))
 
 
@@ -67,7 +67,7 @@ def test_what_is_accepted_is_accepted_by_the_service(params):
         *({'events': [event(each)]} for each in sorted(events.OWN_TYPES)),
     ],
 )
-def test_what_the_service_refuses_is_refused(params):
+def test_hints_that_the_service_refuses_are_refused(params):
     with pytest.raises(hints.BadHint):
         ask(params)
     with pytest.raises((jsonschema.ValidationError, ClimateError)):
@@ -94,7 +94,7 @@ times = st.datetimes(
         },
     )
 )
-def test_all_that_is_accepted_is_accepted_by_the_service(params):
+def test_any_accepted_hints_are_accepted_by_the_service(params):
     lease = None
     with contextlib.suppress(hints.BadHint):
         lease = ask(params)

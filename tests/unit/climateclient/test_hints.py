@@ -28,7 +28,7 @@ def params(**values):
     return {'lease_params': json.dumps(values)}
 
 
-def test_no_hints_of_ours():
+def test_other_hints_ask_for_no_reservation():
     assert parse(None) is None
     assert parse({}) is None
     assert parse({'group': 'x'}) is None
@@ -48,19 +48,19 @@ def test_defaults():
 
 
 @pytest.mark.parametrize('word', [True, 1, 'True', 'yes', 'ON', ['1']])
-def test_words_for_yes(word):
+def test_reserved_true(word):
     assert hints.wants_reservation({'reserved': word})
     assert parse({'reserved': word})
 
 
 @pytest.mark.parametrize('word', [False, 0, 'False', 'no', 'off', ['0']])
-def test_words_for_no(word):
+def test_reserved_false(word):
     assert not hints.wants_reservation({'reserved': word})
     assert parse({'reserved': word}) is None
 
 
 @pytest.mark.parametrize('word', [None, '', 'maybe', 2, 1.0, {}, [], ['1', '1'], [None]])
-def test_no_words(word):
+def test_reserved_that_is_no_boolean_is_refused(word):
     with pytest.raises(hints.BadHint) as caught:
         parse({'reserved': word})
     assert caught.value.field == 'reserved'
@@ -79,7 +79,7 @@ def test_start(start, expected):
     assert dates.parse(parse(params(start=start)).lease['start_date'], NOW) == expected
 
 
-def test_a_request_that_waited_is_not_judged_again():
+def test_past_start_is_accepted_in_a_checked_request():
     past = params(start='2026-11-21 10:00', end='2026-11-21 10:30')
     with pytest.raises(hints.BadHint):
         parse(past)
@@ -174,7 +174,7 @@ def test_default_length_of_nothing_is_refused():
 
 @pytest.mark.parametrize('name', ['reserved', 'lease_params', 'lease_id'])
 @pytest.mark.parametrize('depth', [600, 50000])
-def test_too_deep(name, depth):
+def test_deeply_nested_hint_is_refused(name, depth):
     value = []
     for _ in range(depth):
         value = [value]
@@ -186,7 +186,7 @@ def test_too_deep(name, depth):
 @pytest.mark.parametrize(
     'text', ['[' * 50000, '{"a":' * 50000, '{"on_end": ' + '[' * 500 + ']' * 500 + '}']
 )
-def test_json_too_deep(text):
+def test_deeply_nested_json_is_refused(text):
     with pytest.raises(hints.BadHint, match='lease_params'):
         parse({'lease_params': text})
 
@@ -197,7 +197,7 @@ def test_join():
 
 
 @pytest.mark.parametrize('value', [STACK, [STACK]])
-def test_a_member_of_a_stack(value):
+def test_join_of_a_stack_member_has_the_stack(value):
     wanted = parse({'reserved': 'True', 'lease_id': ID, 'heat_root_stack_id': value})
     assert (wanted.join, wanted.stack_id) == (True, STACK)
     assert wanted.as_hints()['heat_root_stack_id'] == STACK
@@ -212,14 +212,14 @@ def test_a_member_of_a_stack(value):
         {'lease_params': {'on_end': 'stop'}},
     ],
 )
-def test_a_stack_without_a_lease_to_join_is_none_of_ours(given_hints):
+def test_stack_without_lease_id_is_left_out(given_hints):
     """Heat may send it with every server of every stack."""
     wanted = parse({**given_hints, 'heat_root_stack_id': 'whatever'})
     assert wanted is None or wanted.stack_id is None
     assert not hints.mentioned({'heat_root_stack_id': STACK})
 
 
-def test_a_stack_that_is_none():
+def test_stack_id_that_is_no_uuid_is_refused():
     with pytest.raises(hints.BadHint) as caught:
         parse({'lease_id': ID, 'heat_root_stack_id': 'whatever'})
     assert caught.value.field == 'heat_root_stack_id'
@@ -236,7 +236,7 @@ def test_a_stack_that_is_none():
         {'lease_id': ID, 'heat_root_stack_id': STACK},
     ],
 )
-def test_what_is_written_reads_the_same(given_hints):
+def test_written_hints_are_read_as_the_same(given_hints):
     """Nova keeps hints as lists of strings; the other services read those."""
     wanted = parse(given_hints)
     kept = {name: [value] for name, value in wanted.as_hints().items()}
@@ -260,7 +260,7 @@ words = st.sampled_from(sorted(names.KEYS)) | st.text(max_size=5)
         json_values | st.dictionaries(words, json_values, max_size=4),
     )
 )
-def test_anything_is_understood_or_refused(given_hints):
+def test_any_hints_are_read_or_refused(given_hints):
     with contextlib.suppress(hints.BadHint):
         wanted = parse(given_hints)
         assert wanted is None or json.dumps(wanted.as_hints())

@@ -30,7 +30,7 @@ def three_pages(http):
     return http
 
 
-def test_all_pages_are_read_from_the_endpoint_that_is_known(client, three_pages):
+def test_pages_are_read_from_the_known_endpoint(client, three_pages):
     found = [lease.id for lease in client.leases.list(status=['ACTIVE', 'ERROR'])]
 
     assert found == ['a', 'b', 'c', 'd', 'e']
@@ -39,7 +39,7 @@ def test_all_pages_are_read_from_the_endpoint_that_is_known(client, three_pages)
     assert [each.qs['status'] for each in asked] == [['active,error']] * 3
 
 
-def test_a_page_is_asked_for_when_it_is_needed(client, three_pages):
+def test_page_is_requested_when_needed(client, three_pages):
     found = client.leases.list()
     assert three_pages.call_count == 0
     next(found)
@@ -50,7 +50,7 @@ def test_a_page_is_asked_for_when_it_is_needed(client, three_pages):
 
 
 @pytest.mark.parametrize(('limit', 'calls'), [(1, 1), (2, 1), (3, 2), (5, 3), (9, 3)])
-def test_a_limit_is_of_the_whole_list(client, three_pages, limit, calls):
+def test_limit_holds_over_all_pages(client, three_pages, limit, calls):
     found = [*client.leases.list(limit=limit)]
     assert len(found) == min(limit, 5)
     assert three_pages.call_count == calls
@@ -92,20 +92,20 @@ def test_filters(client, http):
     }
 
 
-def test_a_lease_with_a_few_fields(client, http):
+def test_lease_with_few_fields(client, http):
     http.get(LEASES, json={'leases': [{'id': LEASE_ID, 'status': 'ACTIVE'}]})
     (lease,) = client.leases.list(fields=['status'])
     assert (lease.id, lease.status, lease.start_date) == (LEASE_ID, 'ACTIVE', None)
     assert (lease.reservations, lease.events) == ((), ())
 
 
-def test_an_empty_page_is_the_last(client, http):
+def test_empty_page_is_the_last(client, http):
     http.get(LEASES, json=page(more='marker=x'))
     assert [*client.leases.list()] == []
     assert http.call_count == 1
 
 
-def test_a_later_page_of_somebody_else(client, http):
+def test_later_page_of_another_service_is_unexpected(client, http):
     http.get(LEASES, json=page('a', more='marker=a'))
     http.get(f'{LEASES}?marker=a', text='<html>')
     with pytest.raises(exceptions.UnexpectedAnswer):
@@ -140,7 +140,7 @@ def test_history(client, http):
     assert (second.time, second.changes) == (None, {})
 
 
-def test_encode_durations_and_anything_nested():
+def test_to_json_of_durations_and_nested_values():
     value = {'a': [datetime.timedelta(seconds=0.5)], 'b': (NOON,), 'c': None}
     assert serialization.to_json(value) == {
         'a': [1],
@@ -149,5 +149,5 @@ def test_encode_durations_and_anything_nested():
     }
 
 
-def test_a_path_keeps_what_is_in_an_id():
+def test_to_path_quotes_an_id():
     assert serialization.to_path('leases', '../x?y') == '/leases/..%2Fx%3Fy'

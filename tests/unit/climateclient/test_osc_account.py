@@ -38,7 +38,7 @@ def test_usage(run, http):
     }
 
 
-def test_usage_of_the_services_period(run, http):
+def test_usage_without_dates_sends_none(run, http):
     http.get(f'{ENDPOINT}/usage', json={'usage': []})
     run('lease', 'usage')
     assert http.last_request.qs == {}

@@ -100,7 +100,7 @@ def test_set(run, sent, lease, monkeypatch, argv, expected):
         ),
     ],
 )
-def test_what_is_computed_from_what_was_read_meets_no_other_lease(
+def test_change_computed_from_the_lease_sends_its_generation(
     run, http, sent, lease, argv, expected
 ):
     run('lease', 'set', LEASE_ID, *argv)
@@ -142,7 +142,9 @@ def test_set_adds_a_server_and_removes_another(run, http, sent, lease):
         ('unset', ['--event', 'begun'], 'only half, late'),
     ],
 )
-def test_what_is_wrong_changes_nothing(fail, http, lease, monkeypatch, command, argv, words):
+def test_wrong_change_is_refused_before_any_request(
+    fail, http, lease, monkeypatch, command, argv, words
+):
     monkeypatch.delenv('CLIMATE_WEBHOOK_SECRET', raising=False)
     err = fail('lease', command, LEASE_ID, *argv)
     assert words in ' '.join(err.split())
@@ -156,7 +158,7 @@ def test_on_end_for_a_lease_without_servers(fail, http):
     assert '--on-end stop: there is no server to take it.' in err
 
 
-def test_on_end_for_what_takes_it(run, http, sent, lease):
+def test_on_end_changes_reservations_that_know_it(run, http, sent, lease):
     volume = samples.reservation(
         id=OTHER_ID, resource_type='virtual:volume', resource_id=VOLUME_ID
     )
@@ -166,7 +168,7 @@ def test_on_end_for_what_takes_it(run, http, sent, lease):
     assert sent('PUT') == [{'reservations': [{'id': OTHER_ID, 'on_end': 'snapshot'}]}]
 
 
-def test_on_end_for_a_reservation_that_is_given(run, sent, lease):
+def test_on_end_changes_the_given_reservation(run, sent, lease):
     given = f'id={SERVER_ID},amount=2'
     run(*('lease', 'set', LEASE_ID, '--reservation', given, '--on-end', 'stop'))
     change = {'id': RESERVATION_ID, 'amount': 2, 'on_end': 'stop'}
@@ -184,7 +186,7 @@ def test_set_adds_a_volume(run, http, sent, lease):
     ]
 
 
-def test_the_secret_of_a_webhook_is_read_from_a_file(openstack, sent, lease, tmp_path):
+def test_webhook_secret_is_read_from_a_file(openstack, sent, lease, tmp_path):
     file = tmp_path / 'secret'
     file.write_text('only this line\nnot this\n')
     openstack(
@@ -195,7 +197,7 @@ def test_the_secret_of_a_webhook_is_read_from_a_file(openstack, sent, lease, tmp
     assert body['webhook']['secret'] == 'only this line'
 
 
-def test_a_file_for_the_secret_that_is_not_there(fail, http, lease):
+def test_missing_secret_file_is_refused(fail, http, lease):
     err = fail(
         *('lease', 'set', LEASE_ID, '--webhook', 'https://a.example.org'),
         *('--webhook-secret-file', '/nowhere'),
@@ -247,7 +249,7 @@ def test_start_shows_the_terms(run, http):
     assert shown['webhook'] == {'url': 'https://a.example.org', 'events': ['lease.*']}
 
 
-def test_start_too_early(fail, http):
+def test_start_shows_the_refusal_of_the_service(fail, http):
     http.get(LEASE, json={'lease': samples.lease()})
     body = samples.error(409, 'It starts at noon.', 'lease.invalid_state', field='start_date')
     http.post(f'{LEASE}/start', status_code=409, json=body)
@@ -303,7 +305,7 @@ def test_reservation_set(run, http, sent, lease, which):
     assert shown['created_at'] == '2026-11-21T02:59:32+00:00'
 
 
-def test_reservation_set_of_what_takes_no_such_end(fail, sent, lease):
+def test_reservation_set_refuses_an_unknown_on_end(fail, sent, lease):
     err = fail(*('lease', 'reservation', 'set', LEASE_ID, SERVER_ID, '--on-end', 'backup'))
     assert '--on-end backup: there is no volume to take it.' in err
     assert sent('PUT') == []

@@ -108,7 +108,7 @@ def test_create_with_a_stack(run, http, sent, created):
     assert 'resolve_outputs=False' in found.last_request.url
 
 
-def test_the_last_on_end_that_a_resource_knows_is_its_own(run, sent, created):
+def test_last_known_on_end_wins(run, sent, created):
     run(
         *('lease', 'create', 'lease1', '--for', '3h'),
         *('--reservation', f'resource_type=virtual:instance,resource_id={SERVER_ID}'),
@@ -119,7 +119,7 @@ def test_the_last_on_end_that_a_resource_knows_is_its_own(run, sent, created):
     assert [each['on_end'] for each in body['reservations']] == ['stop', 'delete']
 
 
-def test_create_for_a_server_that_is_not_there(fail, http, sent, created):
+def test_create_for_a_missing_server_is_refused(fail, http, sent, created):
     http.get(f'{NOVA}/servers/vm1', status_code=404, json={})
     http.get(f'{NOVA}/servers/detail?name=vm1', json={'servers': []})
 
@@ -185,13 +185,13 @@ def test_create_with_reservations_and_events(openstack, sent, created):
         (['--for', '3h', '--end', 'now'], 'not allowed with'),
     ],
 )
-def test_create_refuses_what_is_wrong_before_any_request(fail, sent, created, argv, words):
+def test_create_refuses_wrong_values_before_any_request(fail, sent, created, argv, words):
     err = fail('lease', 'create', 'lease1', *argv)
     assert words in ' '.join(err.split())
     assert sent('POST') == []
 
 
-def test_create_says_what_the_service_says(fail, http):
+def test_create_shows_the_refusal_of_the_service(fail, http):
     body = samples.error(400, 'The end is in the past.', 'lease.invalid_date', field='end_date')
     http.post(LEASES, status_code=400, json=body)
     err = fail('lease', 'create', 'lease1', '--for', '3h')
@@ -229,7 +229,7 @@ def test_show_for_programs(run, http):
     ]
 
 
-def test_show_what_went_wrong(run, http):
+def test_show_names_errors_of_reservations(run, http):
     bad = samples.reservation(
         status='error', status_reason='Gone.', missing_resources=True, on_end=None
     )
@@ -294,7 +294,7 @@ def checked(http):
     return answer
 
 
-def test_dry_run_of_what_is_refused(openstack, sent, checked):
+def test_dry_run_shows_refusals(openstack, sent, checked):
     status, out, err = openstack('lease', 'create', 'lease1', '--for', '2h', '--dry-run')
     assert (status, err) == (1, '')
     assert 'reservations[0]: Server vm1 is reserved. (reservation.resource_reserved)' in out
@@ -303,7 +303,7 @@ def test_dry_run_of_what_is_refused(openstack, sent, checked):
     assert body['name'] == 'lease1'
 
 
-def test_dry_run_of_what_is_granted(run, checked):
+def test_dry_run_shows_granted(run, checked):
     checked |= {'granted': True, 'refusals': [], 'available_from': None}
     out = run('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '-f', 'json')
     shown = json.loads(out)
@@ -335,7 +335,7 @@ def test_create_with_all_terms(run, http, sent, created, monkeypatch):
     assert http.last_request.headers['Idempotency-Key'] == 'order 66'
 
 
-def test_the_secret_of_a_webhook_can_be_an_argument(openstack, sent, created):
+def test_webhook_secret_is_an_argument(openstack, sent, created):
     openstack(
         *('lease', 'create', 'lease1', '--for', '2h'),
         *('--webhook', 'https://a.example.org', '--webhook-secret', 'seen by others'),

@@ -167,7 +167,7 @@ def test_history_of_an_id_asks_once(openstack, http, remembered):
     assert [each.url for each in http.request_history if ENDPOINT in each.url] == [HISTORY]
 
 
-def test_history_of_nothing(fail, http):
+def test_history_of_a_missing_lease_is_refused(fail, http):
     body = samples.error(404, f'Lease {OTHER_ID} was not found.', 'lease.not_found')
     http.get(f'{LEASES}/{OTHER_ID}/history', status_code=404, json=body)
     err = fail('lease', 'history', OTHER_ID)

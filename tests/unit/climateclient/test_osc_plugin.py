@@ -11,14 +11,14 @@ from tests.unit.climateclient import samples
 GROUP = 'openstack.climate.v1'
 
 
-def test_the_commands_are_there(run):
+def test_help_lists_all_commands(run):
     out = run('--help')
     for entry in metadata.entry_points(group=GROUP):
         assert f'  {entry.name.replace("_", " ")} ' in out
     assert '--os-climate-api-version' in out
 
 
-def test_nobody_else_has_a_command_of_the_same_name():
+def test_commands_have_names_of_their_own():
     ours = metadata.entry_points(group=GROUP).names
     others = {
         entry.name
@@ -30,12 +30,12 @@ def test_nobody_else_has_a_command_of_the_same_name():
     assert not ours & others
 
 
-def test_the_name_is_not_that_of_blazars_plugin():
+def test_plugin_name_differs_from_that_of_blazar():
     assert plugin.API_NAME != 'reservation'
     assert plugin.API_VERSION_OPTION == 'os_climate_api_version'
 
 
-def test_an_endpoint_can_be_configured(run, http, monkeypatch, tmp_path):
+def test_endpoint_override_of_clouds_yaml(run, http, monkeypatch, tmp_path):
     """``reservation_endpoint_override`` in clouds.yaml, as for any service."""
     elsewhere = 'http://127.0.0.1:1234/v1'
     clouds = tmp_path / 'clouds.yaml'
@@ -46,7 +46,7 @@ def test_an_endpoint_can_be_configured(run, http, monkeypatch, tmp_path):
     assert 'lease1' in out
 
 
-def test_the_command_modules_import_nothing_heavy():
+def test_command_modules_import_nothing_heavy():
     """The start of ``openstack`` loads the modules of all commands."""
     code = (
         'import sys, osc_lib.command.command; before = set(sys.modules); '

@@ -80,7 +80,7 @@ def service(http):
     http.post(f'{LEASE}/reservations', status_code=201, json={'reservation': stack})
 
 
-def test_what_the_template_names_goes_along(run, sent, service, folder):
+def test_files_of_the_template_are_sent(run, sent, service, folder):
     out = run(
         *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
         *('--stack-template', str(folder / 'top.yaml'), '--stack-parameter', 'flavor=m1.tiny'),
@@ -106,7 +106,7 @@ def test_what_the_template_names_goes_along(run, sent, service, folder):
     assert f'virtual:stack {STACK_ID} pending, on_end=delete name=web hold=now' in out
 
 
-def test_environments_are_merged_and_their_files_go_along(run, sent, service, folder):
+def test_environments_are_merged_and_their_files_sent(run, sent, service, folder):
     run(
         *('lease', 'reservation', 'add', LEASE_ID, '--stack-name', 'web', '--on-end', 'suspend'),
         *('--stack-template', str(folder / 'parts' / 'deeper.yaml'), '--stack-hold', 'start'),
@@ -139,7 +139,7 @@ def test_parameters_from_files_and_bytes(run, http, sent, service, folder):
     assert stack['files'][f'{folder.as_uri()}/boot.sh'] == '//4=\n'
 
 
-def test_a_stack_joins_with_what_else_is_set(run, http, sent, service, folder):
+def test_stack_is_added_beside_other_changes(run, http, sent, service, folder):
     http.put(LEASE, json={'lease': samples.lease(name='other')})
     run(
         *('lease', 'set', LEASE_ID, '--name', 'other', '--on-end', 'snapshot'),
@@ -205,7 +205,9 @@ def test_options_that_need_others(fail, sent, service, folder, monkeypatch, argv
         ),
     ],
 )
-def test_what_cannot_be_read(fail, sent, service, folder, monkeypatch, file, text, argv, words):
+def test_unreadable_file_is_refused(
+    fail, sent, service, folder, monkeypatch, file, text, argv, words
+):
     (folder / 'strategies.yaml').write_text('parameter_merge_strategies: {default: merge}')
     monkeypatch.chdir(folder)
     if text:
@@ -220,9 +222,7 @@ def test_what_cannot_be_read(fail, sent, service, folder, monkeypatch, file, tex
     assert sent('POST', 'PUT') == []
 
 
-def test_a_value_that_is_wrong_is_not_shown_with_the_others(
-    fail, http, service, folder, monkeypatch
-):
+def test_wrong_parameter_hides_other_values(fail, http, service, folder, monkeypatch):
     monkeypatch.chdir(folder)
     err = fail(
         *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
@@ -233,7 +233,7 @@ def test_a_value_that_is_wrong_is_not_shown_with_the_others(
     assert 'secret' not in err
 
 
-def test_without_heatclient_the_error_names_it(fail, sent, service, folder, monkeypatch):
+def test_missing_heatclient_is_named(fail, sent, service, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, 'heatclient.common', None)
     err = fail(
         *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
@@ -244,7 +244,7 @@ def test_without_heatclient_the_error_names_it(fail, sent, service, folder, monk
     assert sent('POST', 'PUT') == []
 
 
-def test_the_field_that_the_service_blames(fail, http, folder):
+def test_error_names_the_field_of_the_service(fail, http, folder):
     reason = 'The Parameter (flavour) was not provided.'
     body = samples.error(400, reason, 'request.invalid', field='reservations[0].parameters')
     http.post(LEASES, status_code=400, json=body)

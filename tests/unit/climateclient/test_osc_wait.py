@@ -31,7 +31,7 @@ class Script:
         return look
 
 
-def test_it_waits_for_active():
+def test_waits_for_active():
     pauses, seen = [], []
     read = Script(lease('PENDING', start_date=FAR), lease('STARTING'), lease('ACTIVE'))
 
@@ -42,27 +42,27 @@ def test_it_waits_for_active():
     assert pauses == [wait.LONGEST, wait.SHORTEST]
 
 
-def test_a_service_that_restarts_is_waited_for():
+def test_waits_for_a_service_that_restarts():
     read = Script(
         exceptions.ServiceUnavailable(), ksa.ConnectFailure(), lease('PENDING'), lease('ACTIVE')
     )
     assert wait.for_start(read, lambda _: None, pause=lambda _: None).status == 'ACTIVE'
 
 
-def test_a_service_that_stays_away_is_not():
+def test_gives_up_when_the_service_stays_away():
     pauses = []
     with pytest.raises(ksa.ConnectFailure):
         wait.for_start(Script(ksa.ConnectFailure()), lambda _: None, pause=pauses.append)
     assert len(pauses) == wait.MAX_FAILURES - 1
 
 
-def test_a_lease_deleted_meanwhile():
+def test_fails_when_the_lease_is_deleted():
     read = Script(lease('PENDING'), exceptions.NotFound())
     with pytest.raises(osc.CommandError, match='deleted while waiting'):
         wait.for_start(read, lambda _: None, pause=lambda _: None)
 
 
-def test_a_lease_that_its_user_starts():
+def test_fails_when_the_lease_waits_for_its_user():
     ready = {'id': 'e', 'event_type': 'ready_to_start', 'time': FAR, 'status': 'DONE'}
     early = lease('PENDING', events=[{**ready, 'status': 'UNDONE'}])
     read = Script(early, lease('PENDING', events=[ready]))
@@ -70,7 +70,7 @@ def test_a_lease_that_its_user_starts():
         wait.for_start(read, lambda _: None, pause=lambda _: None)
 
 
-def test_the_limit_is_kept():
+def test_fails_after_the_limit():
     pauses = []
     limit = datetime.timedelta(seconds=25)
     with pytest.raises(osc.CommandError, match='not ACTIVE after 25s'):
@@ -80,14 +80,14 @@ def test_the_limit_is_kept():
     assert pauses == [10, 10, 5]
 
 
-def test_a_deletion_is_waited_for():
+def test_waits_for_a_deletion():
     seen = []
     read = Script(lease('DELETING'), lease('TERMINATED'), exceptions.NotFound())
     wait.for_deletion(read, lambda each: seen.append(each.status), pause=lambda _: None)
     assert seen == ['DELETING', 'TERMINATED']
 
 
-def test_the_limit_of_a_deletion():
+def test_deletion_fails_after_the_limit():
     with pytest.raises(osc.CommandError, match='not deleted after 2s'):
         wait.for_deletion(
             Script(lease('DELETING')),
@@ -105,7 +105,7 @@ def test_progress_in_a_file_has_a_line_for_each_change():
     assert stream.getvalue() == 'lease1: STARTING\nlease1: ACTIVE\n'
 
 
-def test_progress_on_a_terminal_lives():
+def test_progress_on_a_terminal_is_live():
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -116,7 +116,7 @@ def test_progress_on_a_terminal_lives():
     assert 'lease1: STARTING' in stream.getvalue()
 
 
-def test_a_line_counts_down_to_the_start():
+def test_line_counts_down_to_the_start():
     pending = lease('PENDING', status_reason='Waiting for the host.')
     now = pending.start_date - datetime.timedelta(minutes=1, seconds=5)
     expected = 'lease1: PENDING, starts in 1m 5s, Waiting for the host.'
