@@ -231,6 +231,7 @@ def test_stack_id_that_is_no_uuid_is_refused():
         {'reserved': 'True'},
         params(name='l', start='now', length='2h', on_end='shelve', before_end_date='now'),
         {'lease_params': {'events': [{'event_type': 'half', 'event_date': 'now'}]}},
+        {'lease_params': {'events': [{'event_type': 'at_the_end', 'time': '+1h'}]}},
         {'lease_id': ID},
         {'lease_id': ID, 'lease_params': {'on_end': 'stop'}},
         {'lease_id': ID, 'heat_root_stack_id': STACK},

@@ -25,6 +25,7 @@ EVENTS = [
     samples.event('begun', '2026-11-21T04:30:00.000000', status='DONE'),
     samples.event('half', '2026-11-21T05:00:00.000000'),
     samples.event('late', '2026-11-21T05:30:00.000000'),
+    samples.event('before_end_lease', '2026-11-21T05:50:00.000000'),
 ]
 
 
