@@ -3,22 +3,20 @@
 
 The extension is loaded as an operator installs it (:mod:`tests.functional.heat.installed`). The
 edge is HTTP: nova, cinder and neutron are doubles (:mod:`~tests.functional.heat.clouds`), the
-lease service is the real API and the real manager with a clock to turn
-(:mod:`~tests.functional.heat.leases`). Nothing runs beside: when a call returns, heat is idle.
-
-A test case::
+lease service is the real API and the real manager with a clock to set
+(:mod:`~tests.functional.heat.leases`). Nothing runs concurrently: when a call returns, heat is
+idle, and the stack has the status of a success unless another ``status`` is expected::
 
     class TestSomething(HeatTest):
         def test_it(self):
             stack = self.create(TEMPLATE, start=self.leases.later(hours=1))
-            self.assert_stack(stack, 'CREATE_COMPLETE')
             assert self.cloud.nova.statuses() == ['RESERVED']
             self.leases.start(self.leases.lease.id)
             self.patch_stack(stack)                       # as the lease service
-            self.assert_stack(stack, 'UPDATE_COMPLETE')
-            assert self.resource(stack, 'server').state == ('UPDATE', 'COMPLETE')
+            self.suspend(stack, status='SUSPEND_FAILED')
 """
 
+import json
 from types import SimpleNamespace
 
 import fixtures
@@ -44,7 +42,7 @@ models.ResourcePropertiesData.__table__.dialect_options['sqlite']['autoincrement
 
 
 class Threads(service.ThreadGroupManager):
-    """What would run in a thread runs at once, unless it sleeps."""
+    """Runs at once what would run in a thread, unless it sleeps."""
 
     def __init__(self, beside):
         super().__init__()
@@ -138,19 +136,24 @@ class HeatTest(common.HeatTestCase):
         except ExpectedException as expected:
             raise expected.exc_info[1] from None
 
-    # What users do. Templates are texts or mappings; a stack is known by its id.
+    # What users do. Templates are texts or mappings; a stack is known by its id. ``status`` is the
+    # one to expect then, None for any; it is not checked while ``run`` is False, which leaves the
+    # work to ``self.bus.run()``.
 
-    def create(self, template, name='stack1', user=ALICE, run=True, args=None, **kwargs):
+    def create(
+        self, template, name='stack1', user=ALICE, run=True, args=None, rollback=False,
+        status='CREATE_COMPLETE', **kwargs,
+    ):  # fmt: skip
         """POST /stacks, and let heat work until it is idle; gives the id.
 
-        :param run: False to leave the work to ``self.bus.run()``
+        :param rollback: whether heat rolls a failure back
         :param kwargs: ``parameters`` and ``environment``; others are parameters too
         """
         found = self.ask(
             'create_stack', user, name, _template(template), **_environment(kwargs),
-            args=args or {},
+            args={**(args or {}), **_rollback(rollback)},
         )  # fmt: skip
-        self._run(run)
+        self._run(found['stack_id'], run, status)
         return found['stack_id']
 
     def preview(self, template, name='stack1', user=ALICE, **kwargs):
@@ -159,53 +162,54 @@ class HeatTest(common.HeatTestCase):
             'preview_stack', user, name, _template(template), **_environment(kwargs), args={}
         )
 
-    def validate(self, template, user=ALICE, **kwargs):
-        """POST /validate."""
-        given = _environment(kwargs)['params']
-        return self.ask('validate_template', user, _template(template), params=given)
-
-    def update(self, stack, template, user=ALICE, run=True, args=None, **kwargs):
-        """PUT /stacks/{id}."""
-        return self._update(stack, _template(template), user, run, args or {}, kwargs)
+    def update(self, stack, template, args=None, rollback=False, status='', **kwargs):
+        """PUT /stacks/{id}; gives the stack."""
+        if status == '':
+            status = 'ROLLBACK_COMPLETE' if rollback else 'UPDATE_COMPLETE'
+        args = {**(args or {}), **_rollback(rollback)}
+        return self._update(stack, _template(template), args, status=status, **kwargs)
 
     def preview_update(self, stack, template, user=ALICE, **kwargs):
-        """PUT /stacks/{id}/preview."""
-        given = _environment(kwargs)
-        identity = self._identity(stack)
-        return self.ask(
-            'preview_update_stack', user, identity, _template(template), **given, args={}
-        )
+        """PUT /stacks/{id}/preview; gives name -> kind of change."""
+        found = self.ask(
+            'preview_update_stack', user, self._identity(stack), _template(template),
+            **_environment(kwargs), args={},
+        )  # fmt: skip
+        return {each['resource_name']: kind for kind in found for each in found[kind]}
 
-    def patch_stack(self, stack, user=ALICE, run=True, template=None, **kwargs):
-        """PATCH /stacks/{id}: with nothing else said, the wake-up."""
+    def patch_stack(self, stack, template=None, **kwargs):
+        """PATCH /stacks/{id}: with nothing else said, the wake-up; gives the stack."""
         template = template and _template(template)
-        return self._update(stack, template, user, run, {rpc.PARAM_EXISTING: True}, kwargs)
+        return self._update(stack, template, {rpc.PARAM_EXISTING: True}, **kwargs)
 
-    def _update(self, stack, template, user, run, args, kwargs):
+    def _update(
+        self, stack, template, args, user=ALICE, run=True, status='UPDATE_COMPLETE', **kwargs
+    ):
         given = _environment(kwargs)
         self.ask('update_stack', user, self._identity(stack), template, **given, args=args)
-        self._run(run)
+        return self._run(stack, run, status)
 
-    def _do(self, method, stack, *args, user=ALICE, run=True, **kwargs):
+    def _do(self, method, stack, *args, user=ALICE, run=True, status=None, **kwargs):
         done = self.ask(method, user, self._identity(stack), *args, **kwargs)
-        self._run(run)
-        return done
+        found = self._run(stack, run, status)
+        return done if found is None else found
 
-    def delete(self, stack, **kwargs):
-        """DELETE /stacks/{id}."""
-        return self._do('delete_stack', stack, **kwargs)
+    def delete(self, stack, run=True, status=None, **kwargs):
+        """DELETE /stacks/{id}; the stack is gone unless another status is expected."""
+        self._do('delete_stack', stack, run=run, status=status, **kwargs)
+        assert not run or status or not self.exists(stack), self.reason(stack)
 
-    def check(self, stack, **kwargs):
+    def check(self, stack, status='CHECK_COMPLETE', **kwargs):
         """POST /stacks/{id}/actions {check}."""
-        return self._do('stack_check', stack, **kwargs)
+        return self._do('stack_check', stack, status=status, **kwargs)
 
-    def suspend(self, stack, **kwargs):
+    def suspend(self, stack, status='SUSPEND_COMPLETE', **kwargs):
         """POST /stacks/{id}/actions {suspend}."""
-        return self._do('stack_suspend', stack, **kwargs)
+        return self._do('stack_suspend', stack, status=status, **kwargs)
 
-    def resume(self, stack, **kwargs):
+    def resume(self, stack, status='RESUME_COMPLETE', **kwargs):
         """POST /stacks/{id}/actions {resume}."""
-        return self._do('stack_resume', stack, **kwargs)
+        return self._do('stack_resume', stack, status=status, **kwargs)
 
     def cancel(self, stack, rollback=False, **kwargs):
         """POST /stacks/{id}/actions {cancel_update}, or {cancel_without_rollback}."""
@@ -222,7 +226,7 @@ class HeatTest(common.HeatTestCase):
     def signal(self, stack, resource, details=None, user=ALICE, run=True):
         """POST /stacks/{id}/resources/{name}/signal."""
         self.ask('resource_signal', user, self._identity(stack), resource, details, sync_call=True)
-        self._run(run)
+        self._run(stack, run)
 
     def dies(self, stack, *resources):
         """Leave resources as an engine that dies leaves them: at work, and locked by it."""
@@ -232,11 +236,13 @@ class HeatTest(common.HeatTestCase):
             db.resource_update_and_save(ALICE.context(), found.id, values)
         self.bus.forget()
 
-    def _run(self, run):
-        if run:
-            self.bus.run()
-            self.leases.run()
-            self.bus.run()
+    def _run(self, stack, run, status=None):
+        if not run:
+            return None
+        self.bus.run()
+        self.leases.run()
+        self.bus.run()
+        return self.assert_stack(stack, status) if status else None
 
     # What users see.
 
@@ -283,8 +289,12 @@ class HeatTest(common.HeatTestCase):
         """The id of the stack that a resource of a stack is."""
         return self.resource(stack, resource).resource_id
 
+    def reason(self, stack):
+        """Return the reason of the status."""
+        return self.load(stack).status_reason
+
     def exists(self, stack):
-        """Whether the stack is there."""
+        """Return whether the stack exists."""
         found = db.stack_get(ALICE.context(), stack, show_deleted=True)
         return found is not None and found.deleted_at is None
 
@@ -295,9 +305,7 @@ class HeatTest(common.HeatTestCase):
         return found
 
     def _status(self, stack):
-        return (
-            f'{self.load(stack).action}_{self.load(stack).status}' if self.exists(stack) else None
-        )
+        return '_'.join(self.load(stack).state) if self.exists(stack) else None
 
     def _identity(self, stack, user=ALICE):
         found = db.stack_get(user.context(), stack, show_deleted=True)
@@ -318,13 +326,20 @@ def _template(text):
     return template_format.parse(text) if isinstance(text, str) else text
 
 
+def _rollback(wanted):
+    return {'disable_rollback': False} if wanted else {}
+
+
 def _environment(kwargs):
-    """What heat-api makes of an environment: one mapping."""
+    """Return an environment as the one mapping that heat-api makes of it."""
     environment = kwargs.pop('environment', None) or {}
     if isinstance(environment, str):
         environment = yaml.safe_load(environment)
     given = dict(environment)
     parameters = {**kwargs.pop('parameters', {}), **kwargs}
-    files = parameters.pop('files', {})
+    files = {
+        name: each if isinstance(each, str) else json.dumps(each)
+        for name, each in parameters.pop('files', {}).items()
+    }
     given['parameters'] = {**environment.get('parameters', {}), **parameters}
     return {'params': given, 'files': files}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands at the edge: the services that heat's own clients speak to over HTTP.
+"""The services that heat's own clients ask over HTTP.
 
 Servers and volumes change when they are looked at: what is asked of one puts the statuses to come
 into its ``next``, and each look takes one of them, so that nothing depends on the time.
@@ -24,7 +24,7 @@ class Refusal(Exception):
 
 
 class Caller:
-    """Who asks, as keystonemiddleware says."""
+    """The user of a request, as keystonemiddleware names them."""
 
     def __init__(self, headers):
         self.user_id = headers['X-User-Id']

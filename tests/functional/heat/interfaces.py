@@ -21,7 +21,7 @@ class Interfaces:
         return self.cloud.neutron.records.setdefault('ports', {})
 
     def addresses(self, server):
-        """Those of a server."""
+        """Return the addresses of a server."""
         return [each['fixed_ips'][0]['ip_address'] for each in self._plugged(server)]
 
     def _plug_all(self, server, networks):

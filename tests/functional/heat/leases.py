@@ -36,7 +36,7 @@ _PARAMS = {
 
 
 class Reserved(world.Things):
-    """What nova, cinder and heat reserve, without them: all asleep until the start."""
+    """A plugin whose resources do not exist; all wait for the start."""
 
     schema = _PARAMS
     required = ('resource_id',)
@@ -59,7 +59,7 @@ class Volumes(Reserved):
 
 
 class Stacks(Reserved):
-    """What climate_core.plugins.stack.end_steps does, with this heat.
+    """The steps of climate_core.plugins.stack.end_steps, with this heat.
 
     :ivar status: stack -> its status, None when it is gone
     :ivar delete: asks heat to delete a stack
@@ -197,7 +197,7 @@ class LeaseService(fixtures.Fixture):
 
     @property
     def now(self):
-        """What its clock shows."""
+        """The time of its clock."""
         return self.world.time.now
 
     def later(self, **delta):
@@ -240,7 +240,7 @@ class LeaseService(fixtures.Fixture):
         return create.create_lease(self.world.parts, context, values)
 
     def reserve(self, caller, kind, resource_id, hints):
-        """What the extensions of nova and cinder do when a resource is created.
+        """Reserve a resource as the extensions of nova and cinder do at its creation.
 
         :returns: whether it is reserved
         :raises Refusal: as they refuse it
@@ -287,7 +287,7 @@ class LeaseService(fixtures.Fixture):
         self.stacks.status = status
 
     def freed(self, resource_id):
-        """What the listener does when a resource is gone: its reservation is over."""
+        """End the reservations of a resource that is gone, as the listener does."""
         for lease in self.all():
             for each in lease.live:
                 if each.resource_id == resource_id and lease.status not in states.ENDING:
@@ -315,7 +315,7 @@ class LeaseService(fixtures.Fixture):
             return [row.id for row in session.execute(sa.select(tables.LEASES.c.id))]
 
     def members(self, lease_id):
-        """What a lease holds: {(resource type, resource id)}."""
+        """Return what a lease holds: {(resource type, resource id)}."""
         return {(r.resource_type, r.resource_id) for r in self.get(lease_id).live}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the extension comes into heat, and what happens in a heat that does not fit."""
+"""How heat loads the extension, and what happens in a heat that lacks an extension point."""
 
 import os
 import pathlib
@@ -25,31 +25,25 @@ from tests.functional.heat.users import ALICE
 
 
 class TestLoaded(HeatTest):
-    def test_classes_are_ours_and_heats_are_there(self):
+    def test_mapped_types_are_subclasses_of_heats(self):
         environment = resources.global_env()
         names = yaml.safe_load((installed.ROOT / 'environment.d/climate.yaml').read_text())
         for name, ours in names['resource_registry'].items():
             assert environment.get_class(name).__module__.startswith('heat_ext.')
             assert environment.get_class(name) is environment.get_class(ours)
-            # Nothing of heat is replaced: our class is one of its own kind.
             stock = environment.get_class(name).__mro__
             assert any(each.__module__.startswith('heat.engine.resources.') for each in stock)
 
-    def test_names_of_the_extension(self):
-        found = set(resources.global_env().get_types(ALICE.context()))
-        assert 'OS::Climate::Lease' in found
+    def test_names_of_the_extension_are_known(self):
+        assert str(installed.ROOT / 'plugins') in cfg.CONF.plugin_dirs
+        assert 'OS::Climate::Lease' in resources.global_env().get_types(ALICE.context())
         assert resources.global_env().get_constraint('climate.lease')
         assert clients.has_client('climate')
 
-    def test_existing_plugins_are_where_heat_loads_them(self):
-        assert str(installed.ROOT / 'plugins') in cfg.CONF.plugin_dirs
-
 
 class TestSeams:
-    def test_this_heat_fits(self):
+    def test_check_names_every_difference(self, monkeypatch):
         seams.check()
-
-    def test_differences_are_named(self, monkeypatch):
         table = {
             ('heat.engine.resource', 'Resource.handle_update'): ('self', 'definition'),
             ('heat.engine.resource', 'Resource.handle_nothing'): None,
@@ -63,7 +57,7 @@ class TestSeams:
         assert 'Resource.handle_nothing is missing' in told
 
     def test_engine_of_another_heat_does_not_start(self, tmp_path):
-        """As heat-engine does it: the resources are read before anything else."""
+        """Heat-engine loads the resources before anything else."""
         code = """
             import heat.tests.common
             from heat.engine import resource, resources
@@ -87,32 +81,28 @@ class TestSeams:
 
 
 class TestConfiguration(HeatTest):
-    def test_options_are_listed(self):
+    def test_options_are_listed_and_can_be_registered_twice(self):
         sections = dict(conf.list_opts())
         names = {each.name.replace('-', '_') for each in sections['climate']}
         assert {'endpoint_override', 'timeout', 'cafile', 'region_name'} <= names
         # Leases of stacks say their dates.
         assert not any(name.startswith('reservation_') for name in names)
         assert 'auth_type' in {each.name.replace('-', '_') for each in sections['service_user']}
-
-    def test_registered_twice(self):
         conf.register(cfg.CONF)
         conf.register(cfg.CONF)
         assert cfg.CONF.climate.service_type == 'reservation'
 
-    def test_service_is_found_in_the_catalogue_of_the_user(self):
+    def test_endpoint_is_configured_or_that_of_the_catalogue(self):
         assert self._client().get_endpoint() == self.leases.url
-
-    def test_endpoint_of_the_operator_wins(self):
+        assert self._client().session.session.timeout == 30
         cfg.CONF.set_override('endpoint_override', 'http://other.test/v1', group='climate')
         assert self._client().get_endpoint() == 'http://other.test/v1'
-
-    def test_service_that_is_nowhere(self):
+        cfg.CONF.clear_override('endpoint_override', group='climate')
         del self.keystone.endpoints['reservation']
         with pytest.raises(ks_exceptions.EndpointNotFound):
             self._client().get('/leases')
 
-    def test_region_of_the_stack(self):
+    def test_region_is_configured_or_that_of_the_stack(self):
         def region():
             context = ALICE.context()
             context.region_name = 'here'
@@ -122,7 +112,7 @@ class TestConfiguration(HeatTest):
         cfg.CONF.set_override('region_name', 'there', group='climate')
         assert region() == 'there'
 
-    def test_certificates_are_heats_unless_said(self):
+    def test_certificates_are_configured_or_those_of_heat(self):
         def used():
             context = ALICE.context()
             context.keystone_session.verify = '/etc/heat/ca.pem'
@@ -138,39 +128,33 @@ class TestConfiguration(HeatTest):
         cfg.CONF.set_override('insecure', True, group='climate')
         assert used()[0] is False
 
-    def test_nobody_is_waited_for_without_end(self):
-        assert self._client().session.session.timeout == 30
-
     def _client(self, context=None):
         self.context = context or ALICE.context()
         return self.context.clients.client('climate')
 
 
 class TestErrors(HeatTest):
-    """What heat asks its client plugins about errors."""
-
-    def judge(self, error):
-        self.leases.answers = [leases.refusal(error.status, error.message, error_name=error.code)]
-        self.context = ALICE.context()
-        plugin = self.context.clients.client_plugin('climate')
-        with pytest.raises(exceptions.ApiError) as caught:
-            plugin.client().leases.get('any')
-        names = ('is_not_found', 'is_conflict', 'is_over_limit', 'is_client_exception')
-        return {name for name in names if getattr(plugin, name)(caught.value)}
-
-    def test_errors_of_the_service(self):
-        ours = 'is_client_exception'
-        for error, names in [
+    def test_client_plugin_classifies_errors(self):
+        context = ALICE.context()
+        plugin = context.clients.client_plugin('climate')
+        names = {'is_not_found', 'is_conflict', 'is_over_limit', 'is_client_exception'}
+        for error, expected in [
             (core.LeaseNotFound('No such lease.'), {'is_not_found'}),
             (core.InvalidState('It is over.'), {'is_conflict'}),
             (core.LimitExceeded('Three is all.'), {'is_over_limit'}),
             (core.Forbidden('Not yours.'), set()),
         ]:
-            assert self.judge(error) == {*names, ours}
+            self.leases.answers = [
+                leases.refusal(error.status, error.message, error_name=error.code)
+            ]
+            with pytest.raises(exceptions.ApiError) as caught:
+                plugin.client().leases.get('any')
+            found = {name for name in names if getattr(plugin, name)(caught.value)}
+            assert found == {*expected, 'is_client_exception'}
 
 
 class TestServiceUser:
-    """The real loading of [service_user]."""
+    """The loading of [service_user]."""
 
     @pytest.fixture(autouse=True)
     def fresh(self):
@@ -183,21 +167,18 @@ class TestServiceUser:
         for name in ('auth_type', 'auth_url'):
             cfg.CONF.clear_override(name, group='service_user')
 
-    def test_without_credentials(self):
-        assert client.service_auth() is None
+    def test_credentials_are_added_to_those_of_the_user(self):
         context = ALICE.context()
         context._auth_plugin = token_endpoint.Token('http://keystone.test', 'token')
+        assert client.service_auth() is None
         assert client.make_auth(context) is context.auth_plugin
-
-    def test_with_credentials(self):
+        client.service_auth.cache_clear()
         cfg.CONF.set_override('auth_type', 'password', group='service_user')
         cfg.CONF.set_override('auth_url', 'http://keystone.test', group='service_user')
         found = client.service_auth()
         assert type(found).__name__ == 'Password'
-        # Its token is kept, so it must be the same each time.
+        # It caches its token.
         assert client.service_auth() is found
-        context = ALICE.context()
-        context._auth_plugin = token_endpoint.Token('http://keystone.test', 'token')
         both = client.make_auth(context)
         assert both.user_auth is context.auth_plugin
         assert both.service_auth is found

@@ -1,18 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups that hold no maximum: heat's own, with the same calls."""
+"""Groups without standby members: heat's own, with the same calls."""
 
-import json
-
-from tests.functional.heat.grouped import GROUP, MEMBER, NESTED, GroupTest
-from tests.functional.heat.templates import changed, parse, server, stack_level
+from tests.functional.heat.grouped import GroupTest
+from tests.functional.heat.reserved import SlowEngines
+from tests.functional.heat.users import ALICE
+from tests.support.stacks import (
+    COUNTED,
+    GROUP,
+    MEMBER,
+    NESTED,
+    NET,
+    added,
+    changed,
+    lease,
+    server,
+    stack_level,
+    without,
+)
 
 
 class TestOrdinaryGroups(GroupTest):
-    """What is not reserved is heat's own."""
+    """A group that is not reserved is heat's own."""
 
     def life(self, name, template, **kwargs):
-        """What is asked of everybody in the life of a group of this type."""
-        template = parse(template)
+        """Return the requests to every service in the life of a group of this type."""
+        template = changed(template, 'group')
         template['resources']['group']['type'] = name
         asked = []
         self.bus.casts.clear()
@@ -39,57 +51,61 @@ class TestOrdinaryGroups(GroupTest):
 
         return _call
 
-    def compare(self, template, **kwargs):
+    def assert_same_calls(self, template, **kwargs):
         self.register_core()
         core = self.life('Test::Core', template, **kwargs)
         ours = self.life('OS::Heat::AutoScalingGroup', template, **kwargs)
         assert ours == core
         assert core[0]
-
-    def test_same_calls(self):
-        self.compare(GROUP)
         assert self.leases.requests == []
 
-    def test_other_resources_of_a_reserved_stack(self):
-        template = changed(GROUP, 'group', resource={'type': 'OS::Neutron::Net'})
+    def test_group_of_an_ordinary_stack_makes_the_same_calls(self):
+        self.assert_same_calls(GROUP)
+
+    def test_group_of_other_resources_makes_the_same_calls(self):
+        template = changed(GROUP, 'group', resource=NET)
         del template['outputs']['addresses']
-        self.compare(template, environment=stack_level(self.lease))
-        assert self.leases.requests == []
+        self.assert_same_calls(template, environment=stack_level(self.lease))
 
-    def test_members_that_are_not_to_be_reserved(self):
+    def test_group_of_servers_without_reservation_makes_the_same_calls(self):
         template = changed(GROUP, 'group', resource=server(scheduler_hints={'reserved': 'False'}))
-        self.compare(template, environment=stack_level(self.lease))
-        assert self.leases.requests == []
+        self.assert_same_calls(template, environment=stack_level(self.lease))
 
-    def test_members_with_leases_of_their_own_hold_no_maximum(self):
-        """These are woken by the lease service, which knows no spares."""
+    def test_members_with_leases_of_their_own_have_no_standby_members(self):
+        """The lease service wakes these up, and knows no standby members."""
         dates = {'start': self.leases.later(hours=1), 'end': self.leases.later(hours=2)}
         hints = {'reserved': 'True', 'lease_params': dates}
-        template = changed(GROUP, 'group', resource=server(scheduler_hints=hints))
-        stack = self.create(template)
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['RESERVED']
+        stack = self.create(changed(GROUP, 'group', resource=server(scheduler_hints=hints)))
+        assert self.statuses() == ['RESERVED']
         self.signal(stack, 'up')
-        assert self.cloud.nova.statuses() == ['RESERVED'] * 2
+        assert self.statuses() == ['RESERVED'] * 2
 
-    def test_own_lease_of_each_member_holds_no_maximum(self):
-        member = parse(MEMBER)
-        dates = {
-            'start_date': self.leases.later(hours=1),
-            'end_date': self.leases.later(hours=2),
-        }
+    def test_members_with_leases_in_their_templates_have_no_standby_members(self):
+        dates = self.leases.later(hours=1), self.leases.later(hours=2)
+        member = added(
+            without(MEMBER, 'disk', 'data', 'attachment', 'server'), lease=lease(*dates)
+        )
         hints = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
-        lease = {'type': 'OS::Climate::Lease', 'properties': {'name': 'own', **dates}}
-        properties = {
-            'flavor': 'm1',
-            'image': 'cirros',
-            'networks': [{'network': {'get_param': 'net'}}],
-            'scheduler_hints': hints,
-        }
-        member['resources'] = {
-            'lease': lease,
-            'server': {'type': 'OS::Nova::Server', 'properties': properties},
-        }
-        stack = self.create(NESTED, files={'member.yaml': json.dumps(member)})
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['RESERVED']
+        member = changed(member, 'second', scheduler_hints=hints)
+        template = without(NESTED)
+        self.create(template, files={'member.yaml': member})
+        assert self.statuses() == ['RESERVED']
+
+
+class TestAbandonedGroups(GroupTest):
+    def test_members_of_a_group_that_is_abandoned_during_the_wake_up_stay(self):
+        for template in (COUNTED, GROUP):
+            self.lease = self.leases.make(ALICE)
+            self.cloud.nova.changes.clear()
+            stack = self.reserve_all(template)
+            before = len(self.cloud.nova.servers)
+            self.while_waiting(
+                lambda stack=stack: self.abandon(stack, run=False),
+                until=lambda: self.cloud.nova.changed('wake_up'),
+            )
+            self.start(stack, status=None)
+            assert not self.exists(stack)
+            assert self.cloud.nova.changed('delete') == []
+            assert len(self.cloud.nova.servers) == before
+            # The second time the engines are slow to stop.
+            self.useFixture(SlowEngines())

@@ -2,30 +2,12 @@
 """Heat's own ResourceGroup in a reserved stack."""
 
 from tests.functional.heat.grouped import GroupTest
-from tests.functional.heat.templates import COUNTED, changed, hinted, server, stack_level
+from tests.support.stacks import COUNTED, INNER, changed, resource, server, stack, without
 
-#: Each server knows its number.
-NUMBERED = changed(
-    COUNTED, 'group', resource_def=server(name='web-%index%', metadata={'number': '%index%'})
-)
-#: What each index stands for: a volume and a server of this number.
-INDEXED = """
-heat_template_version: 2018-08-31
-parameters:
-  number: {type: string}
-  net: {type: string}
-resources:
-  disk:
-    type: OS::Cinder::Volume
-    properties: {size: 1, image: cirros, name: {list_join: ['-', [disk, {get_param: number}]]}}
-  server:
-    type: OS::Nova::Server
-    properties:
-      name: {list_join: ['-', [server, {get_param: number}]]}
-      flavor: m1
-      block_device_mapping_v2: [{volume_id: {get_resource: disk}, boot_index: 0}]
-      networks: [{network: {get_param: net}}]
-"""
+#: The nested stack of each index: a volume and a server with its number.
+INDEXED = stack(INNER['resources'], parameters=['net', 'number'])
+for name, each in INDEXED['resources'].items():
+    each['properties']['name'] = {'list_join': ['-', [name, {'get_param': 'number'}]]}
 
 
 class TestResourceGroup(GroupTest):
@@ -34,12 +16,10 @@ class TestResourceGroup(GroupTest):
         return sorted(each['name'] for each in found if each['status'] == status)
 
     def resize(self, stack, count, status='UPDATE_COMPLETE'):
-        template = changed(NUMBERED, 'group', count=count)
-        self.update(stack, template, environment=stack_level(self.lease))
-        return self.assert_stack(stack, status)
+        return self.change_group(stack, COUNTED, status, count=count)
 
-    def test_start(self):
-        stack = self.reserve_all(NUMBERED)
+    def test_members_are_reserved_and_woken_up(self):
+        stack = self.reserve_all(COUNTED)
         assert self.names('RESERVED') == ['web-0', 'web-1']
         assert self.held() == set(self.cloud.nova.servers)
         self.start(stack)
@@ -48,40 +28,27 @@ class TestResourceGroup(GroupTest):
         numbers = {each['metadata']['number'] for each in self.cloud.nova.servers.values()}
         assert numbers == {'0', '1'}
 
-    def test_hints(self):
+    def test_members_with_hints_are_reserved_and_woken_up(self):
         hints = {'reserved': True, 'lease_id': self.lease}
-        template = changed(NUMBERED, 'group', resource_def=server(scheduler_hints=hints))
-        del template['outputs']
-        stack = self.create(hinted(template, self.lease))
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['RESERVED'] * 2
+        stack = self.create(
+            changed(without(COUNTED), 'group', resource_def=server(scheduler_hints=hints))
+        )
+        assert self.statuses() == ['RESERVED'] * 2
         self.start(stack)
-        assert self.cloud.nova.statuses() == ['ACTIVE'] * 2
+        assert self.statuses() == ['ACTIVE'] * 2
 
-    def test_count_before_the_start(self):
-        stack = self.reserve_all(NUMBERED)
-        self.resize(stack, 3)
-        assert self.names('RESERVED') == ['web-0', 'web-1', 'web-2']
-        assert self.held() == set(self.cloud.nova.servers)
-        self.resize(stack, 1)
-        assert self.names('RESERVED') == ['web-0']
-        assert self.held() == set(self.cloud.nova.servers)
-        self.start(stack)
-        assert self.names('ACTIVE') == ['web-0']
+    def test_other_count_reserves_or_deletes_members(self):
+        stack = self.reserve_all(COUNTED)
+        for status in ('RESERVED', 'ACTIVE'):
+            for names in (['web-0', 'web-1', 'web-2'], ['web-0']):
+                self.resize(stack, len(names))
+                assert self.names(status) == names
+                assert self.held() == set(self.cloud.nova.servers)
+            self.start(stack)
+            assert self.names('ACTIVE') == ['web-0']
 
-    def test_count_after_the_start(self):
-        stack = self.reserve_all(NUMBERED)
-        self.start(stack)
-        self.resize(stack, 3)
-        assert self.names('ACTIVE') == ['web-0', 'web-1', 'web-2']
-        assert self.held() == set(self.cloud.nova.servers)
-        self.resize(stack, 1)
-        assert self.names('ACTIVE') == ['web-0']
-        assert self.held() == set(self.cloud.nova.servers)
-
-    def test_higher_count_without_room(self):
-        stack = self.reserve_all(NUMBERED)
-        self.start(stack)
+    def test_higher_count_without_room_fails_and_keeps_the_others(self):
+        stack = self.started(COUNTED)
         before = set(self.cloud.nova.servers)
         self.cloud.nova.full = True
         found = self.resize(stack, 3, status='UPDATE_FAILED')
@@ -89,17 +56,10 @@ class TestResourceGroup(GroupTest):
         assert self.names('ACTIVE') == ['web-0', 'web-1']
         assert set(self.by_status('ACTIVE')) == before
 
-    def test_templates_with_an_index(self):
-        definition = {
-            'type': 'indexed.yaml',
-            'properties': {'number': '%index%', 'net': {'get_resource': 'net'}},
-        }
-        template = changed(NUMBERED, 'group', resource_def=definition)
-        del template['outputs']
-        stack = self.create(
-            template, files={'indexed.yaml': INDEXED}, environment=stack_level(self.lease)
-        )
-        self.assert_stack(stack, 'CREATE_COMPLETE')
+    def test_nested_members_are_reserved_and_woken_up(self):
+        member = resource('indexed.yaml', number='%index%', net={'get_resource': 'net'})
+        template = changed(without(COUNTED), 'group', resource_def=member)
+        stack = self.reserve_all(template, files={'indexed.yaml': INDEXED})
         assert self.names('RESERVED') == ['server-0', 'server-1']
         assert self.cloud.cinder.statuses() == ['lease-reserved'] * 2
         self.start(stack)

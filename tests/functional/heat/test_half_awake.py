@@ -5,7 +5,7 @@ import pytest
 from heat.common import exception
 
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import CHAIN, changed, stack_level
+from tests.support.stacks import CHAIN, changed, stack_level
 
 
 class TestHalfAwake(ReservedTest):
@@ -24,40 +24,36 @@ class TestHalfAwake(ReservedTest):
 
     def assert_goes_on(self):
         self.patch_stack(self.stack)
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
         self.assert_servers('ACTIVE', 'ACTIVE')
         assert self.ids(self.stack, 'first', 'second') == [self.first, self.second]
         assert self.wakes() == [self.first, self.second, self.second]
 
-    def test_check(self):
-        self.check(self.stack)
-        found = self.assert_stack(self.stack, 'CHECK_FAILED')
+    def test_check_fails_and_the_next_update_goes_on(self):
+        found = self.check(self.stack, status='CHECK_FAILED')
         reason = "resources.second: 'status': expected 'ACTIVE', got 'RESERVED'"
         assert reason in found.status_reason
         assert self.resource(self.stack, 'first').state == ('CHECK', 'COMPLETE')
         self.assert_goes_on()
 
-    def test_suspend(self):
+    def test_suspend_fails_and_the_next_update_goes_on(self):
         """Heat suspends nothing that failed, and updates nothing until it is told to resume."""
         before = self.changes()
-        self.suspend(self.stack)
-        found = self.assert_stack(self.stack, 'SUSPEND_FAILED')
+        found = self.suspend(self.stack, status='SUSPEND_FAILED')
         assert "resources.second: State ('UPDATE', 'FAILED')" in found.status_reason
         with pytest.raises(exception.NotSupported):
             self.patch_stack(self.stack)
-        self.resume(self.stack)
+        self.resume(self.stack, status=None)
         assert self.changes() == before
         self.assert_goes_on()
 
-    def test_resume(self):
+    def test_resume_fails_and_the_next_update_goes_on(self):
         """Heat resumes only what was suspended."""
         before = self.changes()
-        self.resume(self.stack)
-        self.assert_stack(self.stack, 'RESUME_FAILED')
+        self.resume(self.stack, status='RESUME_FAILED')
         assert self.changes() == before
         self.assert_goes_on()
 
-    def test_abandon(self):
+    def test_abandon_keeps_everything(self):
         left = self.abandon(self.stack)
         assert not self.exists(self.stack)
         data = {name: each['resource_data'] for name, each in left['resources'].items()}
@@ -66,19 +62,16 @@ class TestHalfAwake(ReservedTest):
         self.assert_servers('ACTIVE', 'RESERVED')
         assert self.held() == {self.first, self.second}
 
-    def test_delete(self):
+    def test_delete_leaves_nothing(self):
         self.delete(self.stack)
-        assert not self.exists(self.stack)
-        assert not self.cloud.nova.servers
-        assert self.held() == set()
+        self.assert_nothing_left()
 
-    def test_preview_of_an_update(self):
+    def test_preview_shows_what_the_next_update_does(self):
         # Heat knows no id that is referred to in what is previewed.
         networks = [{'network': self.ids(self.stack, 'net')[0]}]
         template = changed(changed(CHAIN, 'first', networks=networks), 'second', networks=networks)
         before = self.changes()
         found = self.preview_update(self.stack, template, environment=stack_level(self.lease))
-        names = {each['resource_name']: kind for kind in found for each in found[kind]}
-        assert names == {'net': 'unchanged', 'first': 'unchanged', 'second': 'updated'}
+        assert found == {'net': 'unchanged', 'first': 'unchanged', 'second': 'updated'}
         assert self.changes() == before
         self.assert_goes_on()

@@ -1,30 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OS::Climate::Lease: what is made of a template, and what is refused."""
-
-import json
+"""OS::Climate::Lease: what is created from a template, and what is refused."""
 
 from tests.functional.heat import leases
-from tests.functional.heat.leased import SERVER, VOLUME, LeaseTest
+from tests.functional.heat.leased import OF_SERVER, OF_VOLUME, SERVER, VOLUME, LeaseTest
 from tests.functional.heat.users import ALICES
+from tests.support.stacks import depending, stack
+
+#: A stack with a nested one.
+OUTER = stack({'inner': {'type': 'inner.yaml'}})
 
 
 class TestCreate(LeaseTest):
-    def test_lease_holds_its_stack(self):
+    def test_lease_holds_its_stack_and_has_the_id_of_the_resource(self):
         stack = self.make(name='lease1')
         lease = self.leases.lease
         assert (lease.name, lease.project_id, lease.user_id) == ('lease1', ALICES, 'alice')
         assert self.leases.members(lease.id) == {('virtual:stack', stack)}
         assert lease.live[0].params == {'on_end': 'delete'}
         assert lease.status == 'PENDING'
+        found = self.resource(stack, 'lease')
+        assert lease.id == found.uuid == found.resource_id == self.outputs(stack)['id']
 
-    def test_id_is_that_of_the_resource(self):
-        stack = self.make()
-        lease = self.leases.lease
-        assert lease.id == self.resource(stack, 'lease').uuid
-        assert self.resource(stack, 'lease').resource_id == lease.id
-        assert self.outputs(stack)['id'] == lease.id
-
-    def test_everything_that_can_be_said(self):
+    def test_every_property_is_sent(self):
         before_end = self.leases.later(minutes=90)
         backup = self.leases.later(minutes=80)
         stack = self.make(
@@ -34,10 +31,7 @@ class TestCreate(LeaseTest):
             start_policy='manual',
             events=[{'event_type': 'take_backup', 'time': backup}],
             webhook={'url': 'https://example.org/told', 'secret': 'sixteen letters!'},
-            reservations=[
-                {'resource_type': 'virtual:instance', 'resource_id': SERVER, 'on_end': 'shelve'},
-                {'resource_type': 'virtual:volume', 'resource_id': VOLUME, 'on_end': None},
-            ],
+            reservations=[{**OF_SERVER, 'on_end': 'shelve'}, {**OF_VOLUME, 'on_end': None}],
             on_end='suspend',
         )
         lease = self.leases.lease
@@ -53,7 +47,7 @@ class TestCreate(LeaseTest):
             ('virtual:volume', VOLUME, None),
         }
 
-    def test_duration_in_place_of_the_end(self):
+    def test_duration_sets_the_end(self):
         for duration, seconds in [('90m', 5400), ('PT1H', 3600), ('1d12h', 129600), (7200, 7200)]:
             stack = self.make(duration=duration)
             lease = self.leases.lease
@@ -61,29 +55,22 @@ class TestCreate(LeaseTest):
             self.delete(stack)
             self.leases.forward(minutes=1)
 
-    def test_lease_starts_now_if_nothing_is_said(self):
+    def test_lease_without_a_start_starts_now(self):
         stack = self.create(leases.template(duration='1h'))
-        self.assert_stack(stack, 'CREATE_COMPLETE')
         assert self.leases.lease.start_date == self.leases.now
         assert self.outputs(stack) == {}
 
-    def test_name_is_made_of_those_of_stack_and_resource(self):
+    def test_default_name_has_those_of_stack_and_resource(self):
         self.make()
         assert self.leases.lease.name.startswith('stack1-lease-')
 
     def test_lease_in_a_nested_stack_holds_the_root(self):
-        nested = json.dumps(self.template())
-        outer = {
-            'heat_template_version': '2018-08-31',
-            'resources': {'inner': {'type': 'inner.yaml'}},
-        }
-        stack = self.create(outer, files={'inner.yaml': nested})
-        self.assert_stack(stack, 'CREATE_COMPLETE')
+        stack = self.create(OUTER, files={'inner.yaml': self.template()})
         assert self.leases.members(self.leases.lease.id) == {('virtual:stack', stack)}
 
-    def test_user_and_service_ask_together(self):
+    def test_request_carries_the_tokens_of_user_and_service(self):
         self.make()
-        post = next(each for each in self.leases.requests if each.method == 'POST')
+        (post,) = [each for each in self.leases.requests if each.method == 'POST']
         assert post.headers['X-Auth-Token'] == 'token-of-alice'
         assert post.headers['X-Service-Token'] == 'token-of-heat'
         assert post.headers['X-OpenStack-Request-ID'].startswith('req-')
@@ -92,90 +79,78 @@ class TestCreate(LeaseTest):
 class TestWithoutServiceUser(LeaseTest):
     SERVICE_USER = False
 
-    def test_user_asks_alone(self):
+    def test_request_carries_the_token_of_the_user_alone(self):
         self.make()
-        post = next(each for each in self.leases.requests if each.method == 'POST')
+        (post,) = [each for each in self.leases.requests if each.method == 'POST']
         assert 'X-Service-Token' not in post.headers
 
 
 class TestRefused(LeaseTest):
-    def test_reason_of_the_service_is_the_stacks(self):
-        taken = self.leases.make(leases.ALICE, leases.of_server(SERVER))
-        stack = self.create(self.template(reservations=[leases.of_server(SERVER)]), name='stack2')
-        self.assert_stack(stack, 'CREATE_FAILED')
-        assert f'lease {taken}' in self.reason(stack)
+    def refused_creation(self, template):
+        stack = self.create(template, name='stack2', status='CREATE_FAILED')
+        return stack, self.reason(stack)
+
+    def test_conflict_names_the_item_of_the_template(self):
+        taken = self.leases.make(leases.ALICE, OF_SERVER)
+        stack, reason = self.refused_creation(self.template(reservations=[OF_SERVER]))
+        assert f'lease {taken}' in reason
         # The stack itself is no item of the template.
-        assert 'resources.lease: reservations[0]' in self.reason(stack)
-        # Once: heat tries a conflict again and again, and deletes in between.
-        posts = [each for each in self.leases.requests if each.method == 'POST']
-        assert len(posts) == 1
+        assert 'resources.lease: reservations[0]' in reason
+        # Heat would repeat a conflict again and again, and delete in between.
+        assert [each.method for each in self.leases.requests].count('POST') == 1
         self.delete(stack)
-        assert not self.exists(stack)
         assert [each.id for each in self.leases.all()] == [taken]
 
-    def test_stack_has_one_lease(self):
+    def test_second_lease_of_a_stack_is_refused(self):
         template = self.template()
-        template['resources']['second'] = {
-            **template['resources']['lease'],
-            'depends_on': 'lease',
-        }
-        stack = self.create(template)
-        self.assert_stack(stack, 'CREATE_FAILED')
-        assert 'resources.second' in self.reason(stack)
-        assert f'lease {self.leases.lease.id}' in self.reason(stack)
+        template['resources']['second'] = {**template['resources']['lease']}
+        _, reason = self.refused_creation(depending(template, 'second', 'lease'))
+        assert 'resources.second' in reason
+        assert f'lease {self.leases.lease.id}' in reason
 
-    def test_limit_is_said(self):
+    def test_limit_and_wrong_start_are_told(self):
         self.leases.answers = [leases.refusal(403, 'The project may have 3 leases.')]
-        stack = self.create(self.template())
-        self.assert_stack(stack, 'CREATE_FAILED')
-        assert 'The project may have 3 leases.' in self.reason(stack)
-
-    def test_start_in_the_past(self):
-        stack = self.create(self.template(start_date='2020-01-01 12:00'))
-        self.assert_stack(stack, 'CREATE_FAILED')
-        assert 'start_date: The start must not be in the past.' in self.reason(stack)
+        stack, reason = self.refused_creation(self.template())
+        assert 'The project may have 3 leases.' in reason
+        self.delete(stack)
+        _, reason = self.refused_creation(self.template(start_date='2020-01-01 12:00'))
+        assert 'start_date: ' in reason
 
 
 class TestLostAnswers(LeaseTest):
-    def test_answer_that_is_lost_is_asked_for_again(self):
+    def test_request_is_repeated_after_a_bad_gateway(self):
         self.leases.after = [leases.refusal(502, 'Lost.')]
         stack = self.make()
         assert self.leases.members(self.leases.lease.id) == {('virtual:stack', stack)}
         assert [each.method for each in self.leases.requests] == ['POST', 'POST']
 
-    def test_lease_whose_answer_never_came_is_found_again(self):
+    def test_lease_of_a_lost_answer_is_found_by_the_next_update(self):
         self.leases.after = [leases.refusal(500, 'Lost.')] * 5
-        stack = self.create(self.template())
-        self.assert_stack(stack, 'CREATE_FAILED')
-        lease = self.leases.lease
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.leases.lease.id == lease.id == self.outputs(stack)['id']
+        self.assert_next_update_has_the_lease(self.create(self.template(), status='CREATE_FAILED'))
 
-    def test_lease_whose_answer_never_came_goes_with_the_stack(self):
+    def test_lease_of_a_lost_answer_is_deleted_with_the_stack(self):
         self.leases.after = [leases.refusal(500, 'Lost.')]
-        stack = self.create(self.template())
-        self.assert_stack(stack, 'CREATE_FAILED')
+        stack = self.create(self.template(), status='CREATE_FAILED')
         assert self.leases.lease
         self.delete(stack)
-        assert not self.exists(stack)
         self.leases.forward(minutes=1)
         assert not self.leases.all()
 
-    def test_engine_that_dies_makes_no_second_lease(self):
+    def test_lease_of_an_engine_that_died_is_found_by_the_next_update(self):
         self.leases.after = [leases.Killed()]
-        stack = self.create(self.template())
-        lease = self.leases.lease
+        stack = self.create(self.template(), status=None)
         self.dies(stack, 'lease')
+        self.assert_next_update_has_the_lease(stack)
+
+    def assert_next_update_has_the_lease(self, stack):
+        lease = self.leases.lease
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.leases.lease.id == lease.id == self.outputs(stack)['id']
 
-    def test_lease_that_was_never_made_is_made_anew(self):
+    def test_lease_that_an_engine_did_not_request_is_created_by_the_next_update(self):
         self.leases.answers = [leases.Killed()]
-        stack = self.create(self.template())
+        stack = self.create(self.template(), status=None)
         assert not self.leases.all()
         self.dies(stack, 'lease')
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.outputs(stack)['id'] == self.leases.lease.id

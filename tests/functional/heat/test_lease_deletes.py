@@ -3,95 +3,88 @@
 
 from climate_core.plugins.base import Wait
 from tests.functional.heat import leases
-from tests.functional.heat.leased import SERVER, LeaseTest
+from tests.functional.heat.leased import OF_SERVER, SERVER, LeaseTest
+from tests.support.stacks import EMPTY, added, server, stack
 
-EMPTY = {'heat_template_version': '2018-08-31'}
-
-
-def server(hints):
-    """A server with these hints."""
-    properties = {'flavor': 'm1', 'image': 'cirros', 'networks': [{'allocate_network': 'none'}]}
-    if hints:
-        properties['scheduler_hints'] = hints
-    return {'type': 'OS::Nova::Server', 'properties': properties}
+OUTER = stack({'inner': {'type': 'inner.yaml'}})
+JOINS = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
 
 
-class TestWithTheStack(LeaseTest):
+def alone(**properties):
+    """Return the definition of a server without networks."""
+    return server(networks=[{'allocate_network': 'none'}], **properties)
+
+
+class DeleteTest(LeaseTest):
+    def let_time_pass(self):
+        """Let five seconds pass in the lease service whenever heat waits."""
+        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
+
+    def make_nested(self):
+        """Create a stack with a lease in a nested stack; gives the ids of stack and lease."""
+        stack = self.create(OUTER, files={'inner.yaml': self.template()})
+        return stack, self.leases.lease.id
+
+    def make_with_server(self):
+        """Create a stack with a lease and a server that joins it; gives the ids of both."""
+        stack = self.create(added(self.template(), server=alone(scheduler_hints=JOINS)))
+        return stack, self.leases.lease.id
+
+
+class TestWithTheStack(DeleteTest):
     """Its user deletes the stack."""
 
-    def gone(self, stack, lease):
+    def assert_deleted_with(self, stack, lease):
         self.delete(stack)
-        assert not self.exists(stack), self.reason(stack)
         # The stack's own reservation ends when the service looks again.
         self.leases.forward(minutes=1)
         assert not self.leases.get(lease).live
         assert self.leases.get(lease).deleted_at is not None
 
-    def test_before_the_start(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        self.gone(stack, self.leases.lease.id)
+    def test_lease_before_its_start_is_deleted(self):
+        stack = self.make(reservations=[OF_SERVER])
+        self.assert_deleted_with(stack, self.leases.lease.id)
         assert self.leases.servers.state[SERVER] == 'gone'
 
-    def test_in_a_lease_that_runs(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        self.leases.start(self.leases.lease.id)
-        self.gone(stack, self.leases.lease.id)
+    def test_lease_that_runs_is_deleted(self):
+        self.assert_deleted_with(*self.make_started(reservations=[OF_SERVER]))
         assert self.leases.servers.state[SERVER] == 'gone'
 
-    def test_in_the_middle_of_the_start(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
+    def test_lease_that_is_starting_is_deleted(self):
         self.leases.servers.answers['wake', SERVER] = [Wait(60)]
-        self.leases.start(self.leases.lease.id)
+        stack, lease = self.make_started(reservations=[OF_SERVER])
         assert self.leases.lease.status == 'STARTING'
-        self.gone(stack, self.leases.lease.id)
+        self.assert_deleted_with(stack, lease)
 
-    def test_whose_start_failed(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        self.leases.fail(SERVER, 'There is no room.')
-        self.leases.start(self.leases.lease.id)
-        self.gone(stack, self.leases.lease.id)
+    def test_lease_whose_start_failed_is_deleted(self):
+        self.assert_deleted_with(*self.make_failed())
 
-    def test_that_keeps_it_otherwise(self):
-        stack = self.make(on_end='suspend')
-        self.leases.start(self.leases.lease.id)
-        self.gone(stack, self.leases.lease.id)
-        # Nothing of the lease is changed for that.
+    def test_lease_that_keeps_the_stack_at_its_end_is_deleted(self):
+        for on_end in ('suspend', 'nothing'):
+            self.set_dates()
+            self.assert_deleted_with(*self.make_started(on_end=on_end))
+        # The end of the stack in the lease is not changed for that.
         assert 'PUT' not in {each.method for each in self.leases.requests}
 
-    def test_that_leaves_it_otherwise(self):
-        stack = self.make(on_end='nothing')
-        self.leases.start(self.leases.lease.id)
-        self.gone(stack, self.leases.lease.id)
-
-    def test_that_is_over(self):
-        stack = self.make(on_end='nothing')
-        lease = self.leases.lease.id
-        self.leases.start(lease)
-        self.leases.end(lease)
+    def test_lease_that_is_over_is_deleted(self):
+        stack, lease = self.make_over()
         assert self.leases.get(lease).status == 'TERMINATED'
-        self.gone(stack, lease)
+        self.assert_deleted_with(stack, lease)
 
-    def test_that_is_gone(self):
+    def test_lease_that_is_gone_or_was_never_created_is_no_failure(self):
         stack = self.make()
         self.leases.lose(self.leases.lease.id)
         self.delete(stack)
-        assert not self.exists(stack)
-
-    def test_that_was_never_made(self):
         self.leases.answers = [leases.refusal(403, 'The project may have 3 leases.')]
-        stack = self.create(self.template())
-        self.delete(stack)
-        assert not self.exists(stack)
+        self.delete(self.create(self.template(), status='CREATE_FAILED'))
 
-    def test_in_a_nested_stack(self):
-        outer = {**EMPTY, 'resources': {'inner': {'type': 'inner.yaml'}}}
-        stack = self.create(outer, files={'inner.yaml': leases.text(self.template())})
-        self.gone(stack, self.leases.lease.id)
+    def test_lease_in_a_nested_stack_is_deleted(self):
+        self.assert_deleted_with(*self.make_nested())
 
 
-class TestWaiting(LeaseTest):
-    def test_until_nothing_is_held(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
+class TestWaiting(DeleteTest):
+    def test_removed_lease_is_waited_for_until_it_holds_nothing(self):
+        stack = self.make(reservations=[OF_SERVER])
         lease = self.leases.lease.id
         self.leases.servers.answers['end', SERVER] = [Wait(5)] * 3
         seen = []
@@ -102,201 +95,71 @@ class TestWaiting(LeaseTest):
 
         self.bus.meanwhile = meanwhile
         self.update(stack, EMPTY)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         # Heat looked again and again before it let the lease go.
         assert seen.count('asleep') >= 3
         assert self.leases.servers.state[SERVER] == 'gone'
         assert self.leases.get(lease).deleted_at is not None
 
-    def test_for_what_was_taken_out_before(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
+    def test_removed_lease_is_waited_for_until_removed_reservations_are_gone(self):
+        stack = self.make(reservations=[OF_SERVER])
         self.leases.servers.answers['end', SERVER] = [Wait(5)] * 3
-        template = self.template()
-        template['resources']['lease']['properties'].update(
-            start_date=self.leases.lease.start_date.isoformat(),
-            end_date=self.leases.lease.end_date.isoformat(),
-        )
-        self.update(stack, template)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        self.change(stack)
         assert self.leases.lease.reservations[1].status == 'deleting'
-        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
+        self.let_time_pass()
         self.update(stack, EMPTY)
         assert self.leases.servers.state[SERVER] == 'gone'
 
-    def test_not_for_what_waits_for_the_stack(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
+    def test_reservations_that_wait_for_the_stack_are_not_waited_for(self):
+        stack = self.make(reservations=[OF_SERVER])
         lease = self.leases.lease.id
         self.delete(stack)
-        assert not self.exists(stack)
         assert self.leases.servers.state[SERVER] == 'asleep'
         self.leases.forward(minutes=1)
         assert self.leases.servers.state[SERVER] == 'gone'
         assert self.leases.get(lease).deleted_at is not None
 
-    def test_service_that_does_not_answer_for_a_while(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
+    def test_outage_of_the_lease_service_is_waited_for(self):
+        stack = self.make(reservations=[OF_SERVER])
         self.leases.servers.answers['end', SERVER] = [Wait(5)]
 
         def meanwhile():
             self.leases.after = [leases.refusal(500, 'The database is away.')]
-            self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
+            self.let_time_pass()
 
         self.bus.meanwhile = meanwhile
         self.update(stack, EMPTY)
         assert not self.leases.after
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert not self.leases.all()
 
-    def test_service_that_refuses(self):
+    def test_refused_deletion_fails_and_can_be_repeated(self):
         stack = self.make()
         self.leases.answers = [leases.refusal(403, 'It is not yours.')]
-        self.delete(stack)
-        self.assert_stack(stack, 'DELETE_FAILED')
+        self.delete(stack, status='DELETE_FAILED')
         assert 'It is not yours.' in self.reason(stack)
         self.delete(stack)
-        assert not self.exists(stack)
 
 
-class TestByTheService(LeaseTest):
+class TestByTheService(DeleteTest):
     """The lease ends, and the service deletes the stack."""
 
-    def test_stack_goes_at_the_end(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        lease = self.leases.lease.id
-        self.leases.start(lease)
+    def test_stack_is_deleted_at_the_end(self):
+        stack, lease = self.make_started(reservations=[OF_SERVER])
         self.leases.end(lease)
         assert self.leases.stacks.journal == [('wake', stack), ('delete', stack)]
-        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
+        self.let_time_pass()
         self.bus.run()
         assert not self.exists(stack)
         self.leases.forward(minutes=1)
         assert not self.leases.get(lease).live
 
-    def test_lease_that_its_user_deletes_takes_the_stack_with_it(self):
-        stack = self.make()
-        self.leases.start(self.leases.lease.id)
-        self.leases.world.delete(self.leases.lease.id)
+    def test_stack_is_deleted_with_a_lease_that_its_user_deletes(self):
+        stack, lease = self.make_started()
+        self.leases.world.delete(lease)
         self.leases.run()
         self.bus.run()
         assert not self.exists(stack)
 
-
-class TestTakenOut(LeaseTest):
-    """The lease is taken out of a template, and the stack goes on."""
-
-    def taken_out(self, stack, lease, after=EMPTY):
-        self.update(stack, after)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        self.leases.forward(minutes=1)
-        self.bus.run()
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.leases.get(lease).deleted_at is not None
-        assert ('delete', stack) not in self.leases.stacks.journal
-
-    def test_before_the_start(self):
-        stack = self.make()
-        self.taken_out(stack, self.leases.lease.id)
-
-    def test_before_the_start_by_a_slow_service(self):
-        """It lets the stack go on only as long as heat takes the lease out of it."""
-        stack = self.make()
-        self.leases.stacks.answers['end', stack] = [Wait(5)] * 3
-        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
-        self.taken_out(stack, self.leases.lease.id)
-        assert not self.leases.stacks.answers['end', stack]
-
-    def test_in_a_lease_that_runs(self):
-        stack = self.make()
-        self.leases.start(self.leases.lease.id)
-        self.taken_out(stack, self.leases.lease.id)
-
-    def test_whose_start_failed(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        lease = self.leases.lease.id
-        self.leases.fail(SERVER, 'There is no room.')
-        self.leases.fail(stack, 'Heat does not let us.')
-        self.leases.start(lease)
-        assert [each.status for each in self.leases.lease.live] == ['error', 'error']
-        self.leases.servers.answers['end', SERVER] = [Wait(5)]
-        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
-        self.taken_out(stack, lease)
-        assert self.leases.servers.state[SERVER] == 'gone'
-
-    def test_whose_end_has_begun(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)], on_end='nothing')
-        lease = self.leases.lease.id
-        self.leases.start(lease)
-        self.leases.servers.answers['end', SERVER] = [Wait(5)]
-        self.leases.end(lease)
-        assert self.leases.lease.status == 'TERMINATING'
-        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
-        self.taken_out(stack, lease)
-
-    def test_whose_end_waits_for_the_stack(self):
-        stack = self.make(on_end='suspend')
-        lease = self.leases.lease.id
-        self.leases.start(lease)
-        self.leases.stacks.answers['end', stack] = [Wait(1)]
-        self.leases.end(lease)
-        assert self.leases.lease.status == 'TERMINATING'
-        self.bus.meanwhile = lambda: self.leases.forward(seconds=5)
-        self.taken_out(stack, lease)
-
-    def with_server(self, **hints):
-        """A template of the lease and a server, which joins it."""
-        template = self.template()
-        template['resources']['server'] = server(hints)
-        return template
-
-    def test_with_a_member_before_the_start(self):
-        joins = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
-        stack = self.create(self.with_server(**joins))
-        lease = self.leases.lease.id
-        assert self.cloud.nova.statuses() == ['RESERVED']
-        self.taken_out(stack, lease, {**EMPTY, 'resources': {'server': server({})}})
-        # Another one, which is not reserved.
-        assert self.cloud.nova.statuses() == ['ACTIVE']
-        assert len(self.cloud.nova.changed('delete')) == 1
-
-    def test_with_a_member_that_runs(self):
-        joins = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
-        stack = self.create(self.with_server(**joins))
-        lease = self.leases.lease.id
-        self.leases.start(lease)
-        self.patch_stack(stack)
-        assert self.cloud.nova.statuses() == ['ACTIVE']
-        self.taken_out(stack, lease, {**EMPTY, 'resources': {'server': server({})}})
-        assert self.cloud.nova.statuses() == ['ACTIVE']
-        assert not self.cloud.nova.changed('delete')
-
-    def test_nested_stack_that_is_taken_out(self):
-        outer = {**EMPTY, 'resources': {'inner': {'type': 'inner.yaml'}}}
-        stack = self.create(outer, files={'inner.yaml': leases.text(self.template())})
-        self.taken_out(stack, self.leases.lease.id)
-
-    def test_stack_that_cannot_be_taken_out_is_not_put_at_risk(self):
-        stack = self.make()
-        lease = self.leases.lease.id
-        self.leases.answers = [None, leases.refusal(500, 'The database is away.')]
-        self.update(stack, EMPTY)
-        self.assert_stack(stack, 'UPDATE_FAILED')
-        assert self.leases.get(lease).status == 'PENDING'
-        self.update(stack, EMPTY)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.leases.get(lease).deleted_at is not None
-
-    def test_stack_of_a_creation_that_is_rolled_back(self):
-        template = self.template()
-        self.cloud.nova.full = True
-        template['resources']['server'] = {**server({}), 'depends_on': 'lease'}
-        stack = self.create(template, args={'disable_rollback': False})
-        self.assert_stack(stack, 'ROLLBACK_COMPLETE')
-        assert not self.leases.all()
-        assert ('delete', stack) not in self.leases.stacks.journal
-
-
-class TestAbandoned(LeaseTest):
-    def test_lease_goes_on(self):
+    def test_lease_of_an_abandoned_stack_goes_on(self):
         stack = self.make()
         found = self.abandon(stack)
         lease = self.leases.lease
@@ -305,3 +168,93 @@ class TestAbandoned(LeaseTest):
         self.leases.start(lease.id)
         self.leases.end(lease.id)
         assert not self.leases.get(lease.id).live
+
+
+class TestRemoved(DeleteTest):
+    """The lease is removed from a template, and the stack goes on."""
+
+    def assert_stack_goes_on(self, stack, lease, after=EMPTY):
+        self.update(stack, after)
+        self.leases.forward(minutes=1)
+        self.bus.run()
+        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.leases.get(lease).deleted_at is not None
+        assert ('delete', stack) not in self.leases.stacks.journal
+
+    def test_stack_goes_on_before_the_start(self):
+        stack = self.make()
+        self.assert_stack_goes_on(stack, self.leases.lease.id)
+
+    def test_stack_goes_on_with_a_slow_lease_service(self):
+        """It lets the stack go on only while heat removes the lease from it."""
+        stack = self.make()
+        self.leases.stacks.answers['end', stack] = [Wait(5)] * 3
+        self.let_time_pass()
+        self.assert_stack_goes_on(stack, self.leases.lease.id)
+        assert not self.leases.stacks.answers['end', stack]
+
+    def test_stack_goes_on_in_a_lease_that_runs(self):
+        self.assert_stack_goes_on(*self.make_started())
+
+    def test_stack_goes_on_after_a_failed_start(self):
+        stack = self.make(reservations=[OF_SERVER])
+        lease = self.leases.lease.id
+        self.leases.fail(SERVER, 'There is no room.')
+        self.leases.fail(stack, 'Heat does not let us.')
+        self.leases.start(lease)
+        assert [each.status for each in self.leases.lease.live] == ['error', 'error']
+        self.leases.servers.answers['end', SERVER] = [Wait(5)]
+        self.let_time_pass()
+        self.assert_stack_goes_on(stack, lease)
+        assert self.leases.servers.state[SERVER] == 'gone'
+
+    def test_stack_goes_on_while_its_lease_ends(self):
+        stack, lease = self.make_started(reservations=[OF_SERVER], on_end='nothing')
+        self.leases.servers.answers['end', SERVER] = [Wait(5)]
+        self.assert_goes_on_at_the_end(stack, lease)
+
+    def test_stack_goes_on_while_its_lease_suspends_it(self):
+        stack, lease = self.make_started(on_end='suspend')
+        self.leases.stacks.answers['end', stack] = [Wait(1)]
+        self.assert_goes_on_at_the_end(stack, lease)
+
+    def assert_goes_on_at_the_end(self, stack, lease):
+        self.leases.end(lease)
+        assert self.leases.lease.status == 'TERMINATING'
+        self.let_time_pass()
+        self.assert_stack_goes_on(stack, lease)
+
+    def test_member_before_the_start_is_replaced_by_an_ordinary_server(self):
+        made = self.make_with_server()
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        self.assert_stack_goes_on(*made, stack({'server': alone()}))
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert len(self.cloud.nova.changed('delete')) == 1
+
+    def test_member_that_runs_keeps_running(self):
+        made = self.make_with_server()
+        self.leases.start(made[1])
+        self.patch_stack(made[0])
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        self.assert_stack_goes_on(*made, stack({'server': alone()}))
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert not self.cloud.nova.changed('delete')
+
+    def test_stack_goes_on_without_a_nested_stack_of_the_lease(self):
+        self.assert_stack_goes_on(*self.make_nested())
+
+    def test_lease_stays_if_the_stack_cannot_be_kept(self):
+        stack = self.make()
+        lease = self.leases.lease.id
+        self.leases.answers = [None, leases.refusal(500, 'The database is away.')]
+        self.update(stack, EMPTY, status='UPDATE_FAILED')
+        assert self.leases.get(lease).status == 'PENDING'
+        self.update(stack, EMPTY)
+        assert self.leases.get(lease).deleted_at is not None
+
+    def test_creation_that_is_rolled_back_leaves_no_lease(self):
+        self.cloud.nova.full = True
+        template = added(self.template(), server=alone(depends_on='lease'))
+        stack = self.create(template, rollback=True, status='ROLLBACK_COMPLETE')
+        assert not self.leases.all()
+        assert ('delete', stack) not in self.leases.stacks.journal

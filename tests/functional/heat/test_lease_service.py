@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lease service asks of Heat, answered by the real one: the fake one must not lie."""
+"""The requests of the lease service to Heat, answered by the real one and not by a fake."""
 
 import datetime
 import json as jsonlib
@@ -51,13 +51,13 @@ class TestLeaseService(HeatTest):
         self.patchobject(stacks, '_client', new=self._client)
 
     def _call(self, who, message, version=None, timeout=None):
-        """What heat-api asks heat-engine."""
+        """Call heat-engine as heat-api does."""
         name, values = message
         user = mock.Mock(context=lambda: who)
         return self.ask(name, user, **values)
 
     def _client(self, user):
-        """What keystoneauth's adapter does, without a network."""
+        """Return an adapter like keystoneauth's, without a network."""
 
         def request(path, method, json=None, params=None, raise_exc=True):
             assert raise_exc is False

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """OS::Climate::Lease: stacks among its reservations that the lease service makes."""
 
-from tests.functional.heat.leased import UpdateTest
+from tests.functional.heat.leased import LeaseTest
 
 
-class TestMadeStacks(UpdateTest):
-    """What they are made from is not shown afterwards."""
+class TestTemplateStacks(LeaseTest):
+    """The lease service never shows their templates."""
 
     def given(self, **changes):
         return {
@@ -19,18 +19,17 @@ class TestMadeStacks(UpdateTest):
     def made(self):
         return [r for r in self.leases.lease.live if 'name' in r.params]
 
-    def test_one_is_made_once(self):
+    def test_stack_is_created_once(self):
         stack = self.make(reservations=[self.given()])
         (before,) = self.made()
         (same,) = [*self.change(stack, name='lease2', reservations=[self.given()]).live][1:]
         assert same == before
-        # It was not even asked for again.
         assert [each.method for each in self.leases.requests].count('POST') == 1
         assert before.params == {'name': 'inner', 'hold': 'now'}
         self.change(stack)
         assert self.made() == []
 
-    def test_one_comes_later_and_is_changed(self):
+    def test_stack_added_later_is_changed_in_place(self):
         stack = self.make()
         self.change(stack, reservations=[self.given(on_end='delete')])
         (before,) = self.made()
@@ -38,7 +37,7 @@ class TestMadeStacks(UpdateTest):
         (after,) = self.made()
         assert (after.id, after.params['on_end']) == (before.id, 'suspend')
 
-    def test_another_source_is_refused(self):
+    def test_other_template_or_parameters_are_refused(self):
         stack = self.make(reservations=[self.given()])
         for changes in (
             {'template': 'heat_template_version: 2018-08-31'},
@@ -46,17 +45,16 @@ class TestMadeStacks(UpdateTest):
         ):
             reason = self.refused(stack, reservations=[self.given(**changes)])
             assert 'The template of stack inner cannot change' in reason
-            # Nor the second time.
             self.refused(stack, reservations=[self.given(**changes)])
         self.change(stack, reservations=[self.given()])
         assert len(self.made()) == 1
 
-    def test_another_name_is_another_stack(self):
+    def test_other_name_creates_another_stack(self):
         stack = self.make(reservations=[self.given()])
         self.change(stack, reservations=[self.given(name='other', template='')])
         assert [each.params['name'] for each in self.made()] == ['other']
 
-    def test_one_that_could_not_be_held_is_taken_out_first(self):
+    def test_failed_stack_has_to_be_removed_first(self):
         self.leases.stacks.room = False
         stack = self.make(reservations=[self.given()])
         (before,) = self.made()
@@ -74,7 +72,7 @@ class TestMadeStacks(UpdateTest):
         assert (after.id != before.id, after.status) == (True, 'pending')
         assert self.leases.stacks.count('prepare', after.resource_id) == 1
 
-    def test_one_that_was_taken_out_by_hand_is_made_from_something_else(self):
+    def test_stack_removed_by_its_user_is_created_from_another_template(self):
         stack = self.make(reservations=[self.given()])
         (before,) = self.made()
         self.leases.leave(before)

@@ -12,53 +12,48 @@ from oslo_utils import timeutils
 
 from climate_core.plugins.base import Wait
 from tests.functional.heat import leases
-from tests.functional.heat.leased import SERVER, VOLUME, UpdateTest
+from tests.functional.heat.leased import OF_SERVER, OF_VOLUME, SERVER, VOLUME, LeaseTest
+from tests.support.stacks import added, server
 
 OTHER = str(uuid.uuid4())
-OF_VOLUME = {'resource_type': 'virtual:volume', 'resource_id': VOLUME}
+OF_OTHER = leases.of_server(OTHER)
 
 
-class TestTerms(UpdateTest):
-    def test_nothing(self):
+class TestProperties(LeaseTest):
+    def test_same_template_changes_nothing(self):
         stack = self.make()
         before = self.leases.lease
         self.change(stack)
         self.patch_stack(stack)
         assert self.leases.lease == before
 
-    def test_name(self):
+    def test_name_changes(self):
         stack = self.make(name='lease1')
         assert self.change(stack, name='lease2').name == 'lease2'
         assert self.change(stack).name.startswith('stack1-lease-')
 
-    def test_both_dates_before_the_start(self):
+    def test_both_dates_change_before_the_start(self):
         stack = self.make()
         start, end = self.leases.later(hours=3), self.leases.later(hours=5)
         lease = self.change(stack, start_date=start, end_date=end)
         assert (lease.start_date.isoformat(), lease.end_date.isoformat()) == (start, end)
 
-    def test_end_after_the_start(self):
-        stack = self.make()
-        self.leases.start(self.leases.lease.id)
+    def test_end_changes_after_the_start(self):
+        stack, _ = self.make_started()
         end = self.leases.later(hours=5)
         assert self.change(stack, end_date=end).end_date.isoformat() == end
 
-    def test_end_becomes_a_duration(self):
+    def test_duration_sets_the_end_and_keeps_it_with_the_start(self):
         stack = self.make()
-        lease = self.change(stack, duration='3h')
-        assert (lease.end_date - lease.start_date).total_seconds() == 3 * 3600
-
-    def test_duration_goes_with_the_start(self):
-        stack = self.make(duration='3h')
         start = self.leases.later(hours=10)
-        lease = self.change(stack, duration='3h', start_date=start)
-        assert lease.start_date.isoformat() == start
-        assert (lease.end_date - lease.start_date).total_seconds() == 3 * 3600
-
-    def test_start_becomes_now(self):
-        stack = self.make(duration='3h')
-        lease = self.change(stack, duration='3h', start_date='now')
-        assert lease.start_date == self.leases.now
+        for given, begins in (
+            ({}, self.dates['start_date']),
+            ({'start_date': start}, start),
+            ({'start_date': 'now'}, self.leases.now.isoformat()),
+        ):
+            lease = self.change(stack, duration='3h', **given)
+            assert lease.start_date.isoformat() == begins
+            assert (lease.end_date - lease.start_date).total_seconds() == 3 * 3600
         assert lease.status == 'ACTIVE'
 
     def test_now_of_the_creation_stays(self):
@@ -67,7 +62,7 @@ class TestTerms(UpdateTest):
         self.leases.forward(minutes=10)
         assert self.change(stack, start_date='now', name='lease2').start_date == start
 
-    def test_what_is_told_before(self):
+    def test_notifications_before_start_and_end_change(self):
         stack = self.make()
         time = self.leases.later(minutes=100)
         lease = self.change(stack, before_end_date=time, before_start=[60, 600])
@@ -75,12 +70,12 @@ class TestTerms(UpdateTest):
         assert lease.before_start == (600, 60)
         assert self.change(stack).before_start == ()
 
-    def test_start_policy(self):
+    def test_start_policy_changes(self):
         stack = self.make()
         assert self.change(stack, start_policy='manual').start_policy == 'manual'
         assert self.change(stack).start_policy == 'auto'
 
-    def test_events(self):
+    def test_events_change_and_past_ones_stay(self):
         stack = self.make()
         given = [
             {'event_type': 'take_backup', 'time': self.leases.later(minutes=80)},
@@ -88,12 +83,11 @@ class TestTerms(UpdateTest):
         ]
         assert self.change(stack, events=given).event('look')
         self.leases.forward(minutes=85)
-        # One that has come stays as it is.
         lease = self.change(stack, events=given[:1])
         assert lease.event('take_backup').status == 'DONE'
         assert not lease.event('look')
 
-    def test_webhook(self):
+    def test_webhook_changes(self):
         stack = self.make()
         webhook = {'url': 'https://example.org/told', 'secret': 'sixteen letters!'}
         assert self.change(stack, webhook=webhook).webhook['url'] == webhook['url']
@@ -101,17 +95,17 @@ class TestTerms(UpdateTest):
         assert self.change(stack, webhook=some).webhook['events'] == ['lease.event.*']
         assert self.change(stack).webhook is None
 
-    def test_end_action_of_the_stack(self):
+    def test_end_of_the_stack_changes(self):
         stack = self.make()
         for on_end in ('snapshot', 'nothing', 'delete'):
             (own,) = self.change(stack, on_end=on_end).live
             assert (own.resource_id, own.params['on_end']) == (stack, on_end)
 
 
-class TestReservations(UpdateTest):
-    def test_they_come_and_go(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        self.change(stack, reservations=[leases.of_server(SERVER), OF_VOLUME])
+class TestReservations(LeaseTest):
+    def test_reservations_are_added_and_removed(self):
+        stack = self.make(reservations=[OF_SERVER])
+        self.change(stack, reservations=[OF_SERVER, OF_VOLUME])
         assert self.held() == {SERVER: {}, VOLUME: {}}
         self.change(stack, reservations=[OF_VOLUME])
         assert self.held() == {VOLUME: {}}
@@ -119,7 +113,7 @@ class TestReservations(UpdateTest):
         self.change(stack)
         assert self.held() == {}
 
-    def test_one_is_changed(self):
+    def test_reservation_is_changed_in_place(self):
         stack = self.make(reservations=[leases.of_server(SERVER, on_end='delete'), OF_VOLUME])
         before = [each.id for each in self.leases.lease.live]
         given = [OF_VOLUME, leases.of_server(SERVER, on_end='shelve')]
@@ -127,42 +121,38 @@ class TestReservations(UpdateTest):
         assert self.held() == {SERVER: {'on_end': 'shelve'}, VOLUME: {}}
         assert [each.id for each in lease.live] == before
 
-    def test_one_that_could_not_be_woken_is_there(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        self.leases.fail(SERVER, 'There is no room.')
-        self.leases.start(self.leases.lease.id)
+    def test_failed_reservation_is_changed_in_place(self):
+        stack, _ = self.make_failed()
         self.change(stack, reservations=[leases.of_server(SERVER, on_end='shelve')])
         assert self.held() == {SERVER: {'on_end': 'shelve'}}
         self.change(stack)
         assert self.held() == {}
 
-    def test_what_joined_otherwise_stays(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)])
-        self.leases.join(self.leases.lease.id, leases.of_server(OTHER))
+    def test_reservation_of_no_template_stays(self):
+        stack = self.make(reservations=[OF_SERVER])
+        self.leases.join(self.leases.lease.id, OF_OTHER)
         self.change(stack)
         assert self.held() == {OTHER: {}}
 
-    def test_all_or_none(self):
-        self.leases.make(leases.ALICE, leases.of_server(OTHER))
-        there = leases.of_server(SERVER)
+    def test_reservations_are_added_all_or_none(self):
+        self.leases.make(leases.ALICE, OF_OTHER)
+        there = OF_SERVER
         stack = self.create(self.template(reservations=[there]), name='stack2')
         lease = self.leases.get(self.resource(stack, 'lease').resource_id)
-        given = [there, OF_VOLUME, leases.of_server(OTHER)]
-        self.update(stack, self.template(reservations=given))
-        self.assert_stack(stack, 'UPDATE_FAILED')
+        given = [there, OF_VOLUME, OF_OTHER]
+        self.update(stack, self.template(reservations=given), status='UPDATE_FAILED')
         assert 'already reserved by lease' in self.reason(stack)
         assert 'resources.lease: reservations[2].resource_id: ' in self.reason(stack)
         assert self.leases.get(lease.id).live == lease.live
 
-    def test_in_a_lease_that_has_started(self):
+    def test_reservation_added_after_the_start_is_woken_up(self):
         stack = self.make(start_date='now')
         self.change(stack, start_date='now', reservations=[OF_VOLUME])
         self.leases.run()
         assert self.leases.volumes.state[VOLUME] == 'awake'
 
-    def test_stack_that_was_taken_out_is_put_back(self):
-        stack = self.make(on_end='nothing')
-        self.leases.start(self.leases.lease.id)
+    def test_reservation_of_the_stack_that_was_removed_is_added_again(self):
+        stack, _ = self.make_started(on_end='nothing')
         (own,) = self.leases.lease.live
         self.leases.leave(own)
         assert not self.leases.lease.live
@@ -170,59 +160,44 @@ class TestReservations(UpdateTest):
         assert self.leases.members(self.leases.lease.id) == {('virtual:stack', stack)}
 
 
-class TestRefused(UpdateTest):
-    def test_start_of_a_lease_that_has_started(self):
-        stack = self.make()
-        self.leases.start(self.leases.lease.id)
+class TestRefused(LeaseTest):
+    def test_new_start_of_a_started_lease_is_refused(self):
+        stack, _ = self.make_started()
         reason = self.refused(
             stack, start_date=self.leases.later(hours=1), end_date=self.leases.later(hours=3)
         )
         assert 'start_date' in reason
-        # The lease goes on, and so does the next update.
         end = self.leases.later(hours=5)
         assert self.change(stack, end_date=end).end_date.isoformat() == end
 
-    def test_half_of_an_update_is_put_right_by_the_next(self):
-        stack = self.make(name='lease1')
-        self.leases.make(leases.ALICE, leases.of_server(OTHER), name='lease0')
-        mine = self.resource(stack, 'lease').resource_id
-        template = self.template(name='lease2', reservations=[leases.of_server(OTHER)])
-        self.update(stack, template)
-        self.assert_stack(stack, 'UPDATE_FAILED')
-        assert self.leases.get(mine).name == 'lease2'
-        self.update(stack, self.template(name='lease1'))
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.leases.get(mine).name == 'lease1'
+    def test_failed_update_is_undone_by_the_next(self):
+        running = {'start_date': 'now', 'before_start': [60], 'start_policy': 'auto'}
+        for number, given in enumerate(({}, running)):
+            stack = self.create(self.template(name='lease1', **given), f's{number}')
+            mine = self.leases.get(self.resource(stack, 'lease').resource_id)
+            other = leases.of_server(str(uuid.uuid4()))
+            self.leases.make(leases.ALICE, other)
+            self.leases.forward(minutes=10)
+            template = self.template(name='lease2', reservations=[other], **given)
+            self.update(stack, template, status='UPDATE_FAILED')
+            assert self.leases.get(mine.id).name == 'lease2'
+            self.update(stack, self.template(name='lease1', **given))
+            after = self.leases.get(mine.id)
+            assert (after.name, after.start_date) == ('lease1', mine.start_date)
 
-    def test_half_of_an_update_of_a_lease_that_runs(self):
-        given = {'start_date': 'now', 'before_start': [60], 'start_policy': 'auto'}
-        stack = self.make(name='lease1', **given)
-        self.leases.make(leases.ALICE, leases.of_server(OTHER))
-        mine = self.leases.get(self.resource(stack, 'lease').resource_id)
-        self.leases.forward(minutes=10)
-        taken = [leases.of_server(OTHER)]
-        self.update(stack, self.template(name='lease2', reservations=taken, **given))
-        self.assert_stack(stack, 'UPDATE_FAILED')
-        self.update(stack, self.template(name='lease1', **given))
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        after = self.leases.get(mine.id)
-        assert (after.name, after.start_date) == ('lease1', mine.start_date)
-
-    def test_what_others_changed_stays_if_nothing_failed(self):
+    def test_changes_of_others_stay_if_nothing_failed(self):
         stack = self.make()
         end = self.leases.later(hours=9)
         self.leases.world.update(self.leases.lease.id, end_date=end)
         assert self.change(stack, name='lease2').end_date.isoformat() == end
 
-    def test_service_that_does_not_answer(self):
+    def test_outage_of_the_lease_service_fails_the_update(self):
         stack = self.make(name='lease1')
-        self.leases.answers = [leases.refusal(500, 'The database is away.')]
-        assert 'The database is away.' in self.refused(stack, name='lease2')
-        self.leases.answers = [leases.refusal(500, 'The database is away.')] * 2
-        assert 'The database is away.' in self.refused(stack, name='lease2')
+        for count in (1, 2):
+            assert self.fail_requests(count) in self.refused(stack, name='lease2')
         assert self.change(stack, name='lease2').name == 'lease2'
 
-    def test_validation_comes_first(self):
+    def test_wrong_date_is_refused_before_anything_changes(self):
         stack = self.make()
         before = self.leases.lease
         with pytest.raises(exception.StackValidationFailed, match='must be'):
@@ -230,8 +205,8 @@ class TestRefused(UpdateTest):
         assert self.leases.lease == before
 
 
-class TestLater(UpdateTest):
-    def test_stack_can_be_updated_when_its_lease_is_long_over(self):
+class TestLaterUpdates(LeaseTest):
+    def test_stack_of_a_lease_long_over_can_be_updated(self):
         given = {'start_date': 'now', 'on_end': 'nothing', 'end_date': self.leases.later(hours=1)}
         template = {**self.template(**given), 'parameters': {'size': {'type': 'number'}}}
         stack = self.create(template, size=1)
@@ -239,22 +214,17 @@ class TestLater(UpdateTest):
         self.leases.end(lease)
         self.useFixture(Later(days=2))
         self.update(stack, template, size=2)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.outputs(stack)['id'] == lease
 
-    def test_update_that_is_rolled_back_takes_the_lease_back(self):
-        stack = self.create(self.template(name='lease1'), args={'disable_rollback': False})
+    def test_rolled_back_update_restores_the_lease(self):
+        stack = self.create(self.template(name='lease1'), rollback=True)
         before = self.leases.lease
-        template = self.template(name='lease2', reservations=[OF_VOLUME])
-        server = {'flavor': 'm1', 'image': 'cirros', 'networks': [{'allocate_network': 'none'}]}
-        template['resources']['server'] = {
-            'type': 'OS::Nova::Server',
-            'depends_on': 'lease',
-            'properties': server,
-        }
+        template = added(
+            self.template(name='lease2', reservations=[OF_VOLUME]),
+            server=server('lease', networks=[{'allocate_network': 'none'}]),
+        )
         self.cloud.nova.full = True
-        self.update(stack, template)
-        self.assert_stack(stack, 'ROLLBACK_COMPLETE')
+        self.update(stack, template, status='ROLLBACK_COMPLETE')
         assert self.leases.lease.name == 'lease1'
         assert self.leases.lease.live == before.live
 
@@ -271,10 +241,10 @@ class Later(fixtures.Fixture):
         self.useFixture(fixture)
 
 
-class TestReplaced(UpdateTest):
-    """Only a lease that is not there any more has another one put in its place."""
+class TestReplaced(LeaseTest):
+    """Only a lease that is gone or over is replaced."""
 
-    def replaced(self, stack, before):
+    def assert_replaced(self, stack, before):
         self.assert_stack(stack, 'UPDATE_COMPLETE')
         lease = self.leases.get(self.outputs(stack)['id'])
         assert lease.id != before
@@ -282,64 +252,42 @@ class TestReplaced(UpdateTest):
         assert self.leases.members(lease.id) == {('virtual:stack', stack)}
         assert list(self.resources(stack)) == ['lease']
 
-    def test_lease_that_somebody_deleted(self):
+    def test_deleted_lease_is_replaced(self):
         stack = self.make()
         before = self.leases.lease.id
         self.leases.lose(before)
         self.update(stack, self.template(name='lease2'))
-        self.replaced(stack, before)
+        self.assert_replaced(stack, before)
 
-    def test_lease_that_is_over(self):
-        stack = self.make(on_end='nothing')
-        before = self.leases.lease.id
-        self.leases.start(before)
-        self.leases.end(before)
+    def test_lease_that_is_over_is_replaced_by_a_change_and_by_nothing_else(self):
+        stack, before = self.make_over()
+        self.patch_stack(stack)
+        assert self.outputs(stack)['id'] == before
         end = self.leases.later(hours=5)
         self.update(stack, self.template(start_date='now', end_date=end))
-        self.replaced(stack, before)
+        self.assert_replaced(stack, before)
 
-    def test_lease_that_is_over_is_left_alone_by_other_updates(self):
-        stack = self.make(on_end='nothing')
-        before = self.leases.lease.id
-        self.leases.start(before)
-        self.leases.end(before)
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.outputs(stack)['id'] == before
-
-    def test_lease_that_is_just_ending_is_not(self):
-        stack = self.make(reservations=[leases.of_server(SERVER)], on_end='nothing')
-        lease = self.leases.lease.id
-        self.leases.start(lease)
+    def test_lease_that_is_ending_is_not_replaced(self):
+        stack, lease = self.make_started(reservations=[OF_SERVER], on_end='nothing')
         self.leases.servers.answers['end', SERVER] = [Wait(5)]
         self.leases.end(lease)
-        self.check(stack)
-        self.assert_stack(stack, 'CHECK_FAILED')
-        self.update(stack, self.template(end_date=self.leases.later(hours=5)))
-        self.assert_stack(stack, 'UPDATE_FAILED')
+        self.check(stack, status='CHECK_FAILED')
+        self.update(
+            stack, self.template(end_date=self.leases.later(hours=5)), status='UPDATE_FAILED'
+        )
         assert 'is TERMINATING' in self.reason(stack)
         assert self.leases.lease.id == lease == self.resource(stack, 'lease').resource_id
 
-    def test_heat_is_asked_to_compare_with_what_there_is(self):
+    def test_converging_update_replaces_only_a_deleted_lease(self):
         stack = self.make(name='lease1')
         before = self.leases.lease
         self.update(stack, self.template(name='lease1'), args={'converge': True})
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.leases.lease == before
         self.leases.lose(before.id)
         self.update(stack, self.template(name='lease1'), args={'converge': True})
-        self.replaced(stack, before.id)
+        self.assert_replaced(stack, before.id)
 
     def test_preview_replaces_nothing(self):
         stack = self.make()
-        found = self.ask(
-            'preview_update_stack',
-            leases.ALICE,
-            self._identity(stack),
-            self.template(name='lease2', end_date=self.leases.later(hours=7)),
-            params={},
-            files={},
-            args={},
-        )
-        assert [each['resource_name'] for each in found['updated']] == ['lease']
-        assert not found['replaced']
+        template = self.template(name='lease2', end_date=self.leases.later(hours=7))
+        assert self.preview_update(stack, template) == {'lease': 'updated'}

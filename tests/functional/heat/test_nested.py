@@ -1,44 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members of nested stacks, and spares among them."""
-
-from heat.common import template_format
+"""Members of nested stacks, and standby members among them."""
 
 from heat_ext.stacks import paths
 from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import stack_level
-
-INNER = """
-heat_template_version: 2018-08-31
-parameters:
-  net: {type: string}
-resources:
-  disk: {type: 'OS::Cinder::Volume', properties: {size: 1, image: cirros}}
-  server:
-    type: OS::Nova::Server
-    properties:
-      flavor: m1
-      block_device_mapping_v2: [{volume_id: {get_resource: disk}, boot_index: 0}]
-      networks: [{network: {get_param: net}}]
-outputs:
-  address: {value: {get_attr: [server, first_address]}}
-"""
-
-OUTER = """
-heat_template_version: 2018-08-31
-resources:
-  net: {type: 'OS::Neutron::Net'}
-  group:
-    type: OS::Heat::ResourceGroup
-    properties:
-      count: 3
-      resource_def: {type: inner.yaml, properties: {net: {get_resource: net}}}
-  last:
-    type: OS::Nova::Server
-    depends_on: group
-    properties: {flavor: m1, image: cirros, networks: [{network: {get_resource: net}}]}
-outputs:
-  addresses: {value: {get_attr: [group, address]}}
-"""
+from tests.support.stacks import INNER, OUTER, changed, stack_level
 
 
 class TestNested(ReservedTest):
@@ -46,11 +11,11 @@ class TestNested(ReservedTest):
         super().setUp()
         self.stack = self.reserve_all(OUTER, files={'inner.yaml': INNER})
 
-    def spares(self, *members):
-        """Say which members of the group are not wanted, as a group does."""
+    def with_standby(self, *members):
+        """Return the environment in which members of the group are standby members."""
         group = self.load(self.nested(self.stack, 'group')).name
-        spares = [f'{group}/{member}' for member in members]
-        return stack_level(self.lease, climate_spares=spares)
+        places = [f'{group}/{member}' for member in members]
+        return stack_level(self.lease, climate_spares=places)
 
     def members(self, *names):
         """Ids of the servers of members of the group."""
@@ -61,13 +26,13 @@ class TestNested(ReservedTest):
         found = self.cloud.nova.servers.values()
         return {each['id'] for each in found if each['status'] == 'ACTIVE'}
 
-    def test_all_belong_to_the_root(self):
+    def test_all_members_belong_to_the_root(self):
         live = self.leases.get(self.lease).live
         params = {each.params.get('stack_id') for each in live if each.params.get('stack_id')}
         assert params == {self.stack}
         assert len(self.held()) == 7
 
-    def test_order_through_all_levels(self):
+    def test_start_keeps_the_order_through_all_levels(self):
         (last,) = self.ids(self.stack, 'last')
         self.start(self.stack)
         assert len(self.cloud.nova.changed('wake_up')) == 4
@@ -75,41 +40,30 @@ class TestNested(ReservedTest):
         assert len(self.cloud.cinder.changed('os-wake_up')) == 3
         assert '' not in self.outputs(self.stack)['addresses']
 
-    def test_spares_stay_asleep(self):
+    def test_standby_members_stay_reserved_and_are_woken_up_when_active(self):
         self.leases.start(self.lease)
-        self.patch_stack(self.stack, environment=self.spares('1', '2'))
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        self.patch_stack(self.stack, environment=self.with_standby('1', '2'))
         wanted = self.members('0') | set(self.ids(self.stack, 'last'))
         assert self.running() == wanted
         assert len(self.cloud.cinder.changed('os-wake_up')) == 1
         self.check(self.stack)
-        self.assert_stack(self.stack, 'CHECK_COMPLETE')
         self.suspend(self.stack)
-        self.assert_stack(self.stack, 'SUSPEND_COMPLETE')
         self.resume(self.stack)
-        self.assert_stack(self.stack, 'RESUME_COMPLETE')
         assert self.running() == wanted
-
-    def test_a_spare_that_is_wanted_is_woken(self):
-        self.leases.start(self.lease)
-        self.patch_stack(self.stack, environment=self.spares('1', '2'))
-        self.patch_stack(self.stack, environment=self.spares('2'))
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
+        self.patch_stack(self.stack, environment=self.with_standby('2'))
         assert self.running() == self.members('0', '1') | set(self.ids(self.stack, 'last'))
 
-    def test_a_spare_that_is_made_after_the_start_sleeps(self):
+    def test_standby_member_created_after_the_start_stays_reserved(self):
         self.leases.start(self.lease)
-        template = template_format.parse(OUTER)
-        template['resources']['group']['properties']['count'] = 4
+        template = changed(OUTER, 'group', count=4)
         self.update(
-            self.stack, template, environment=self.spares('3'), files={'inner.yaml': INNER}
+            self.stack, template, environment=self.with_standby('3'), files={'inner.yaml': INNER}
         )
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
         running = self.members('0', '1', '2') | set(self.ids(self.stack, 'last'))
         assert self.running() == running
         assert self.members('3') <= self.held()
 
-    def test_places(self):
+    def test_places_lead_from_the_root_to_the_resource(self):
         group = self.nested(self.stack, 'group')
         member = self.nested(group, '1')
         names = [self.load(each).name for each in (self.stack, group, member)]
@@ -118,19 +72,16 @@ class TestNested(ReservedTest):
         }  # fmt: skip
         assert paths.list_places(self.load(self.stack), 'last') == {f'{names[0]}/last'}
 
-    def test_failure_in_a_nested_stack(self):
+    def test_failed_wake_up_in_a_nested_stack_is_repeated_by_the_next_update(self):
         (broken,) = self.members('1')
         self.cloud.nova.servers[broken].update(failures=1, sleeps_on=True)
         self.start(self.stack, 'UPDATE_FAILED')
-        assert 'could not be started' in self.load(self.stack).status_reason
+        assert 'could not be started' in self.reason(self.stack)
         awake = self.running()
         self.patch_stack(self.stack)
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
         assert awake < self.running()
         assert len(self.running()) == 4
 
-    def test_delete(self):
+    def test_delete_leaves_nothing(self):
         self.delete(self.stack)
-        assert not self.exists(self.stack)
-        assert not self.cloud.nova.servers
-        assert not self.cloud.cinder.volumes
+        self.assert_nothing_left()

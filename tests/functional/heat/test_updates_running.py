@@ -1,138 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of a stack whose lease has started.
+"""Updates of a stack whose lease has started."""
 
-Which test is for which row of the table in the user's guide: see test_documents.
-"""
-
-from tests.functional.heat.templates import PAIR, SERVER, added, changed, stack_level, without
-from tests.functional.heat.updated import PLAIN, UpdateTest, ported, with_second
+from tests.functional.heat.reserved import NO_SERVER, ReservedTest, guide_row
 from tests.functional.heat.users import ALICE
+from tests.support.stacks import (
+    PAIR,
+    PLAIN,
+    added,
+    changed,
+    ported,
+    server,
+    stack_level,
+    with_second,
+    without,
+)
+
+REPLACED = changed(PLAIN, 'server', image='fedora', image_update_policy='REPLACE')
 
 
-class TestAfterTheStart(UpdateTest):
+class TestAfterTheStart(ReservedTest):
     def setUp(self):
         super().setUp()
-        self.stack = self.reserve_all(PLAIN)
-        self.start(self.stack)
+        self.stack = self.started(PLAIN)
+        self.before = self.ids(self.stack, 'server')
+        (self.server,) = self.before
 
-    def test_what_is_added_is_reserved_and_woken_at_once(self):
+    @guide_row('adds a server or volume', 'after')
+    def test_added_server_is_reserved_and_woken_up(self):
         self.change(self.stack, with_second(PLAIN))
-        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
-        server, second = self.ids(self.stack, 'server', 'second')
-        assert self.held() == {server, second}
-        assert self.wakes() == [server, second]
+        assert self.statuses() == ['ACTIVE', 'ACTIVE']
+        (second,) = self.ids(self.stack, 'second')
+        assert self.held() == {self.server, second}
+        assert self.wakes() == [self.server, second]
 
-    def test_pair_that_is_added_is_woken_in_order(self):
-        stack = self.create(PAIR, name='late', environment=stack_level(self.lease))
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.wakes()[-1:] == self.ids(stack, 'server')
-        assert self.cloud.cinder.changed('os-wake_up') == self.ids(stack, 'disk')
-        assert self.outputs(stack)['status'] == 'available'
-
-    def test_without_room_the_running_part_is_untouched(self):
-        (server,) = self.ids(self.stack, 'server')
-        before = self.cloud.nova.changes[:]
-        self.cloud.nova.full = True
-        found = self.change(self.stack, with_second(PLAIN), status='UPDATE_FAILED')
-        assert 'No valid host was found.' in found.status_reason
-        assert self.cloud.nova.servers[server]['status'] == 'ACTIVE'
-        assert [each for each in self.cloud.nova.changes if each[1] == server] == before
-
-    def test_what_was_taken_out_comes_back_in_a_rollback(self):
-        self.change(self.stack, with_second(PLAIN))
-        server, second = self.ids(self.stack, 'server', 'second')
-        template = added(PLAIN, 'third', 'OS::Nova::Server', **SERVER)
-        self.cloud.nova.faults.append(('POST', '/servers$', 400))
-        rollback = {'disable_rollback': False}
-        self.change(self.stack, template, status='ROLLBACK_COMPLETE', args=rollback)
-        assert second not in self.cloud.nova.servers
-        assert self.held() == {server, *self.ids(self.stack, 'second')}
-        assert self.cloud.nova.statuses() == ['ACTIVE'] * 2
-
-    def test_what_is_taken_out_is_freed(self):
-        self.change(self.stack, without(PLAIN, 'server'))
-        assert self.held() == set()
-        assert not self.cloud.nova.servers
-
-    def test_another_flavor_is_a_resize(self):
-        before = self.ids(self.stack, 'server')
-        self.change(self.stack, changed(PLAIN, 'server', flavor='m2'))
-        assert self.ids(self.stack, 'server') == before
-        assert self.cloud.nova.changed('resize') == before
-
-    def test_another_image_is_a_rebuild(self):
-        before = self.ids(self.stack, 'server')
-        self.change(self.stack, changed(PLAIN, 'server', image='fedora'))
-        assert self.ids(self.stack, 'server') == before
-        assert self.cloud.nova.changed('rebuild') == before
-        assert self.cloud.nova.servers[before[0]]['image'] == {'id': 'fedora'}
-        assert self.held() == set(before)
-
-    def test_what_heat_replaces_is_reserved_and_woken_before_the_old_one_goes(self):
-        (old,) = self.ids(self.stack, 'server')
-        policy = {'image_update_policy': 'REPLACE'}
-        self.change(self.stack, changed(PLAIN, 'server', image='fedora', **policy))
-        (new,) = self.ids(self.stack, 'server')
-        assert self.cloud.nova.changes[-3:] == [
-            ('create', new), ('wake_up', new), ('delete', old),
-        ]  # fmt: skip
-        assert self.held() == {new}
-
-    def test_what_heat_replaces_gets_its_port_back_in_a_rollback(self):
-        self.change(self.stack, ported(PLAIN))
-        port, old = self.ids(self.stack, 'port', 'server')
-        self.cloud.nova.full = True
-        policy = {'image_update_policy': 'REPLACE'}
-        self.change(
-            self.stack, changed(ported(PLAIN), 'server', image='fedora', **policy),
-            status='ROLLBACK_COMPLETE', args={'disable_rollback': False},
-        )  # fmt: skip
-        assert self.ids(self.stack, 'server') == [old]
-        assert self.plugged(old) == {port}
-        assert self.held() == {old}
-        assert self.cloud.nova.statuses() == ['ACTIVE']
-
-    def test_another_port_changes_in_place(self):
-        before = self.ids(self.stack, 'server')
-        self.change(self.stack, ported(PLAIN))
-        (port,) = self.ids(self.stack, 'port')
-        assert self.ids(self.stack, 'server') == before
-        assert self.plugged(before[0]) == {port}
-        self.change(self.stack, ported(PLAIN, 'extra'))
-        assert self.plugged(before[0]) == {port, *self.ids(self.stack, 'extra')}
-        self.change(self.stack, ported(PLAIN))
-        assert self.plugged(before[0]) == {port}
-        assert self.ids(self.stack, 'server') == before
-        assert self.held() == set(before)
-
-    def test_other_metadata_change_in_place(self):
-        before = self.ids(self.stack, 'server')
-        self.change(self.stack, changed(PLAIN, 'server', metadata={'role': 'web'}))
-        assert self.ids(self.stack, 'server') == before
-        assert self.cloud.nova.servers[before[0]]['metadata'] == {'role': 'web'}
-
-    def test_another_name_changes_in_place(self):
-        before = self.ids(self.stack, 'server')
-        self.change(self.stack, changed(PLAIN, 'server', name='web'))
-        assert self.ids(self.stack, 'server') == before
-        assert self.cloud.nova.servers[before[0]]['name'] == 'web'
-
-    def test_a_larger_volume_is_extended(self):
-        stack = self.create(PAIR, name='late', environment=stack_level(self.lease))
+    @guide_row('adds a server or volume', 'after')
+    @guide_row('another flavor, image or size', 'after')
+    def test_added_pair_is_woken_up_in_order_and_its_volume_is_extended(self):
+        stack = self.reserve_all(name='late')
         before = self.ids(stack, 'disk', 'server')
+        assert self.wakes() == [before[0], self.server, before[1]]
+        assert self.outputs(stack)['status'] == 'available'
         self.change(stack, changed(PAIR, 'disk', size=5))
         assert self.ids(stack, 'disk', 'server') == before
         assert self.cloud.cinder.changed('os-extend') == before[:1]
 
+    @guide_row('adds one, and there is no room', 'after')
+    def test_added_server_without_room_fails_and_keeps_the_running_one(self):
+        before = self.cloud.nova.changes[:]
+        self.cloud.nova.full = True
+        found = self.change(self.stack, with_second(PLAIN), status='UPDATE_FAILED')
+        assert 'No valid host was found.' in found.status_reason
+        assert self.record(self.stack, 'server')['status'] == 'ACTIVE'
+        assert [each for each in self.cloud.nova.changes if each[1] == self.server] == before
+
+    @guide_row('takes one out, and fails', 'after')
+    def test_removed_server_is_created_again_by_a_rollback(self):
+        self.change(self.stack, with_second(PLAIN))
+        (second,) = self.ids(self.stack, 'second')
+        self.cloud.nova.faults.append(NO_SERVER)
+        self.change(self.stack, added(PLAIN, third=server()), rollback=True)
+        assert second not in self.cloud.nova.servers
+        assert self.held() == {self.server, *self.ids(self.stack, 'second')}
+        assert self.statuses() == ['ACTIVE'] * 2
+
+    @guide_row('takes one out', 'after')
+    def test_removed_server_is_deleted(self):
+        self.change(self.stack, without(PLAIN, 'server'))
+        self.assert_nothing_left()
+
+    @guide_row('another flavor, image or size', 'after')
+    @guide_row('other metadata', 'after')
+    @guide_row('another name', 'after')
+    def test_other_property_changes_in_place(self):
+        for properties, action, shown in (
+            ({'flavor': 'm2'}, 'resize', {'flavor': {'id': '2'}}),
+            ({'image': 'fedora'}, 'rebuild', {'image': {'id': 'fedora'}}),
+            ({'metadata': {'role': 'web'}}, None, {'metadata': {'role': 'web'}}),
+            ({'name': 'web'}, None, {'name': 'web'}),
+        ):
+            self.cloud.nova.changes.clear()
+            self.stack_template = changed(self.stack_template, 'server', **properties)
+            self.change(self.stack, self.stack_template)
+            assert self.ids(self.stack, 'server') == self.before
+            assert self.cloud.nova.changed(action) == (self.before if action else [])
+            assert self.record(self.stack, 'server').items() >= shown.items()
+            assert self.held() == {self.server}
+
+    stack_template = PLAIN
+
+    @guide_row('what Heat makes a new one for', 'after')
+    def test_replacement_is_reserved_and_woken_up_before_the_old_server_is_deleted(self):
+        self.change(self.stack, REPLACED)
+        (new,) = self.ids(self.stack, 'server')
+        assert self.cloud.nova.changes[-3:] == [
+            ('create', new), ('wake_up', new), ('delete', self.server),
+        ]  # fmt: skip
+        assert self.held() == {new}
+
+    def test_replaced_server_gets_its_port_back_in_a_rollback(self):
+        self.change(self.stack, ported(PLAIN))
+        self.cloud.nova.full = True
+        self.change(self.stack, ported(REPLACED), rollback=True)
+        assert self.ids(self.stack, 'server') == self.before
+        assert self.plugged(self.server) == set(self.ids(self.stack, 'port'))
+        assert self.held() == {self.server}
+        assert self.statuses() == ['ACTIVE']
+
+    @guide_row('other ports or networks', 'after')
+    def test_other_ports_change_in_place(self):
+        for names in (['port'], ['port', 'extra'], ['port']):
+            self.change(self.stack, ported(PLAIN, *names[1:]))
+            assert self.ids(self.stack, 'server') == self.before
+            assert self.plugged(self.server) == set(self.ids(self.stack, *names))
+        assert self.held() == {self.server}
+
+    @guide_row('new dates of the lease', 'after')
     def test_new_dates_keep_every_member(self):
-        before, changes = self.ids(self.stack, 'server'), self.changes()
+        changes = self.changes()
         self.set_dates()
         self.patch_stack(self.stack)
-        assert self.ids(self.stack, 'server') == before
+        assert self.ids(self.stack, 'server') == self.before
         assert self.changes() == changes
 
+    @guide_row('another lease', 'after')
     def test_another_lease_changes_nothing_and_takes_nothing(self):
-        before, changes = self.ids(self.stack, 'server'), self.changes()
+        changes = self.changes()
         environment = stack_level(self.leases.make(ALICE))
         self.change(self.stack, PLAIN, environment=environment)
         assert self.changes() == changes
@@ -140,17 +132,16 @@ class TestAfterTheStart(UpdateTest):
             self.stack, with_second(PLAIN), status='UPDATE_FAILED', environment=environment
         )
         assert f'already reserved by lease {self.lease}' in found.status_reason
-        assert self.held() == set(before)
+        assert self.held() == {self.server}
         assert self.changes() == changes
 
-    def test_taking_out_the_lease_leaves_all_running(self):
-        before = self.ids(self.stack, 'server')
+    @guide_row('no lease any more', 'after')
+    def test_without_its_lease_everything_keeps_running(self):
         self.update(self.stack, PLAIN)
-        self.assert_stack(self.stack, 'UPDATE_COMPLETE')
-        assert self.ids(self.stack, 'server') == before
-        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert self.ids(self.stack, 'server') == self.before
+        assert self.statuses() == ['ACTIVE']
 
-    def test_after_the_end_nothing_can_be_added(self):
+    def test_nothing_can_be_added_after_the_end(self):
         self.leases.end(self.lease)
         before = self.cloud.nova.changes[:]
         found = self.change(self.stack, with_second(PLAIN), status='UPDATE_FAILED')

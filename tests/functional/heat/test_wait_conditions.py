@@ -1,159 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wait condition waits for the signals of servers that are woken, and only for these."""
+"""A wait condition waits for the signals of servers that are woken up, and only for these."""
 
 from oslo_utils import fixture
 
-from tests.functional.heat.deferred import DeferredTest
-from tests.functional.heat.leases import text
-from tests.functional.heat.templates import SERVER, added, changed, parse, stack_level, without
+from tests.functional.heat.reserved import ReservedTest
 from tests.functional.heat.users import ALICE
+from tests.support.stacks import (
+    WAITING,
+    added,
+    changed,
+    depending,
+    resource,
+    server,
+    stack,
+    without,
+)
 
-#: The condition does not depend on the server, which has the handle by way of a configuration.
-WAITING = """
-heat_template_version: 2018-08-31
-resources:
-  net: {type: 'OS::Neutron::Net'}
-  handle: {type: 'OS::Heat::WaitConditionHandle', properties: {signal_transport: HEAT_SIGNAL}}
-  condition:
-    type: OS::Heat::WaitCondition
-    depends_on: config
-    properties: {handle: {get_resource: handle}, timeout: 600, count: 1}
-  config:
-    type: OS::Heat::SoftwareConfig
-    properties: {config: {get_attr: [handle, token]}}
-  server:
-    type: OS::Nova::Server
-    properties:
-      flavor: m1
-      image: cirros
-      user_data: {get_resource: config}
-      user_data_format: RAW
-      networks: [{network: {get_resource: net}}]
-outputs:
-  data: {value: {get_attr: [condition, data]}}
-"""
-#: It does depend on the server.
-AFTERWARDS = parse(WAITING)
-AFTERWARDS['resources']['condition']['depends_on'] = 'server'
+#: The condition depends on the server.
+AFTERWARDS = depending(WAITING, 'condition', 'server')
 #: And on another one, which takes its time.
-CROWDED = added(AFTERWARDS, 'slow', 'OS::Nova::Server', **SERVER)
-CROWDED['resources']['condition']['depends_on'] = ['server', 'slow']
+CROWDED = depending(added(WAITING, slow=server()), 'condition', ['server', 'slow'])
+SENDER = server(user_data={'get_attr': ['handle', 'token']})
 
 
-class TestWaitCondition(DeferredTest):
+class TestWaitCondition(ReservedTest):
     def signal_ok(self, stack):
         self.signal(stack, 'handle', {'status': 'SUCCESS', 'data': 'up'}, run=False)
 
-    def test_it_waits_for_the_signal_after_the_start(self):
-        stack = self.reserve_all(WAITING)
+    def signal_once_waiting(self, stack):
+        """Send the signal when the condition begins to wait.
+
+        Its server may be woken up at the same time.
+        """
+        waiting = ('UPDATE', 'IN_PROGRESS')
+        self.while_waiting(
+            lambda: self.signal_ok(stack),
+            until=lambda: self.resource(stack, 'condition').state == waiting,
+        )
+
+    def reserve_waiting(self, template):
+        """Create a stack whose condition waits for the start."""
+        stack = self.reserve_all(template)
+        self.assert_deferred(stack)
+        return stack
+
+    def assert_deferred(self, stack):
         assert 'climate_deferred' in self.data(stack, 'condition')
-        self.patch_stack(stack)
-        assert 'climate_deferred' in self.data(stack, 'condition')
-        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
-        self.start(stack)
+
+    def assert_signalled(self, stack):
         assert self.outputs(stack) == {'data': '{"1": "up"}'}
         assert 'climate_deferred' not in self.data(stack, 'condition')
 
-    def test_who_is_told_the_signal_by_metadata_keeps_its_place(self):
-        template = added(
-            WAITING, 'worker', 'OS::Nova::Server', **SERVER,
-            metadata={'front': {'get_attr': ['condition', 'data']}},
-        )  # fmt: skip
-        stack = self.reserve_all(template)
+    def test_condition_waits_for_the_signal_after_the_start(self):
+        stack = self.reserve_waiting(WAITING)
+        self.patch_stack(stack)
+        self.assert_deferred(stack)
+        self.signal_once_waiting(stack)
+        self.start(stack)
+        self.assert_signalled(stack)
+
+    def test_signal_in_metadata_of_a_server_keeps_it(self):
+        metadata = {'front': {'get_attr': ['condition', 'data']}}
+        stack = self.reserve_waiting(added(WAITING, worker=server(metadata=metadata)))
         before = self.ids(stack, 'server', 'worker')
         self.cloud.nova.full = True
-        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
+        self.signal_once_waiting(stack)
         self.start(stack)
-        assert self.ids(stack, 'server', 'worker') == before
-        assert self.wakes() == before
-        assert self.cloud.nova.servers[before[1]]['metadata'] == {'front': '{"1": "up"}'}
+        assert self.ids(stack, 'server', 'worker') == self.wakes() == before
+        assert self.record(stack, 'worker')['metadata'] == {'front': '{"1": "up"}'}
 
-    def test_who_is_told_the_signal_by_user_data_is_made_anew_in_its_place(self):
-        template = added(
-            WAITING, 'worker', 'OS::Nova::Server', **SERVER,
-            user_data={'get_attr': ['condition', 'data']},
-        )  # fmt: skip
-        stack = self.reserve_all(template)
-        server, worker = self.ids(stack, 'server', 'worker')
+    def test_signal_in_user_data_of_a_server_replaces_it(self):
+        user_data = {'get_attr': ['condition', 'data']}
+        stack = self.reserve_waiting(added(WAITING, worker=server(user_data=user_data)))
+        first, worker = self.ids(stack, 'server', 'worker')
         self.cloud.nova.full = True
-        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
-        self.start(stack, 'UPDATE_FAILED')
-        assert 'No valid host was found.' in self.load(stack).status_reason
+        self.signal_once_waiting(stack)
+        found = self.start(stack, 'UPDATE_FAILED')
+        assert 'No valid host was found.' in found.status_reason
         assert worker not in self.cloud.nova.servers
-        assert self.cloud.nova.servers[server]['status'] == 'ACTIVE'
+        assert self.cloud.nova.servers[first]['status'] == 'ACTIVE'
         self.cloud.nova.full = False
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.held() == set(self.ids(stack, 'server', 'worker'))
-        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
-        assert self.ids(stack, 'server') == [server]
+        assert self.held() == {first, *self.ids(stack, 'worker')}
+        assert self.statuses() == ['ACTIVE', 'ACTIVE']
+        assert self.ids(stack, 'server') == [first]
 
-    def test_without_a_signal_the_update_fails(self):
+    def test_missing_signal_fails_the_update_after_the_whole_timeout(self):
         time = self.useFixture(fixture.TimeFixture())
-        stack = self.reserve_all(WAITING)
-        # The whole timeout is there after the start, however long all has slept.
+        stack = self.reserve_waiting(WAITING)
+        # The timeout begins at the start, however late that is.
         time.advance_time_seconds(1000)
-        self.while_waiting(lambda: time.advance_time_seconds(601), self.is_waiting(stack))
-        self.start(stack, 'UPDATE_FAILED')
-        assert self.cloud.nova.statuses() == ['ACTIVE']
-        assert 'WaitConditionTimeout' in self.load(stack).status_reason
+        waiting = ('UPDATE', 'IN_PROGRESS')
+        self.while_waiting(
+            lambda: time.advance_time_seconds(601),
+            until=lambda: self.resource(stack, 'condition').state == waiting,
+        )
+        found = self.start(stack, 'UPDATE_FAILED')
+        assert self.statuses() == ['ACTIVE']
+        assert 'WaitConditionTimeout' in found.status_reason
         self.signal_ok(stack)
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
 
-    def test_a_server_that_is_not_to_sleep_any_more(self):
-        """The old one still sleeps while the condition waits for the new one."""
-        template = without(WAITING)
-        template['resources']['condition']['depends_on'] = 'server'
-        stack = self.reserve_all(template)
-        self.while_waiting(lambda: self.signal_ok(stack), until=self.is_running)
+    def test_server_without_its_reservation_sends_the_signal(self):
+        """The old server is still reserved while the condition waits for the new one."""
+        template = without(AFTERWARDS)
+        stack = self.reserve_waiting(template)
+        self.while_waiting(
+            lambda: self.signal_ok(stack), until=lambda: 'ACTIVE' in self.cloud.nova.statuses()
+        )
         self.update(stack, template)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert 'climate_deferred' not in self.data(stack, 'condition')
 
-    def test_servers_in_nested_stacks(self):
-        group = {
-            'count': 2,
-            'resource_def': {
-                'type': 'OS::Nova::Server',
-                'properties': {**SERVER, 'user_data': {'get_attr': ['handle', 'token']}},
-            },
-        }
-        template = added(
-            without(WAITING, 'server', 'config'), 'servers', 'OS::Heat::ResourceGroup', **group
-        )
-        template['resources']['condition']['depends_on'] = 'net'
-        stack = self.reserve_all(template)
-        assert 'climate_deferred' in self.data(stack, 'condition')
-        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
+    def assert_group_sends_the_signal(self, group, on, statuses):
+        template = added(without(WAITING, 'server', 'config'), servers=group)
+        stack = self.reserve_waiting(depending(template, 'condition', on))
+        self.signal_once_waiting(stack)
         self.start(stack)
-        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+        assert self.statuses() == statuses
+        assert 'climate_deferred' not in self.data(stack, 'condition')
 
-    def test_lease_starts_after_the_turn_of_its_server(self):
-        """Nobody wakes the server while its stack is created, so no signal comes."""
-        self.start_once_reserved()
-        stack = self.create(AFTERWARDS, environment=stack_level(self.lease))
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert 'climate_deferred' in self.data(stack, 'condition')
-        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.outputs(stack) == {'data': '{"1": "up"}'}
+    def test_servers_in_nested_stacks_send_the_signal(self):
+        group = resource('OS::Heat::ResourceGroup', count=2, resource_def=SENDER)
+        self.assert_group_sends_the_signal(group, 'net', ['ACTIVE', 'ACTIVE'])
 
-    def test_lease_starts_after_the_turn_of_its_server_in_an_update(self):
-        stack = self.reserve_all(AFTERWARDS)
-        self.start_once_reserved(2)
-        self.update(stack, CROWDED, environment=stack_level(self.lease))
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.leases.get(self.lease).status == 'ACTIVE'
-        assert 'climate_deferred' in self.data(stack, 'condition')
-        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.outputs(stack) == {'data': '{"1": "up"}'}
+    def test_standby_members_send_no_signal(self):
+        group = resource('OS::Heat::AutoScalingGroup', min_size=1, max_size=2, resource=SENDER)
+        self.assert_group_sends_the_signal(group, 'servers', ['ACTIVE', 'RESERVED'])
 
     def start_once_reserved(self, count=1):
-        """Let the lease start when the last of some servers has just been put to sleep."""
+        """Let the lease start when the last of some servers has just been reserved."""
         interfaces = self.cloud.nova._interfaces
 
         def start(request, key):
@@ -163,71 +138,45 @@ class TestWaitCondition(DeferredTest):
 
         self.cloud.nova._interfaces = start
 
-    def test_spares_send_no_signals(self):
-        group = {
-            'min_size': 1,
-            'max_size': 2,
-            'resource': {
-                'type': 'OS::Nova::Server',
-                'properties': {**SERVER, 'user_data': {'get_attr': ['handle', 'token']}},
-            },
-        }
-        template = added(
-            without(WAITING, 'server', 'config'), 'servers', 'OS::Heat::AutoScalingGroup', **group
+    def assert_next_update_waits(self, stack):
+        assert self.leases.get(self.lease).status == 'ACTIVE'
+        self.assert_deferred(stack)
+        self.signal_once_waiting(stack)
+        self.patch_stack(stack)
+        self.assert_signalled(stack)
+
+    def test_lease_that_starts_after_the_server_was_created_is_left_to_the_next_update(self):
+        """Nothing wakes up the server while its stack is created, so no signal comes."""
+        self.start_once_reserved()
+        self.assert_next_update_waits(self.reserve_all(AFTERWARDS))
+
+    def test_lease_that_starts_after_the_server_was_updated_is_left_to_the_next_update(self):
+        stack = self.reserve_all(AFTERWARDS)
+        self.start_once_reserved(2)
+        self.change(stack, CROWDED)
+        self.assert_next_update_waits(stack)
+
+    def test_condition_in_a_standby_member_stays_deferred(self):
+        group = resource(
+            'OS::Heat::AutoScalingGroup', min_size=0, max_size=1, resource={'type': 'member.yaml'}
         )
-        template['resources']['condition']['depends_on'] = 'servers'
-        stack = self.reserve_all(template)
-        assert 'climate_deferred' in self.data(stack, 'condition')
-        self.while_waiting(lambda: self.signal_ok(stack), self.is_waiting(stack))
-        self.start(stack)
-        assert sorted(self.cloud.nova.statuses()) == ['ACTIVE', 'RESERVED']
-        assert 'climate_deferred' not in self.data(stack, 'condition')
+        files = {'member.yaml': without(WAITING)}
+        template = stack({'group': group})
+        made = self.started(template, files=files)
+        self.change(made, changed(template, 'group', max_size=2), files=files)
+        assert self.statuses() == ['RESERVED'] * 2
+        for member in self.load(self.nested(made, 'group')).resources.values():
+            self.assert_deferred(member.resource_id)
 
-    def test_in_a_spare_it_goes_on_waiting_for_its_turn(self):
-        """Each member of the group has a condition of its own."""
-        member = text(without(WAITING))
-        group = {'min_size': 0, 'max_size': 1, 'resource': {'type': 'member.yaml'}}
-        template = added(
-            {'heat_template_version': '2018-08-31', 'resources': {}},
-            'group', 'OS::Heat::AutoScalingGroup', **group,
-        )  # fmt: skip
-        stack = self.reserve_all(template, files={'member.yaml': member})
-        self.start(stack)
-        template = changed(template, 'group', max_size=2)
-        files = {'member.yaml': member}
-        self.update(stack, template, environment=stack_level(self.lease), files=files)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['RESERVED'] * 2
-        for spare in self.load(self.nested(stack, 'group')).resources.values():
-            assert 'climate_deferred' in self.data(spare.resource_id, 'condition')
-
-    def test_of_a_server_that_is_not_reserved_it_waits_as_ever(self):
+    def test_condition_of_a_server_that_is_not_reserved_waits_at_once(self):
         template = changed(WAITING, 'server', scheduler_hints={'reserved': False})
-        template = added(template, 'other', 'OS::Nova::Server', **SERVER)
-        self.bus.meanwhile = self.signal_when_there
-        stack = self.reserve_all(template)
-        assert sorted(self.cloud.nova.statuses()) == ['ACTIVE', 'RESERVED']
+        self.while_waiting(
+            lambda: self.signal_ok(
+                self.ask('list_stacks', ALICE)[0]['stack_identity']['stack_id']
+            ),
+            until=self.cloud.nova.statuses,
+        )
+        stack = self.reserve_all(added(template, other=server()))
+        assert self.statuses() == ['ACTIVE', 'RESERVED']
         assert self.data(stack, 'condition') == {}
-        assert self.outputs(stack) == {'data': '{"1": "up"}'}
-
-    def signal_when_there(self):
-        if self.cloud.nova.statuses() and not self.signalled:
-            self.signalled = True
-            self.signal_ok(self.load_named('stack1'))
-
-    def is_waiting(self, stack):
-        """Tells when the condition begins to wait; its server may be woken at the same time."""
-        return lambda: self.resource(stack, 'condition').state == ('UPDATE', 'IN_PROGRESS')
-
-    def is_running(self):
-        return 'ACTIVE' in self.cloud.nova.statuses()
-
-    signalled = False
-
-    def load_named(self, name):
-        (found,) = [
-            each['stack_identity']['stack_id']
-            for each in self.ask('list_stacks', ALICE)
-            if each['stack_name'] == name
-        ]
-        return found
+        self.assert_signalled(stack)

@@ -1,264 +1,345 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wake-up: what goes wrong on the way, who else may do it, and when it is not done."""
+"""The wake-up: failures on the way, others that wake up, and when nothing is woken up."""
 
 import datetime
 
 import sqlalchemy as sa
+from oslo_config import cfg
 from oslo_utils import fixture
 
 from climate_core.db import tables
 from tests.functional.heat.bus import Killed
+from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.leases import refusal
-from tests.functional.heat.reserved import ReservedTest
-from tests.functional.heat.templates import (
+from tests.functional.heat.reserved import HAS_RUN, ReservedTest, guide_row
+from tests.functional.heat.users import ALICE
+from tests.support.stacks import (
     CHAIN,
     PAIR,
     UNLINKED,
     added,
     changed,
     hinted,
-    stack_level,
+    ported,
+    volume,
     without,
 )
-from tests.functional.heat.updated import ported
-from tests.functional.heat.users import ALICE
+
+ONE = without(CHAIN, 'second')
+REPLACED = {'image': 'fedora', 'image_update_policy': 'REPLACE'}
 
 
-class TestFailure(ReservedTest):
-    def test_what_is_awake_stays_and_the_rest_is_tried_again(self):
-        stack = self.reserve_all(CHAIN)
-        first, second = self.ids(stack, 'first', 'second')
-        self.cloud.nova.servers[second].update(failures=1, sleeps_on=True)
-        self.start(stack, 'UPDATE_FAILED')
-        reason = self.load(stack).status_reason
-        assert 'The server could not be started: No valid host was found.' in reason
+class ChainTest(ReservedTest):
+    """Two servers, the second after the first."""
+
+    def setUp(self):
+        super().setUp()
+        self.stack = self.reserve_all(CHAIN)
+        self.members = self.first, self.second = self.ids(self.stack, 'first', 'second')
+
+    def once_woken(self, *fault):
+        """Let nova fail once after the first server was woken up."""
+        self.while_waiting(lambda: self.cloud.nova.faults.append(fault), until=self.wakes)
+
+    def assert_completed_by_the_next_update(self):
+        self.patch_stack(self.stack)
+        assert self.statuses() == ['ACTIVE', 'ACTIVE']
+        assert self.ids(self.stack, 'first', 'second') == self.members
+
+
+class TestFailure(ChainTest):
+    @guide_row('changes nothing', 'after')
+    def test_failed_server_is_woken_up_again_by_the_next_update(self):
+        self.cloud.nova.servers[self.second].update(failures=1, sleeps_on=True)
+        found = self.start(self.stack, 'UPDATE_FAILED')
+        reason = 'The server could not be started: No valid host was found.'
+        assert reason in found.status_reason
         assert self.cloud.nova.statuses() == ['ACTIVE', 'RESERVED']
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.wakes() == [first, second, second]
-        assert self.ids(stack, 'first', 'second') == [first, second]
+        self.assert_completed_by_the_next_update()
+        assert self.wakes() == [self.first, self.second, self.second]
 
     def test_server_in_error_is_replaced_by_the_next_update(self):
-        stack = self.reserve_all(CHAIN)
-        first, second = self.ids(stack, 'first', 'second')
-        self.cloud.nova.servers[second]['failures'] = 1
-        self.start(stack, 'UPDATE_FAILED')
+        self.cloud.nova.servers[self.second]['failures'] = 1
+        self.start(self.stack, 'UPDATE_FAILED')
         assert self.cloud.nova.statuses() == ['ACTIVE', 'ERROR']
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
-        assert self.ids(stack, 'first') == [first]
-        assert self.held() == set(self.ids(stack, 'first', 'second'))
-        assert second not in self.held()
+        self.patch_stack(self.stack)
+        assert self.statuses() == ['ACTIVE', 'ACTIVE']
+        first, second = self.ids(self.stack, 'first', 'second')
+        assert (first, second != self.second) == (self.first, True)
+        assert self.held() == {first, second}
 
-    def test_server_in_error_gives_its_volume_and_port_to_the_next(self):
-        template = ported(PAIR)
-        stack = self.reserve_all(template)
-        (old,) = self.ids(stack, 'server')
-        self.cloud.nova.servers[old]['failures'] = 1
+    def test_outage_of_nova_is_over_for_the_next_update(self):
+        self.cloud.nova.faults.append(('POST', '/action', 503))
+        self.start(self.stack, 'UPDATE_FAILED')
+        self.assert_completed_by_the_next_update()
+
+    def test_outage_of_nova_during_the_start_is_waited_for(self):
+        self.once_woken('GET', f'/servers/{self.first}', 503)
+        self.start(self.stack)
+        assert self.cloud.nova.faults == []
+
+    def test_outage_of_the_lease_service_is_over_for_the_next_update(self):
+        self.leases.start(self.lease)
+        self.leases.answers[:] = [refusal(503, 'Later.') for _ in range(4)]
+        found = self.patch_stack(self.stack, status='UPDATE_FAILED')
+        assert 'resources.first' in found.status_reason
+        self.leases.answers.clear()
+        self.assert_completed_by_the_next_update()
+
+    def test_engine_stopped_after_its_request_wakes_up_nothing_twice(self):
+        self.once_woken('GET', f'/servers/{self.first}', Killed())
+        self.start(self.stack, 'UPDATE_FAILED')
+        assert self.wakes() == [self.first]
+        self.assert_completed_by_the_next_update()
+        assert self.wakes() == self.members
+
+    def test_conflict_of_a_reserved_server_fails(self):
+        self.cloud.nova.faults.append(('POST', '/action', 409))
+        found = self.start(self.stack, 'UPDATE_FAILED')
+        assert 'A fault that the test ordered.' in found.status_reason
+
+    def test_soft_deleted_server_fails(self):
+        self.cloud.nova.servers[self.first]['status'] = 'SOFT_DELETED'
+        found = self.start(self.stack, 'UPDATE_FAILED')
+        assert 'SOFT_DELETED' in found.status_reason
+        assert self.wakes() == []
+
+    def test_server_on_an_unreachable_host_is_waited_for(self):
+        self.cloud.nova.servers[self.first]['next'] = ['UNKNOWN'] * 12 + ['RESERVED']
+        self.start(self.stack)
+        assert self.wakes() == self.members
+
+    def test_conflict_of_a_server_that_another_request_woke_up_is_ignored(self):
+        act = self.cloud.nova._act
+
+        def faster(request, key):
+            del self.cloud.nova._act
+            act(request, key)
+            raise Refusal(409, 'Another request was faster.')
+
+        self.cloud.nova._act = faster
+        self.start(self.stack)
+        assert self.statuses() == ['ACTIVE', 'ACTIVE']
+        assert self.wakes() == self.members
+
+    def test_server_that_another_request_is_starting_is_waited_for(self):
+        server, path = self.cloud.nova.servers[self.first], f'/servers/{self.first}'
+        server['OS-EXT-STS:task_state'] = 'scheduling'
+        self.cloud.nova.requests.clear()
+        self.while_waiting(
+            lambda: server.update({'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}),
+            until=lambda: self.cloud.nova.requests.count(('GET', path)) > 10,
+        )
+        self.start(self.stack)
+        assert self.wakes() == [self.second]
+
+
+class TestFailedResource(ReservedTest):
+    def test_server_in_error_leaves_its_volume_and_port_to_its_replacement(self):
+        stack = self.reserve_all(ported(PAIR))
+        self.record(stack, 'server')['failures'] = 1
         self.start(stack, 'UPDATE_FAILED')
         assert self.cloud.nova.statuses() == ['ERROR']
         self.cloud.nova.full = True
         for _ in range(2):
-            self.patch_stack(stack)
-            found = self.assert_stack(stack, 'UPDATE_FAILED')
+            found = self.patch_stack(stack, status='UPDATE_FAILED')
             assert 'No valid host was found.' in found.status_reason
         self.cloud.nova.full = False
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         (server,) = self.cloud.nova.servers.values()
         disk, port, new = self.ids(stack, 'disk', 'port', 'server')
         assert (server['id'], server['status'], server['volumes']) == (new, 'ACTIVE', [disk])
-        assert self.cloud.neutron.records['ports'][port]['device_id'] == new
+        assert self.plugged(new) == {port}
         assert self.held() == {disk, new}
 
-    def test_server_that_ran_before_it_was_in_error_is_deleted_last(self):
+    def test_server_in_error_that_has_run_is_deleted_last(self):
         """Its disk may be all that is left of it."""
-        stack = self.reserve_all(without(CHAIN, 'second'))
+        stack = self.reserve_all(ONE)
         (old,) = self.ids(stack, 'first')
-        self.cloud.nova.servers[old].update(
-            {'status': 'ERROR', 'OS-SRV-USG:launched_at': '2026-01-01T00:00:00.000000'}
-        )
+        self.cloud.nova.servers[old].update({'status': 'ERROR', **HAS_RUN})
         self.start(stack, 'UPDATE_FAILED')
         self.cloud.nova.full = True
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_FAILED')
+        self.patch_stack(stack, status='UPDATE_FAILED')
         assert old in self.cloud.nova.servers
 
-    def test_volume_in_error_is_asked_for_again(self):
+    def test_volume_in_error_is_woken_up_again(self):
         stack = self.reserve_all()
         disk, server = self.ids(stack, 'disk', 'server')
         self.cloud.cinder.volumes[disk]['failures'] = 1
-        self.start(stack, 'UPDATE_FAILED')
-        assert 'The volume could not be created' in self.load(stack).status_reason
+        found = self.start(stack, 'UPDATE_FAILED')
+        assert 'The volume could not be created' in found.status_reason
         assert self.cloud.nova.statuses() == ['RESERVED']
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.ids(stack, 'disk', 'server') == [disk, server]
         assert self.wakes() == [disk, disk, server]
 
-    def test_volume_that_was_never_reserved_is_replaced(self):
-        self.cloud.cinder.full = True
-        stack = self.create(PAIR, environment=stack_level(self.lease))
-        self.assert_stack(stack, 'CREATE_FAILED')
-        self.cloud.cinder.full = False
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.cloud.cinder.statuses() == ['lease-reserved']
-        assert self.wakes() == []
-        self.start(stack)
-        assert self.wakes() == self.ids(stack, 'disk', 'server')
-
-    def test_volume_that_was_never_reserved_is_replaced_after_the_start(self):
-        self.leases.start(self.lease)
-        self.cloud.cinder.full = True
-        stack = self.create(PAIR, environment=stack_level(self.lease))
-        self.assert_stack(stack, 'CREATE_FAILED')
-        self.cloud.cinder.full = False
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.wakes() == self.ids(stack, 'disk', 'server')
-
-    def test_volume_in_error_is_not_woken_early(self):
+    def test_volume_in_error_is_not_woken_up_before_the_start(self):
         stack = self.reserve_all()
-        (disk,) = self.ids(stack, 'disk')
-        # An administrator may write this; cinder then takes a wake_up as well.
-        self.cloud.cinder.volumes[disk].update(status='error', broken=True)
+        members = self.ids(stack, 'disk', 'server')
+        # An administrator may set this status; cinder then accepts a wake-up as well.
+        self.record(stack, 'disk').update(status='error', broken=True)
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.wakes() == []
         self.start(stack)
-        assert self.wakes() == self.ids(stack, 'disk', 'server')
-        assert self.ids(stack, 'disk') == [disk]
+        assert self.ids(stack, 'disk', 'server') == self.wakes() == members
 
-    def test_outage_of_nova(self):
-        stack = self.reserve_all(CHAIN)
-        self.leases.start(self.lease)
-        self.cloud.nova.faults.append(('POST', '/action', 503))
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_FAILED')
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
+    def test_volume_that_was_never_reserved_is_replaced(self):
+        for started in (False, True):
+            self.lease = self.leases.make(ALICE)
+            if started:
+                self.leases.start(self.lease)
+            self.cloud.cinder.full = True
+            stack = self.reserve_all(name=f's{started}', status='CREATE_FAILED')
+            self.cloud.cinder.full = False
+            before = self.wakes()
+            self.patch_stack(stack)
+            if not started:
+                assert self.cloud.cinder.statuses() == ['lease-reserved']
+                assert self.wakes() == before
+                self.start(stack)
+            assert {*self.wakes()} - {*before} == set(self.ids(stack, 'disk', 'server'))
+            self.delete(stack)
 
-    def test_outage_between_two_looks_is_waited_for(self):
-        stack = self.reserve_all(CHAIN)
-        self.leases.start(self.lease)
-        first = self.ids(stack, 'first')[0]
-        self.bus.meanwhile = lambda: self.once_woken(('GET', f'/servers/{first}', 503))
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.done
-
-    done = False
-
-    def once_woken(self, fault):
-        self.leases.run()
-        if self.wakes() and not self.done:
-            self.done = True
-            self.cloud.nova.faults.append(fault)
-
-    def test_outage_of_the_lease_service(self):
-        stack = self.reserve_all(CHAIN)
-        self.leases.start(self.lease)
-        outage = [self.unavailable() for _ in range(4)]
-        self.leases.answers[:] = outage
-        self.patch_stack(stack)
-        found = self.assert_stack(stack, 'UPDATE_FAILED')
-        assert 'resources.first' in found.status_reason
-        self.leases.answers.clear()
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['ACTIVE', 'ACTIVE']
-
-    def unavailable(self):
-        return refusal(503, 'Later.')
-
-    def test_engine_is_stopped_while_a_server_is_reserved(self):
-        self.stop_while_reserving('first', self.cloud.nova)
-        assert self.cloud.nova.statuses() == ['RESERVED']
-
-    def test_engine_is_stopped_while_a_volume_is_reserved(self):
-        self.stop_while_reserving('disk', self.cloud.cinder)
-        assert self.cloud.cinder.statuses() == ['lease-reserved']
-
-    def stop_while_reserving(self, name, service):
-        service.looks = 12
-        service.faults.append(('GET', '/(servers|volumes)/', Killed()))
-        stack = self.create(UNLINKED, environment=stack_level(self.lease))
-        self.assert_stack(stack, 'CREATE_FAILED')
-        before = self.ids(stack, name)
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.ids(stack, name) == before
+    def test_engine_stopped_during_a_reservation_reserves_nothing_twice(self):
+        for name, service in (('first', self.cloud.nova), ('disk', self.cloud.cinder)):
+            looks, service.looks = service.looks, 12
+            service.faults.append(('GET', '/(servers|volumes)/', Killed()))
+            stack = self.reserve_all(UNLINKED, status='CREATE_FAILED')
+            before = self.ids(stack, name)
+            self.patch_stack(stack)
+            assert self.ids(stack, name) == before
+            assert self.statuses() == ['RESERVED', 'lease-reserved']
+            service.looks = looks
+            self.delete(stack)
         assert self.wakes() == []
 
-    def test_engine_is_stopped_while_a_volume_is_reserved_that_then_fails(self):
+    def test_engine_stopped_during_a_reservation_that_fails_wakes_up_nothing(self):
         self.cloud.cinder.looks, self.cloud.cinder.full = 12, True
         self.cloud.cinder.faults.append(('GET', '/volumes/', Killed()))
-        stack = self.create(UNLINKED, environment=stack_level(self.lease))
-        self.patch_stack(stack)
-        found = self.assert_stack(stack, 'UPDATE_FAILED')
+        stack = self.reserve_all(UNLINKED, status=None)
+        found = self.patch_stack(stack, status='UPDATE_FAILED')
         assert 'The volume could not be created' in found.status_reason
         assert self.wakes() == []
 
-    def test_engine_is_stopped_after_it_has_asked(self):
+
+class TestOthers(ReservedTest):
+    """Others than heat wake up."""
+
+    def test_what_others_woke_up_is_completed(self):
+        template = changed(PAIR, 'disk', read_only=True)
+        stack = self.reserve_all(changed(template, 'server', tags=['a']))
+        self.record(stack, 'disk').update(status='available', broken=False)
+        self.record(stack, 'server')['status'] = 'ACTIVE'
+        self.patch_stack(stack)
+        assert self.wakes() == []
+        assert self.record(stack, 'server')['tags'] == ['a']
+        assert self.cloud.cinder.changed('os-update_readonly_flag') == self.ids(stack, 'disk')
+        assert self.outputs(stack)['status'] == 'available'
+        assert 'climate_lease' not in self.data(stack, 'server')
+
+    def test_what_others_woke_up_and_use_is_left_alone(self):
+        stack = self.reserve_all()
+        self.record(stack, 'disk')['status'] = 'in-use'
+        self.record(stack, 'server')['status'] = 'SHUTOFF'
+        self.patch_stack(stack)
+        assert self.changes()[2:] == []
+
+    def test_server_that_others_woke_up_gives_its_port_to_its_replacement(self):
+        template = ported(UNLINKED, server='first')
+        stack = self.reserve_all(template)
+        port, old = self.ids(stack, 'port', 'first')
+        self.cloud.nova.servers[old].update({'status': 'ACTIVE', **HAS_RUN})
+        self.change(stack, changed(template, 'first', **REPLACED))
+        (new,) = self.ids(stack, 'first')
+        assert new != old
+        assert self.plugged(new) == {port}
+
+    def test_soft_deleted_server_with_a_port_can_be_restored(self):
+        stack = self.reserve_all(ported(UNLINKED, server='first'))
+        before, server = self.ids(stack, 'first'), self.record(stack, 'first')
+        server['status'] = 'SOFT_DELETED'
+        self.start(stack, 'UPDATE_FAILED')
+        found = self.patch_stack(stack, status='UPDATE_FAILED')
+        assert 'vm_state SOFT_DELETED' in found.status_reason
+        assert self.cloud.nova.changed('delete') == []
+        server['status'] = 'ACTIVE'
+        self.patch_stack(stack)
+        assert self.ids(stack, 'first') == before
+
+
+class TestWithoutServiceUser(ReservedTest):
+    SERVICE_USER = False
+
+    def test_wake_up_fails_with_the_reason_of_nova(self):
         stack = self.reserve_all(CHAIN)
-        self.leases.start(self.lease)
-        first = self.ids(stack, 'first')[0]
-        self.bus.meanwhile = lambda: self.once_woken(('GET', f'/servers/{first}', Killed()))
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_FAILED')
-        assert self.wakes() == [first]
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.wakes() == self.ids(stack, 'first', 'second')
+        found = self.start(stack, 'UPDATE_FAILED')
+        assert "Policy doesn't allow wake_up" in found.status_reason
+        assert self.statuses() == ['RESERVED', 'RESERVED']
 
 
-class TestTheTime(ReservedTest):
-    def test_a_lease_that_failed_after_its_start_has_started(self):
-        self.see('ERROR', datetime.timedelta(minutes=-1), 'ACTIVE')
+class TestTokens(ChainTest):
+    """The token of the update expires during the wake-up."""
 
-    def test_what_the_lease_could_not_wake_is_woken_by_the_next_update(self):
-        self.see('ERROR', datetime.timedelta(minutes=-1), 'ACTIVE', reservations='error')
+    def start_with_a_token_that_expires(self, status):
+        self.while_waiting(lambda: self.keystone.users.pop(ALICE.token), until=self.wakes)
+        found = self.start(self.stack, status)
+        self.keystone.users[ALICE.token] = ALICE
+        return found
 
-    def test_what_has_left_the_lease_is_not_woken(self):
-        self.see('ERROR', datetime.timedelta(minutes=-1), 'RESERVED', reservations='deleted')
+    def test_next_update_goes_on_with_a_new_token(self):
+        found = self.start_with_a_token_that_expires('UPDATE_FAILED')
+        assert 'HTTP 401' in found.status_reason
+        self.patch_stack(self.stack)
+        assert self.wakes() == self.members
 
-    def test_a_lease_that_failed_before_its_start_has_not(self):
-        self.see('ERROR', datetime.timedelta(minutes=1), 'RESERVED')
+    def test_heat_takes_new_tokens_if_it_may(self):
+        cfg.CONF.set_override('reauthentication_auth_method', 'trusts')
+        self.start_with_a_token_that_expires('UPDATE_COMPLETE')
+        assert self.wakes() == self.members
 
-    def test_a_lease_that_ends_wakes_nothing(self):
-        self.see('TERMINATING', datetime.timedelta(minutes=-1), 'RESERVED')
 
-    def see(self, status, start, result, reservations='pending'):
-        stack = self.reserve_all(without(CHAIN, 'second'))
-        now = self.leases.get(self.lease).start_date - start
+class TestTime(ReservedTest):
+    """A lease has started or not, by its status and its start."""
+
+    def test_failed_lease_starts_at_its_start_date(self):
+        self.assert_status_after('ERROR', 1, 'ACTIVE')
+
+    def test_failed_lease_does_not_start_before_its_start_date(self):
+        self.assert_status_after('ERROR', -1, 'RESERVED')
+
+    def test_failed_reservation_is_woken_up_by_the_next_update(self):
+        self.assert_status_after('ERROR', 1, 'ACTIVE', reservations='error')
+
+    def test_removed_reservation_is_not_woken_up(self):
+        self.assert_status_after('ERROR', 1, 'RESERVED', reservations='deleted')
+
+    def test_ending_lease_wakes_up_nothing(self):
+        self.assert_status_after('TERMINATING', 1, 'RESERVED')
+
+    def assert_status_after(self, lease, minutes, server, reservations='pending'):
+        """Update a stack some minutes after the start of a lease in a status."""
+        stack = self.reserve_all(ONE)
+        now = self.leases.get(self.lease).start_date + datetime.timedelta(minutes=minutes)
         self.useFixture(fixture.TimeFixture(now.replace(tzinfo=None)))
         with self.leases.world.database.writer() as session:
-            session.execute(sa.update(tables.LEASES).values(status=status))
+            session.execute(sa.update(tables.LEASES).values(status=lease))
             session.execute(sa.update(tables.RESERVATIONS).values(status=reservations))
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.cloud.nova.statuses() == [result]
+        assert self.cloud.nova.statuses() == [server]
 
-    def test_lease_starts_while_the_stack_is_created(self):
-        self.bus.meanwhile = self.start_once_the_volume_sleeps
-        stack = self.create(PAIR, environment=stack_level(self.lease))
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        assert self.cloud.nova.statuses() == ['ACTIVE']
-        assert self.cloud.cinder.statuses() == ['available']
-        assert self.wakes() == self.ids(stack, 'disk', 'server')
-        self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert len(self.wakes()) == 2
+    def test_lease_that_starts_during_the_creation_wakes_up_everything(self):
+        self.while_waiting(
+            lambda: self.leases.start(self.lease),
+            until=lambda: self.cloud.nova.statuses() == ['BUILD'],
+        )
+        stack = self.reserve_all()
+        assert self.statuses() == ['ACTIVE', 'available']
+        for _ in range(2):
+            assert self.wakes() == self.ids(stack, 'disk', 'server')
+            self.patch_stack(stack)
         assert self.outputs(stack)['status'] == 'available'
 
-    def start_once_the_volume_sleeps(self):
-        if self.cloud.nova.statuses() == ['BUILD']:
-            self.leases.start(self.lease)
-
-    def test_a_volume_of_a_later_lease_is_not_woken_for_a_server(self):
+    def test_volume_of_a_later_lease_is_not_woken_up_for_a_server(self):
         later = self.leases.make(ALICE, start_date=self.leases.later(minutes=90))
         other = self.create(hinted(without(PAIR, 'server', 'net'), later), name='other')
         boots = [{'volume_id': self.ids(other, 'disk')[0], 'boot_index': 0}]
@@ -268,51 +349,38 @@ class TestTheTime(ReservedTest):
         assert self.wakes() == []
         assert self.cloud.cinder.statuses() == ['lease-reserved']
 
-    def test_a_volume_of_a_backup_is_made_of_it_at_the_start(self):
-        template = added(
-            without(PAIR, 'disk', 'server'), 'disk', 'OS::Cinder::Volume', backup_id='backup1'
-        )
+    def test_volume_of_a_backup_is_reserved_and_restored_at_the_start(self):
+        template = added(without(PAIR, 'disk', 'server'), disk=volume(backup_id='backup1'))
         self.cloud.cinder.backups['backup1'] = {'id': 'backup1', 'size': 7}
-        stack = self.create(hinted(template, self.lease))
-        self.assert_stack(stack, 'CREATE_COMPLETE')
-        (volume,) = self.cloud.cinder.volumes.values()
-        assert volume['body']['volume']['backup_id'] == 'backup1'
-        assert volume['size'] == 7
-        assert volume['status'] == 'lease-reserved'
+        stack = self.reserve(template)
+        found = self.record(stack, 'disk')
+        assert found['body']['volume']['backup_id'] == 'backup1'
+        assert (found['size'], found['status']) == (7, 'lease-reserved')
         self.start(stack)
-        assert volume['status'] == 'available'
+        assert found['status'] == 'available'
 
-    def test_own_new_lease(self):
+    def test_new_lease_of_a_server_wakes_it_up_by_an_update(self):
         params = {'start': self.leases.later(hours=3), 'length': '1h'}
-        template = changed(
-            CHAIN, 'first', scheduler_hints={'reserved': True, 'lease_params': params}
-        )
-        stack = self.create(without(template, 'second'))
-        self.assert_stack(stack, 'CREATE_COMPLETE')
+        hints = {'reserved': True, 'lease_params': params}
+        template = changed(ONE, 'first', scheduler_hints=hints)
+        stack = self.create(template)
         assert self.cloud.nova.statuses() == ['RESERVED']
-        lease_id = self.resource(stack, 'first').data()['climate_lease']
-        members = self.leases.members(lease_id)
+        lease = self.data(stack, 'first')['climate_lease']
         before = self.ids(stack, 'first')
-        assert members == {('virtual:instance', *before)}
-        self.update(stack, without(changed(template, 'first', name='web'), 'second'))
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
+        assert self.leases.members(lease) == {('virtual:instance', *before)}
+        self.update(stack, changed(template, 'first', name='web'))
         assert self.ids(stack, 'first') == before
-        self.leases.start(lease_id)
+        self.leases.start(lease)
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
-        assert self.wakes() == self.ids(stack, 'first')
+        assert self.wakes() == before
 
-    def test_own_lease_that_is_over_is_not_made_again(self):
-        template = changed(
-            CHAIN, 'first', scheduler_hints={'lease_params': {'start': self.leases.later(hours=1)}}
-        )
-        stack = self.reserve_all(without(template, 'second'))
+    def test_new_lease_of_a_server_that_is_over_is_not_created_again(self):
+        hints = {'lease_params': {'start': self.leases.later(hours=1)}}
+        stack = self.reserve_all(changed(ONE, 'first', scheduler_hints=hints))
         (server,) = self.ids(stack, 'first')
-        lease_id = self.resource(stack, 'first').data()['climate_lease']
-        self.leases.end(lease_id)
+        self.leases.end(self.data(stack, 'first')['climate_lease'])
         if server in self.cloud.nova.servers:
             self.cloud.nova.forget(server)
         before = self.changes()
         self.patch_stack(stack)
-        self.assert_stack(stack, 'UPDATE_COMPLETE')
         assert self.changes() == before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who speaks to whom: tokens that say whose they are, and a keystone that gives trusts.
+"""Users whose tokens name them, and a Keystone that creates trusts.
 
 In the place of keystone. A token of alice is ``token-of-alice``, one of a trust
 ``token-of-trust-1``; the services at the edge turn them into what keystonemiddleware would say.
@@ -28,7 +28,7 @@ class User:
         return f'token-of-{self.name}'
 
     def context(self):
-        """What heat-api makes of a request of his, after its way over the bus."""
+        """Return the context of a request of the user, as heat-engine gets it over the bus."""
         return context.RequestContext.from_dict(
             {
                 'tenant_id': self.project_id,
@@ -49,7 +49,7 @@ BOB = User('bob', BOBS, 'member', 'reader')
 
 
 class Access:
-    """What a token tells about its user."""
+    """The roles and domains of a token."""
 
     user_domain_id = project_domain_id = 'default'
 
@@ -124,7 +124,7 @@ class Keystone(fake_keystoneclient.FakeKeystoneClient):
         self.trusts.pop(trust_id, None)
 
     def headers(self, token, service_token):
-        """What keystonemiddleware says of a request; None for a token that is not good."""
+        """Return the headers that keystonemiddleware adds; None for an invalid token."""
         user = self.users.get(token)
         if user is None:
             return None
