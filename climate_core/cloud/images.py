@@ -36,6 +36,22 @@ def find(conn: 'connection.Connection', reservation_id: str) -> Image | None:
     return min(alive, key=lambda image: image.status != 'active', default=None)
 
 
+def describe(conn: 'connection.Connection', reservation_id: str, shelved: str) -> str:
+    """Return a text that changes when the image of a server does that is being uploaded.
+
+    :param shelved: the name that Nova gives the image of a shelved server
+        (nova/compute/api.py ``shelve``)
+    """
+    found: list[str] = []
+    for query in ({PROPERTY: reservation_id}, {'name': shelved}):
+        with errors.translated(_GLANCE):
+            response = conn.image.get('/images', params=query)
+        for each in errors.read(response, _GLANCE, 'images'):
+            shown = (each.get(key) for key in ('id', 'status', 'size', 'updated_at'))
+            found.append(' '.join(map(str, shown)))
+    return ', '.join(sorted(set(found)))
+
+
 def delete(conn: 'connection.Connection', image_id: str) -> None:
     """Delete an image; one that is gone is fine."""
     with errors.translated(_GLANCE):

@@ -64,6 +64,12 @@ class Metrics:
             'Claims that expired, or whose event was superseded, during the work.',
             registry=self.registry,
         )
+        self._repairs = prometheus_client.Counter(
+            'climate_repairs',
+            'Repairs of what Nova, Cinder or Heat had lost.',
+            ['resource_type', 'repair'],
+            registry=self.registry,
+        )
         prometheus_client.Info(
             'climate_build', 'The release that runs.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
@@ -87,6 +93,9 @@ class Metrics:
         self._lost.inc()
         with self._lock:
             self._first.pop(event_id, None)
+
+    def repaired(self, resource_type: str, repair: str) -> None:
+        self._repairs.labels(resource_type, repair).inc()
 
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
         label = _label(event.event_type)

@@ -187,6 +187,8 @@ class EventExecutor:
         test_points.reached('remote.after', **info)
         if result is None:
             return results.DONE
+        if result.repair is not None and reservation is not None:
+            self._seen_by.repaired(reservation.resource_type, result.repair)
         wait = results.Result.WAIT
         return results.Outcome(wait, result.seconds, result.reason, result.progress)
 

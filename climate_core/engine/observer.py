@@ -23,12 +23,15 @@ class Observer(Protocol):
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
         """The work on a claim was written down; the event is what it is afterwards."""
 
+    def repaired(self, resource_type: str, repair: str) -> None:
+        """A plugin repaired what the service of a resource had lost."""
+
 
 class _Ignore:
     def claimed(self, *_: object) -> None:
         """Do nothing."""
 
-    beaten = lost = settled = claimed
+    beaten = lost = settled = repaired = claimed
 
 
 #: Does nothing with what it is told.

@@ -35,11 +35,13 @@ class Wait:
     :param progress: what is kept with the reservation until the next look, JSON types only; None
         leaves it as it is. The next look gets it as ``reservation.progress``. It is never shown.
         :class:`climate_core.exceptions.Transient` and ``Permanent`` carry it as well
+    :param repair: the name of what was just repaired, for the metrics
     """
 
     seconds: float
     reason: str | None = None
     progress: Mapping[str, Any] | None = None
+    repair: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 import dataclasses
 import datetime
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from climate_core import exceptions
 from climate_core.plugins.base import Wait
@@ -29,6 +29,7 @@ class StepContext:
     :param conn: the rights to work with: the owner's, or at the end the service's if the owner
         left none
     :param progress: what came of the looks before
+    :param options: the section of the resource's type in climate.conf
     """
 
     conn: 'connection.Connection'
@@ -37,6 +38,7 @@ class StepContext:
     reservation: 'Reservation'
     progress: Progress
     now: datetime.datetime
+    options: Any = None
 
     @property
     def service(self) -> 'connection.Connection':
@@ -147,7 +149,7 @@ class EndContext(StepContext):
     :param prefix: what the name of an image, a copy or a snapshot begins with
     """
 
-    prefix: str
+    prefix: str = dataclasses.field(kw_only=True)
 
     @property
     def on_end(self) -> str:

@@ -120,7 +120,8 @@ class WakeablePlugin(base.ResourcePlugin):
         now = self.now()
         kept = Progress.load(reservation.progress, progress.START, now)
         owner = rights.owner(self.cloud, lease)
-        context = StepContext(owner, self.cloud, lease, reservation, kept, now)
+        options = self.conf[self.resource_type]
+        context = StepContext(owner, self.cloud, lease, reservation, kept, now, options)
         try:
             return step(context, self.calls.get(owner, reservation.resource_id))
         except errors.Gone as exc:
@@ -141,7 +142,7 @@ class WakeablePlugin(base.ResourcePlugin):
 
         :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
         """
-        now = self.now()
+        now, options = self.now(), self.conf[self.resource_type]
         context = EndContext(
             conn,
             self.cloud,
@@ -149,7 +150,8 @@ class WakeablePlugin(base.ResourcePlugin):
             self._parents.at_end(conn, lease, reservation),
             Progress.load(reservation.progress, progress.END, now),
             now,
-            prefix=self.conf[self.resource_type][self.prefix],
+            options,
+            prefix=options[self.prefix],
         )
         try:
             return self._end(context)

@@ -14,6 +14,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, images, servers
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
+from climate_core.plugins.server import lost_tasks
 from climate_core.plugins.step_context import EndContext
 
 LOG = log.getLogger(__name__)
@@ -166,12 +167,13 @@ def end(context: EndContext) -> Wait | None:
     """
     server = servers.get(context.conn, context.resource_id)
     task = server.get('OS-EXT-STS:task_state')
-    context = context.seeing(server['status'], task, server.get('updated'))
+    moved = server.get('updated'), lost_tasks.upload(context, server)
+    context = context.seeing(server['status'], task, *moved)
     step = _step(server, context.on_end, _has_run(context, server))
     if step is _done:
         return None
     if task and step is not _delete:
-        return context.wait()
+        return lost_tasks.wait(context, server)
     if server.get('locked'):
         return _unlock(context)
     return step(context, server)

@@ -17,13 +17,15 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import parent_stacks, reported_amounts, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.server import end_steps
+from climate_core.plugins.server import end_steps, lost_tasks
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
 _RESERVED = 'RESERVED'
+#: The task of a wake_up that no nova-compute has begun, see nova_ext/api/wake_up.py.
+_SENT = 'scheduling'
 _GONE = frozenset({'DELETED', 'SOFT_DELETED'})
 #: UNKNOWN is a server in a cell that does not answer.
 _UNSETTLED = frozenset({'BUILD', 'UNKNOWN'})
@@ -52,6 +54,7 @@ class ServerPlugin(wakeable.WakeablePlugin):
             default='reserved_',
             help='The image that create_image makes is called this plus the name of the server.',
         ),
+        *lost_tasks.OPTIONS,
     )
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
@@ -92,6 +95,8 @@ class ServerPlugin(wakeable.WakeablePlugin):
         context = context.seeing(status, task, server.get('updated'))
         if status in _GONE:
             raise errors.Gone(self.gone)
+        if status == _RESERVED and task == _SENT:
+            return lost_tasks.repeat_wake_up(context)
         if task in _DELETING or status in _UNSETTLED or (status == _RESERVED and task):
             state = f'{status}, {task}' if task else status
             return context.wait(f'The server has been {state}')

@@ -174,12 +174,13 @@ def _keep_volume(request: Handler, server_id: str, volume_id: str) -> None:
 
 def _images(request: Handler) -> Any:
     caller = request.caller()
-    wanted = request.query.get(_IMAGE)
+    wanted, name = request.query.get(_IMAGE), request.query.get('name')
     return {
         'images': [
-            {'id': image['id'], 'name': image['name'], 'status': image['status']}
+            {key: image.get(key) for key in ('id', 'name', 'status', 'size')}
             for image in request.server.state.images.values()
-            if image['metadata'].get(_IMAGE) == wanted
+            if wanted in (None, image['metadata'].get(_IMAGE))
+            and name in (None, image['name'])
             and ('admin' in caller['roles'] or image['project_id'] == caller['project_id'])
         ]
     }

@@ -155,6 +155,15 @@ def act(state: State, caller: Record, server_id: str, body: Record) -> Record | 
     _check_lock(server, caller)
     if name == 'forceDelete':
         return _delete(state, server, entry)
+    if name == 'os-resetState':
+        if 'admin' not in caller['roles']:
+            raise Refusal(403, "Policy doesn't allow os-resetState to be performed.")
+        server.update(status=argument['state'].upper(), task_state=None, next=[])
+        state.put('servers', server, entry)
+        return None
+    if name == 'wake_up' and server['task_state'] == 'scheduling' and not server['next']:
+        # Its message was lost: see nova_ext/api/wake_up.py.
+        return _begin(state, server, name, entry)
     if server['task_state']:
         raise Refusal(409, f'Cannot {name!r} while it is in task_state {server["task_state"]}')
     if name == 'createImage':

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repair what a service lost: a message that never arrived, a task whose process died.
+
+A resource whose state has not changed for some time counts as lost. The user is told at half that
+time; then the repair is made with the rights of the service, and again after as long. What it was
+is the reason of the reservation, so the history of the lease has it, and the metrics count it.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.plugins.base import Wait
+
+if TYPE_CHECKING:
+    from climate_core.plugins.step_context import StepContext
+
+
+class Repair(NamedTuple):
+    """What an administrator would do.
+
+    :param name: for the metrics, a few words with underscores
+    :param told: a sentence for the user about what was done
+    :param make: does it
+    :param command: what an operator types where the service may not do it
+    """
+
+    name: str
+    told: str
+    make: Callable[[], None]
+    command: str
+
+
+def wait(context: 'StepContext', doing: str, seconds: float, repair: Repair) -> Wait:
+    """Wait for a resource whose state does not change; repair it when it counts as lost.
+
+    :param doing: what is waited for, "The server has been deleting"
+    :param seconds: after how long it counts as lost
+    :raises climate_core.exceptions.Transient: the service may not repair it, or it failed
+    """
+    # The look at which it counts as lost comes in time.
+    left = max(1.0, seconds - context.progress.quiet(context.now))
+    usual = context.wait()
+    usual = dataclasses.replace(usual, seconds=min(usual.seconds, left))
+    if context.age < seconds / 2:
+        return usual
+    since = f'{doing} without a change for {_minutes(context.age)}'
+    later = context.put_off()
+    if not context.is_due(seconds):
+        told = f'{since}. It counts as lost after {_minutes(seconds)}.'
+        return dataclasses.replace(usual, reason=told)
+    try:
+        repair.make()
+    except errors.Busy:
+        return later
+    except (errors.Refused, errors.Gone) as exc:
+        # What a service may not see is not found, either.
+        raise exceptions.Transient(
+            f'{since} and is lost. The service may not repair it ({exc}): an administrator must '
+            f'run: {repair.command}',
+            later.progress,
+        ) from exc
+    except exceptions.PluginFailure as exc:
+        raise exceptions.Transient(f'{since} and is lost: {exc}', later.progress) from exc
+    return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
+
+
+def _minutes(seconds: float) -> str:
+    return f'{seconds / 60:.0f} minutes' if seconds >= 90 else f'{seconds:.0f} seconds'

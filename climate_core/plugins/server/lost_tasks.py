@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repair a server whose task nobody works on any more.
+
+Nova sets ``task_state`` before it sends a message, and refuses what does not fit to it. When the
+message is lost, or the process that worked on it died, the task stays for ever. What an
+administrator does then is os-resetState, and what was asked for once more.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from oslo_config import cfg
+
+from climate_core.cloud import images, servers
+from climate_core.plugins import lost
+from climate_core.plugins.base import Wait
+
+if TYPE_CHECKING:
+    from climate_core.plugins.step_context import EndContext, StepContext
+
+OPTIONS: Final = (
+    cfg.IntOpt(
+        'lost_wake_up_seconds',
+        default=40,
+        min=1,
+        help='Seconds after which a wake-up that no nova-compute has begun is asked for again. '
+        'More than [climate] wake_up_timeout of Nova.',
+    ),
+    cfg.IntOpt(
+        'lost_delete_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which the deletion of a server that does not change counts as lost: '
+        'its state is reset and it is deleted again.',
+    ),
+    cfg.IntOpt(
+        'lost_task_minutes',
+        default=20,
+        min=1,
+        help='Minutes after which another task of a server that does not change counts as lost '
+        '(powering-off, suspending ...): its state is reset, and the end goes on.',
+    ),
+    cfg.IntOpt(
+        'lost_upload_minutes',
+        default=180,
+        min=1,
+        help='The same for a task that uploads an image, and whose image does not change.',
+    ),
+)
+_DELETING: Final = frozenset({'deleting', 'soft-deleting'})
+#: Tasks with an image (nova/compute/task_states.py).
+_UPLOADS: Final = ('image_', 'shelving')
+
+
+def repeat_wake_up(context: 'StepContext') -> Wait:
+    """Wait for nova-compute to begin a wake-up; ask again if it shows no sign of life.
+
+    That is safe however often it is done: see nova_ext/api/wake_up.py.
+    """
+
+    def make() -> None:
+        servers.act(context.conn, context.resource_id, 'wake_up', {})
+
+    repair = lost.Repair('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    doing = 'No nova-compute has begun to start the server'
+    return lost.wait(context, doing, context.options.lost_wake_up_seconds, repair)
+
+
+def wait(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
+    """Wait for the task of a server that ends; repair it when it is lost.
+
+    A server in BUILD is never touched: its host may come back and go on.
+    """
+    status, task = server['status'], str(server['OS-EXT-STS:task_state'])
+    doing = f'The server has been {status}, {task}'
+    if status == 'BUILD':
+        return context.wait(doing)
+    if task in _DELETING:
+        minutes = context.options.lost_delete_minutes
+        return lost.wait(context, doing, 60 * minutes, _delete(context))
+    uploads = task.startswith(_UPLOADS)
+    options = context.options
+    minutes = options.lost_upload_minutes if uploads else options.lost_task_minutes
+    return lost.wait(context, doing, 60 * minutes, _reset(context))
+
+
+def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
+    """Return a text that changes as long as the image that a task makes does."""
+    if not (server.get('OS-EXT-STS:task_state') or '').startswith(_UPLOADS):
+        return ''
+    return images.describe(context.conn, context.reservation.id, f'{server["name"]}-shelved')
+
+
+def _delete(context: 'EndContext') -> lost.Repair:
+    server_id = context.resource_id
+
+    def make() -> None:
+        servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
+        servers.delete(context.conn, server_id)
+
+    return lost.Repair(
+        'delete',
+        'its state was reset and it is deleted again.',
+        make,
+        f'openstack server set --state error {server_id} && openstack server delete {server_id}',
+    )
+
+
+def _reset(context: 'EndContext') -> lost.Repair:
+    server_id = context.resource_id
+
+    def make() -> None:
+        servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
+
+    return lost.Repair(
+        'reset_state',
+        'its state was reset, and its end goes on.',
+        make,
+        f'openstack server set --state active {server_id}',
+    )

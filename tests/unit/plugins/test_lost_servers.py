@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Nova lost is repaired: messages that never arrived, tasks whose process died."""
+
+import pytest
+
+from climate_core import exceptions
+from tests.conformance.world import reserved
+
+
+def change(case, **fields):
+    case.world.state.servers[case.resource_id].update(fields)
+
+
+def lose(case):
+    """Let nothing work on the task of the server any more."""
+    change(case, next=[])
+
+
+def woken(world, on_end='delete'):
+    case = reserved(world, on_end=on_end)
+    case.woken()
+    return case
+
+
+def asked(case):
+    """What was asked for since the server was woken."""
+    return case.world.effects(case.resource_id)[1:]
+
+
+def without_rights(world):
+    user = world.state.users['climate-id']
+    tokens = [each for each in world.state.tokens.values() if each['user_id'] == 'climate-id']
+    for each in (user, *tokens):
+        each['roles'] = ['service']
+
+
+def test_a_wake_up_without_a_sign_of_life_is_repeated_within_a_minute(world):
+    case = reserved(world)
+    case.wake_once()
+    lose(case)
+    begin, repaired = case.time.now, None
+    while not repaired:
+        wait = case.wake_once()
+        repaired = wait.repair
+    assert repaired == 'wake_up'
+    assert wait.reason.startswith('No nova-compute has begun to start the server')
+    assert (case.time.now - begin).total_seconds() < 60
+    case.wake()
+    assert world.effects(case.resource_id) == ['wake_up', 'wake_up']
+    assert world.awake(case.resource_id)
+
+
+def test_a_wake_up_that_nova_does_not_repeat_yet_is_put_off(world):
+    case = reserved(world)
+    case.wake_once()
+    lose(case)
+    case.wake_once()
+    case.time.forward(60)
+    world.state.faults.append({'method': 'POST', 'path': '/action', 'status': 409, 'count': 1})
+    assert case.wake_once().repair is None
+    assert not world.state.faults
+    case.wake_once()
+    assert asked(case) == []
+    case.wake()
+    assert asked(case) == ['wake_up']
+
+
+def test_a_wake_up_that_has_begun_is_never_repeated(world):
+    case = reserved(world)
+    case.wake_once()
+    change(case, status='BUILD', task_state='spawning', next=[])
+    for _ in range(5):
+        assert case.wake_once().repair is None
+        case.time.forward(600)
+    assert asked(case) == []
+
+
+def test_a_lost_deletion_is_told_then_repaired(world):
+    case = woken(world)
+    case.end_once()
+    lose(case)
+    assert case.end_once().reason is None
+    case.time.forward(300)
+    told = case.end_once().reason
+    assert 'deleting without a change for 5 minutes. It counts as lost after 10' in told
+    case.time.forward(300)
+    wait = case.end_once()
+    assert (wait.repair, 'its state was reset' in wait.reason) == ('delete', True)
+    case.end()
+    assert asked(case) == ['delete', 'os-resetState', 'delete']
+    assert world.gone(case.resource_id)
+
+
+def test_a_deletion_that_moves_is_not_lost(world):
+    case = woken(world)
+    case.end_once()
+    lose(case)
+    for minute in range(5):
+        change(case, updated=f'2026-12-01T12:0{minute}:00Z')
+        assert case.end_once().repair is None
+        case.time.forward(500)
+    assert asked(case) == ['delete']
+
+
+def test_where_the_service_lacks_the_right_the_reason_says_what_to_type(world):
+    case = woken(world)
+    case.end_once()
+    lose(case)
+    case.end_once()
+    without_rights(world)
+    case.time.forward(600)
+    with pytest.raises(exceptions.Transient, match='must run: openstack server set --state error'):
+        case.end_once()
+    # It is not tried at each look.
+    assert case.end_once().repair is None
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'task', 'minutes'),
+    [('stop', 'powering-off', 20), ('suspend', 'suspending', 20), ('shelve', 'shelving', 180)],
+)
+def test_a_lost_task_is_reset_and_the_end_goes_on(world, on_end, task, minutes):
+    case = woken(world, on_end)
+    case.end_once()
+    change(case, task_state=task, next=[])
+    case.end_once()
+    case.time.forward(60 * minutes - 60)
+    assert case.end_once().repair is None
+    case.time.forward(60)
+    assert case.end_once().repair == 'reset_state'
+    first, *others = asked(case)
+    assert others == ['os-resetState']
+    case.end()
+    assert asked(case)[:3] == [first, 'os-resetState', first]
+
+
+def test_an_upload_that_moves_is_not_lost(world):
+    case = woken(world, 'create_image')
+    case.end_once()
+    change(case, task_state='image_uploading', next=[])
+    (image,) = world.state.images.values()
+    for size in range(4):
+        image['size'] = size
+        assert case.end_once().repair is None
+        case.time.forward(9000)
+    case.time.forward(9000)
+    assert case.end_once().repair == 'reset_state'
