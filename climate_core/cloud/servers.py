@@ -19,6 +19,8 @@ _NOVA = 'Nova'
 _MICROVERSION = '2.90'
 #: Shows the scheduler hints of a server.
 _WITH_HINTS = '2.100'
+#: What a server is shown with: the volumes it has, also those that it waits for.
+VOLUMES = 'os-extended-volumes:volumes_attached'
 #: Servers per page; nova's own limit is 1000 by default.
 _PAGE = 1000
 

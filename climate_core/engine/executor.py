@@ -138,16 +138,28 @@ class EventExecutor:
             before = tuple(tried)
             for each in rank:
                 blocked = self._blocked_by(each, before, lease, handler)
-                outcomes[each.id] = blocked or self._try(
-                    claim,
-                    lease,
-                    functools.partial(self._call_plugin, handler, lease, each),
-                    each,
-                )
-                if blocked is None:
+                if blocked is not None and handler.ascending:
+                    each = self._with_uses(claim, lease, each)
+                    blocked = self._blocked_by(each, before, lease, handler)
+                if blocked is not None:
+                    outcomes[each.id] = dataclasses.replace(blocked, progress=each.progress)
+                else:
+                    call = functools.partial(self._call_plugin, handler, lease, each)
+                    outcomes[each.id] = self._try(claim, lease, call, each)
                     kept = outcomes[each.id].progress or each.progress
                     tried.append((dataclasses.replace(each, progress=kept), outcomes[each.id]))
         return outcomes
+
+    def _with_uses(
+        self, claim: Claim, lease: model.Lease, reservation: model.Reservation
+    ) -> model.Reservation:
+        """Return a reservation with what its plugin knows of the resources that it uses."""
+        plugin = self._plugins.get(reservation.resource_type)
+        if plugin is None:
+            return reservation
+        call = functools.partial(plugin.find_uses, lease, reservation)
+        found = self._try(claim, lease, call, reservation)
+        return dataclasses.replace(reservation, progress=found.progress or reservation.progress)
 
     def _blocked_by(
         self,

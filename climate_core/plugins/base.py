@@ -184,6 +184,15 @@ class ResourcePlugin(abc.ABC):
         """
         return True
 
+    def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:  # noqa: ARG002
+        """Look up which other resources a resource uses, before it waits for any at the start.
+
+        :returns: a :class:`Wait` with the progress that says it, for :meth:`blocks`; None if that
+            is known, or there is nothing to know
+        :raises climate_core.exceptions.Transient: it waits for all as long as it is not known
+        """
+        return None
+
     @abc.abstractmethod
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Bring the resource to life with the rights of the lease's owner.

@@ -8,7 +8,7 @@ methods return new values.
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 #: The phases of a reservation; what was remembered in one is forgotten in the other.
@@ -33,6 +33,7 @@ class Progress:
     :param failures: how often what was asked for did not come about
     :param reason: why it failed last, a sentence for the user
     :param state: what was seen of the resource last
+    :param uses: the ids of the resources that this one uses; None if that is not known
     """
 
     phase: str
@@ -42,6 +43,7 @@ class Progress:
     failures: int = 0
     reason: str | None = None
     state: str | None = None
+    uses: Sequence[str] | None = None
 
     @classmethod
     def load(
@@ -59,7 +61,7 @@ class Progress:
 
     def dump(self) -> dict[str, Any]:
         """Return JSON types for :meth:`load`, without what is not set."""
-        values = {k: v for k, v in dataclasses.asdict(self).items() if v}
+        values = {k: v for k, v in dataclasses.asdict(self).items() if v not in (None, 0)}
         return {k: v.isoformat() if k in _TIMES else v for k, v in values.items()}
 
     def with_state(self, state: str, now: datetime.datetime) -> Self:

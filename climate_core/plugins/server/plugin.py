@@ -6,6 +6,7 @@ the lease and its end action is done at the end.
 """
 
 import contextlib
+import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,13 +16,15 @@ from oslo_config import cfg
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import parent_stacks, reported_amounts, wakeable
+from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.server import end_steps, lost_tasks
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
+    from climate_core.lease.model import Lease, Reservation
 
 _RESERVED = 'RESERVED'
 #: The task of a wake_up that no nova-compute has begun, see nova_ext/api/wake_up.py.
@@ -89,6 +92,18 @@ class ServerPlugin(wakeable.WakeablePlugin):
                 field='resource_id',
             )
         return server
+
+    def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        now = self.now()
+        kept = Progress.load(reservation.progress, START, now)
+        if kept.uses is not None:
+            return None
+        try:
+            server = servers.get(rights.owner(self.cloud, lease), reservation.resource_id)
+        except errors.Gone:
+            return None
+        uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
+        return Wait(0.0, None, dataclasses.replace(kept, uses=uses).dump())
 
     def _wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:
         status, task = server['status'], server.get('OS-EXT-STS:task_state')

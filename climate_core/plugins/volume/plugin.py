@@ -17,6 +17,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, volumes
 from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_core.plugins.volume import end_steps
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from openstack import connection
 
     from climate_core.context import RequestContext
+    from climate_core.lease.model import Reservation
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
 
@@ -83,6 +85,11 @@ class VolumePlugin(wakeable.WakeablePlugin):
                 field='resource_id',
             )
         return volume
+
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
+        """Block only what uses the volume, as far as that is known."""
+        uses = Progress.load(other.progress, START, self.now()).uses
+        return uses is None or own.resource_id in uses
 
     def _wake(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
         status = volume['status']

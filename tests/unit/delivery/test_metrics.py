@@ -234,3 +234,14 @@ def test_addresses(text: str, parsed: tuple[str, int]) -> None:
 def test_bad_addresses(text: str) -> None:
     with pytest.raises(metrics_server.BadAddress, match='listen'):
         metrics_server.parse(text)
+
+
+def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) -> None:
+    lease_id = measured.world.create('thing')
+    measured.world.things.answers['wake', 'thing'] = [Wait(5, 'Reset.', repair='reset_state')]
+    for _ in range(2):
+        measured.run()
+        time.forward(minutes=1)
+    assert measured.world.lease(lease_id).status == 'ACTIVE'
+    labels = {'resource_type': TYPE, 'repair': 'reset_state'}
+    assert measured.value('climate_repairs_total', **labels) == 1

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume that is not there keeps only those servers of its lease waiting that use it."""
+
+import pytest
+
+from tests.support.fakes import cinder, nova
+from tests.unit.plugins.leased import Leased
+
+
+@pytest.fixture
+def leased(stacks):
+    made = Leased(stacks)
+    yield made
+    made.database.dispose()
+
+
+@pytest.fixture
+def uses(leased):
+    """Two volumes, and for each a server that has it."""
+    state = leased.stacks.state
+    volumes = [cinder.add(state), cinder.add(state)]
+    servers = [nova.add(state, volumes=[each['id']]) for each in volumes]
+    return volumes, servers
+
+
+@pytest.fixture
+def lease_id(leased, uses):
+    """A lease of them whose first volume is never created."""
+    volumes, servers = uses
+    made = leased.lease_of(alone=[each['id'] for each in (*volumes, *servers)])
+    volumes[0].update(status='creating', next=['creating'] * 999)
+    return made
+
+
+def test_only_the_server_that_uses_it_waits(leased, uses, lease_id):
+    volumes, servers = uses
+    leased.look_around(9)
+    assert [leased.server(each['id']) for each in servers] == ['RESERVED', 'ACTIVE']
+    volumes[0].update(status='available', next=[])
+    leased.run_for(lease_id, 'ACTIVE')
+    assert leased.server(servers[0]['id']) == 'ACTIVE'
+
+
+def test_it_is_looked_up_once(leased, uses, lease_id):
+    volumes, servers = uses
+    leased.run_until_idle()
+    (waiting,) = [
+        each
+        for each in leased.lease(lease_id).reservations
+        if each.resource_id == servers[0]['id']
+    ]
+    assert waiting.progress['uses'] == [volumes[0]['id']]
+    with leased.stacks.counted() as sent:
+        leased.look_around(9)
+    assert not [each for each in sent if servers[0]['id'] in each]
+
+
+def test_it_is_waited_for_as_long_as_that_is_not_known(leased, uses, lease_id):
+    _, servers = uses
+    fault = {'method': 'GET', 'path': f'/servers/{servers[1]["id"]}', 'status': 503, 'count': 2}
+    leased.stacks.state.faults.append(fault)
+    leased.run_until_idle()
+    assert leased.server(servers[1]['id']) == 'RESERVED'
+    leased.look_around(9)
+    assert leased.server(servers[1]['id']) == 'ACTIVE'
+    assert leased.lease(lease_id).status == 'STARTING'
