@@ -33,24 +33,27 @@ class Repair(NamedTuple):
     command: str
 
 
-def wait(context: 'StepContext', doing: str, seconds: float, repair: Repair) -> Wait:
+def wait(
+    context: 'StepContext', doing: str, seconds: float, repair: Repair, tell: bool = True
+) -> Wait:
     """Wait for a resource whose state does not change; repair it when it counts as lost.
 
     :param doing: what is waited for, "The server has been deleting"
     :param seconds: after how long it counts as lost
+    :param tell: whether the user is told at half that time, because it should not last as long
     :raises climate_core.exceptions.Transient: the service may not repair it, or it failed
     """
     # The look at which it counts as lost comes in time.
     left = max(1.0, seconds - context.progress.quiet(context.now))
-    usual = context.wait()
+    usual = context.wait(None if tell else doing)
     usual = dataclasses.replace(usual, seconds=min(usual.seconds, left))
     if context.age < seconds / 2:
         return usual
     since = f'{doing} without a change for {_minutes(context.age)}'
-    later = context.put_off()
+    later = context.put_off(None if tell else doing)
     if not context.is_due(seconds):
         told = f'{since}. It counts as lost after {_minutes(seconds)}.'
-        return dataclasses.replace(usual, reason=told)
+        return dataclasses.replace(usual, reason=told) if tell else usual
     try:
         repair.make()
     except errors.Busy:

@@ -16,6 +16,7 @@ from climate_core.cloud import copies, errors, servers, volumes
 from climate_core.cloud.copies import Kind
 from climate_core.plugins.base import Wait
 from climate_core.plugins.step_context import LONG, EndContext
+from climate_core.plugins.volume import lost_steps
 
 LOG = log.getLogger(__name__)
 
@@ -26,8 +27,6 @@ CREATING = frozenset({'creating', 'downloading'})
 BROKEN = ('error', 'error_restoring')
 #: Seconds after which Nova means it when it says that it does not know an attachment.
 _SURE = 10.0
-#: Seconds after which a creation that nobody waits for is broken off.
-_NEVER = 3600.0
 #: The end actions with their explanation.
 CHOICES = [
     ('delete', 'Delete it.'),
@@ -59,15 +58,6 @@ def _hurry(context: EndContext, volume: Volume) -> Wait:
             context.progress.dump(),
         )
     return context.wait()
-
-
-def _creating(context: EndContext, volume: Volume) -> Wait:
-    """Wait for a creation; break one off that does not end and whose volume was never there."""
-    if context.has_run or context.age < _NEVER:
-        return context.wait()
-    LOG.warning('Volume %s is %s for ever: deleting it', context.resource_id, volume['status'])
-    volumes.act(context.service, context.resource_id, 'os-force_delete')
-    return context.asked('delete')
 
 
 def _delete(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
@@ -168,7 +158,7 @@ def _attaching(context: EndContext, volume: Volume) -> Wait:
     if context.age < LONG or volumes.attachments(
         context.conn, context.resource_id, context.as_service
     ):
-        return _hurry(context, volume)
+        return lost_steps.detaching(context, volume)
     volumes.act(context.conn, context.resource_id, 'os-unreserve')
     return context.wait()
 
@@ -231,11 +221,11 @@ def _if_copied(kind: Kind, then: Step) -> Step:
 #: Statuses that lead to another one, whatever the end action is. A server has a volume that is
 #: ``reserved`` while it is shelved, or about to attach it.
 _COMMON: Mapping[str, Step] = {
-    'creating': _creating,
-    'downloading': _creating,
-    'deleting': _hurry,
+    'creating': lost_steps.creating,
+    'downloading': lost_steps.creating,
+    'deleting': lost_steps.deleting,
     'attaching': _attaching,
-    'detaching': _hurry,
+    'detaching': lost_steps.detaching,
     'in-use': _detach,
     'reserved': _detach,
     'maintenance': _maintenance,
@@ -277,7 +267,10 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
 
 
 #: What is on its way, also by us: a spare of a stack that was kept is deleted.
-_NOTHING: Mapping[str, Step] = {**dict.fromkeys(CREATING, _creating), 'deleting': _hurry}
+_NOTHING: Mapping[str, Step] = {
+    **dict.fromkeys(CREATING, lost_steps.creating),
+    'deleting': lost_steps.deleting,
+}
 
 
 def end(context: EndContext, volume: Volume) -> Wait | None:

@@ -19,7 +19,7 @@ from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeab
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
-from climate_core.plugins.volume import end_steps
+from climate_core.plugins.volume import end_steps, lost_steps
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class VolumePlugin(wakeable.WakeablePlugin):
             help='The backup or the snapshot that is made at the end is called this plus the '
             'name of the volume.',
         ),
+        *lost_steps.OPTIONS,
     )
     schema = {
         'resource_id': {'type': 'string', 'format': 'uuid'},
@@ -94,6 +95,8 @@ class VolumePlugin(wakeable.WakeablePlugin):
     def _wake(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
         status = volume['status']
         context = context.seeing(status, volume.get('updated_at'))
+        if status == 'creating':
+            return lost_steps.repeat_wake_up(context)
         if status in CREATING:
             return context.wait(f'The volume has been {status}')
         if status in (RESERVED, *BROKEN):

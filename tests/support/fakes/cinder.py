@@ -229,7 +229,10 @@ def _wake_up(state: State, caller: Record, volume: Record, _argument: Any) -> No
     own = volume['project_id'] == caller['project_id'] and 'service' in caller['service_roles']
     if 'admin' not in caller['roles'] and not own:
         raise Refusal(403, "Policy doesn't allow climate:volumes:wake_up to be performed.")
-    if volume['status'] not in (RESERVED, 'error', 'error_restoring') or not volume['mark']:
+    # One whose message was lost: see cinder_ext/api/wake_up.py.
+    lost = volume['status'] == 'creating' and not volume['next']
+    waits = volume['status'] in (RESERVED, 'error', 'error_restoring')
+    if not (waits or lost) or not volume['mark']:
         raise Refusal(409, f'The volume is {volume["status"]}, it does not wait for a lease.')
     steps = ['downloading', 'available']
     if volume['wake_failures']:

@@ -104,10 +104,10 @@ def test_what_was_done_after_the_start_is_respected(volumes, status):
 
 def test_a_creation_that_does_not_end_is_told(volumes):
     case = reserved(volumes)
-    change(case, status='creating')
+    change(case, status='downloading')
     assert look(case).reason is None
     case.time.forward(600)
-    assert look(case).reason == 'The volume has been creating for a long time already.'
+    assert look(case).reason == 'The volume has been downloading for a long time already.'
 
 
 @pytest.mark.parametrize('status', ['creating', 'downloading'])

@@ -162,17 +162,6 @@ def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes):
     assert asked(case) == ['os-unreserve', 'delete']
 
 
-def test_an_attachment_that_hangs(volumes):
-    case, _ = attached(volumes, status='attaching')
-    volumes.state.volumes[case.resource_id]['status'] = 'attaching'
-    for _ in range(2):
-        assert isinstance(look(case), Wait)
-    case.time.forward(end_steps.LONG)
-    with pytest.raises(exceptions.Transient, match='attaching'):
-        look(case)
-    assert asked(case) == []
-
-
 def test_detaching_with_the_rights_of_the_service(volumes):
     case, _ = attached(volumes)
     without_rights(case)

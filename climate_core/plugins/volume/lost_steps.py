@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repair a volume whose status nobody works on any more.
+
+Cinder writes the status before it sends a message, and refuses what does not fit to it. What an
+administrator does when it stays for ever is os-reset_status, and what was asked for once more.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from oslo_config import cfg
+
+from climate_core.cloud import volumes
+from climate_core.plugins import lost
+from climate_core.plugins.base import Wait
+
+if TYPE_CHECKING:
+    from climate_core.plugins.step_context import EndContext, StepContext
+
+OPTIONS: Final = (
+    cfg.IntOpt(
+        'lost_wake_up_seconds',
+        default=40,
+        min=1,
+        help='Seconds after which a volume that is creating and does not change is asked for '
+        'again; Cinder refuses that while a cinder-volume works on it. More than [climate] '
+        'wake_up_timeout of Cinder.',
+    ),
+    cfg.IntOpt(
+        'lost_create_minutes',
+        default=60,
+        min=1,
+        help='Minutes after which, at the end of a lease, a creation that does not change counts '
+        'as lost: the volume, which was never there, is deleted by force.',
+    ),
+    cfg.IntOpt(
+        'lost_delete_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which the deletion of a volume that does not change counts as lost: '
+        'its status is reset and it is deleted again.',
+    ),
+    cfg.IntOpt(
+        'lost_detach_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which an attachment or detachment that does not change counts as '
+        'lost: the status of the volume is reset and it is detached again.',
+    ),
+)
+
+
+def repeat_wake_up(context: 'StepContext') -> Wait:
+    """Wait for a creation; ask again for one that no cinder-volume has begun.
+
+    That is safe however often it is done: see cinder_ext/api/wake_up.py.
+    """
+
+    def make() -> None:
+        volumes.act(context.conn, context.resource_id, 'os-wake_up')
+
+    repair = lost.Repair('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    seconds = context.options.lost_wake_up_seconds
+    return lost.wait(context, 'The volume has been creating', seconds, repair, tell=False)
+
+
+def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for a creation; break one off that does not end and whose volume was never there."""
+    doing = f'The volume has been {volume["status"]}'
+    if context.has_run:
+        return context.wait(doing)
+    volume_id = context.resource_id
+    repair = lost.Repair(
+        'force_delete',
+        'it is deleted by force.',
+        lambda: volumes.act(context.service, volume_id, 'os-force_delete'),
+        f'openstack volume delete --force {volume_id}',
+    )
+    return lost.wait(context, doing, 60 * context.options.lost_create_minutes, repair)
+
+
+def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for a deletion; ask for a lost one again."""
+    volume_id = context.resource_id
+
+    def make() -> None:
+        _reset(context, 'error')
+        volumes.delete(context.conn, volume_id)
+
+    repair = lost.Repair(
+        'delete',
+        'its status was reset and it is deleted again.',
+        make,
+        f'openstack volume set --state error {volume_id} && openstack volume delete {volume_id}',
+    )
+    doing = f'The volume has been {volume["status"]}'
+    return lost.wait(context, doing, 60 * context.options.lost_delete_minutes, repair)
+
+
+def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for an attachment or a detachment; let a lost one be detached again."""
+    repair = lost.Repair(
+        'reset_status',
+        'its status was reset, and it is detached again.',
+        lambda: _reset(context, 'in-use'),
+        f'openstack volume set --state in-use {context.resource_id}',
+    )
+    doing = f'The volume has been {volume["status"]}'
+    return lost.wait(context, doing, 60 * context.options.lost_detach_minutes, repair)
+
+
+def _reset(context: 'EndContext', status: str) -> None:
+    volumes.act(context.service, context.resource_id, 'os-reset_status', {'status': status})
