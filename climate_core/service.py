@@ -26,9 +26,12 @@ from climate_core.delivery.usage import Usage
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.scheduler import Scheduler
-from climate_core.manager import draft, endpoint, parts, rpcapi
+from climate_core.operations import interfaces
+from climate_core.operations.build import webhook_rules
+from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.rpc import client, server
 from climate_core.sync import listener
 from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import Background, MessageServer
@@ -61,7 +64,7 @@ class ManagerService:
         database: Database | None = None,
         cloud: Cloud | None = None,
         plugins: Mapping[str, ResourcePlugin] | None = None,
-        trusts: parts.Trusts | None = None,
+        trusts: interfaces.Trusts | None = None,
         send: publisher.Send | None = None,
         watch: bool = True,
     ) -> None:
@@ -80,7 +83,7 @@ class ManagerService:
             conf.engine.claim_ttl,
         )
         self.webhooks = (
-            webhooks.Sender(conf, self.database, self.clock, draft.webhook_rules(conf))
+            webhooks.Sender(conf, self.database, self.clock, webhook_rules(conf))
             if conf.webhooks.enabled
             else None
         )
@@ -104,8 +107,8 @@ class ManagerService:
             conf.engine.workers,
             conf.engine.idle_seconds,
         )
-        self._transport = rpcapi.transport(conf)
-        self._client = rpcapi.ManagerClient(conf, self._transport)
+        self._transport = client.transport(conf)
+        self._client = client.ManagerClient(conf, self._transport)
         # Its request id is how this manager knows its own hints, which come back to it.
         self._hint = context.RequestContext(overwrite=False)
         #: What finishes work in progress, and what begins work; both in the order of their start.
@@ -176,7 +179,7 @@ class ManagerService:
         if hint.request_id != self._hint.request_id:
             self.nudge()
 
-    def _wrote(self, _ctxt: context.RequestContext) -> None:
+    def _wrote(self) -> None:
         # What is to be told wakes those who tell it by itself.
         self.scheduler.nudge()
         try:
@@ -185,10 +188,7 @@ class ManagerService:
             LOG.warning('The other managers were not told; this one does the work', exc_info=True)
 
     def _make_server(self) -> messaging.MessageHandlingServer:
-        target = messaging.Target(
-            topic=rpcapi.TOPIC, version=rpcapi.VERSION, server=self.conf.manager.host
-        )
-        own = parts.Parts(
+        operations = LeaseOperations(
             self.conf,
             self.database,
             self.clock,
@@ -197,11 +197,5 @@ class ManagerService:
             Limits(self.conf),
             self._external,
         )
-        return messaging.get_rpc_server(
-            self._transport,
-            target,
-            [endpoint.Endpoint(own, self._wrote, self._nudged)],
-            executor='threading',
-            serializer=context.RpcSerializer(),
-            access_policy=messaging.DefaultRPCAccessPolicy,
-        )
+        endpoint = server.Endpoint(operations, self._wrote, self._nudged)
+        return server.make(self._transport, self.conf.manager.host, endpoint)

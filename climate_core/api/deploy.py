@@ -13,9 +13,9 @@ from climate_core.api import auth, errors, handler, policy, requestlog, routes
 from climate_core.api.request import Backend
 from climate_core.cloud.limits import Limits
 from climate_core.db.engine import Database
-from climate_core.manager.rpcapi import ManagerClient
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.rpc.client import ManagerClient
 
 
 class Fork:

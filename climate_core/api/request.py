@@ -15,8 +15,8 @@ from climate_core.api import errors, validation
 from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
-from climate_core.manager.rpcapi import ManagerClient
 from climate_core.plugins import base
+from climate_core.rpc.client import ManagerClient
 
 #: Where the middleware leaves the context of the request.
 CONTEXT = 'climate.context'

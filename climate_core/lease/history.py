@@ -8,10 +8,13 @@ changes a lease can forget to tell it.
 import dataclasses
 import datetime
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import dates
 from climate_core.lease import events, model, serialize, states
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
 
 DONE: Final = 'done'
 PROGRESS: Final = 'progress'
@@ -37,6 +40,11 @@ class Cause:
     request_id: str | None = None
     event_id: str | None = None
     failure: str | None = None
+
+
+def user_cause(context: 'RequestContext', action: str) -> Cause:
+    """Return the cause of an action that a user asked for."""
+    return Cause(action, user_id=context.user_id, request_id=context.global_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

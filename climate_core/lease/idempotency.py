@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an Idempotency-Key means: one key of a project, one request, one lease. Pure."""
+"""Idempotency-Key: one key of a project, one request, one lease. Pure."""
 
 import hashlib
 import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
+
+from climate_core import exceptions
+from climate_core.lease import model
 
 #: Never changes: with it the keys that were used would mean other leases.
 _NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
@@ -18,8 +21,27 @@ def lease_id(project_id: str | None, key: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f'{project_id}\n{key}'))
 
 
-def digest(values: Mapping[str, Any]) -> str:
-    """Return a digest of a request; equal requests have equal ones."""
+def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
+    """Return the id that a request chooses for its lease, by ``id`` or by its key; None: none."""
+    key = values.get('idempotency_key')
+    return values.get('id') if key is None else lease_id(project_id, key)
+
+
+def digest(values: Mapping[str, Any]) -> str | None:
+    """Return a digest of a request with a key, None without; equal requests have equal ones."""
+    if 'idempotency_key' not in values:
+        return None
     asked = {name: value for name, value in values.items() if name not in _NOT_ASKED}
     text = json.dumps(asked, sort_keys=True, separators=(',', ':'))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_repeated(present: model.Lease, digest_: str) -> None:
+    """Refuse an Idempotency-Key that was used for a different request.
+
+    :param present: the lease of the key
+    :param digest_: of the request
+    :raises climate_core.exceptions.IdempotencyConflict: it was, or its lease is deleted
+    """
+    if present.deleted_at is not None or present.request_digest != digest_:
+        raise exceptions.IdempotencyConflict(field='Idempotency-Key')

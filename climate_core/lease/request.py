@@ -9,18 +9,15 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from climate_common import dates, limits
+from climate_common import limits
 from climate_core import exceptions
-from climate_core.lease import model, states, times, webhook
-from climate_core.lease.refusals import AT_ONCE, Refusals
-
-_AT_ONCE = datetime.timedelta(minutes=1)
-_OPTIONS = ('start_policy', 'before_start', 'webhook')
+from climate_core.lease import period, states, times, webhook
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
-    """A lease that a user wants.
+class LeaseRequest:
+    """A lease that a user asks for.
 
     :param start_is_relative: the start was not given, or counts from now: "now", "+2h"
     :param end_is_relative: the end was given so that it counts from now
@@ -30,6 +27,8 @@ class Wanted:
         two are None if nothing is said about it
     :param before_start: seconds before the start at which it is told, longest first
     :param webhook: see :func:`climate_core.lease.webhook.read`
+    :param identified: the request names the lease, by its id or by an Idempotency-Key
+    :param may_join: the policy was asked whether resources may join a lease that is there
     """
 
     name: str
@@ -43,6 +42,8 @@ class Wanted:
     start_policy: str | None = None
     before_start: tuple[int, ...] | None = None
     webhook: Mapping[str, Any] | None = None
+    identified: bool = False
+    may_join: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,93 +58,37 @@ class Defaults:
     webhooks: webhook.Rules = webhook.DEFAULT
 
 
-def read(
+def read_request(
     values: Mapping[str, Any],
     now: datetime.datetime,
     defaults: Defaults,
-    refusals: Refusals = AT_ONCE,
-) -> Wanted:
-    """Read the request for a new lease. Whether its time is past is :func:`check_time`'s.
+    errors: ErrorCollector = RAISE_FIRST,
+) -> LeaseRequest:
+    """Read the request for a new lease. Its time may be past.
 
-    :param refusals: takes what is wrong with it, except for a start or an end that has no meaning
+    :param errors: takes what is wrong with it, except for a start or an end that has no meaning
     :raises climate_core.exceptions.BadRequest: something is wrong with it
     """
-    text = values.get('start_date') or 'now'
-    start = times.date(text, now, 'start_date')
-    end, lasts = _end(values, start, now)
+    time = period.read_period(values, now)
+    start, end = time.start, time.end
     if end <= start:
-        refusals.add(exceptions.InvalidDate('The end must be after the start.', field='end_date'))
-    get = refusals.get
-    return Wanted(
+        errors.add(exceptions.InvalidDate('The end must be after the start.', field='end_date'))
+    get = errors.get
+    return LeaseRequest(
         name=get('', name, values.get('name')),
         start=start,
         end=end,
         before_end=get(None, _before_end, values, start, end, now, defaults.minutes_before_end),
-        start_is_relative=dates.is_relative(text),
+        start_is_relative=time.start_is_relative,
         events=get((), events, values.get('events') or (), end, now),
-        lasts=lasts,
-        end_is_relative=dates.is_relative(values.get('end_date')),
+        lasts=time.lasts,
+        end_is_relative=time.end_is_relative,
         start_policy=get(None, start_policy, values.get('start_policy')),
         before_start=get(None, before_start, values.get('before_start')),
         webhook=get(None, _webhook, values.get('webhook'), defaults),
+        identified=bool({'id', 'idempotency_key'} & values.keys()),
+        may_join=values.get('may_join', True),
     )
-
-
-def _end(
-    values: Mapping[str, Any], start: datetime.datetime, now: datetime.datetime
-) -> tuple[datetime.datetime, datetime.timedelta | None]:
-    given = [each for each in ('end_date', 'duration') if values.get(each) is not None]
-    if len(given) != 1:
-        raise exceptions.BadRequest(
-            'Exactly one of end_date and duration is needed.',
-            field='duration' if given else 'end_date',
-        )
-    if given == ['end_date']:
-        return times.date(values['end_date'], now, 'end_date'), None
-    lasts = times.duration(values['duration'])
-    return times.end(start, lasts), lasts
-
-
-def check_time(
-    wanted: Wanted, now: datetime.datetime, late: float, refusals: Refusals = AT_ONCE
-) -> None:
-    """Refuse a new lease whose time is past.
-
-    :param late: seconds that the start may be late
-    :raises climate_core.exceptions.InvalidDate: it is
-    """
-    earliest = now - datetime.timedelta(seconds=late)
-    past = {
-        'start_date': ('The start must not be in the past.', wanted.start < earliest),
-        'events': (
-            'An event must not be in the past.',
-            any(time < earliest for _, time in wanted.events),
-        ),
-        'end_date': ('The end must be in the future.', wanted.end <= now),
-    }
-    for field, (told, wrong) in past.items():
-        if wrong:
-            refusals.add(exceptions.InvalidDate(told, field=field))
-
-
-def same(wanted: Wanted, lease: model.Lease) -> bool:
-    """Tell whether a lease is what is wanted: a request that is repeated, or one of several.
-
-    "now" is later each time it is said, or a little earlier when two say it at once, and so is
-    what counts from now; with a duration the end goes with the start. What the request says
-    nothing about may be anything.
-    """
-    start = _same_time(wanted.start, lease.start_date, wanted.start_is_relative)
-    end = _same_time(wanted.end, lease.end_date, wanted.end_is_relative)
-    if wanted.start_is_relative and wanted.lasts is not None:
-        end = wanted.lasts == lease.end_date - lease.start_date
-    said = ((getattr(wanted, field), getattr(lease, field)) for field in _OPTIONS)
-    options = all(ours is None or ours == theirs for ours, theirs in said)
-    return start and end and options and wanted.name == lease.name
-
-
-def _same_time(wanted: datetime.datetime, stored: datetime.datetime, is_relative: bool) -> bool:
-    return stored <= wanted + _AT_ONCE if is_relative else stored == wanted
 
 
 def name(value: Any) -> str:

@@ -14,7 +14,7 @@ def date(value: object, now: datetime.datetime, field: str) -> datetime.datetime
 
     :raises climate_core.exceptions.InvalidDate: naming the field
     """
-    with _field(field):
+    with in_field(field):
         return dates.parse(value, now)
 
 
@@ -23,23 +23,24 @@ def duration(value: object, field: str = 'duration') -> datetime.timedelta:
 
     :raises climate_core.exceptions.InvalidDuration: naming the field
     """
-    with _field(field):
+    with in_field(field):
         return durations.parse(value)
 
 
-def end(
+def end_after(
     start: datetime.datetime, duration: datetime.timedelta, field: str = 'duration'
 ) -> datetime.datetime:
     """Return when something ends that starts then and lasts so long.
 
     :raises climate_core.exceptions.InvalidDuration: it would end after the year 9999
     """
-    with _field(field):
+    with in_field(field):
         return durations.end(start, duration)
 
 
 @contextlib.contextmanager
-def _field(name: str) -> Iterator[None]:
+def in_field(name: str) -> Iterator[None]:
+    """Name the field of the request in an error of the grammar."""
     try:
         yield
     except dates.InvalidDate as error:

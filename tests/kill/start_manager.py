@@ -20,8 +20,7 @@ from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
-from climate_core.manager import create
-from climate_core.manager.parts import Parts
+from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading, progress
 from climate_core.sync import reconcile
 
@@ -84,5 +83,5 @@ def request(
         roles=['member', 'reader'],
     )
     test_points.install(Hook(kill, tell))
-    parts = Parts(conf, database, Clock(database), plugins, Trusts(cloud))
-    create.create_lease(parts, context, values)
+    operations = LeaseOperations(conf, database, Clock(database), plugins, Trusts(cloud))
+    operations.create_lease(context, values)

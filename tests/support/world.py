@@ -22,8 +22,7 @@ from climate_core.delivery import publisher
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.lease import model
-from climate_core.manager import change, create
-from climate_core.manager.parts import Parts
+from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -132,7 +131,9 @@ class World:
         self.trusts = Trusts()
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
         self.executor = self.new_executor()
-        self.parts = Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
+        self.operations = LeaseOperations(
+            self.conf, self.database, self.clock, self.plugins, self.trusts
+        )
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
             self.database, lambda *item: self.sent.append(item), 600, 60
@@ -162,31 +163,30 @@ class World:
     ) -> str:
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, **values}
         body['reservations'] = [self.wanted(t) for t in things]
-        return create.create_lease(self.parts, context or user(), body)
+        return self.operations.create_lease(context or user(), body)
 
     def join(self, lease_id: str, thing: str, context: RequestContext | None = None) -> str:
-        return create.add_reservation(self.parts, context or user(), lease_id, self.wanted(thing))
+        return self.operations.add_reservation(context or user(), lease_id, self.wanted(thing))
 
     def update(self, lease_id: str, generation: int | None = None, **values: Any) -> None:
-        change.update_lease(self.parts, user(), lease_id, values, generation)
+        self.operations.update_lease(user(), lease_id, values, generation)
 
     def delete(self, lease_id: str, generation: int | None = None) -> None:
-        change.delete_lease(self.parts, user(), lease_id, generation)
+        self.operations.delete_lease(user(), lease_id, generation)
 
     def start(self, lease_id: str, generation: int | None = None) -> None:
-        change.start_lease(self.parts, user(), lease_id, generation)
+        self.operations.start_lease(user(), lease_id, generation)
 
     def end(self, lease_id: str, generation: int | None = None) -> None:
-        change.end_lease(self.parts, user(), lease_id, generation)
+        self.operations.end_lease(user(), lease_id, generation)
 
     def paint(self, lease_id: str, thing: str, **values: Any) -> None:
-        change.update_reservation(
-            self.parts, user(), lease_id, self.reservation(lease_id, thing).id, values
-        )
+        reservation_id = self.reservation(lease_id, thing).id
+        self.operations.update_reservation(user(), lease_id, reservation_id, values)
 
     def remove(self, lease_id: str, thing: str, generation: int | None = None) -> None:
         reservation_id = self.reservation(lease_id, thing).id
-        change.remove_reservation(self.parts, user(), lease_id, reservation_id, generation)
+        self.operations.remove_reservation(user(), lease_id, reservation_id, generation)
 
     def reservation(self, lease_id: str, thing: str) -> model.Reservation:
         """Return the last reservation of a thing in a lease."""

@@ -31,8 +31,7 @@ ROWS = (
     ('service',),
     ('api',),
     ('rpc',),
-    # ``manager`` is what has not moved to ``rpc`` and ``operations`` yet.
-    ('operations', 'manager'),
+    ('operations',),
     ('sync',),
     ('engine',),
     ('delivery',),

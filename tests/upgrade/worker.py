@@ -19,15 +19,17 @@ import climate_core  # noqa: E402
 from climate_core import conf as configuration  # noqa: E402
 from climate_core import context  # noqa: E402
 from climate_core.db import migration  # noqa: E402
-from climate_core.manager import rpcapi  # noqa: E402
 from climate_core.plugins import base  # noqa: E402
 
 try:
     from climate_core import service, test_points
+    from climate_core.rpc.client import ManagerClient
 except ImportError:
     # Release 0.1.0.
-    from climate_core.engine import points as test_points
     from climate_core.manager import service
+    from climate_core.manager.rpcapi import ManagerClient
+
+    from climate_core.engine import points as test_points
 
 _lock = threading.Lock()
 
@@ -85,7 +87,7 @@ class Worker:
         user = context.RequestContext(
             user_id='user', project_id='project', roles=['member'], overwrite=False
         )
-        return rpcapi.ManagerClient(self.conf).create_lease(user, values)
+        return ManagerClient(self.conf).create_lease(user, values)
 
     def run(self) -> None:
         self._running = self._make()

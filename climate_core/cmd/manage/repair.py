@@ -18,9 +18,9 @@ from climate_core.cmd.manage import leases, output
 from climate_core.context import RequestContext, RpcSerializer
 from climate_core.db import migration, utcnow
 from climate_core.db.engine import Database
-from climate_core.manager import rpcapi
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.rpc.client import TOPIC, transport
 from climate_core.sync import orphans, repair
 
 LOG = log.getLogger(__name__)
@@ -159,8 +159,8 @@ def _nudge(conf: cfg.ConfigOpts) -> None:
     """Hint the managers; one that does not hear it looks by itself after a while."""
     try:
         client = messaging.get_rpc_client(
-            rpcapi.transport(conf),
-            messaging.Target(topic=rpcapi.TOPIC, version='1.0', fanout=True),
+            transport(conf),
+            messaging.Target(topic=TOPIC, version='1.0', fanout=True),
             serializer=RpcSerializer(),
         )
         client.prepare(retry=1).cast(RequestContext(overwrite=False), 'nudge')

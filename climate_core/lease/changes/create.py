@@ -1,10 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a new lease its events. Pure."""
+"""Create a lease with its first events. Pure."""
 
 import datetime
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from climate_core.lease import events, model
+from climate_core.lease import events, model, states
+from climate_core.lease.request import LeaseRequest
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+
+def new_lease(
+    lease_id: str,
+    asked: LeaseRequest,
+    digest: str | None,
+    context: 'RequestContext',
+    reservations: Iterable[model.Reservation],
+    now: datetime.datetime,
+    before_start: Iterable[int] = (),
+    external_end: bool = False,
+) -> model.Lease:
+    """Return a lease with its first events; it has no trust yet.
+
+    :param digest: of a request with an Idempotency-Key
+    :param context: of its owner
+    :param before_start: seconds before the start at which the start is told, besides those of the
+        request
+    :param external_end: whether the external service is told of its end
+    """
+    policy = asked.start_policy or states.StartPolicy.AUTO
+    told = asked.before_start or ()
+    events_ = first_events(
+        lease_id,
+        asked.start,
+        asked.end,
+        asked.before_end,
+        asked.events,
+        now,
+        manual=policy == states.StartPolicy.MANUAL,
+        before_start={*told, *before_start},
+    )
+    if external_end:
+        events_ = (*events_, events.external_end.waiting(lease_id, now))
+    return model.Lease(
+        id=lease_id,
+        name=asked.name,
+        project_id=str(context.project_id),
+        user_id=str(context.user_id),
+        start_date=asked.start,
+        end_date=asked.end,
+        before_end_date=asked.before_end,
+        status=states.LeaseStatus.PENDING,
+        status_reason=None,
+        degraded=False,
+        trust_id=None,
+        generation=0,
+        created_at=now,
+        updated_at=None,
+        deleted_at=None,
+        start_policy=policy,
+        before_start=told,
+        webhook=asked.webhook,
+        request_digest=digest,
+        reservations=model.in_order((), reservations),
+        events=events_,
+    )
 
 
 def first_events(

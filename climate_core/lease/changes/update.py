@@ -113,7 +113,7 @@ def _times(
         if 'end_date' in given:
             raise exceptions.BadRequest('Give end_date or duration, not both.', field='duration')
         start = given.get('start_date', lease.start_date)
-        given['end_date'] = times.end(start, times.duration(wanted['duration']))
+        given['end_date'] = times.end_after(start, times.duration(wanted['duration']))
     return given
 
 

@@ -11,7 +11,7 @@ from oslo_serialization import jsonutils
 
 from climate_core.db import history
 from climate_core.db.engine import Database
-from climate_core.manager import create
+from climate_core.operations.build import Builder, Draft
 from tests.support.fakes.log_lines import Lines, lines
 
 __all__ = ('lines',)
@@ -86,15 +86,15 @@ def test_the_history_has_the_id_of_whom_it_was_made_for(
 def test_the_manager_logs_under_the_ids_of_the_api(
     application: Any, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = logging.getLogger('climate_core.manager.create')
-    create_lease = create.create_lease
+    log = logging.getLogger('climate_core.operations.build')
+    build = Builder.build_lease
 
-    def loud(*args: Any) -> str:
+    def loud(*args: Any) -> Draft:
         log.info('making a lease')
-        return create_lease(*args)
+        return build(*args)
 
-    monkeypatch.setattr(create, 'create_lease', loud)
+    monkeypatch.setattr(Builder, 'build_lease', loud)
     response = post(application)
-    [line] = lines.of('climate_core.manager.create')
+    [line] = lines.of('climate_core.operations.build')
     assert line['context']['global_request_id'] == NOVAS
     assert line['context']['request_id'] == response.headers['x-openstack-request-id']

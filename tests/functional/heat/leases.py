@@ -20,8 +20,8 @@ from climate_core import exceptions
 from climate_core.api import deploy
 from climate_core.db import tables
 from climate_core.lease import states
-from climate_core.manager import change, create, endpoint
 from climate_core.plugins import base
+from climate_core.rpc import server
 from climateclient.extension import hints as parsing
 from tests.functional.heat.bus import Killed  # noqa: F401
 from tests.functional.heat.clouds import Refusal
@@ -125,8 +125,8 @@ class Stacks(Reserved):
 class Manager:
     """In the place of RPC: the same calls, with what goes over a wire."""
 
-    def __init__(self, parts):
-        self._endpoint = endpoint.Endpoint(parts, lambda context: None, lambda context: None)
+    def __init__(self, operations):
+        self._endpoint = server.Endpoint(operations, lambda: None, lambda context: None)
 
     def __getattr__(self, method):
         def call(context, *args, **kwargs):
@@ -169,7 +169,7 @@ class LeaseService(fixtures.Fixture):
         self._api = deploy.load_application(
             self.world.conf,
             database=self.world.database,
-            manager=Manager(self.world.parts),
+            manager=Manager(self.world.operations),
             plugins={kind: type(each) for kind, each in self.world.plugins.items()},
         )
         intercept = interceptor.RequestsInterceptor(
@@ -237,7 +237,7 @@ class LeaseService(fixtures.Fixture):
             **values,
         }
         context = world.user(project=user.project_id, name=user.name)
-        return create.create_lease(self.world.parts, context, values)
+        return self.world.operations.create_lease(context, values)
 
     def reserve(self, caller, kind, resource_id, hints):
         """Reserve a resource as the extensions of nova and cinder do at its creation.
@@ -259,10 +259,10 @@ class LeaseService(fixtures.Fixture):
         context = world.user(project=caller.project_id, name=caller.user_id)
         try:
             if wanted.join:
-                create.add_reservation(self.world.parts, context, wanted.lease_id, item)
+                self.world.operations.add_reservation(context, wanted.lease_id, item)
             else:
                 lease = {**wanted.lease, 'id': wanted.lease_id, 'reservations': [item]}
-                create.create_lease(self.world.parts, context, lease)
+                self.world.operations.create_lease(context, lease)
         except exceptions.ClimateError as error:
             raise Refusal(400, f'lease_id: {error}') from None
         return True
@@ -270,12 +270,12 @@ class LeaseService(fixtures.Fixture):
     def join(self, lease_id, item, user=ALICE):
         """Let a resource join a lease, beside heat."""
         context = world.user(project=user.project_id, name=user.name)
-        create.add_reservation(self.world.parts, context, lease_id, item)
+        self.world.operations.add_reservation(context, lease_id, item)
 
     def leave(self, reservation):
         """Take a resource out of its lease, beside heat."""
-        change.remove_reservation(
-            self.world.parts, world.user(), reservation.lease_id, reservation.id
+        self.world.operations.remove_reservation(
+            world.user(), reservation.lease_id, reservation.id
         )
         self.run()
 
@@ -291,7 +291,7 @@ class LeaseService(fixtures.Fixture):
         for lease in self.all():
             for each in lease.live:
                 if each.resource_id == resource_id and lease.status not in states.ENDING:
-                    change.remove_reservation(self.world.parts, world.user(), lease.id, each.id)
+                    self.world.operations.remove_reservation(world.user(), lease.id, each.id)
         self.run()
 
     def fail(self, resource_id, reason):

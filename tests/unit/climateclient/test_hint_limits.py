@@ -22,7 +22,7 @@ def serve(lease):
     jsonschema.Draft202012Validator(
         schema.CREATE, format_checker=jsonschema.FormatChecker()
     ).validate(lease)
-    wanted = request.read(lease, NOW, request.Defaults())
+    wanted = request.read_request(lease, NOW, request.Defaults())
     request.check_time(wanted, NOW, 60)
 
 

@@ -20,7 +20,7 @@ from climate_core.delivery import webhooks
 from climate_core.delivery.webhooks import Sender
 from climate_core.lease import model, results
 from climate_core.lease.history import Cause
-from climate_core.manager import draft
+from climate_core.operations.build import webhook_rules
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Got, Receiver
 from tests.support.stopping import stop
@@ -49,7 +49,7 @@ def make_sender() -> Iterator[Callable[..., Sender]]:
     def make(world: World, **options: Any) -> Sender:
         for name, value in options.items():
             world.conf.set_override(name, value, group='webhooks')
-        rules = draft.webhook_rules(world.conf)
+        rules = webhook_rules(world.conf)
         made.append(Sender(world.conf, world.database, world.clock, rules))
         return made[-1]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from climate_core.db import missing
 from climate_core.lease import model
-from climate_core.manager import change, create
+from climate_core.operations.leases import LeaseOperations
 from tests.unit.engine.contract_world import THINGS, ContractWorld
 
 HOOKS = [{'url': f'https://{name}.example.org/', 'secret': 'x' * 16} for name in 'ab']
@@ -43,7 +43,7 @@ class Asker:
 
 def rename(asker: Asker) -> None:
     values = {'name': asker.data.draw(st.sampled_from(['', 'a', 'b']))}
-    done = asker.ask(change.update_lease, asker.lease_id, values)
+    done = asker.ask(LeaseOperations.update_lease, asker.lease_id, values)
     assert done is None or asker.lease.name == values['name']
 
 
@@ -52,7 +52,7 @@ def move(asker: Asker) -> None:
     wanted = asker.data.draw(st.dictionaries(fields, MINUTES, min_size=1, max_size=2))
     values = {field: asker.world.text(minutes) for field, minutes in wanted.items()}
     generation, right = asker.draw_generation()
-    done = asker.ask(change.update_lease, asker.lease_id, values, generation)
+    done = asker.ask(LeaseOperations.update_lease, asker.lease_id, values, generation)
     assert done is None or right
     for field, text in values.items():
         assert done is None or getattr(asker.lease, field).isoformat() == text
@@ -75,7 +75,7 @@ def put(asker: Asker) -> None:
     chosen = asker.data.draw(st.sampled_from(sorted(possible)))
     values = {chosen: asker.data.draw(possible[chosen])}
     generation, right = asker.draw_generation()
-    done = asker.ask(change.update_lease, asker.lease_id, values, generation)
+    done = asker.ask(LeaseOperations.update_lease, asker.lease_id, values, generation)
     if done is None:
         return
     assert right
@@ -94,7 +94,7 @@ def paint(asker: Asker) -> None:
         chosen = asker.data.draw(st.sampled_from([r.id for r in before.reservations]))
         values = {'colour': asker.data.draw(st.sampled_from(['red', 'green']))}
         generation, right = asker.draw_generation()
-        done = asker.ask(change.update_reservation, before.id, chosen, values, generation)
+        done = asker.ask(LeaseOperations.update_reservation, before.id, chosen, values, generation)
         (after,) = (r for r in asker.lease.reservations if r.id == chosen)
         assert done is None or (right and after.params == values)
 
@@ -102,7 +102,7 @@ def paint(asker: Asker) -> None:
 def join(asker: Asker) -> None:
     thing = asker.data.draw(st.sampled_from([None, None, *THINGS])) or asker.world.fresh()
     values = asker.world.wanted(thing)
-    done = asker.ask(create.add_reservation, asker.lease_id, values)
+    done = asker.ask(LeaseOperations.add_reservation, asker.lease_id, values)
     assert done is None or done in {r.id for r in asker.lease.live}
 
 
@@ -111,7 +111,7 @@ def remove(asker: Asker) -> None:
     if before.reservations:
         chosen = asker.data.draw(st.sampled_from([r.id for r in before.reservations]))
         generation, right = asker.draw_generation()
-        done = asker.ask(change.remove_reservation, asker.lease_id, chosen, generation)
+        done = asker.ask(LeaseOperations.remove_reservation, asker.lease_id, chosen, generation)
         assert done is None or right
         (after,) = (r for r in asker.lease.reservations if r.id == chosen)
         assert done is None or after.status in ('deleting', 'deleted')
@@ -119,13 +119,13 @@ def remove(asker: Asker) -> None:
 
 def start(asker: Asker) -> None:
     generation, right = asker.draw_generation()
-    done = asker.ask(change.start_lease, asker.lease_id, generation)
+    done = asker.ask(LeaseOperations.start_lease, asker.lease_id, generation)
     assert done is None or (right and asker.lease.start_date <= asker.world.ledger.time())
 
 
 def end(asker: Asker) -> None:
     generation, right = asker.draw_generation()
-    done = asker.ask(change.end_lease, asker.lease_id, generation)
+    done = asker.ask(LeaseOperations.end_lease, asker.lease_id, generation)
     assert done is None or right
     assert done is None or asker.lease.status in ('TERMINATING', 'TERMINATED', 'DELETING')
 
@@ -133,7 +133,7 @@ def end(asker: Asker) -> None:
 def delete(asker: Asker) -> None:
     """It works in every state."""
     before = asker.lease
-    done = asker.ask(change.delete_lease, asker.lease_id, must=before.deleted_at is None)
+    done = asker.ask(LeaseOperations.delete_lease, asker.lease_id, must=before.deleted_at is None)
     after = asker.lease
     assert done is None or after.deleted_at is not None or after.status == 'DELETING'
 

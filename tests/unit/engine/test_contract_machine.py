@@ -24,7 +24,7 @@ from oslo_utils import uuidutils
 from climate_core import exceptions
 from climate_core.db import events
 from climate_core.lease import model
-from climate_core.manager import change, create
+from climate_core.operations.leases import LeaseOperations
 from tests.support.world import user
 from tests.unit.engine.contract_invariants import (
     Invariants,
@@ -110,7 +110,7 @@ class Contract(RuleBasedStateMachine):
                 continue
             if answer == 'remove':
                 chosen = self.world.lease(self.leases[0]).reservations[0].id
-                self._ask(change.remove_reservation, self.leases[0], chosen)
+                self._ask(LeaseOperations.remove_reservation, self.leases[0], chosen)
                 continue
             kinds = [model.END] if answer == 'end' else None
             self.world.ledger.mood = ['transient' if kinds else answer] * things
@@ -163,7 +163,7 @@ class Contract(RuleBasedStateMachine):
             self.made[place] = values, lease_id
 
     def _create(self, values: dict[str, Any], death: int | None) -> str | None:
-        found: str | None = self._ask(create.create_lease, values, death=death)
+        found: str | None = self._ask(LeaseOperations.create_lease, values, death=death)
         if found and found not in self.leases:
             self.leases.append(found)
         return found
@@ -331,7 +331,7 @@ class Contract(RuleBasedStateMachine):
         if death is not None:
             self.world.arm(statements=death)
         try:
-            answer = function(self.world.parts, user(), *args)
+            answer = function(self.world.operations, user(), *args)
         except (exceptions.ClimateError, Killed) as exc:
             answer = exc
         finally:

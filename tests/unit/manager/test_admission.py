@@ -14,7 +14,6 @@ from climate_core.context import RequestContext
 from climate_core.db import limits as db
 from climate_core.db import tables
 from climate_core.lease import limits, model
-from climate_core.manager import check, writing
 from climate_core.plugins.base import Claimed
 from tests.support.world import TYPE, Things, Time, World, at, user
 
@@ -78,7 +77,7 @@ def judge(world: World) -> Judge:
 
 
 def replace(world: World, **parts: Any) -> None:
-    world.parts = dataclasses.replace(world.parts, **parts)
+    world.operations = dataclasses.replace(world.operations, **parts)
 
 
 def nothing_is_left(world: World) -> bool:
@@ -258,12 +257,12 @@ def test_a_dry_run_says_when_there_is_room(world: World) -> None:
         'end_date': LATER,
         'reservations': [{'resource_type': TYPE, 'resource_id': each} for each in 'cd'],
     }
-    told = check.check_lease(world.parts, user(), body)
+    told = world.operations.check_lease(user(), body)
     assert told['granted'] is False
     assert told['refusals'][0]['error_name'] == 'limits.exceeded'
     assert told['available_from'] == '2026-12-01T15:00:00.000000'
     del body['reservations'][1]
-    told = check.check_lease(world.parts, user(), body)
+    told = world.operations.check_lease(user(), body)
     assert told['available_from'] == '2026-12-01T14:00:00.000000'
 
 
@@ -274,7 +273,7 @@ def test_a_dry_run_finds_all_that_is_wrong(world: World) -> None:
     judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
     start = '2026-12-01 13:00'
     body = {'name': 'c', 'start_date': start, 'end_date': LATER, 'reservations': []}
-    told = check.check_lease(world.parts, user(), body)
+    told = world.operations.check_lease(user(), body)
     assert [each['error_name'] for each in told['refusals']] == [
         'lease.too_long',
         'lease.too_far_ahead',
@@ -296,7 +295,7 @@ def test_two_at_once(any_world: World, ways: tuple[str, str], first: bool) -> No
             connection.execute(tables.PROJECTS.delete())
     # Both wait for each other between the first look and the transaction.
     both = threading.Barrier(2, timeout=30)
-    ask = any_world.parts.external
+    ask = any_world.operations.external
 
     class Meet(Judge):
         def check_create(self, lease: model.Lease) -> None:
@@ -336,7 +335,7 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
 
     def lost(function: Any, *args: Any, **kw: Any) -> Any:
         write(function, *args, **kw)
-        if function is writing._insert:
+        if function == world.operations.write_path.persister.persist:
             # What the next attempt of the retry does.
             return write(function, *args, **kw)
         raise db_exc.DBConnectionError

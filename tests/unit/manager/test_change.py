@@ -9,7 +9,6 @@ import pytest
 from climate_core import exceptions
 from climate_core.db import history
 from climate_core.lease import model
-from climate_core.manager import change
 from tests.support.world import Time, World, at, user
 
 ONE, TWO, THREE = '2026-12-01 13:00', '2026-12-01 14:00', '2026-12-01 15:00'
@@ -305,9 +304,9 @@ def test_the_end_action_changes_until_the_end_begins(world: World, time: Time) -
 def test_what_is_not_there_cannot_be_changed(world: World) -> None:
     lease_id = world.create('a')
     with pytest.raises(exceptions.ReservationNotFound):
-        change.update_reservation(world.parts, user(), lease_id, 'nowhere', {'colour': 'red'})
+        world.operations.update_reservation(user(), lease_id, 'nowhere', {'colour': 'red'})
     with pytest.raises(exceptions.ReservationNotFound):
-        change.remove_reservation(world.parts, user(), lease_id, 'nowhere')
+        world.operations.remove_reservation(user(), lease_id, 'nowhere')
 
 
 @pytest.mark.parametrize('action', ['delete', 'start', 'end', 'remove', 'update'])

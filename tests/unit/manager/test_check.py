@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.db import tables
-from climate_core.manager import check
 from climate_core.plugins.base import ResourcePlugin
 from tests.support.world import TYPE, Things, Time, World, user
 
@@ -19,7 +18,7 @@ LATER = '2026-12-01 13:00'
 def _dry(world: World, *things: str, project: str = 'project1', **values: Any) -> dict[str, Any]:
     body = {'name': 'lease1', 'start_date': 'now', 'end_date': '2026-12-01 14:00', **values}
     body['reservations'] = [{'resource_type': TYPE, 'resource_id': t} for t in things]
-    return check.check_lease(world.parts, user(project), body)
+    return world.operations.check_lease(user(project), body)
 
 
 def _refused(answer: dict[str, Any]) -> list[tuple[str, str | None]]:
@@ -182,10 +181,9 @@ def test_a_key_that_was_used(world: World) -> None:
         'idempotency_key': 'k',
         'reservations': [{'resource_type': TYPE, 'resource_id': 'a'}],
     }
-    assert check.check_lease(world.parts, user(), body)['granted']
-    from climate_core.manager import create
+    assert world.operations.check_lease(user(), body)['granted']
 
-    create.create_lease(world.parts, user(), body)
-    assert check.check_lease(world.parts, user(), body)['granted']
-    other = check.check_lease(world.parts, user(), body | {'name': 'x'})
+    world.operations.create_lease(user(), body)
+    assert world.operations.check_lease(user(), body)['granted']
+    other = world.operations.check_lease(user(), body | {'name': 'x'})
     assert _refused(other) == [('lease.idempotency_conflict', 'Idempotency-Key')]

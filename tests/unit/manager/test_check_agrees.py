@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from climate_core import exceptions
-from climate_core.manager import check, create
 from tests.support.world import TYPE, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
@@ -29,7 +28,7 @@ _KEYS = st.sampled_from(['k', None, None])
 
 def _dry(world: World, project: str, body: dict[str, Any]) -> tuple[bool, str]:
     try:
-        answer = check.check_lease(world.parts, user(project), body)
+        answer = world.operations.check_lease(user(project), body)
     except exceptions.ClimateError as error:
         return False, error.code
     refusals = answer['refusals']
@@ -39,7 +38,7 @@ def _dry(world: World, project: str, body: dict[str, Any]) -> tuple[bool, str]:
 
 def _real(world: World, project: str, body: dict[str, Any]) -> tuple[bool, str]:
     try:
-        create.create_lease(world.parts, user(project), body)
+        world.operations.create_lease(user(project), body)
     except exceptions.ClimateError as error:
         return False, error.code
     return True, ''

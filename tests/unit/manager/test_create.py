@@ -10,7 +10,6 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import history, leases, listing
-from climate_core.manager import create
 from tests.support.world import TYPE, Time, World, at, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
@@ -246,7 +245,7 @@ def test_a_lease_may_reserve_things_of_several_types(world: World) -> None:
         'duration': 60,
         'reservations': [{'resource_type': TYPE, 'resource_id': each} for each in 'cab'],
     }
-    lease_id = create.create_lease(world.parts, user(), body)
+    lease_id = world.operations.create_lease(user(), body)
     lease = world.database.read(leases.get, lease_id)
     assert [r.resource_id for r in lease.reservations] == ['c', 'a', 'b']
     assert lease.end_date - lease.start_date == datetime.timedelta(minutes=1)

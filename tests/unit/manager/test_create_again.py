@@ -8,7 +8,6 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import history
-from climate_core.manager import create
 from tests.support.world import TYPE, Time, World, user
 from tests.unit.manager.test_admission import judge, limit
 
@@ -232,5 +231,5 @@ def test_a_type_that_is_not_known(world: World) -> None:
         ],
     }
     with pytest.raises(exceptions.UnknownResourceType):
-        create.create_lease(world.parts, user(), body)
+        world.operations.create_lease(user(), body)
     assert _held(world) == ['a']

@@ -12,7 +12,6 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import model
-from climate_core.manager import check, create
 from climate_core.plugins.base import Claimed, Wait
 from tests.support.world import TYPE, Things, World, user
 from tests.unit.manager.test_admission import limit, replace
@@ -101,7 +100,7 @@ def test_it_is_made_for_the_lease(world: World, crafts: Crafts) -> None:
 
 def test_a_dry_run_makes_nothing(world: World, crafts: Crafts) -> None:
     body = {'name': 'n', 'end_date': LATER, 'reservations': [world.wanted('a')]}
-    assert check.check_lease(world.parts, user(), body)['granted']
+    assert world.operations.check_lease(user(), body)['granted']
     assert crafts.made == {}
 
 
@@ -266,8 +265,8 @@ def test_a_join_that_is_refused_in_the_end(world: World, crafts: Crafts) -> None
     lease_id = world.create('a')
     crafts.meanwhile = lambda: world.update(lease_id, name='new')
     with pytest.raises(exceptions.GenerationConflict):
-        create.add_reservation(
-            world.parts, user(), lease_id, world.wanted('b'), world.lease(lease_id).generation
+        world.operations.add_reservation(
+            user(), lease_id, world.wanted('b'), world.lease(lease_id).generation
         )
     assert crafts.discarded == ['made-b']
 

@@ -70,11 +70,10 @@ def test_before_end_can_be_off_or_chosen(world: World) -> None:
     ],
 )
 def test_what_is_refused_leaves_nothing(world: World, values: dict[str, Any], field: str) -> None:
-    from climate_core.manager import create
 
     body = {'name': 'lease1', 'end_date': '2026-12-01 14:00'} | values
     with pytest.raises(exceptions.BadRequest) as caught:
-        create.create_lease(world.parts, user(), body)
+        world.operations.create_lease(user(), body)
     assert caught.value.field == field
     assert world.database.read(listing.page, listing.Query()) == ([], False)
     assert world.trusts.present == set()

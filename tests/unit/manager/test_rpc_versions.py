@@ -8,8 +8,9 @@ import oslo_messaging as messaging
 import pytest
 
 from climate_core import exceptions
-from climate_core.manager import endpoint, rpcapi
-from climate_core.manager.rpcapi import ManagerClient
+from climate_core.rpc import client as rpc_client
+from climate_core.rpc import server
+from climate_core.rpc.client import ManagerClient
 from tests.support.world import configure, user
 
 Call = Callable[[ManagerClient], Any]
@@ -102,5 +103,5 @@ def test_what_breaks_in_a_manager_is_not_called_old(monkeypatch: pytest.MonkeyPa
 
 def test_the_manager_has_every_method() -> None:
     asked = {name for name in vars(ManagerClient) if not name.startswith('_')}
-    assert asked <= set(dir(endpoint.Endpoint))
-    assert endpoint.Endpoint.target.version == rpcapi.VERSION == '1.1'
+    assert asked <= set(dir(server.Endpoint))
+    assert server.Endpoint.target.version == rpc_client.VERSION == '1.1'

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases of stacks and their members, with a real engine in front of the fake cloud."""
 
-from climate_core.manager import create
-from climate_core.manager.parts import Parts
+from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
@@ -27,7 +26,9 @@ class Leased(World):
             made.now = self.time
             self.plugins[plugin.resource_type] = made
         self.executor = self.new_executor()
-        self.parts = Parts(self.conf, self.database, self.clock, self.plugins, self.trusts)
+        self.operations = LeaseOperations(
+            self.conf, self.database, self.clock, self.plugins, self.trusts
+        )
 
     def lease_of(self, *stacks, alone=(), on_end='delete', member_end=None):
         """Make a lease of stacks with their members, and of servers that are in none.
@@ -43,7 +44,7 @@ class Leased(World):
             items += [{**self._item(m), 'stack_id': stack['id'], **own} for m in stack['members']]
         items += [self._item(each) for each in alone]
         body = {'name': 'lease1', 'start_date': 'now', 'end_date': END, 'reservations': items}
-        return create.create_lease(self.parts, self.stacks.user(), body)
+        return self.operations.create_lease(self.stacks.user(), body)
 
     def _item(self, resource_id):
         kind = 'volume' if resource_id in self.stacks.state.volumes else 'instance'

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases with stacks of templates, with a real engine in front of the fake cloud."""
 
-from climate_core.manager import change, check, create
 from tests.support.fakes import nova
 from tests.unit.plugins.leased import END, Leased
 
@@ -34,17 +33,17 @@ class Templated(Leased):
     def made(self, *items, start=START, end=END, **values):
         """Make a lease of such reservations."""
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, 'reservations': items}
-        return create.create_lease(self.parts, self.stacks.user(), {**body, **values})
+        return self.operations.create_lease(self.stacks.user(), {**body, **values})
 
     def granted(self, *items, **values):
         """Tell what a dry run says of such a lease."""
         body = {'name': 'lease1', 'start_date': START, 'end_date': END, 'reservations': items}
-        found = check.check_lease(self.parts, self.stacks.user(), {**body, **values})
+        found = self.operations.check_lease(self.stacks.user(), {**body, **values})
         return found['granted']
 
     def joined(self, lease_id, **values):
         user = self.stacks.user()
-        return create.add_reservation(self.parts, user, lease_id, wanted(**values))
+        return self.operations.add_reservation(user, lease_id, wanted(**values))
 
     def member(self, lease_id, status):
         """Let a server of the stack join, as Nova does; return its id."""
@@ -52,14 +51,14 @@ class Templated(Leased):
         server = nova.add(self.state)
         stack['members'].append(server['id'])
         values = {**self._item(server['id']), 'stack_id': stack['id'], 'on_end': 'delete'}
-        create.add_reservation(self.parts, self.stacks.user(), lease_id, values)
+        self.operations.add_reservation(self.stacks.user(), lease_id, values)
         server['status'] = status
         return server['id']
 
     def taken_out(self, lease_id, number=0):
         reservation = self.lease(lease_id).reservations[number]
         user = self.stacks.user()
-        change.remove_reservation(self.parts, user, lease_id, reservation.id)
+        self.operations.remove_reservation(user, lease_id, reservation.id)
 
     @property
     def state(self):
@@ -83,14 +82,14 @@ class Templated(Leased):
         ]
 
     def delete_as_alice(self, lease_id):
-        change.delete_lease(self.parts, self.stacks.user(), lease_id)
+        self.operations.delete_lease(self.stacks.user(), lease_id)
 
     def start_as_alice(self, lease_id):
-        change.start_lease(self.parts, self.stacks.user(), lease_id)
+        self.operations.start_lease(self.stacks.user(), lease_id)
 
     def move_as_alice(self, lease_id, **values):
-        change.update_lease(self.parts, self.stacks.user(), lease_id, values)
+        self.operations.update_lease(self.stacks.user(), lease_id, values)
 
     def finish_as_alice(self, lease_id):
-        change.end_lease(self.parts, self.stacks.user(), lease_id)
+        self.operations.end_lease(self.stacks.user(), lease_id)
         self.run_for(lease_id, 'TERMINATED')

@@ -5,7 +5,6 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import events, model
-from climate_core.manager import change
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
 KEPT = ('suspend', 'snapshot', 'nothing')
@@ -23,12 +22,12 @@ def filling(templated, **values):
 def break_off(templated, lease_id, ask):
     user = templated.stacks.user()
     if ask == 'delete':
-        change.delete_lease(templated.parts, user, lease_id)
+        templated.operations.delete_lease(user, lease_id)
     elif ask == 'end':
-        change.end_lease(templated.parts, user, lease_id)
+        templated.operations.end_lease(user, lease_id)
     else:
         held = templated.reservation(lease_id, templated.only()['id'])
-        change.remove_reservation(templated.parts, user, lease_id, held.id)
+        templated.operations.remove_reservation(user, lease_id, held.id)
 
 
 def prepared(templated, lease_id):

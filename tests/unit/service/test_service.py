@@ -13,7 +13,7 @@ from oslo_config import cfg
 from climate_core import exceptions, service
 from climate_core.db import leases, outbox, tables
 from climate_core.db.engine import Database
-from climate_core.manager import rpcapi
+from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
 from tests.support.fakes import receiver
 from tests.support.world import TYPE, Things, Trusts, configure, user
@@ -57,7 +57,7 @@ class Running:
             send=self.told,
             watch=False,
         )
-        self.client = rpcapi.ManagerClient(conf)
+        self.client = ManagerClient(conf)
         self.service.start()
 
 
@@ -144,7 +144,7 @@ def test_nobody_answers(tmp_path: pathlib.Path) -> None:
     conf = configure(f'sqlite:///{tmp_path}/none.sqlite')
     conf.set_override('rpc_response_timeout', 1)
     conf.set_override('control_exchange', 'nobody')
-    client = rpcapi.ManagerClient(conf)
+    client = ManagerClient(conf)
     with pytest.raises(exceptions.ServiceUnavailable):
         client.delete_lease(user(), 'x')
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Raise the first error of a request, or, in a dry run, collect all of them. Pure.
+
+Each check of a request is written once, for both: those that can be made without the one before
+stand in a block of their own.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+from climate_core import exceptions
+
+P = ParamSpec('P')
+T = TypeVar('T')
+D = TypeVar('D')
+
+
+class ErrorCollector:
+    """Collect the errors of a request in :attr:`found`.
+
+    An error that says nothing about the request, as a service that does not answer or does not
+    accept the token, is raised in any case.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[exceptions.ClimateError] = []
+
+    def add(self, error: exceptions.ClimateError) -> None:
+        """Take an error."""
+        if error.status >= 500 or error.status == 401:
+            raise error
+        self.found.append(error)
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Take the error that comes out of the block, if one does."""
+        try:
+            yield
+        except exceptions.ClimateError as exc:
+            self.add(exc)
+
+    def get(self, default: D, function: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T | D:
+        """Return the result of the function, or the default if it raises an error."""
+        with self.collected():
+            return function(*args, **kw)
+        return default
+
+
+class _RaiseFirst(ErrorCollector):
+    def add(self, error: exceptions.ClimateError) -> None:
+        raise error
+
+
+#: Raises the first error.
+RAISE_FIRST = _RaiseFirst()
+
+
+@contextlib.contextmanager
+def within(field: str) -> Iterator[None]:
+    """Say of an error that comes out of the block in which field of the request it is.
+
+    :param field: as ``reservations[2]``; empty for the request itself
+    """
+    try:
+        yield
+    except exceptions.ClimateError as exc:
+        if field and exc.field is not None:
+            exc.field = f'{field}.{exc.field}'
+        raise

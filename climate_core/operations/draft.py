@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The draft of what a request adds: a new lease, or reservations that join one."""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from climate_core.db import holders
+from climate_core.lease import model
+from climate_core.lease.request import LeaseRequest
+
+
+def key(reservation: model.Reservation) -> holders.Key:
+    """Return type and id of the resource of a reservation."""
+    return reservation.resource_type, reservation.resource_id
+
+
+class Item(NamedTuple):
+    """A reservation that a request adds.
+
+    :param values: the part of the request that asks for it
+    :param field: where that stands, as ``reservations[2]``; empty if it is the whole request
+    """
+
+    reservation: model.Reservation
+    values: Mapping[str, Any]
+    field: str = ''
+
+    @property
+    def key(self) -> holders.Key:
+        """Type and id of the resource."""
+        return key(self.reservation)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """What a request adds.
+
+    :param lease: the lease as it shall be; a new one has no trust yet
+    :param items: what is added; without any to a lease that is there, nothing is to be written
+    :param before: the lease that the items join; None: it is new
+    :param found: the reservations of that lease that were asked for as well
+    :param asked: what was asked for if that is a whole lease
+    :param generation: that of the lease that the user has seen; None: it does not matter
+    """
+
+    lease: model.Lease
+    items: tuple[Item, ...]
+    now: datetime.datetime
+    before: model.Lease | None = None
+    found: tuple[model.Reservation, ...] = ()
+    asked: LeaseRequest | None = None
+    generation: int | None = None

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turn a duplicate into an answer: an equal request was faster.
+
+The database decides: the id of a lease and the resource of a reservation are unique there. A
+request that loses a race finds what the winner wrote, and if that is what it asked for, it is the
+answer.
+"""
+
+import contextlib
+import datetime
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from oslo_db import exception as db_exc
+
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.db import holders, leases
+from climate_core.db.engine import Database
+from climate_core.lease import model
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.request import LeaseRequest
+from climate_core.operations.draft import Draft
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+#: By so much a time that counts from now may be earlier than it was in an equal request.
+_AT_ONCE = datetime.timedelta(minutes=1)
+_OPTIONS = ('start_policy', 'before_start', 'webhook')
+
+P = ParamSpec('P')
+T = TypeVar('T')
+
+#: What a request gets when an equal one was faster: the id, the name or a resource is taken, or
+#: the lease of the other leaves no room for a second one.
+DUPLICATE = (
+    db_exc.DBDuplicateEntry,
+    exceptions.NameTaken,
+    exceptions.LimitExceeded,
+    exceptions.LeaseNotPermitted,
+)
+
+
+def built_anew(operation: Callable[P, T]) -> Callable[P, T]:
+    """Run an operation once more when its lease appeared or changed meanwhile."""
+
+    @functools.wraps(operation)
+    def run(*args: P.args, **kw: P.kwargs) -> T:
+        try:
+            return operation(*args, **kw)
+        except exceptions.LeaseAppeared:
+            return operation(*args, **kw)
+
+    return run
+
+
+@contextlib.contextmanager
+def noticed(database: Database, lease_id: str, before: model.Lease | None) -> Iterator[None]:
+    """Look at the lease again if an equal request may have been faster than the block.
+
+    :param before: the lease as the request has seen it; None if it was not there
+    :raises climate_core.exceptions.LeaseAppeared: the lease appeared or changed since then
+    """
+    try:
+        yield
+    except DUPLICATE as exc:
+        present = database.read(leases.find, lease_id)
+        if present is None or (before is not None and present.generation == before.generation):
+            raise
+        raise exceptions.LeaseAppeared(field='id') from exc
+
+
+def find_answer(
+    database: Database, context: 'RequestContext', draft: Draft, error: Exception
+) -> model.Lease:
+    """Return the equal lease that holds all that is asked for.
+
+    :param error: one of :data:`DUPLICATE`, raised if there is no such lease
+    :raises climate_core.exceptions.ResourceReserved: another lease holds a resource
+    """
+    held = database.read(holders.find, [each.key for each in draft.items])
+    equal = equal_holder(context, draft, held)
+    if equal is not None:
+        return equal
+    if not isinstance(error, db_exc.DBDuplicateEntry):
+        raise error
+    check_free(context, draft, held)
+    # What was held is free by now.
+    field = 'reservations' if draft.asked is not None else 'resource_id'
+    raise exceptions.ResourceReserved(field=field)
+
+
+def equal_holder(
+    context: 'RequestContext', draft: Draft, held: Mapping[holders.Key, model.Lease]
+) -> model.Lease | None:
+    """Return the lease that holds all that is asked for, if it is the lease that is asked for.
+
+    An id that was chosen is part of the request, so there is none then.
+
+    :param held: the leases that hold resources of the draft
+    """
+    asked = draft.asked
+    if asked is None or asked.identified or len(held) < len(draft.items):
+        return None
+    found = {each.id: each for each in held.values()}
+    if len(found) != 1:
+        return None
+    (lease,) = found.values()
+    own = lease.project_id == context.project_id and same(asked, lease)
+    return lease if own else None
+
+
+def check_free(
+    context: 'RequestContext',
+    draft: Draft,
+    held: Mapping[holders.Key, model.Lease],
+    errors: ErrorCollector = RAISE_FIRST,
+) -> None:
+    """Refuse resources that other leases hold.
+
+    Only the project of the other lease learns which one it is.
+
+    :param held: the leases that hold resources of the draft
+    :raises climate_core.exceptions.ResourceReserved: one is held
+    """
+    for item in draft.items:
+        holder = held.get(item.key)
+        if holder is None or (draft.before is not None and holder.id == draft.before.id):
+            continue
+        kind, resource_id = item.key
+        message = ''
+        if holder.project_id == context.project_id:
+            start, end = (dates.serialize(t) for t in (holder.start_date, holder.end_date))
+            message = (
+                f'{kind} {resource_id} is already reserved by lease {holder.id}, from {start} to '
+                f'{end} (UTC).'
+            )
+        with errors.collected(), within(item.field):
+            raise exceptions.ResourceReserved(message, field='resource_id')
+
+
+def same(asked: LeaseRequest, lease: model.Lease) -> bool:
+    """Tell whether a lease is what is asked for: a request that is repeated, or one of several.
+
+    "now" is later each time it is said, or a little earlier when two say it at once, and so is
+    what counts from now; with a duration the end goes with the start. What the request says
+    nothing about may be anything.
+    """
+    start = _same_time(asked.start, lease.start_date, asked.start_is_relative)
+    end = _same_time(asked.end, lease.end_date, asked.end_is_relative)
+    if asked.start_is_relative and asked.lasts is not None:
+        end = asked.lasts == lease.end_date - lease.start_date
+    said = ((getattr(asked, field), getattr(lease, field)) for field in _OPTIONS)
+    options = all(ours is None or ours == theirs for ours, theirs in said)
+    return start and end and options and asked.name == lease.name
+
+
+def _same_time(asked: datetime.datetime, stored: datetime.datetime, is_relative: bool) -> bool:
+    return stored <= asked + _AT_ONCE if is_relative else stored == asked
+
+
+def check_same(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
+    """Refuse an id that a different lease has, in the same words whosever lease it is.
+
+    :param project_id: of the user who asks
+    :raises climate_core.exceptions.LeaseConflict: the lease is a different one
+    :raises climate_core.exceptions.LeaseAppeared: the API did not see it, so it did not ask the
+        policy about it; that of the first release asks before and does not say
+    """
+    own = present.project_id == project_id and present.deleted_at is None
+    if not own or not same(asked, present):
+        raise exceptions.LeaseConflict(
+            f'The id {present.id} is taken by a different lease.', field='id'
+        )
+    if not asked.may_join:
+        raise exceptions.LeaseAppeared(field='id')

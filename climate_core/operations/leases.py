@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations on leases: create, change, start, end and delete them and their reservations.
+
+Each change is one transaction that reads the lease with a lock and writes all or nothing. All
+values are JSON types. Dates are texts as the user wrote them, so that "now" is the now of the
+database, see :func:`climate_common.dates.parse`.
+
+Where a ``generation`` is taken, it is that of the lease that the user has seen; None if that does
+not matter. All operations raise :class:`climate_core.exceptions.GenerationConflict` when the lease
+has another one, :class:`climate_core.exceptions.LeaseNotFound` when there is no such lease, and
+another :class:`climate_core.exceptions.ClimateError` when the request is refused.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from oslo_config import cfg
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import leases, store
+from climate_core.db.clock import Clock
+from climate_core.db.engine import Database
+from climate_core.lease import changes, model
+from climate_core.lease.errors import within
+from climate_core.lease.history import user_cause
+from climate_core.lease.results import Change
+from climate_core.operations.build import Builder, check_generation, webhook_rules
+from climate_core.operations.dry_run import DryRun
+from climate_core.operations.duplicates import built_anew
+from climate_core.operations.interfaces import (
+    ExternalService,
+    Limits,
+    NoExternalService,
+    NoLimits,
+    Trusts,
+)
+from climate_core.operations.persist import Persister
+from climate_core.operations.provision import Provisioner
+from climate_core.operations.quota import Quota
+from climate_core.operations.write import WritePath
+from climate_core.plugins.base import ResourcePlugin
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+_Change = Callable[[model.Lease, datetime.datetime], Change]
+
+
+@dataclasses.dataclass
+class LeaseOperations:
+    """Do what users ask of leases.
+
+    :param clock: that of the database
+    :param plugins: resource type -> plugin
+    :param limits: asked only if ``[limits] enabled``
+    """
+
+    conf: cfg.ConfigOpts
+    database: Database
+    clock: Clock
+    plugins: Mapping[str, ResourcePlugin]
+    trusts: Trusts
+    limits: Limits = dataclasses.field(default_factory=NoLimits)
+    external: ExternalService = dataclasses.field(default_factory=NoExternalService)
+
+    def __post_init__(self) -> None:
+        self.quota = Quota(self.conf, self.database, self.limits, self.external)
+        self.builder = Builder(self.conf, self.database, self.clock, self.plugins, self.external)
+        provisioner = Provisioner(self.database, self.plugins, self.trusts)
+        self.write_path = WritePath(
+            self.database, self.quota, provisioner, Persister(self.plugins)
+        )
+        self.dry_run = DryRun(self.database, self.builder, self.quota, self.plugins)
+
+    @built_anew
+    def create_lease(self, context: 'RequestContext', values: Mapping[str, Any]) -> str:
+        """Create a lease with its reservations, all or nothing.
+
+        With an ``idempotency_key`` that an equal request had, its lease is the answer as it is.
+        With an ``id`` that is taken by an equal lease of the same project, the reservations that
+        it does not have yet join it. Without either, a request whose resources are held by an
+        equal lease is answered with that lease.
+
+        :param values: ``name``, ``end_date`` or ``duration``; perhaps ``id`` or
+            ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
+            ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
+            ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``
+        :returns: the id of the lease
+        """
+        draft = self.builder.build_lease(context, values)
+        return self.write_path.write_draft(context, draft).lease.id
+
+    def check_lease(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what would become of :meth:`create_lease`; nothing is written.
+
+        :returns: see :meth:`climate_core.operations.dry_run.DryRun.check`
+        """
+        return self.dry_run.check(context, values)
+
+    def update_lease(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
+    ) -> str:
+        """Change a lease; its events move in the same transaction.
+
+        :param values: any of ``name``, ``start_date``, ``end_date``, ``duration``,
+            ``before_end_date``, ``start_policy``, ``before_start``, ``webhook`` (None takes it
+            away), ``events`` (in place of those that were given), ``reservations`` (each ``id``
+            and what changes)
+        :returns: the id of the lease
+        """
+        rules = changes.update.Rules(
+            late=self.conf.manager.late_start_seconds,
+            before_start=self.conf.manager.before_start_seconds,
+            webhooks=webhook_rules(self.conf),
+        )
+
+        def change(lease: model.Lease, now: datetime.datetime) -> Change:
+            for place, item in enumerate(values.get('reservations') or ()):
+                with within(f'reservations[{place}]'):
+                    self._check_item(lease, item)
+            changed = changes.update.apply(lease, values, now, rules)
+            self.quota.check_time(changed.lease, now, lease)
+            return changed
+
+        generation = self._ask_external(lease_id, generation, change)
+        self._change(context, 'lease.update', lease_id, generation, change)
+        return lease_id
+
+    def delete_lease(
+        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+    ) -> None:
+        """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed."""
+        self._change(context, 'lease.delete', lease_id, generation, changes.delete.apply)
+
+    def start_lease(
+        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+    ) -> None:
+        """Start a lease that waits for its user.
+
+        :raises climate_core.exceptions.InvalidState: it does not, or not yet
+        """
+        self._change(context, 'lease.start', lease_id, generation, changes.start.apply)
+
+    def end_lease(
+        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+    ) -> None:
+        """End a lease now, or cancel it before its start; it stays readable."""
+        self._change(context, 'lease.end', lease_id, generation, changes.end.apply)
+
+    @built_anew
+    def add_reservation(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
+    ) -> str:
+        """Let a resource join a lease of the same project.
+
+        :param values: ``resource_type`` and what its plugin takes
+        :returns: the id of the reservation; also of one that holds this resource for this lease
+            already, whatever the generation is then
+        :raises climate_core.exceptions.ResourceReserved: another lease holds the resource
+        """
+        draft = self.builder.build_reservation(context, lease_id, values, generation)
+        (reservation,) = self.write_path.write_draft(context, draft).reservations
+        return reservation.id
+
+    def update_reservation(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        reservation_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
+    ) -> str:
+        """Change what the plugin of a reservation lets change.
+
+        :returns: the id of the reservation
+        :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+        :raises climate_core.exceptions.BadRequest: this cannot be changed
+        :raises climate_core.exceptions.InvalidState: its end has begun
+        """
+
+        def change(lease: model.Lease, now: datetime.datetime) -> Change:
+            self._check_changeable(lease, reservation_id, values)
+            return changes.change_reservation.apply(lease, reservation_id, values, now)
+
+        self._change(context, 'reservation.update', lease_id, generation, change)
+        return reservation_id
+
+    def remove_reservation(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        reservation_id: str,
+        generation: int | None = None,
+    ) -> None:
+        """Free one resource and take it out of a lease that goes on.
+
+        :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+        :raises climate_core.exceptions.InvalidState: the lease is ending
+        """
+
+        def change(lease: model.Lease, now: datetime.datetime) -> Change:
+            return changes.remove_reservation.apply(lease, reservation_id, now)
+
+        self._change(context, 'reservation.delete', lease_id, generation, change)
+
+    def _change(
+        self,
+        context: 'RequestContext',
+        action: str,
+        lease_id: str,
+        generation: int | None,
+        change: _Change,
+    ) -> None:
+        now = self.clock.now()
+
+        def attempt(session: orm.Session) -> None:
+            lease = leases.get(session, lease_id, lock=True)
+            check_generation(lease, generation)
+            store.save(session, lease, change(lease, now), now, user_cause(context, action))
+
+        self.database.write(attempt)
+
+    def _ask_external(self, lease_id: str, generation: int | None, change: _Change) -> int | None:
+        """Ask the external service about a change before the transaction: it may take its time.
+
+        :returns: the generation that the lease must still have: the service permitted this change
+        :raises climate_core.exceptions.LeaseNotPermitted: it does not permit the change
+        """
+        if not self.external.on_update:
+            return generation
+        lease = self.database.read(leases.get, lease_id)
+        check_generation(lease, generation)
+        now = self.clock.now()
+        after = change(lease, now).lease
+        if not self.quota.asks_external(after, lease):
+            return generation
+        self.quota.check_quota(after, now, lease)
+        return lease.generation
+
+    def _check_item(self, lease: model.Lease, item: Mapping[str, Any]) -> None:
+        try:
+            self._check_changeable(lease, str(item.get('id')), item)
+        except exceptions.ReservationNotFound as exc:
+            # Here it is not the resource of the request, but a mistake in the body.
+            raise exceptions.BadRequest(exc.message, field='id') from exc
+
+    def _check_changeable(
+        self, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]
+    ) -> None:
+        plugin = self.plugins.get(lease.get_reservation(reservation_id).resource_type)
+        changeable = plugin.changeable if plugin is not None else ()
+        for field in sorted(values.keys() - {'id', *changeable}):
+            raise exceptions.BadRequest(
+                f'{field} of this reservation cannot be changed; these can be: '
+                f'{", ".join(changeable) or "none"}.',
+                field=field,
+            )

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Provision what a draft needs right before it is written, and discard it if it is not written.
+
+That is the owner's trust of a new lease, and the resources that plugins make.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from oslo_log import log
+
+from climate_core import exceptions, test_points
+from climate_core.cloud import errors
+from climate_core.db import leases, missing
+from climate_core.db.engine import TROUBLE, Database
+from climate_core.lease import events, model
+from climate_core.lease.errors import within
+from climate_core.operations.draft import Draft, Item
+from climate_core.operations.interfaces import Trusts
+from climate_core.plugins.base import Claimed, ResourcePlugin
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+LOG = log.getLogger(__name__)
+
+_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, *TROUBLE)
+_NO_TRUST: tuple[type[Exception], ...] = (
+    exceptions.Transient,
+    exceptions.Permanent,
+    exceptions.ClimateError,
+)
+
+
+@dataclasses.dataclass(slots=True)
+class Provisioned:
+    """What a draft is written with.
+
+    :param trust_id: the trust of its owner; None for what joins a lease
+    :param items: those of the draft, with the ids that their resources have now
+    :param preparing: the ids of the reservations that are to be prepared
+    :param made: the reservations whose resource was made just now
+    :param reused: the ids of the reservations whose resource an equal request made before
+    """
+
+    trust_id: str | None = None
+    items: list[Item] = dataclasses.field(default_factory=list)
+    preparing: set[str] = dataclasses.field(default_factory=set)
+    made: list[model.Reservation] = dataclasses.field(default_factory=list)
+    reused: set[str] = dataclasses.field(default_factory=set)
+
+    def new_lease(self, draft: Draft) -> model.Lease:
+        """Return the new lease of a draft with all of this."""
+        reservations = model.in_order((), (each.reservation for each in self.items))
+        lease = dataclasses.replace(draft.lease, trust_id=self.trust_id, reservations=reservations)
+        return events.prepare.add(lease, self.preparing, draft.now)
+
+
+class Provisioner:
+    """Make trusts and resources with the rights of the user, and discard them."""
+
+    def __init__(
+        self, database: Database, plugins: Mapping[str, ResourcePlugin], trusts: Trusts
+    ) -> None:
+        self.database = database
+        self.plugins = plugins
+        self.trusts = trusts
+
+    def provision(self, context: 'RequestContext', draft: Draft) -> Provisioned:
+        """Make what a draft needs, in the order of the request.
+
+        :raises climate_core.exceptions.ClimateError: something cannot be made, and nothing is left
+        """
+        done = Provisioned(self.trusts.create(context) if draft.before is None else None)
+        try:
+            for item in draft.items:
+                with within(item.field):
+                    self._make(context, draft.lease.id, item, done)
+        except BaseException:
+            self._discard_resources(done)
+            self._delete_trust(done)
+            raise
+        return done
+
+    def discard(self, done: Provisioned, lease_id: str) -> model.Lease | None:
+        """Delete what was made, except what a lease holds by now.
+
+        What cannot be deleted, or of which that is not known, is logged and stays:
+        ``climate-manage repair`` finds it.
+
+        :returns: the new lease if it has this trust: a commit went through before the connection
+            broke, and nothing is deleted
+        """
+        if done.trust_id is not None:
+            try:
+                present = self.database.read(leases.find, lease_id)
+            except TROUBLE:
+                # A lease without its trust could not start.
+                LOG.error(
+                    'Whether lease %s was written is not known, so the trust %s stays. If no '
+                    'lease has it, delete it, or let [cloud] sweep_trusts do so',
+                    lease_id,
+                    done.trust_id,
+                )
+            else:
+                if present is not None and present.trust_id == done.trust_id:
+                    return present
+                self._delete_trust(done)
+        self._discard_resources(done)
+        return None
+
+    def _make(
+        self, context: 'RequestContext', lease_id: str, item: Item, done: Provisioned
+    ) -> None:
+        before = item.reservation
+        claimed = Claimed(before.resource_id, before.params, before.amounts)
+        claimed = self.plugins[before.resource_type].make(context, lease_id, item.values, claimed)
+        after = dataclasses.replace(
+            before, resource_id=claimed.resource_id, params=dict(claimed.params)
+        )
+        done.items.append(item._replace(reservation=after))
+        if claimed.made:
+            done.made.append(after)
+            test_points.reached('make.after', event_type='lease.create', lease_id=lease_id)
+        elif claimed.resource_id != before.resource_id:
+            done.reused.add(before.id)
+        if claimed.prepare:
+            done.preparing.add(before.id)
+
+    def _discard_resources(self, done: Provisioned) -> None:
+        for each in done.made:
+            try:
+                kind, resource_id = each.resource_type, each.resource_id
+                if self.database.read(missing.unheld, kind, [resource_id]):
+                    self.plugins[kind].discard(resource_id)
+            except _TROUBLE:
+                LOG.warning(
+                    'The %s %s of a lease that was not created stays',
+                    each.resource_type,
+                    each.resource_id,
+                    exc_info=True,
+                )
+
+    def _delete_trust(self, done: Provisioned) -> None:
+        if done.trust_id is None:
+            return
+        try:
+            self.trusts.delete(done.trust_id)
+        except _NO_TRUST:
+            LOG.warning(
+                'The trust %s of a lease that was not created stays', done.trust_id, exc_info=True
+            )

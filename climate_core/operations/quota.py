@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check whether a lease may be created, changed or enlarged, before anything is written.
+
+Three checks, the cheap one first: the length of the lease and how far ahead it is, the limits of
+the project, and the external service of the operator. What a project holds is counted once more in
+the transaction that writes, see :mod:`climate_core.db.limits`: that count decides.
+
+With nothing of section ``[limits]`` turned on it costs neither a statement nor a request.
+"""
+
+import datetime
+
+from oslo_config import cfg
+
+from climate_core.db import limits as db
+from climate_core.db.engine import Database
+from climate_core.lease import limits, model
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.operations.interfaces import ExternalService, Limits
+
+
+class Quota:
+    """Check leases against what the operator allows.
+
+    :param limits: asked only if ``[limits] enabled``
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, database: Database, limits: Limits, external: ExternalService
+    ) -> None:
+        self.conf = conf
+        self.database = database
+        self.limits = limits
+        self.external = external
+
+    def check_quota(
+        self,
+        lease: model.Lease,
+        now: datetime.datetime,
+        before: model.Lease | None = None,
+        errors: ErrorCollector = RAISE_FIRST,
+    ) -> limits.Amounts | None:
+        """Refuse a lease that is not allowed.
+
+        :param lease: the lease as it shall be
+        :param before: the lease as it is; None for a new one
+        :returns: the limits of the project, for the transaction that writes; None: none
+        :raises climate_core.exceptions.Forbidden: it is too long, too far ahead, over a limit, or
+            not permitted by the external service
+        :raises climate_core.exceptions.ServiceUnavailable: a service that must be asked does not
+            answer
+        """
+        self.check_time(lease, now, before, errors)
+        most = errors.get(None, self._check_limits, lease, before)
+        with errors.collected():
+            self._ask_external(lease, before)
+        return most
+
+    def check_time(
+        self,
+        lease: model.Lease,
+        now: datetime.datetime,
+        before: model.Lease | None = None,
+        errors: ErrorCollector = RAISE_FIRST,
+    ) -> None:
+        """Refuse a lease that is too long or too far ahead. Pure: for use in a transaction, too.
+
+        A change that makes it neither longer nor later is fine, whatever the operator allows now.
+
+        :raises climate_core.exceptions.LeaseTooLong: too long
+        :raises climate_core.exceptions.LeaseTooFarAhead: too far ahead
+        """
+        section = self.conf.limits
+        if lease.project_id in section.exempt_projects:
+            return
+        length = lease.end_date - lease.start_date
+        if before is None or length > before.end_date - before.start_date:
+            with errors.collected():
+                limits.check_length(lease.start_date, lease.end_date, section.max_lease_seconds)
+        if before is None or lease.start_date > before.start_date:
+            with errors.collected():
+                limits.check_ahead(lease.start_date, now, section.max_ahead_seconds)
+
+    def asks_external(self, lease: model.Lease, before: model.Lease | None = None) -> bool:
+        """Return whether the external service is asked about a new lease, or a change of one."""
+        if before is None:
+            return self.external.on_create
+        times = (before.start_date, before.end_date) != (lease.start_date, lease.end_date)
+        joined = len(lease.reservations) > len(before.reservations)
+        return self.external.on_update and (times or joined)
+
+    def available_from(
+        self, lease: model.Lease, now: datetime.datetime
+    ) -> datetime.datetime | None:
+        """Return when enough leases of the project have ended for a new one; None if never."""
+        held = self.database.read(db.held, lease.project_id)
+        most = self.limits.of(lease.project_id)
+        return limits.available_from(most, _added(lease, None), held, now)
+
+    def _check_limits(
+        self, lease: model.Lease, before: model.Lease | None
+    ) -> limits.Amounts | None:
+        adding = _added(lease, before)
+        if not self.conf.limits.enabled or not any(adding.values()):
+            return None
+        most = self.limits.of(lease.project_id)
+        # Not the last word, but it spares a trust and a question to the external service.
+        limits.check(most, self.database.read(db.used, lease.project_id), adding)
+        return most
+
+    def _ask_external(self, lease: model.Lease, before: model.Lease | None) -> None:
+        if not self.asks_external(lease, before):
+            return
+        if before is None:
+            self.external.check_create(lease)
+        else:
+            self.external.check_update(before, lease)
+
+
+def _added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
+    """Return what a lease adds to what its project holds, by the names of the limits."""
+    if before is None:
+        return limits.amounts(lease.live, leases=1)
+    known = {each.id for each in before.reservations}
+    return limits.amounts([each for each in lease.live if each.id not in known])

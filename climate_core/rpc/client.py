@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC client of climate-api: calls and one hint, over oslo.messaging.
+
+RPC is at most once, so nothing durable depends on it: a call that was lost is made again by the
+user and finds what the first one wrote, and a lost hint costs nothing, since the manager that
+wrote the rows has told its own engine without RPC.
+
+Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
+``end_lease``, ``update_reservation``, ``remove_reservation``, a generation to ``delete_lease`` and
+``add_reservation``, and more fields to the values of the others, as the template of a stack: a
+manager that does not know the event that fills stacks must not make one. Each call is sent with
+the lowest version that has what it needs, so that releases of two ages understand each other in
+what both can.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import oslo_messaging as messaging
+from oslo_config import cfg
+
+from climate_core import exceptions
+from climate_core.context import RequestContext, RpcSerializer
+from climate_core.operations.leases import LeaseOperations
+
+TOPIC = 'climate.manager'
+VERSION = '1.1'
+
+P = ParamSpec('P')
+T = TypeVar('T')
+
+_FIRST = '1.0'
+#: What a manager of 1.0 reads of a new lease, and of a change; the rest it would overlook.
+_CREATE = frozenset(
+    {
+        'id',
+        'name',
+        'start_date',
+        'end_date',
+        'before_end_date',
+        'before_end_notification',
+        'reservations',
+        'events',
+        # Overlooked by 1.0, which lets resources join without it.
+        'may_join',
+    }
+)
+_UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
+_TOO_NEW = (
+    'This needs a newer lease manager, and the service is being upgraded. Try again when the '
+    'upgrade is finished.'
+)
+
+
+def transport(conf: cfg.ConfigOpts) -> messaging.Transport:
+    """Open the RPC transport of ``transport_url``; our exceptions come back as they are."""
+    return messaging.get_rpc_transport(conf, allowed_remote_exmods=[exceptions.__name__])
+
+
+def _never(_arguments: Mapping[str, Any]) -> bool:
+    return False
+
+
+def _first_creates(arguments: Mapping[str, Any]) -> bool:
+    values = arguments['values']
+    made = any('template' in each for each in values.get('reservations') or ())
+    return not made and values.keys() <= _CREATE
+
+
+def _first_updates(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments['values'].keys() <= _UPDATE)
+
+
+def _first_adds(arguments: Mapping[str, Any]) -> bool:
+    return 'generation' not in arguments and 'template' not in arguments['values']
+
+
+def _first_deletes(arguments: Mapping[str, Any]) -> bool:
+    return 'generation' not in arguments
+
+
+def _remote(
+    operation: Callable[Concatenate[LeaseOperations, RequestContext, P], T],
+    is_first: Callable[[Mapping[str, Any]], bool] = _never,
+) -> Callable[Concatenate['ManagerClient', RequestContext, P], T]:
+    """Make a method of the client that calls an operation of the manager.
+
+    :param is_first: whether the manager of version 1.0 understands these arguments
+    """
+    signature = inspect.signature(operation)
+
+    @functools.wraps(operation)
+    def method(
+        self: 'ManagerClient', context: RequestContext, /, *args: P.args, **kw: P.kwargs
+    ) -> T:
+        bound = signature.bind(self, context, *args, **kw).arguments
+        arguments = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in list(bound.items())[2:]
+            if value is not None
+        }
+        version = _FIRST if is_first(arguments) else VERSION
+        return cast(T, self._call(context, version, operation.__name__, arguments))
+
+    return method
+
+
+class ManagerClient:
+    """The operations of the manager, as methods with the same signatures.
+
+    Every method raises what the operation raises, and
+    :class:`climate_core.exceptions.ServiceUnavailable` when no manager answers in time, or when
+    ``[upgrade_levels] manager`` keeps back what is asked.
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, transport_: messaging.Transport | None = None
+    ) -> None:
+        target = messaging.Target(topic=TOPIC, version=_FIRST)
+        self._client = messaging.get_rpc_client(
+            transport_ or transport(conf),
+            target,
+            version_cap=conf.upgrade_levels.manager,
+            serializer=RpcSerializer(),
+        )
+
+    create_lease = _remote(LeaseOperations.create_lease, _first_creates)
+    check_lease = _remote(LeaseOperations.check_lease)
+    update_lease = _remote(LeaseOperations.update_lease, _first_updates)
+    delete_lease = _remote(LeaseOperations.delete_lease, _first_deletes)
+    start_lease = _remote(LeaseOperations.start_lease)
+    end_lease = _remote(LeaseOperations.end_lease)
+    add_reservation = _remote(LeaseOperations.add_reservation, _first_adds)
+    update_reservation = _remote(LeaseOperations.update_reservation)
+    remove_reservation = _remote(LeaseOperations.remove_reservation)
+
+    def nudge(self, context: RequestContext) -> None:
+        """Hint every manager to look at what is due. Does not wait, and may be lost."""
+        self._client.prepare(fanout=True).cast(context, 'nudge')
+
+    def _call(
+        self, context: RequestContext, version: str, method: str, arguments: Mapping[str, Any]
+    ) -> Any:
+        client = self._client.prepare(version=version)
+        if not client.can_send_version(version):
+            raise exceptions.ServiceUnavailable(_TOO_NEW)
+        try:
+            return client.call(context, method, **arguments)
+        except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):
+            raise exceptions.ServiceUnavailable('The lease manager does not answer. Try again.')
+        except messaging.UnsupportedVersion:
+            raise exceptions.ServiceUnavailable(_TOO_NEW)
+        except messaging.RemoteError as exc:
+            # What comes over a real bus has lost its class.
+            if exc.exc_type != messaging.UnsupportedVersion.__name__:
+                raise
+            raise exceptions.ServiceUnavailable(_TOO_NEW)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC server of climate-manager.
+
+Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations`.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+import oslo_messaging as messaging
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.context import RpcSerializer
+from climate_core.db.engine import TROUBLE, Stale
+from climate_core.operations.leases import LeaseOperations
+from climate_core.rpc import client
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+LOG = log.getLogger(__name__)
+
+P = ParamSpec('P')
+T = TypeVar('T')
+
+_Operation = Callable[Concatenate[LeaseOperations, P], T]
+
+
+def make(
+    transport: messaging.Transport, host: str, endpoint: 'Endpoint'
+) -> messaging.MessageHandlingServer:
+    """Return a server that is not started.
+
+    :param host: the name by which this one manager can be called
+    """
+    target = messaging.Target(topic=client.TOPIC, version=client.VERSION, server=host)
+    return messaging.get_rpc_server(
+        transport,
+        target,
+        [endpoint],
+        executor='threading',
+        serializer=RpcSerializer(),
+        access_policy=messaging.DefaultRPCAccessPolicy,
+    )
+
+
+def _reads(operation: _Operation[P, T]) -> Callable[Concatenate['Endpoint', P], T]:
+    """Make a method of the server of an operation.
+
+    What a user did wrong goes back as it is, the rest is logged too.
+    """
+
+    @functools.wraps(operation)
+    def method(self: 'Endpoint', /, *args: P.args, **kw: P.kwargs) -> T:
+        try:
+            return operation(self._operations, *args, **kw)
+        except exceptions.ClimateError as exc:
+            raise messaging.ExpectedException from exc
+        except Stale:
+            LOG.warning('A lease was changed by others again and again', exc_info=True)
+            raise exceptions.ServiceUnavailable('The lease is busy. Try again.')
+        except TROUBLE:
+            LOG.exception('The database failed')
+            raise exceptions.ServiceUnavailable('The database does not answer. Try again.')
+
+    return method
+
+
+def _writes(operation: _Operation[P, T]) -> Callable[Concatenate['Endpoint', P], T]:
+    """Make a method of an operation that writes, after which the engines look at what is due."""
+    read = _reads(operation)
+
+    @functools.wraps(operation)
+    def method(self: 'Endpoint', /, *args: P.args, **kw: P.kwargs) -> T:
+        result = read(self, *args, **kw)
+        self._wrote()
+        return result
+
+    return method
+
+
+class Endpoint:
+    """The methods of version 1.1, which answers 1.0 as well.
+
+    :param wrote: called after something was written that may be due, to nudge the engines
+    :param nudged: called when a manager says that it wrote something, this one too
+    """
+
+    target = messaging.Target(version=client.VERSION)
+
+    def __init__(
+        self,
+        operations: LeaseOperations,
+        wrote: Callable[[], None],
+        nudged: Callable[['RequestContext'], None],
+    ) -> None:
+        self._operations = operations
+        self._wrote = wrote
+        self._nudged = nudged
+
+    create_lease = _writes(LeaseOperations.create_lease)
+    check_lease = _reads(LeaseOperations.check_lease)
+    update_lease = _writes(LeaseOperations.update_lease)
+    delete_lease = _writes(LeaseOperations.delete_lease)
+    start_lease = _writes(LeaseOperations.start_lease)
+    end_lease = _writes(LeaseOperations.end_lease)
+    add_reservation = _writes(LeaseOperations.add_reservation)
+    update_reservation = _writes(LeaseOperations.update_reservation)
+    remove_reservation = _writes(LeaseOperations.remove_reservation)
+
+    def nudge(self, context: 'RequestContext') -> None:
+        """Look at what is due: another manager wrote something."""
+        self._nudged(context)
