@@ -1,93 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits at create, join and change, against a database."""
 
-import dataclasses
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.context import RequestContext
-from climate_core.db import limits as db
 from climate_core.db import tables
-from climate_core.lease import limits, model
-from climate_core.plugins.base import Claimed
-from tests.support.world import TYPE, Things, Time, World, at, user
-
-LATER = '2026-12-01 20:00'
-
-
-class Servers(Things):
-    """Things of two cores each."""
-
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
-        found = super().reserve(context, values)
-        return dataclasses.replace(
-            found, amounts={'servers': 1, 'vcpus': 2, 'memory_mb': 512, 'disk_gb': 1}
-        )
-
-
-class Keystone:
-    """Limits of every project, and who asked."""
-
-    def __init__(self, **most: int) -> None:
-        self.most = dict.fromkeys(limits.NAMES, -1) | most
-        self.asked: list[str] = []
-
-    def of(self, project_id: str) -> dict[str, int]:
-        self.asked.append(project_id)
-        return self.most
-
-
-class Judge:
-    """The external service."""
-
-    def __init__(self) -> None:
-        self.on_create = self.on_update = self.on_end = True
-        self.creates: list[model.Lease] = []
-        self.updates: list[tuple[model.Lease, model.Lease]] = []
-        self.answer: Exception | None = None
-
-    def check_create(self, lease: model.Lease) -> None:
-        self.creates.append(lease)
-        if self.answer:
-            raise self.answer
-
-    def check_update(self, before: model.Lease, after: model.Lease) -> None:
-        self.updates.append((before, after))
-        if self.answer:
-            raise self.answer
-
-
-def limit(world: World, **most: int) -> Keystone:
-    """Turn the limits on."""
-    keystone = Keystone(**most)
-    world.conf.set_override('enabled', True, group='limits')
-    replace(world, limits=keystone, plugins={TYPE: Servers()})
-    return keystone
-
-
-def judge(world: World) -> Judge:
-    made = Judge()
-    replace(world, external=made)
-    return made
-
-
-def replace(world: World, **parts: Any) -> None:
-    world.operations = dataclasses.replace(world.operations, **parts)
-
-
-def nothing_is_left(world: World) -> bool:
-    with world.database.engine.connect() as connection:
-        rows = connection.execute(tables.LEASES.select()).all()
-    return not rows and not world.trusts.present
-
-
-def used(world: World, project: str = 'project1') -> dict[str, int]:
-    return {k: v for k, v in world.database.read(db.used, project).items() if v}
+from climate_core.lease import model
+from tests.support.world import TYPE, Time, World, at, user
+from tests.unit.manager.limiting import (
+    LATER,
+    Judge,
+    Keystone,
+    judge,
+    limit,
+    nothing_is_left,
+    replace,
+    used,
+)
 
 
 def test_too_long(world: World) -> None:

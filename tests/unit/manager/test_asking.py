@@ -8,7 +8,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.lease import events, model, states
 from tests.support.world import Time, World, at
-from tests.unit.manager.test_admission import (
+from tests.unit.manager.limiting import (
     LATER,
     Judge,
     judge,
