@@ -49,7 +49,7 @@ def errors(path: str, method: str, route: Route) -> list[int]:
         found.add(404)
     if method != 'GET':
         found.add(409)
-    if route.takes is not None:
+    if route.request_schema is not None:
         found |= {413, 415}
     return sorted(found)
 
@@ -108,7 +108,7 @@ def _operation(path: str, method: str, route: Route, links: Mapping[str, Any]) -
     handler = route.handler
     noun = handler.__module__.rpartition('.')[2]
     summary, _, more = (handler.__doc__ or '').strip().partition('\n')
-    answers = {route.answers: route.gives, **route.also}
+    answers = {route.status: route.response_schema, **route.also}
     operation: dict[str, Any] = {
         'operationId': f'{noun}.{handler.__name__.rstrip("_")}',
         'tags': [noun],
@@ -123,8 +123,8 @@ def _operation(path: str, method: str, route: Route, links: Mapping[str, Any]) -
             },
         },
     }
-    if route.takes is not None:
-        operation['requestBody'] = {'required': True, **_content(route.takes)}
+    if route.request_schema is not None:
+        operation['requestBody'] = {'required': True, **_content(route.request_schema)}
     if route.policy is None:
         operation['security'] = []
     return operation

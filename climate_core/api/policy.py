@@ -58,8 +58,8 @@ def authorize_lease(
 ) -> None:
     """Refuse what the caller may not do with this lease.
 
-    :raises climate_core.exceptions.LeaseNotFound: he may not even know that it is there
-    :raises climate_core.exceptions.Forbidden: he may see it, but not do this
+    :raises climate_core.exceptions.LeaseNotFound: the caller may not know that it is there
+    :raises climate_core.exceptions.Forbidden: the caller may see it, but not do this
     """
     target = {'project_id': lease.project_id, 'user_id': lease.user_id}
     if not allows(enforcer, context, leases.GET, target):

@@ -20,13 +20,13 @@ def _path(path: str) -> Iterator[str]:
         yield from (title, '-' * len(title), '')
         yield from (inspect.cleandoc(route.handler.__doc__ or ''), '')
         policy = f'``{route.policy}``' if route.policy else 'none; no token is needed'
-        success = ', '.join(map(str, (route.answers, *route.also)))
+        success = ', '.join(map(str, (route.status, *route.also)))
         yield from (f':Success: {success}', f':Policy: {policy}')
         failures = ', '.join(map(str, openapi.errors(path, method, route)))
         yield from ((f':Errors: {failures}', '') if failures else ('',))
         yield from _parameters('Query', route.query)
         yield from _parameters('Header', route.headers)
-        bodies = ('Request', route.takes), ('Answer', route.gives)
+        bodies = ('Request', route.request_schema), ('Answer', route.response_schema)
         for name, schema in (*bodies, *((f'Answer {k}', v) for k, v in route.also.items())):
             if schema is not None:
                 yield from table(name, 'Field', rows(schema))

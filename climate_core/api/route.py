@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row of the route table says."""
+"""A row of the route table."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -10,13 +10,13 @@ import webob
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Route:
-    """What is done for one method of one path.
+    """Handle one method of one path.
 
     :param handler: is called with the backend, the request and the variables of the path
-    :param answers: HTTP status of success
+    :param status: HTTP status of success
     :param policy: name of the rule that is asked; None: open to everybody, without a token
-    :param takes: JSON Schema of the body
-    :param gives: JSON Schema of the answer
+    :param request_schema: JSON Schema of the body
+    :param response_schema: JSON Schema of the answer
     :param also: other answers of success: HTTP status -> JSON Schema
     :param query: JSON Schemas of the parameters that it knows, by name; others are refused.
         The handler finds them, checked and as the types that are named, in
@@ -26,10 +26,10 @@ class Route:
     """
 
     handler: Callable[..., webob.Response]
-    answers: int
+    status: int
     policy: str | None = None
-    takes: Mapping[str, Any] | None = None
-    gives: Mapping[str, Any] | None = None
+    request_schema: Mapping[str, Any] | None = None
+    response_schema: Mapping[str, Any] | None = None
     query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     also: Mapping[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict)

@@ -29,14 +29,14 @@ from climate_core.policies import reservations as reservation_rules
 from climate_core.policies import usage as usage_rules
 
 ROUTES: Table = {
-    '/': {'GET': Route(root.versions, 300, gives=version.MANY)},
-    '/v1': {'GET': Route(root.version, 200, gives=version.ONE)},
+    '/': {'GET': Route(root.versions, 300, response_schema=version.MANY)},
+    '/v1': {'GET': Route(root.version, 200, response_schema=version.ONE)},
     '/v1/leases': {
         'GET': Route(
             lease_list.list_,
             200,
             lease_rules.GET,
-            gives=lease.MANY,
+            response_schema=lease.MANY,
             query=lease_query.MANY,
         ),
         'POST': Route(
@@ -51,7 +51,9 @@ ROUTES: Table = {
         ),
     },
     '/v1/leases/{lease_id}': {
-        'GET': Route(leases.show, 200, lease_rules.GET, gives=lease.ONE, query=lease_query.ONE),
+        'GET': Route(
+            leases.show, 200, lease_rules.GET, response_schema=lease.ONE, query=lease_query.ONE
+        ),
         'PUT': Route(
             leases.update,
             200,
@@ -63,17 +65,21 @@ ROUTES: Table = {
         'DELETE': Route(leases.delete, 204, lease_rules.DELETE, headers=etag.HEADERS),
     },
     '/v1/leases/{lease_id}/start': {
-        'POST': Route(leases.start, 202, lease_rules.START, gives=lease.ONE, headers=etag.HEADERS),
+        'POST': Route(
+            leases.start, 202, lease_rules.START, response_schema=lease.ONE, headers=etag.HEADERS
+        ),
     },
     '/v1/leases/{lease_id}/end': {
-        'POST': Route(leases.end, 202, lease_rules.END, gives=lease.ONE, headers=etag.HEADERS),
+        'POST': Route(
+            leases.end, 202, lease_rules.END, response_schema=lease.ONE, headers=etag.HEADERS
+        ),
     },
     '/v1/leases/{lease_id}/history': {
         'GET': Route(
             history.list_,
             200,
             lease_rules.HISTORY,
-            gives=history_schema.MANY,
+            response_schema=history_schema.MANY,
             query=history_schema.QUERY,
         ),
     },
@@ -98,28 +104,34 @@ ROUTES: Table = {
         ),
         'DELETE': Route(reservations.delete, 204, reservation_rules.DELETE, headers=etag.HEADERS),
     },
-    '/v1/os-hosts': {'GET': Route(hosts.list_, 200, plugin_rules.GET, gives=host.MANY)},
+    '/v1/os-hosts': {'GET': Route(hosts.list_, 200, plugin_rules.GET, response_schema=host.MANY)},
     '/v1/limits': {
         'GET': Route(
             limits.get,
             200,
             limits_rules.GET,
-            gives=limits_schema.ONE,
+            response_schema=limits_schema.ONE,
             query=limits_schema.QUERY,
         ),
     },
     '/v1/usage': {
         'GET': Route(
-            usage.get, 200, usage_rules.GET, gives=usage_schema.MANY, query=usage_schema.QUERY
+            usage.get,
+            200,
+            usage_rules.GET,
+            response_schema=usage_schema.MANY,
+            query=usage_schema.QUERY,
         ),
     },
-    '/v1/plugins': {'GET': Route(plugins.list_, 200, plugin_rules.GET, gives=plugin.MANY)},
+    '/v1/plugins': {
+        'GET': Route(plugins.list_, 200, plugin_rules.GET, response_schema=plugin.MANY)
+    },
 }
 
 
 #: It describes itself, too.
 ROUTES['/v1/openapi.json'] = {
-    'GET': Route(openapi.describe(ROUTES), 200, gives={'type': 'object'})
+    'GET': Route(openapi.describe(ROUTES), 200, response_schema={'type': 'object'})
 }
 
 

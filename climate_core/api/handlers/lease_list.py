@@ -41,7 +41,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
 def _project(backend: Backend, request: Request) -> str | None:
     """Return the project whose leases are listed; None: all projects.
 
-    :raises climate_core.exceptions.Forbidden: the caller may not see those that he asks for
+    :raises climate_core.exceptions.Forbidden: the caller may not see those that are asked for
     """
     context = request.context
     wanted: str | None = request.parameters.get('project_id')

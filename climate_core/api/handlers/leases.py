@@ -132,7 +132,7 @@ def _authorize_present(
 
     :returns: ``may_join``: False if there is none that could have been asked about
     :raises climate_core.exceptions.Forbidden: the caller may not let resources join it
-    :raises climate_core.exceptions.LeaseNotFound: he may not see it
+    :raises climate_core.exceptions.LeaseNotFound: the caller may not see it
     """
     if 'id' not in values:
         return {}

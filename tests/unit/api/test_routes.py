@@ -23,12 +23,14 @@ def test_policy_documents_the_route(path: str, method: str, route: Route) -> Non
 
 @pytest.mark.parametrize(('path', 'method', 'route'), ROUTES)
 def test_schemas_are_schemas(path: str, method: str, route: Route) -> None:
-    for schema in (route.takes, route.gives):
+    for schema in (route.request_schema, route.response_schema):
         if schema is not None:
             jsonschema.Draft202012Validator.check_schema(schema)
     # What is done with 202 is said by the path alone.
-    assert (route.takes is not None) == (method in ('POST', 'PUT') and route.answers != 202)
-    assert (route.gives is None) == (route.answers == 204)
+    assert (route.request_schema is not None) == (
+        method in ('POST', 'PUT') and route.status != 202
+    )
+    assert (route.response_schema is None) == (route.status == 204)
 
 
 def test_every_documented_operation_has_a_route() -> None:
