@@ -26,7 +26,7 @@ from climateclient.extension import hints as parsing
 from tests.functional.heat.bus import Killed  # noqa: F401
 from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.users import ALICE
-from tests.support import world
+from tests.support import stacks, world
 
 _PARAMS = {
     'resource_id': {'type': 'string', 'format': 'uuid'},
@@ -346,10 +346,4 @@ def refusal(status, message, **more):
 
 def template(**properties):
     """A template of one lease with these properties."""
-    lease = {'type': 'OS::Climate::Lease', 'properties': properties}
-    return {'heat_template_version': '2018-08-31', 'resources': {'lease': lease}}
-
-
-def text(template):
-    """A template as a file has it."""
-    return json.dumps(template)
+    return stacks.stack({'lease': stacks.resource('OS::Climate::Lease', **properties)})
