@@ -16,6 +16,8 @@ DONE: Final = 'lease.event.end_lease'
 CANCELLED: Final = 'Cancelled by its user before its start.'
 #: Why nothing of a lease was woken whose start was its user's.
 NOT_STARTED: Final = 'Its user did not start it.'
+#: Why a resource of a lease that was never ACTIVE was not awake, where no other reason is known.
+NEVER_AWAKE: Final = 'It was not awake before the end of the lease.'
 
 
 class EndLease(base.EventHandler):
@@ -33,6 +35,8 @@ class EndLease(base.EventHandler):
             return Work(lease, skip_reason='The lease is over.')
         never_started = any(e.open for e in lease.events_of(model.START))
         told = never_started and lease.status not in states.ENDING
+        if lease.status in (_L.PENDING, _L.STARTING) and end_reason(lease) != CANCELLED:
+            lease = _with_never_awake(lease, now)
         if lease.status != _L.DELETING:
             target = states.check(states.LEASE, lease.status, _L.TERMINATING)
             lease = dataclasses.replace(lease, status=target, status_reason=end_reason(lease))
@@ -67,6 +71,23 @@ class EndLease(base.EventHandler):
         self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> model.Event:
         return base.move_to(event, after.end_date, now)
+
+
+def _with_never_awake(lease: model.Lease, now: datetime.datetime) -> model.Lease:
+    """Return a lease that was never ACTIVE with the reason for each resource that was not awake.
+
+    It stays readable when the resource is freed, and in the history. A lease that its user did
+    not start has a reason of its own.
+    """
+    if lease.event(model.START) is None:
+        return lease
+    return lease.with_reservations(
+        *(
+            dataclasses.replace(each, status_reason=NEVER_AWAKE, updated_at=now)
+            for each in lease.live
+            if each.status == _R.PENDING and each.status_reason is None
+        )
+    )
 
 
 def _freeing(lease: model.Lease, outcomes: base.Outcomes) -> str | None:

@@ -160,6 +160,7 @@ def test_a_lease_that_was_never_started_is_freed(world: World, time: Time) -> No
     time.forward(hours=5)
     world.run_until_idle()
     assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.lease(lease_id).status_reason.endswith('not awake before the end of the lease.')
     assert world.things.journal == [('end', 'a')]
     check_not_started(world)
 

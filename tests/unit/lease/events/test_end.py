@@ -41,6 +41,28 @@ def test_begin(status: str, becomes: str) -> None:
     assert work.notifications == ({'lease.event.start_lease.error': why} if told else {})
 
 
+@pytest.mark.parametrize(
+    ('status', 'reason', 'why'),
+    [
+        ('STARTING', None, end.NEVER_AWAKE),
+        ('PENDING', None, end.NEVER_AWAKE),
+        ('STARTING', 'Nova is away.', 'Nova is away.'),
+    ],
+)
+def test_a_lease_that_was_not_active_says_so_for_ever(
+    status: str, reason: str | None, why: str
+) -> None:
+    asleep = reservation(reason=reason)
+    one, event_ = claimed(lease(asleep, status=status), model.END)
+    begun = HANDLER.begin(one, event_, one.end_date).lease
+    told = f'{asleep.resource_type} {asleep.resource_id}: {why}'
+    assert (begun.status, begun.status_reason) == ('TERMINATING', told)
+    after = HANDLER.settle(begun, event_, {asleep.id: DONE}, one.end_date).lease
+    assert (after.status, after.status_reason) == ('TERMINATED', told)
+    (freed,) = after.reservations
+    assert (freed.status, freed.status_reason, freed.woken_at) == ('deleted', why, None)
+
+
 def test_begin_of_what_is_over() -> None:
     one, event_ = claimed(lease(reservation(status='deleted'), status='TERMINATED'), model.END)
     assert HANDLER.begin(one, event_, NOON).skip_reason == 'The lease is over.'
