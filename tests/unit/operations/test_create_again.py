@@ -8,8 +8,8 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import history
+from tests.support.quotas import judge, limit
 from tests.support.world import TYPE, Time, World, user
-from tests.unit.manager.limiting import judge, limit
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 FAR = '2099-01-01 00:00'

@@ -7,8 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import events, model, states
-from tests.support.world import Time, World, at
-from tests.unit.manager.limiting import (
+from tests.support.quotas import (
     LATER,
     Judge,
     judge,
@@ -16,6 +15,7 @@ from tests.unit.manager.limiting import (
     nothing_is_left,
     replace,
 )
+from tests.support.world import Time, World, at
 
 
 def test_the_external_service_permits(world: World) -> None:

@@ -13,8 +13,8 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, Wait
+from tests.support.quotas import limit, replace
 from tests.support.world import TYPE, Things, World, user
-from tests.unit.manager.limiting import limit, replace
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LATER = '2026-12-01 13:00'

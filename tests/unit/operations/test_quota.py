@@ -10,8 +10,7 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.db import tables
 from climate_core.lease import model
-from tests.support.world import TYPE, Time, World, at, user
-from tests.unit.manager.limiting import (
+from tests.support.quotas import (
     LATER,
     Judge,
     Keystone,
@@ -21,6 +20,7 @@ from tests.unit.manager.limiting import (
     replace,
     used,
 )
+from tests.support.world import TYPE, Time, World, at, user
 
 
 def test_too_long(world: World) -> None:

@@ -11,8 +11,8 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases, missing
+from tests.support.quotas import limit
 from tests.support.world import World
-from tests.unit.manager.limiting import limit
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 TROUBLE = [sa.exc.TimeoutError('no connection left'), db_exc.DBConnectionError()]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+from tests.support.world_fixtures import *  # noqa: F403
