@@ -111,6 +111,7 @@ class ManagerService:
         self._client = client.ManagerClient(conf, self._transport)
         # Its request id is how this manager knows its own hints, which come back to it.
         self._hint = context.RequestContext(overwrite=False)
+        self.rpc = MessageServer('rpc', self._make_server())
         #: What finishes work in progress, and what begins work; both in the order of their start.
         self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
         self._beginning = [self.scheduler, *self._make_intake(watch)]
@@ -122,7 +123,7 @@ class ManagerService:
         every = conf[usage_conf.GROUP].notify_every
         if every != usage_conf.OFF:
             yield Usage(self.database, self.clock, every)
-        yield MessageServer('rpc', self._make_server())
+        yield self.rpc
         if watch:
             nudge = self.scheduler.nudge
             trusts = Trusts(self.cloud)

@@ -81,7 +81,9 @@ class Worker:
         """Be ready for requests, as a manager whose start went well."""
         migration.check(self.conf)
         self._asked = self._make()
-        self._asked._server.start()
+        # Release 0.1.0 has no part for it.
+        server = getattr(self._asked, 'rpc', None) or self._asked._server
+        server.start()
 
     def create(self, values: dict[str, Any]) -> str:
         user = context.RequestContext(
