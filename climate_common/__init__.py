@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lease service, its client and the extensions of Nova, Cinder and Heat must agree on.
+"""Values that the lease service, its client and the extensions of Nova, Cinder and Heat share.
 
 Pure: no I/O, and nothing of the other packages is imported. :mod:`~climate_common.dates` and
 :mod:`~climate_common.durations` are the one grammar of time, :mod:`~climate_common.hints` has the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lease API accepts: lengths, counts, patterns and words.
+"""Limits of the lease API: lengths, counts, patterns and words.
 
 The schemas of the API are made of them, and with them the extensions refuse in nova-api,
 cinder-api and heat-engine what the lease service would refuse later. A pattern matches with

@@ -198,7 +198,7 @@ class ServiceUnavailable(ClimateError):
 
 
 class PluginFailure(Exception):
-    """What a plugin was asked for did not come about.
+    """A resource did not do what its plugin was asked for.
 
     :param reason: a sentence that the user and the operator can read
     :param progress: what is kept with the reservation, as of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks: middleware that turns what is known about the caller into our context."""
+"""Make the context of a request from the token of its caller: middleware."""
 
 from typing import Any
 

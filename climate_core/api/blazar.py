@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of Blazar cannot say otherwise. Pure."""
+"""Read the forms of requests that only clients of Blazar send. Pure."""
 
 import json
 from collections.abc import Mapping

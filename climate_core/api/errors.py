@@ -117,7 +117,7 @@ class Faults:
 
 
 def _is_utf8(request: webob.Request) -> bool:
-    """Tell whether the path can be read: WebOb reads it first where somebody wants to know it."""
+    """Tell whether the path can be read: WebOb reads it when it is asked for."""
     try:
         return request.path_info is not None
     except UnicodeDecodeError:

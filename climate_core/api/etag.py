@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which generation of a lease a client has seen: the headers ``ETag`` and ``If-Match``."""
+"""Read and write the generation of a lease in the headers ``ETag`` and ``If-Match``."""
 
 import re
 from typing import Any

@@ -159,7 +159,7 @@ def _answer(schema: Mapping[str, Any] | None, links: Mapping[str, Any]) -> dict[
 
 
 def _links(routes: Table) -> dict[str, Any]:
-    """What can be done with a lease that was answered."""
+    """Return the links from a lease in an answer to what can be done with it."""
     return {
         f'{method} {path}': {
             'operationRef': f'#/paths/{path.replace("/", "~1")}/{method.lower()}',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what. Always asked about the thing itself, never about the caller's own project."""
+"""Enforce the policies, on the loaded lease itself, never on the caller's own project."""
 
 import argparse
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a handler gets and gives."""
+"""The request and the response of a handler."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ PARAMETERS = 'climate.parameters'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backend:
-    """What handlers work with. One application has one, and applications share nothing.
+    """The application that handlers work with. Applications share nothing.
 
     :param manager: takes the writes
     :param plugins: what can be reserved, by type of resource

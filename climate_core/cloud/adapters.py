@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sends requests to a service that a cloud may get later, or never.
+"""Send requests to a service that a cloud may get later, or never.
 
 ``conn.block_storage`` and ``conn.orchestration`` of openstacksdk keep what they found in the
 catalogue first, so they would never notice a service that comes.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of a volume at the end of its lease: a backup, or a snapshot.
+"""Make the backup or the snapshot of a volume at the end of its lease.
 
 It carries the reservation's id, so that it is made once however often the end is tried. Facts:
 Block Storage API v3, ``/backups`` (with metadata since 3.43) and ``/snapshots``.

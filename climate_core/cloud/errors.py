@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an answer of another service means for the engine, decided in one place.
+"""Decide in one place what an answer of another service means for the engine.
 
 =========================================  ==========================================
 no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Transient`

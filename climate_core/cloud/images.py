@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GLANCE = 'Glance'
 #: The property that carries the id of the reservation.
 PROPERTY = 'climate_reservation_id'
-#: Statuses of an image that nobody can boot from any more.
+#: Statuses of an image that cannot be booted from any more.
 _DEAD = frozenset({'deleted', 'killed', 'pending_delete'})
 
 

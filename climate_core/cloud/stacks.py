@@ -228,7 +228,7 @@ def physical_ids(conn: 'connection.Connection', stack: Stack) -> set[str]:
 def check_all_visible(conn: 'connection.Connection') -> None:
     """Do nothing if these rights see the stacks of every project.
 
-    A listing does not tell: Heat gives those of one project to whoever may not see all. So
+    A listing does not tell: Heat gives those of one project to users who may not see all. So
     something is asked for that only an administrator gets.
 
     :raises climate_core.cloud.errors.Refused: they do not

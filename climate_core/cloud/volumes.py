@@ -115,7 +115,7 @@ def has_snapshots(conn: 'connection.Connection', volume_id: str, every_project: 
 def check_all_visible(conn: 'connection.Connection') -> None:
     """Do nothing if these rights see the volumes of every project.
 
-    A listing does not tell: Cinder gives those of one project to whoever may not see all. So
+    A listing does not tell: Cinder gives those of one project to users who may not see all. So
     something is asked for that only an administrator gets.
 
     :raises climate_core.cloud.errors.Refused: they do not

@@ -50,7 +50,7 @@ class Stale(Exception):
 
 
 #: Runs a function again after a deadlock, a lost connection or a change of
-#: somebody else. It must open its own writer.
+#: another process. It must open its own writer.
 retry = db_api.wrap_db_retry(
     max_retries=10,
     retry_interval=0.02,

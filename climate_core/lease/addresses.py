@@ -38,7 +38,7 @@ def meant(address: Address) -> Iterator[Address]:
         yield _last(bits)
     if address in _NAT64_LOCAL:
         yield _last(bits)
-        # How long the prefix is, nobody says. One that is too long leaves nothing but zeros.
+        # The length of the prefix is not known. One that is too long leaves nothing but zeros.
         found = (_behind(bits, length) for length in _LOCAL_LENGTHS)
         yield from (each for each in found if int(each) >> 24)
     if address.sixtofour is not None:

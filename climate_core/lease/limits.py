@@ -29,7 +29,7 @@ Amounts = Mapping[str, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Held:
-    """What one lease holds, by the names of the limits, and when it gives that back."""
+    """The amounts that one lease holds, by the names of the limits, until its end."""
 
     end: datetime.datetime
     amounts: Amounts

@@ -48,7 +48,7 @@ class LeaseRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a request does not say, and what is allowed in it.
+    """The defaults of a request, and the rules for its webhook.
 
     :param minutes_before_end: when the end is told if the request says nothing; 0 for never
     :param webhooks: where webhooks may be

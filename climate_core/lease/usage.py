@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was reserved and what was used, in resource-hours. Pure.
+"""Compute reserved and used resource-hours. Pure.
 
 A reservation is reserved from the moment it is made until its resource is freed, and used from the
 moment its resource is awake until then. Both are cut to the period that is asked about. A resource
@@ -81,7 +81,7 @@ class Use:
 
 @dataclasses.dataclass(slots=True)
 class Total:
-    """What a project, or a lease, had in a period."""
+    """The resource-hours of a project, or of a lease, in a period."""
 
     leases: set[str] = dataclasses.field(default_factory=set)
     reserved: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))

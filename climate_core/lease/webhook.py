@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user says about the webhook of a lease, and which addresses it may have. Pure.
+"""Check the webhook that a user gives a lease, and the addresses it may have. Pure.
 
 Names are not resolved here: who sends looks at what the name means then, with :func:`forbidden`.
 """
@@ -28,7 +28,7 @@ _NOWHERE = (ipaddress.ip_network('0.0.0.0/8'), ipaddress.ip_network('255.255.255
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
-    """Where webhooks may be.
+    """The networks in which webhooks may be.
 
     :param allowed: networks of which addresses are allowed though :func:`forbidden` by default
     :param refused: networks that are forbidden, too, unless they are allowed

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask of leases: build, quota, provision, persist, and a dry run of them."""
+"""Operations on leases that users ask for: build, quota, provision, persist, and dry run."""

@@ -35,7 +35,7 @@ class Item(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """What a request adds.
+    """The reservations, or the lease with them, that a request adds.
 
     :param lease: the lease as it shall be; a new one has no trust yet
     :param items: what is added; without any to a lease that is there, nothing is to be written

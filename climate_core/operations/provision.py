@@ -35,7 +35,7 @@ _NO_TRUST: tuple[type[Exception], ...] = (
 
 @dataclasses.dataclass(slots=True)
 class Provisioned:
-    """What a draft is written with.
+    """The resources that a draft is written with.
 
     :param trust_id: the trust of its owner; None for what joins a lease
     :param items: those of the draft, with the ids that their resources have now

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be reserved: one module for each type of resource."""
+"""Types of resources that can be reserved: one package for each."""
 
 from climate_core.plugins.loading import load
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a resource plugin is.
+"""The interface of a resource plugin.
 
 A plugin knows one type of resource. It never touches the database, never sleeps and remembers
 nothing: the engine calls it with a reservation, it looks at the resource, does the difference and
@@ -46,7 +46,7 @@ class Wait:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claimed:
-    """What :meth:`ResourcePlugin.reserve` found.
+    """The result of :meth:`ResourcePlugin.reserve`.
 
     :param resource_id: the id of the resource in its own service
     :param params: what the plugin wants to be kept with the reservation and shown in the API;

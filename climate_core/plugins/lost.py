@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Repair(NamedTuple):
-    """What an administrator would do.
+    """The step that an administrator would take.
 
     :param name: for the metrics, a few words with underscores
     :param told: a sentence for the user about what was done

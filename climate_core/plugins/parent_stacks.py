@@ -62,7 +62,7 @@ def leader(lease: model.Lease, member: model.Reservation) -> model.Reservation |
 
 
 def woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
-    """Tell whether a member is woken with its stack, so that nobody else has to."""
+    """Tell whether a member is woken with its stack, so that its own plugin need not wake it."""
     stack = leader(lease, member)
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 

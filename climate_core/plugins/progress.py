@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was asked of the service of a resource, since when, and how often it failed.
+"""Remember what was asked of the service of a resource, when, and how often it failed.
 
 The engine keeps it with the reservation, in the transaction that settles an event. So retries,
 rests and give-ups follow a lease to each manager that claims it, and survive a restart. Pure: all

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service says of a resource that it is building, when it lets it join a lease.
+"""Take the amounts that a service reports of a resource that it builds for a lease.
 
-Whoever builds a resource knows what it holds. If the lease service asked for that, each would
-wait for the other: all threads of nova-api for the lease service (the check of the hints), and
-the lease service for nova-api.
+The service that builds a resource knows what it holds. If the lease service asked for that, each
+would wait for the other: all threads of nova-api for the lease service (the check of the hints),
+and the lease service for nova-api.
 """
 
 import uuid
@@ -40,7 +40,7 @@ def amounts(context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, i
     """Return what a resource holds, by unit; None if that was not said.
 
     :param values: a reservation of the request; it has passed the schema
-    :raises climate_core.exceptions.BadRequest: somebody else than a service says it
+    :raises climate_core.exceptions.BadRequest: the request does not come from a service
     """
     if KEY not in values:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one look at the resource of a lease has at hand, at its start and at its end."""
+"""The context of one step of a plugin, at the start and at the end of a lease."""
 
 import dataclasses
 import datetime

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the leases with the cloud now and then, and write down what differs.
 
-It finds resources that were deleted while nobody listened, trusts that no lease has (a manager
+It finds resources that were deleted while no manager listened, trusts that no lease has (a manager
 died between making the trust and writing the lease), and resources that wait for a lease which is
 not there. Several managers doing it at once is harmless.
 """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done for each request, one module per noun."""
+"""Handlers of the requests, one module for each noun."""

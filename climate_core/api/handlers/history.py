@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to a lease."""
+"""Answer requests for the history of a lease."""
 
 import dataclasses
 from typing import Any
@@ -17,7 +17,7 @@ from climate_core.policies import leases as rules
 
 
 def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """Who or what changed a lease, oldest first; also of a deleted one, until it is purged."""
+    """List the changes of a lease, oldest first; also of a deleted one, until it is purged."""
     lease = backend.database.read(leases.find, lease_id, parts=())
     if lease is None:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')

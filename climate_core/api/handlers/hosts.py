@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where leases are placed, in the words of Blazar's clients.
+"""Answer requests for hosts, in the words of Blazar's clients.
 
 Heat's OS::Blazar::Lease takes no lease where this list is empty
 (heat/engine/clients/os/blazar.py:has_host of heat 27.0.1).

@@ -48,7 +48,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
         return answer(200, {'dry_run': backend.manager.check_lease(context, values)})
     lease = backend.database.read(db.get, _make(backend, context, values))
     if lease.user_id != context.user_id:
-        # It was there before: a repeated request of somebody else.
+        # It was there before: a repeated request of another user.
         policy.authorize_lease(backend.enforcer, context, rules.GET, lease)
     return etag.mark(answer(201, {'lease': render.lease(lease)}), lease)
 
@@ -67,7 +67,7 @@ def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> 
     try:
         return backend.manager.create_lease(context, values | may_join)
     except exceptions.LeaseAppeared:
-        # Somebody made it after the look at whether it is there: now it is.
+        # It was made after the look at whether it is there.
         may_join = _authorize_present(backend, context, values)
         return backend.manager.create_lease(context, values | may_join)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of this service, for programs. Nobody needs a token to read it."""
+"""Serve the OpenAPI document. No token is needed to read it."""
 
 from collections.abc import Callable
 

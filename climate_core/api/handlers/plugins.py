@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be reserved."""
+"""List the types of resources that can be reserved."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What versions there are. Nobody needs a token to ask."""
+"""List the versions of the API. No token is needed to ask."""
 
 from typing import Any
 

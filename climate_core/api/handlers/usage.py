@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What projects reserved and used."""
+"""Answer requests for what projects reserved and used."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from climate_core.policies import usage as rules
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
-    """What a project, or each project, reserved and used in a period, in resource-hours.
+    """Show what a project, or each project, reserved and used in a period, in resource-hours.
 
     A lease is counted until it is purged, also after it is deleted.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where leases are placed."""
+"""JSON Schemas of hosts."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a list of leases, and one lease, can be asked with."""
+"""JSON Schemas of the queries for leases."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What projects reserved and used."""
+"""JSON Schemas of usage."""
 
 from typing import Any
 

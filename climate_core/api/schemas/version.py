@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API says about itself, in the form that keystoneauth discovers."""
+"""JSON Schemas of the versions of the API, in the form that keystoneauth discovers."""
 
 from typing import Any
 

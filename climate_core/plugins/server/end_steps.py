@@ -182,8 +182,8 @@ def end(context: EndContext) -> Wait | None:
 def _has_run(context: EndContext, server: Server) -> bool:
     """Tell whether there may be data in a server.
 
-    Nova says when it was launched first, whoever woke it. That we noted its start is believed too,
-    but not of a member of a stack, which Heat may have left asleep.
+    Nova says when it was launched first, also one that Heat woke. That we noted its start is
+    believed too, but not of a member of a stack, which Heat may have left asleep.
     """
     noted = context.has_run and parent_stacks.KEY not in context.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair a server whose task nobody works on any more.
+"""Repair a server whose task no process works on any more.
 
 Nova sets ``task_state`` before it sends a message, and refuses what does not fit to it. When the
 message is lost, or the process that worked on it died, the task stays for ever. What an

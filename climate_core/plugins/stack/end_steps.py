@@ -111,7 +111,7 @@ def _ask_to_delete(context: EndContext, stack: 'Stack') -> None:
     """Ask with the owner's rights, and with the service's if Heat does not take those.
 
     It does not if another user of the project updated the stack: see ``check_refresh_cred`` in
-    heat/engine/service.py delete_stack. Then it takes a trust from whoever deletes the stack,
+    heat/engine/service.py delete_stack. Then it takes a trust from the user who deletes the stack,
     which Keystone refuses to give to one who has a trust only. Heat answers that with 500.
     """
     try:
@@ -185,7 +185,7 @@ def _hangs(context: EndContext, stack: 'Stack') -> bool:
 
 
 def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
-    """Tell whether nobody makes a snapshot any more, because something else was begun.
+    """Tell whether no engine makes a snapshot any more, because something else was begun.
 
     Heat deletes none that is IN_PROGRESS (heat/engine/service.py delete_snapshot).
     """

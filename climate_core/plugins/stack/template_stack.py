@@ -10,7 +10,7 @@ is unfilled, others for which lease and by which request it was made.
 
 Filling it is one update with a token of the lease's trust: same user, same project, so Heat goes
 on with the trust that it has. Whether it is to be filled says the tag, which goes with the update,
-so whoever asks twice asks for the same.
+so a repeated request asks for the same.
 
 Tried with heat 27 and convergence:
 

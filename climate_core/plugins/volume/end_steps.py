@@ -105,7 +105,7 @@ def _maintenance(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
 
 
 def _cancel_transfer(context: EndContext, volume: Volume) -> Wait:
-    """Take back an offer that nobody has accepted; Cinder deletes no volume that is offered."""
+    """Take back a transfer that is not accepted; Cinder deletes no volume that is offered."""
     volumes.cancel_transfers(context.conn, context.resource_id, context.as_service)
     return _hurry(context, volume)
 
@@ -151,7 +151,7 @@ def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
 
 
 def _attaching(context: EndContext, volume: Volume) -> Wait:
-    """Wait; take back an attachment of the old kind that nobody goes on with.
+    """Wait; take back an attachment of the old kind that is not completed.
 
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """

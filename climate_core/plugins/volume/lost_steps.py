@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair a volume whose status nobody works on any more.
+"""Repair a volume whose status no process works on any more.
 
 Cinder writes the status before it sends a message, and refuses what does not fit to it. What an
 administrator does when it stays for ever is os-reset_status, and what was asked for once more.

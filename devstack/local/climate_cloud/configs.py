@@ -56,12 +56,12 @@ class Configs:
 
     @property
     def ceph_backend(self) -> pathlib.Path:
-        """What cinder-volume reads after cinder.conf to serve the backend on Ceph."""
+        """Return the file that cinder-volume reads after cinder.conf for the backend on Ceph."""
         return self.settings.etc / 'cinder' / 'ceph.conf'
 
     @property
     def ceph_backup(self) -> pathlib.Path:
-        """What cinder-backup reads after cinder.conf to keep backups on Ceph."""
+        """Return the file that cinder-backup reads after cinder.conf to keep backups on Ceph."""
         return self.settings.etc / 'cinder' / 'backup.conf'
 
     def write(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users find in the cloud: flavors, an image, a network, one availability zone per host."""
+"""Make the flavors, an image, a network and one availability zone for each host."""
 
 import openstack
 from openstack.connection import Connection

@@ -66,7 +66,7 @@ def account(settings: Settings, user: str, password: str) -> dict[str, object]:
 
 
 class Identity:
-    """What Keystone of one cloud must know."""
+    """The users, projects and endpoints of one cloud in Keystone."""
 
     def __init__(self, settings: Settings, secrets: dict[str, str]) -> None:
         self.settings = settings

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the cloud lives: directories, address, ports, number of compute hosts.
+"""Settings of the cloud: directories, address, ports, number of compute hosts.
 
 Standard library only: the installer runs it before the virtual environment exists.
 ``python -m climate_cloud.settings`` prints the path of that environment.
