@@ -36,7 +36,14 @@ def order(stage, *entries):
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize('kill', kills('start_lease', looks=(1, 3, 5)))
+@pytest.mark.parametrize(
+    'kill',
+    [
+        *kills('start_lease', looks=(1, 2, 3)),
+        # The third look calls for the volume and for the server.
+        *(f'{point}:start_lease:5' for point in ('remote.before', 'remote.after')),
+    ],
+)
 def test_start_of_a_server_with_its_volume(stage, kill):
     (server,), (volume,) = stage.cloud.servers(1), stage.cloud.volumes(1)
     lease = leases.make(stage.database, [server], stage.cloud.trust(), volume_ids=[volume])

@@ -29,6 +29,8 @@ def prepared(
     def run(*argv: str) -> tuple[int, str, str]:
         root = logging.getLogger()
         handlers, level = list(root.handlers), root.level
+        # One that another command has left may write to a file that is closed by now.
+        root.handlers[:] = []
         try:
             status = int(shell.OpenStackShell().run(list(argv)) or 0)
         except SystemExit as stop:  # argparse leaves so

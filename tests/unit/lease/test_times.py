@@ -13,7 +13,7 @@ NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 
 def test_values_are_read() -> None:
     hour = times.duration('PT1H')
-    assert times.date('+1h', NOW, 'start_date') == NOW + hour == times.end(NOW, hour)
+    assert times.date('+1h', NOW, 'start_date') == NOW + hour == times.end_after(NOW, hour)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_values_are_read() -> None:
         (exceptions.InvalidDuration, lambda: times.duration('long', 'given')),
         (
             exceptions.InvalidDuration,
-            lambda: times.end(NOW, datetime.timedelta(days=3000000), 'given'),
+            lambda: times.end_after(NOW, datetime.timedelta(days=3000000), 'given'),
         ),
     ],
 )

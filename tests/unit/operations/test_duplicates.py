@@ -5,6 +5,7 @@ import datetime
 import pytest
 
 from climate_core.lease import request
+from climate_core.operations import duplicates
 from tests.unit.lease import samples
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -12,7 +13,7 @@ MINUTE = datetime.timedelta(minutes=1)
 
 
 def read(now, **values):
-    return request.read({'name': 'lease1', **values}, now, request.Defaults())
+    return request.read_request({'name': 'lease1', **values}, now, request.Defaults())
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_repeated_request_is_the_same_lease_though_now_is_another_time(values, l
     lease = dataclasses.replace(
         samples.lease(), name='lease1', start_date=first.start, end_date=first.end
     )
-    assert request.same(read(NOON + later, **values), lease)
+    assert duplicates.same(read(NOON + later, **values), lease)
 
 
 @pytest.mark.parametrize(
@@ -47,4 +48,4 @@ def test_request_for_another_time_is_another_lease(values) -> None:
     lease = dataclasses.replace(
         samples.lease(), name='lease1', start_date=first.start, end_date=first.end
     )
-    assert not request.same(read(NOON, **values), lease)
+    assert not duplicates.same(read(NOON, **values), lease)
