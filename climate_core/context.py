@@ -33,6 +33,11 @@ class RequestContext(context.RequestContext):
         kwargs.pop('service_token', None)
         super().__init__(*args, **kwargs)
 
+    @property
+    def by_service(self) -> bool:
+        """Whether a service of the cloud asks in the name of a user, with its own token, too."""
+        return 'service' in (self.service_roles or ())
+
     def to_dict(self) -> dict[str, Any]:
         """Return what RPC carries: JSON types only, the inverse of ``from_dict``."""
         values = super().to_dict()

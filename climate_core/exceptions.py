@@ -197,6 +197,13 @@ class ServiceUnavailable(ClimateError):
     code = 'service_unavailable'
 
 
+class ServiceBusy(ServiceUnavailable):
+    """Too many requests wait for Nova, Cinder or Heat. Try again after "Retry-After" seconds."""
+
+    code = 'service_busy'
+    retry_after = 1
+
+
 class PluginFailure(Exception):
     """A resource did not do what its plugin was asked for.
 

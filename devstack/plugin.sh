@@ -86,6 +86,8 @@ function configure_climate {
     setup_logging "$CLIMATE_CONF"
     write_uwsgi_config "$CLIMATE_UWSGI_CONF" "$CLIMATE_UWSGI" "$CLIMATE_PATH" "" climate-api
     iniset "$CLIMATE_UWSGI_CONF" uwsgi env "OS_CLIMATE_CONFIG_FILES=$CLIMATE_CONF"
+    # One thread of a process answers extensions while users' requests wait for Nova, Cinder or Heat.
+    iniset "$CLIMATE_UWSGI_CONF" uwsgi threads 4
 }
 
 function configure_climate_nova {

@@ -12,6 +12,7 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, s
 from climate_core.api import auth, errors, handler, policy, requestlog, routes
 from climate_core.api.request import Backend
 from climate_core.cloud.limits import Limits
+from climate_core.concurrency import ReservingLimit
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
@@ -77,6 +78,18 @@ _CORS = {
 _BODY = (512 + 1024) * 1024
 
 
+def _spare_one_thread() -> int | None:
+    """Return the threads of this uWSGI process but one; None for another WSGI server.
+
+    A process of one thread has none to spare: its limit is 1.
+    """
+    try:
+        import uwsgi
+    except ImportError:
+        return None
+    return max(1, int(uwsgi.opt.get('threads', 1)) - 1)
+
+
 def load_application(
     conf: cfg.ConfigOpts,
     database: Database | None = None,
@@ -100,6 +113,7 @@ def load_application(
         enforcer=policy.make(conf),
         plugins=plugins,
         limits=Limits(conf),
+        reserving=ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')

@@ -89,6 +89,8 @@ def respond(error: exceptions.ClimateError) -> webob.Response:
     response = _json(error.status, error.body)
     if isinstance(error, MethodNotAllowed):
         response.headers['Allow'] = error.allow
+    if isinstance(error, exceptions.ServiceBusy):
+        response.headers['Retry-After'] = str(error.retry_after)
     return response
 
 

@@ -13,6 +13,7 @@ from oslo_serialization import jsonutils
 from climate_core import exceptions
 from climate_core.api import errors, validation
 from climate_core.cloud.limits import Limits
+from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.plugins import base
@@ -31,6 +32,7 @@ class Backend:
     :param manager: takes the writes
     :param plugins: what can be reserved, by type of resource
     :param limits: of projects; asked only if ``[limits] enabled``
+    :param reserving: how many requests may have resources reserved at once
     """
 
     conf: cfg.ConfigOpts
@@ -39,6 +41,7 @@ class Backend:
     enforcer: policy.Enforcer
     plugins: Mapping[str, type[base.ResourcePlugin]]
     limits: Limits
+    reserving: ReservingLimit
 
 
 class Request(webob.Request):

@@ -27,4 +27,13 @@ OPTS: list[cfg.Opt] = [
         help='The most that one answer of a list holds. A request without limit gets as many; '
         'the answer has a link to the next page.',
     ),
+    cfg.IntOpt(
+        'max_reserving_requests',
+        min=1,
+        help='How many requests of users may reserve resources at once in one process of the API. '
+        'They make the lease service ask Nova, Cinder or Heat, which wait for it at times: set '
+        'this lower than the threads of a process. One too many is answered with 503 and '
+        'Retry-After. Default: the threads of a uWSGI process but one; no limit in another WSGI '
+        'server.',
+    ),
 ]

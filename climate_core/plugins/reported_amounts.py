@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core import exceptions
-from climate_core.plugins import rights
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -44,7 +43,7 @@ def amounts(context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, i
     """
     if KEY not in values:
         return None
-    if not rights.by_service(context):
+    if not context.by_service:
         raise exceptions.BadRequest(
             f'{KEY}: only a service that builds the resource may say what it holds, with a '
             'service token that has the role service. Leave it out.',

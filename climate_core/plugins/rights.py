@@ -11,18 +11,9 @@ if TYPE_CHECKING:
     from openstack import connection
 
     from climate_core.cloud import Cloud
-    from climate_core.context import RequestContext
     from climate_core.lease.model import Lease
 
 LOG = log.getLogger(__name__)
-
-#: The role of a service that calls in the name of a user.
-_SERVICE = 'service'
-
-
-def by_service(context: 'RequestContext') -> bool:
-    """Tell whether a service of the cloud asks in the name of a user, with its own token, too."""
-    return _SERVICE in (context.service_roles or ())
 
 
 def owner(cloud: 'Cloud', lease: 'Lease') -> 'connection.Connection':

@@ -6,12 +6,13 @@ Its methods have the signatures of :class:`climate_core.operations.leases.LeaseO
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import oslo_messaging as messaging
 from oslo_log import log
 
 from climate_core import exceptions
+from climate_core.concurrency import ReservingLimit
 from climate_core.context import RpcSerializer
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.operations.leases import LeaseOperations
@@ -25,7 +26,8 @@ LOG = log.getLogger(__name__)
 P = ParamSpec('P')
 T = TypeVar('T')
 
-_Operation = Callable[Concatenate[LeaseOperations, P], T]
+_Operation = Callable[Concatenate[LeaseOperations, 'RequestContext', P], T]
+_Method = Callable[Concatenate['Endpoint', 'RequestContext', P], T]
 
 
 def make(
@@ -36,7 +38,7 @@ def make(
     :param host: the name by which this one manager can be called
     """
     target = messaging.Target(topic=client.TOPIC, version=client.VERSION, server=host)
-    return messaging.get_rpc_server(
+    made = messaging.get_rpc_server(
         transport,
         target,
         [endpoint],
@@ -44,18 +46,23 @@ def make(
         serializer=RpcSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
     )
+    # oslo.messaging has registered the option by now.
+    endpoint.reserving = ReservingLimit(max(1, made.conf.executor_thread_pool_size // 2))
+    return made
 
 
-def _reads(operation: _Operation[P, T]) -> Callable[Concatenate['Endpoint', P], T]:
+def _reads(operation: _Operation[P, T]) -> _Method[P, T]:
     """Make a method of the server of an operation.
 
     What a user did wrong goes back as it is, the rest is logged too.
     """
 
     @functools.wraps(operation)
-    def method(self: 'Endpoint', /, *args: P.args, **kw: P.kwargs) -> T:
+    def method(self: 'Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
         try:
-            return operation(self._operations, *args, **kw)
+            values: Any = kw.get('values', {})
+            with self.reserving.turn(context, values):
+                return operation(self._operations, context, *args, **kw)
         except exceptions.ClimateError as exc:
             raise messaging.ExpectedException from exc
         except Stale:
@@ -68,13 +75,13 @@ def _reads(operation: _Operation[P, T]) -> Callable[Concatenate['Endpoint', P], 
     return method
 
 
-def _writes(operation: _Operation[P, T]) -> Callable[Concatenate['Endpoint', P], T]:
+def _writes(operation: _Operation[P, T]) -> _Method[P, T]:
     """Make a method of an operation that writes, after which the engines look at what is due."""
     read = _reads(operation)
 
     @functools.wraps(operation)
-    def method(self: 'Endpoint', /, *args: P.args, **kw: P.kwargs) -> T:
-        result = read(self, *args, **kw)
+    def method(self: 'Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
+        result = read(self, context, *args, **kw)
         self._wrote()
         return result
 
@@ -96,6 +103,7 @@ class Endpoint:
         wrote: Callable[[], None],
         nudged: Callable[['RequestContext'], None],
     ) -> None:
+        self.reserving = ReservingLimit(None)
         self._operations = operations
         self._wrote = wrote
         self._nudged = nudged

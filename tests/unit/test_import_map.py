@@ -43,7 +43,7 @@ ROWS = (
     ('lease',),
     # Root modules that all may use.
     ('http_server',),
-    ('threads',),
+    ('concurrency', 'threads'),
     ('backoff', 'context', 'exceptions', 'report', 'schema_tables', 'test_points'),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}

@@ -43,10 +43,12 @@ def create(backend: Backend, request: Request) -> webob.Response:
         )
     for number, each in enumerate(values.get('reservations', ())):
         reservations.check(backend, each, f'reservations[{number}]')
-    if request.parameters.get('dry_run'):
-        _authorize_present(backend, context, values)
-        return answer(200, {'dry_run': backend.manager.check_lease(context, values)})
-    lease = backend.database.read(db.get, _make(backend, context, values))
+    with backend.reserving.turn(context, values):
+        if request.parameters.get('dry_run'):
+            _authorize_present(backend, context, values)
+            return answer(200, {'dry_run': backend.manager.check_lease(context, values)})
+        lease_id = _make(backend, context, values)
+    lease = backend.database.read(db.get, lease_id)
     if lease.user_id != context.user_id:
         # It was there before: a repeated request of another user.
         policy.authorize_lease(backend.enforcer, context, rules.GET, lease)

@@ -23,7 +23,10 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     values = request.read(schema.CREATE)
     check(backend, values)
     generation = etag.expected(request)
-    reservation_id = backend.manager.add_reservation(request.context, lease_id, values, generation)
+    with backend.reserving.turn(request.context, values):
+        reservation_id = backend.manager.add_reservation(
+            request.context, lease_id, values, generation
+        )
     return _shown(backend, 201, lease_id, reservation_id)
 
 

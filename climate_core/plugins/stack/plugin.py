@@ -113,7 +113,7 @@ class StackPlugin(wakeable.WakeablePlugin):
                 raise errors.Gone(f'There is no stack {wanted} in this project.')
             _check_state(user, stack)
             # Heat asks in the name of the stack's user, before it builds the first member.
-            if not rights.by_service(context):
+            if not context.by_service:
                 _check_owner(context, stack)
                 _check_asleep(user, stack)
         return Claimed(resource_id=stack.id, params=self._params(values), amounts={'stacks': 1})

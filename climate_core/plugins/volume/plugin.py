@@ -15,7 +15,7 @@ from oslo_config import cfg
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeable
+from climate_core.plugins import parent_stacks, reported_amounts, wakeable
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
@@ -166,7 +166,7 @@ def _is_reservation(volume: Mapping[str, Any], context: 'RequestContext') -> boo
     """
     if volume['status'] == RESERVED:
         return True
-    return volume['status'] == 'creating' and rights.by_service(context)
+    return volume['status'] == 'creating' and context.by_service
 
 
 def _not_created(conn: 'connection.Connection', volume_id: str, status: str) -> str:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep threads free of requests that wait for Nova, Cinder or Heat.
+
+A user's request to reserve a resource makes the lease service ask Nova, Cinder or Heat. These may
+wait for the lease service at the same moment, with the requests of their extensions. If users'
+requests took all threads, each side would wait for the other until it gave up.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from climate_core import exceptions
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+#: Seconds that a request waits for its turn, in which it keeps one more thread busy.
+TURN_SECONDS = 0.25
+
+
+class ReservingLimit:
+    """Limit how many requests of users reserve resources in this process at once.
+
+    :param most: None for no limit
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._free = threading.Semaphore(most) if most else None
+
+    @contextlib.contextmanager
+    def turn(self, context: 'RequestContext', values: Mapping[str, Any]) -> Iterator[None]:
+        """Count a request while it is worked on.
+
+        A service that reserves what it builds is not counted: it is believed, not asked.
+
+        :param values: of a new lease, or of a reservation
+        :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time
+        """
+        reserves = 'resource_type' in values or values.get('reservations')
+        if self._free is None or not reserves or context.by_service:
+            yield
+            return
+        if not self._free.acquire(timeout=TURN_SECONDS):
+            raise exceptions.ServiceBusy(
+                'Too many requests are waiting for Nova, Cinder or Heat. Try again in a second.'
+            )
+        try:
+            yield
+        finally:
+            self._free.release()
