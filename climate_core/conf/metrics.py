@@ -10,8 +10,8 @@ OPTS: list[cfg.Opt] = [
         'listen',
         sample_default='127.0.0.1:9464',
         help='Address and port on which climate-manager answers GET /metrics in the text format '
-        'of Prometheus; an IPv6 address in brackets. Unset: it does not. Nobody is asked who he '
-        'is, so choose an address that only the monitoring reaches.',
+        'of Prometheus; an IPv6 address in brackets. Unset: it does not. It asks for no '
+        'credentials: choose an address that only the monitoring reaches.',
     ),
     cfg.FloatOpt(
         'overdue_seconds',

@@ -189,7 +189,7 @@ def stack() -> Picture:
     picture.words(
         120,
         430,
-        'left: what was retained, abandoned, or a spare that never ran',
+        'left: what was retained, abandoned, or a standby member that never ran',
         'start',
         small=True,
     )

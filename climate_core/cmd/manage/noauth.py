@@ -34,12 +34,12 @@ def send(event_type: str, payload: Mapping[str, Any]) -> None:
 
 
 def plugins(conf: cfg.ConfigOpts) -> dict[str, base.ResourcePlugin]:
-    """Make one that pretends for each plugin of climate.conf, with the same schema."""
+    """Make a stand-in without a cloud for each plugin of climate.conf, with the same schema."""
     return {each.resource_type: _one(each, conf) for each in loading.classes(conf.manager.plugins)}
 
 
 def _one(plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts) -> base.ResourcePlugin:
-    class Pretended(base.ResourcePlugin):
+    class NoCloud(base.ResourcePlugin):
         resource_type = plugin.resource_type
         title = plugin.title
         description = plugin.description
@@ -62,4 +62,4 @@ def _one(plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts) -> base.Resour
         def end(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
             LOG.info('%s %s ends', reservation.resource_type, reservation.resource_id)
 
-    return Pretended()
+    return NoCloud()

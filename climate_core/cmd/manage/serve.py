@@ -44,7 +44,7 @@ def add_command(subparsers: Any) -> None:
     parser.add_argument(
         '--noauth',
         action='store_true',
-        help='believe everybody, and only pretend to reserve resources: needs no cloud',
+        help='take user, project and roles from headers, and reserve nothing in a cloud',
     )
     parser.set_defaults(run=run)
 

@@ -199,10 +199,10 @@ class StackPlugin(wakeable.WakeablePlugin):
         if wait is None and parent_stacks.all_asleep(
             rights.owner(self.cloud, lease), lease, reservation
         ):
-            # Not a failure: they may all be spares of groups, which is for Heat to know.
+            # Not a failure: they may all be standby members of groups, which is for Heat to know.
             LOG.warning(
-                'Heat has updated stack %s and woken none of its members. Unless they are spares '
-                'of groups, Heat has lost climate.yaml of its environment_dir',
+                'Heat has updated stack %s and woken none of its members. Unless they are '
+                'standby members of groups, Heat has lost climate.yaml of its environment_dir',
                 reservation.resource_id,
             )
         return wait

@@ -266,7 +266,7 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
 }
 
 
-#: What is on its way, also by us: a spare of a stack that was kept is deleted.
+#: What is on its way, also by us: a standby member of a stack that was kept is deleted.
 _NOTHING: Mapping[str, Step] = {
     **dict.fromkeys(CREATING, lost_steps.creating),
     'deleting': lost_steps.deleting,
