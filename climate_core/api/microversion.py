@@ -24,7 +24,7 @@ def check(request: webob.Request) -> None:
         if service != SERVICE_TYPE or wanted in (ONLY, 'latest'):
             continue
         if not re.fullmatch(r'\d+\.\d+', wanted):
-            raise exceptions.BadRequest(f'{HEADER}: {entry.strip()!r} names no version.')
+            raise exceptions.BadRequest(f'{HEADER}: must be "{SERVICE_TYPE} {ONLY}".')
         raise errors.NotAcceptable(f'Version {wanted} is not there. The only one is {ONLY}.')
 
 

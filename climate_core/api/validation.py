@@ -54,7 +54,7 @@ def _blame(error: ValidationError) -> tuple[list[str | int], str]:
         names = [name for each in allowed for name in each['required']]
         path.append(next((n for n in reversed(names) if n in error.instance), names[0]))
     if rule == 'pattern' and 'description' in error.schema:
-        return path, f'is not what is wanted here: {error.schema["description"]}'
+        return path, f'is not valid: {error.schema["description"]}'
     told = _ALLOWED.get(rule, str)(allowed)
     return path, _SENTENCES.get(rule, 'is not valid.').format(error.instance, told)
 

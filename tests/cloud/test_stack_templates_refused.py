@@ -25,7 +25,7 @@ from tests.cloud.templates import EMPTY, LARGE
         (
             {'environment': {'parameter_defaults': {'climate_lease_id': 'x'}}},
             'environment',
-            'given by the lease',
+            'must not have',
         ),
         ({'name': '9 lives'}, 'name', ''),
         ({'hold': 'later'}, 'hold', 'now, start'),

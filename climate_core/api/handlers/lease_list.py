@@ -72,13 +72,15 @@ def _moment(asked: Mapping[str, Any], name: str) -> listing.Moment | None:
 def _sort(asked: Mapping[str, Any]) -> Sequence[listing.Sort]:
     keys, directions = asked.get('sort_key', []), asked.get('sort_dir', [])
     if 'sort' in asked and (keys or directions):
-        raise exceptions.BadRequest('sort: says it all; leave out sort_key and sort_dir.', 'sort')
+        raise exceptions.BadRequest('sort: must come without sort_key and sort_dir.', 'sort')
     if len(directions) > len(keys):
-        raise exceptions.BadRequest('sort_dir: there are more of it than of sort_key.', 'sort_dir')
+        raise exceptions.BadRequest(
+            'sort_dir: must not come more often than sort_key.', 'sort_dir'
+        )
     pairs = [each.partition(':')[::2] for each in asked.get('sort', ())]
     pairs += zip(keys, [*directions, *[''] * len(keys)], strict=False)
     sort = [(key, direction == 'desc') for key, direction in pairs]
     if len({key for key, _ in sort}) < len(sort):
         name = 'sort' if 'sort' in asked else 'sort_key'
-        raise exceptions.BadRequest(f'{name}: has a key twice.', name)
+        raise exceptions.BadRequest(f'{name}: must name each key only once.', name)
     return sort or listing.Query().sort

@@ -18,7 +18,9 @@ def get(backend: Backend, request: Request) -> webob.Response:
     target = {'project_id': project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET, target)
     if not project_id:
-        raise exceptions.BadRequest('project_id: is needed with this token.', 'project_id')
+        raise exceptions.BadRequest(
+            'project_id: must be given, since the token has no project.', 'project_id'
+        )
     most = backend.limits.of(project_id) if backend.conf.limits.enabled else {}
     used = backend.database.read(db.used, project_id)
     shown = {

@@ -109,8 +109,7 @@ def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None
     for name in sorted({'min', 'max'} & values.keys() - plugin.schema.keys()):
         field = f'{within}.{name}' if within else name
         raise exceptions.BadRequest(
-            f'{field}: a reservation of {kind} is one resource; there is no part of it that could '
-            'be granted.',
+            f'{field}: must be left out: a reservation of {kind} is one resource.',
             field=field,
         )
     validation.check(values, schema.of_plugin(plugin), within)

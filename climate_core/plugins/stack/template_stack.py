@@ -144,7 +144,9 @@ def _said(lease_id: str, values: Mapping[str, Any]) -> str:
     try:
         text = json.dumps(said, sort_keys=True).encode()
     except RecursionError as exc:
-        raise exceptions.BadRequest('It is too deep.', field='template') from exc
+        raise exceptions.BadRequest(
+            'It must have fewer levels of nesting.', field='template'
+        ) from exc
     return hashlib.pbkdf2_hmac('sha256', text, lease_id.encode(), _ROUNDS).hex()
 
 
@@ -247,9 +249,11 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
         )
     defaults = environment.get('parameter_defaults')
     if isinstance(defaults, Mapping) and _LEASE in defaults:
-        raise exceptions.BadRequest(f'{_LEASE} is given by the lease itself.', field='environment')
+        raise exceptions.BadRequest(
+            f'It must not have {_LEASE}, which comes from the lease.', field='environment'
+        )
     if _FILE in values.get('files', {}):
-        raise exceptions.BadRequest(f'No file can be called {_FILE}.', field='files')
+        raise exceptions.BadRequest(f'They must not have one called {_FILE}.', field='files')
     kept = {k: template[k] for k in (*_VERSIONS, *_PARAMETERS) if k in template}
     try:
         size = 0

@@ -18,7 +18,7 @@ def read(text, field='template'):
 
 def refused(text, field='template'):
     """Return why it is not read."""
-    with pytest.raises(exceptions.BadRequest, match='cannot be read as YAML or JSON') as caught:
+    with pytest.raises(exceptions.BadRequest, match='must be YAML or JSON') as caught:
         read(text, field)
     assert caught.value.field == field
     return caught.value.message
