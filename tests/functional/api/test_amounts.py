@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import webob
-from oslo_serialization import jsonutils
 
 from climate_core.db import leases
 from climate_core.db.engine import Database
@@ -53,10 +52,7 @@ def post(tmp_path: pathlib.Path, database: Database) -> Iterator[Post]:
     with world.running(conf, database, ServerPlugin, VolumePlugin) as application:
 
         def send(body: dict[str, Any], headers: dict[str, str], path: str = '') -> webob.Response:
-            request = webob.Request.blank(f'/v1/leases{path}', method='POST', headers=headers)
-            request.content_type = 'application/json'
-            request.body = jsonutils.dump_as_bytes(body)
-            return request.get_response(application)
+            return world.ask(application, 'POST', f'/v1/leases{path}', body, headers)
 
         yield send
 

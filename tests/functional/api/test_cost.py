@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request of the API costs the same number of SQL statements, however many leases there are."""
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
-import webob
-from oslo_serialization import jsonutils
 
 from climate_core.db import listing, store
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
+from tests.functional.api import world
 from tests.functional.api.written import NOW, lease
 
 #: lease, reservations, events.
@@ -21,28 +18,15 @@ READ = 3
 
 @pytest.fixture
 def statements(database: Database) -> Iterator[list[str]]:
-    """What this thread asks the database; the manager works in others."""
-    me, seen = threading.get_ident(), []
-
-    def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if threading.get_ident() == me and statement.startswith('SELECT'):
-            seen.append(statement)
-
-    sa.event.listen(database.engine, 'before_cursor_execute', note)
-    yield seen
-    sa.event.remove(database.engine, 'before_cursor_execute', note)
+    with world.selects(database) as seen:
+        yield seen
 
 
 @pytest.fixture
 def count(application: Any, statements: list[str]) -> Callable[..., int]:
     def counted(method: str, path: str, body: Any = None, status: int = 200) -> int:
-        request = webob.Request.blank(path, method=method)
-        if body is not None:
-            request.content_type = 'application/json'
-            request.body = jsonutils.dump_as_bytes(body)
         statements.clear()
-        response = request.get_response(application)
-        assert response.status_code == status, response.body
+        world.ask(application, method, path, body, status=status)
         return len(statements)
 
     return counted

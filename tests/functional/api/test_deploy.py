@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import webob
 from oslo_config import cfg
-from oslo_serialization import jsonutils
 
 from climate_core.api import deploy
 from climate_core.api.schemas import lease
@@ -19,11 +18,8 @@ from climate_core.plugins import loading
 from tests.functional.api import world
 
 
-def post(application: Any, body: bytes, **headers: str) -> webob.Response:
-    request = webob.Request.blank('/v1/leases', method='POST', body=body)
-    request.content_type = 'application/json'
-    request.headers.update(headers)
-    return request.get_response(application)
+def post(application: Any, body: Any) -> webob.Response:
+    return world.ask(application, 'POST', '/v1/leases', body)
 
 
 def test_nobody_takes_the_writes(tmp_path: pathlib.Path) -> None:
@@ -37,7 +33,7 @@ def test_nobody_takes_the_writes(tmp_path: pathlib.Path) -> None:
 
 def test_reads_need_no_manager(conf: cfg.ConfigOpts) -> None:
     application = deploy.load_application(conf, plugins={})
-    assert webob.Request.blank('/v1/leases').get_response(application).json == {'leases': []}
+    assert world.ask(application, 'GET', '/v1/leases').json == {'leases': []}
 
 
 def test_without_tables_it_is_the_operators_fault(
@@ -45,8 +41,7 @@ def test_without_tables_it_is_the_operators_fault(
 ) -> None:
     conf.set_override('connection', f'sqlite:///{tmp_path}/empty.sqlite', group='database')
     application = deploy.load_application(conf, plugins={})
-    response = webob.Request.blank('/v1/leases').get_response(application)
-    assert response.status_code == 500
+    response = world.ask(application, 'GET', '/v1/leases', status=500)
     assert 'SELECT' not in response.text
 
 
@@ -74,23 +69,19 @@ def test_browsers_of_other_origins(tmp_path: pathlib.Path) -> None:
     conf = world.configure(tmp_path, ('cors', 'allowed_origin', 'http://dashboard'))
     application = deploy.load_application(conf, plugins={})
     for path in ('/v1/leases', '/v1/nope'):
-        request = webob.Request.blank(path, headers={'Origin': 'http://dashboard'})
-        response = request.get_response(application)
+        response = world.ask(application, 'GET', path, headers={'Origin': 'http://dashboard'})
         assert response.headers['Access-Control-Allow-Origin'] == 'http://dashboard'
     asked = {'Origin': 'http://dashboard', 'Access-Control-Request-Method': 'PUT'}
-    request = webob.Request.blank('/v1/leases/x', method='OPTIONS', headers=asked)
-    response = request.get_response(application)
-    assert response.status_code == 200
+    response = world.ask(application, 'OPTIONS', '/v1/leases/x', headers=asked, status=200)
     assert 'PUT' in response.headers['Access-Control-Allow-Methods']
 
 
 def test_links_follow_the_proxy(tmp_path: pathlib.Path) -> None:
     conf = world.configure(tmp_path, ('oslo_middleware', 'enable_proxy_headers_parsing', 'true'))
     application = deploy.load_application(conf, plugins={})
-    request = webob.Request.blank(
-        '/', headers={'X-Forwarded-Host': 'r', 'X-Forwarded-Proto': 'https'}
-    )
-    link = request.get_response(application).json['versions'][0]['links'][0]['href']
+    headers = {'X-Forwarded-Host': 'r', 'X-Forwarded-Proto': 'https'}
+    answer = world.ask(application, 'GET', '/', headers=headers)
+    link = answer.json['versions'][0]['links'][0]['href']
     assert link == 'https://r/v1'
 
 
@@ -105,7 +96,7 @@ def test_two_applications_share_nothing(tmp_path: pathlib.Path) -> None:
         world.running(second, Database(second)) as right,
     ):
         assert post(left, body).status_code == 201
-        assert webob.Request.blank('/v1/leases').get_response(right).json == {'leases': []}
+        assert world.ask(right, 'GET', '/v1/leases').json == {'leases': []}
 
 
 def test_plugins_that_cannot_be_used_keep_it_from_starting(tmp_path: pathlib.Path) -> None:
@@ -158,6 +149,6 @@ def test_a_lease_of_as_much_as_the_schema_allows_is_not_too_large(application: A
             for number in range(properties['reservations']['maxItems'])
         ],
     }
-    response = post(application, jsonutils.dump_as_bytes(values))
+    response = post(application, values)
     # It was read: there is no such parameter.
     assert (response.status_code, response.json['field']) == (400, 'reservations[0].note')

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import pytest
 import webob
-from oslo_serialization import jsonutils
 
 from climate_core import exceptions, test_points
 from climate_core.db import leases
@@ -44,23 +43,16 @@ class Service:
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] = OURS
     ) -> webob.Response:
-        request = webob.Request.blank(path, method=method, headers=headers)
-        if body is not None:
-            request.content_type = 'application/json'
-            request.body = jsonutils.dump_as_bytes(body)
-        return request.get_response(self.application)
+        return world.ask(self.application, method, path, body, headers)
 
     def create(self, **values: Any) -> webob.Response:
         fickle = {'resource_type': 'test:fickle', 'resource_id': THING}
         body = {'name': 'n', 'duration': '1h', 'reservations': [fickle], **values}
-        made = self.ask('POST', '/v1/leases', body)
-        assert made.status_code == 201, made.text
-        return made
+        return world.ask(self.application, 'POST', '/v1/leases', body, OURS, 201)
 
     def history(self, lease_id: str, query: str = '') -> dict[str, Any]:
-        answer = self.ask('GET', f'/v1/leases/{lease_id}/history{query}')
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json)
+        path = f'/v1/leases/{lease_id}/history{query}'
+        return dict(world.ask(self.application, 'GET', path, None, OURS, 200).json)
 
     def wait(self, lease_id: str, status: str) -> None:
         """Look again after each event that is finished."""

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources that join a lease by a POST with its id: the lease itself says who may."""
 
+import functools
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import webob
-from oslo_serialization import jsonutils
+from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core.api.handlers import leases as handler
@@ -49,24 +50,15 @@ def rules() -> str:
 
 
 @pytest.fixture
-def database(tmp_path: pathlib.Path, rules: str) -> Database:
+def conf(tmp_path: pathlib.Path, rules: str) -> cfg.ConfigOpts:
     policy = tmp_path / 'policy.yaml'
     policy.write_text(rules)
-    return Database(world.configure(tmp_path, ('oslo_policy', 'policy_file', str(policy))))
+    return world.configure(tmp_path, ('oslo_policy', 'policy_file', str(policy)))
 
 
 @pytest.fixture
-def post(tmp_path: pathlib.Path, database: Database, rules: str) -> Iterator[Post]:
-    conf = world.configure(tmp_path, ('oslo_policy', 'policy_file', str(tmp_path / 'policy.yaml')))
-    with world.running(conf, database) as application:
-
-        def send(values: dict[str, Any], headers: dict[str, str]) -> webob.Response:
-            request = webob.Request.blank('/v1/leases', method='POST', headers=headers)
-            request.content_type = 'application/json'
-            request.body = jsonutils.dump_as_bytes(values)
-            return request.get_response(application)
-
-        yield send
+def post(application: Any) -> Post:
+    return functools.partial(world.ask, application, 'POST', '/v1/leases')
 
 
 def held(database: Database) -> int:
@@ -141,7 +133,7 @@ def test_a_lease_that_was_made_at_this_moment_is_asked_too(
 
 
 @pytest.mark.parametrize('rules', ['"climate:leases:get": "user_id:%(user_id)s"\n'])
-def test_a_repeated_request_of_somebody_else_does_not_show_his_lease(post: Post) -> None:
+def test_a_repeated_request_of_another_user_does_not_show_the_lease(post: Post) -> None:
     values = body(1)
     del values['id']
     assert post(values, OWNER | {'Idempotency-Key': 'k'}).status_code == 201

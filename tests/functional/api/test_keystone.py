@@ -55,10 +55,7 @@ def accept(keystone: requests_mock.Mocker) -> None:
 
 
 def ask(application: Any, path: str, token: str | None = 'token') -> webob.Response:
-    request = webob.Request.blank(path)
-    if token:
-        request.headers['X-Auth-Token'] = token
-    return request.get_response(application)
+    return world.ask(application, 'GET', path, headers={'X-Auth-Token': token} if token else {})
 
 
 def test_without_a_token(application: Any) -> None:
@@ -93,13 +90,10 @@ def test_headers_of_the_user_are_not_believed(
     application: Any, keystone: requests_mock.Mocker
 ) -> None:
     accept(keystone)
-    request = webob.Request.blank('/v1/leases', method='POST')
-    request.headers.update(
-        {'X-Auth-Token': 'token', 'X-Project-Id': 'theirs', 'X-Roles': 'admin', 'X-User-Id': 'bob'}
-    )
-    request.content_type = 'application/json'
-    request.body = b'{"name": "mine", "end_date": "2099-01-01 10:00"}'
-    lease = request.get_response(application).json['lease']
+    lied = {'X-Project-Id': 'theirs', 'X-Roles': 'admin', 'X-User-Id': 'bob'}
+    body = {'name': 'mine', 'end_date': '2099-01-01 10:00'}
+    headers = {'X-Auth-Token': 'token', **lied}
+    lease = world.ask(application, 'POST', '/v1/leases', body, headers).json['lease']
     assert (lease['project_id'], lease['user_id']) == ('ours', 'alice')
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import webob
 
 from climate_core.db import store
 from climate_core.db.engine import Database
@@ -30,9 +29,7 @@ def application(tmp_path: pathlib.Path) -> Iterator[Any]:
 
 
 def get(application: Any, path: str, **headers: str) -> dict[str, Any]:
-    response = webob.Request.blank(path, headers=headers).get_response(application)
-    assert response.status_code == 200, response.text
-    return dict(response.json)
+    return dict(world.ask(application, 'GET', path, headers=headers, status=200).json)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import webob
-from oslo_serialization import jsonutils
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
@@ -43,12 +42,9 @@ def post(tmp_path: pathlib.Path) -> Iterator[Post]:
     with world.running(conf, Database(conf), Seats) as application:
 
         def send(query: str = '', **seats: Any) -> webob.Response:
-            request = webob.Request.blank(f'/v1/leases{query}', method='POST')
-            request.content_type = 'application/json'
             reservation = {'resource_type': 'test:seats', **seats}
             body = {'name': 'n', 'duration': '1h', 'reservations': [reservation]}
-            request.body = jsonutils.dump_as_bytes(body)
-            return request.get_response(application)
+            return world.ask(application, 'POST', f'/v1/leases{query}', body)
 
         yield send
 

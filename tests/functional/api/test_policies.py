@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import webob
-from oslo_serialization import jsonutils
 
 from climate_core.db.engine import Database
 from tests.functional.api import world
@@ -31,12 +30,8 @@ def ask(
     roles: str = 'member,reader',
     **more: str,
 ) -> webob.Response:
-    request = webob.Request.blank(path, method=method)
-    request.headers.update({'X-User-Id': 'user', 'X-Project-Id': 'ours', 'X-Roles': roles, **more})
-    if body is not None:
-        request.content_type = 'application/json'
-        request.body = jsonutils.dump_as_bytes(body)
-    return request.get_response(application)
+    headers = {'X-User-Id': 'user', 'X-Project-Id': 'ours', 'X-Roles': roles, **more}
+    return world.ask(application, method, path, body, headers)
 
 
 def made(application: Any) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import webob
-from oslo_serialization import jsonutils
 
 from climate_core.db import history
 from climate_core.db.engine import Database
 from climate_core.operations.build import Builder, Draft
+from tests.functional.api import world
 from tests.support.fakes.log_lines import Lines, lines
 
 __all__ = ('lines',)
@@ -22,13 +22,8 @@ BODY = {'name': 'n', 'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 1
 
 
 def post(application: Any, body: Any = BODY, request_id: str | None = NOVAS) -> webob.Response:
-    request = webob.Request.blank(PATH, method='POST')
-    request.content_type = 'application/json'
-    request.body = jsonutils.dump_as_bytes(body)
-    if request_id:
-        request.headers['X-OpenStack-Request-ID'] = request_id
-    response: webob.Response = request.get_response(application)
-    return response
+    headers = {'X-OpenStack-Request-ID': request_id} if request_id else {}
+    return world.ask(application, 'POST', PATH, body, headers)
 
 
 def test_the_api_logs_both_ids(application: Any, lines: Lines) -> None:
@@ -43,7 +38,7 @@ def test_the_api_logs_both_ids(application: Any, lines: Lines) -> None:
 
 def test_a_public_request_has_nothing_of_the_one_before(application: Any, lines: Lines) -> None:
     post(application)
-    response = webob.Request.blank('/').get_response(application)
+    response = world.ask(application, 'GET', '/')
     *_, line = lines.of('climate_core.api.requestlog')
     assert 'GET /: 300, ' in line['message']
     assert line['context']['request_id'] == response.headers['x-openstack-request-id']
@@ -61,9 +56,7 @@ def test_a_path_that_cannot_be_read_is_logged_as_it_came(application: Any, lines
 
 
 def test_no_token_is_logged(application: Any, lines: Lines) -> None:
-    request = webob.Request.blank(PATH)
-    request.headers['X-Auth-Token'] = 'a-secret-token'
-    request.get_response(application)
+    world.ask(application, 'GET', PATH, headers={'X-Auth-Token': 'a-secret-token'})
     assert lines.of('climate_core.api.requestlog')
     assert 'a-secret-token' not in json.dumps(lines.written)
 

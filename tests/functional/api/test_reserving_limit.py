@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import webob
-from oslo_serialization import jsonutils
 
 from climate_core import concurrency
 from climate_core.context import RequestContext
@@ -38,13 +37,8 @@ class Asked(world.Thing):
         return super().reserve(context, values)
 
 
-def _post(
-    application: Any, headers: Mapping[str, str], path: str, body: Mapping[str, Any]
-) -> webob.Response:
-    request = webob.Request.blank(f'/v1/leases{path}', method='POST', headers=headers)
-    request.content_type = 'application/json'
-    request.body = jsonutils.dump_as_bytes(body)
-    return request.get_response(application)
+def _post(application: Any, headers: Mapping[str, str], path: str, body: Any) -> webob.Response:
+    return world.ask(application, 'POST', f'/v1/leases{path}', body, headers)
 
 
 def _resource() -> dict[str, str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import webob
-from oslo_serialization import jsonutils
 
 from climate_core.api import routes
 from climate_core.db.engine import Database
@@ -69,12 +68,8 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def ask(application: Any, who: str, method: str, path: str, body: Any) -> webob.Response:
     project, roles = WHO[who]
-    request = webob.Request.blank(path, method=method)
-    request.headers.update({'X-User-Id': who, 'X-Project-Id': project, 'X-Roles': roles})
-    if body is not None:
-        request.content_type = 'application/json'
-        request.body = jsonutils.dump_as_bytes(body)
-    return request.get_response(application)
+    headers = {'X-User-Id': who, 'X-Project-Id': project, 'X-Roles': roles}
+    return world.ask(application, method, path, body, headers)
 
 
 @pytest.fixture

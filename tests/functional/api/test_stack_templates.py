@@ -56,12 +56,8 @@ def ask(
         ],
         **values,
     }
-    request = webob.Request.blank('/v1/leases', method='POST', body=json.dumps(body).encode())
-    request.content_type = 'application/json'
-    request.headers['X-Auth-Token'] = 'alice-token'
-    request.headers['X-User-Id'] = 'alice-id'
-    request.headers['X-Project-Id'] = 'demo-id'
-    return request.get_response(application)
+    headers = {'X-Auth-Token': 'alice-token', 'X-User-Id': 'alice-id', 'X-Project-Id': 'demo-id'}
+    return world.ask(application, 'POST', '/v1/leases', body, headers)
 
 
 def large(size: int) -> str:

@@ -4,15 +4,11 @@
 import dataclasses
 import datetime
 import pathlib
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
-import webob
 from oslo_config import cfg
-from oslo_serialization import jsonutils
 
 from climate_core.db import store
 from climate_core.db.engine import Database
@@ -29,10 +25,7 @@ AMOUNTS = {'servers': 1, 'vcpus': 4, 'memory_mb': 2048, 'disk_gb': 20}
 
 
 def get(application: Any, path: str, status: int = 200) -> Any:
-    request = webob.Request.blank(path)
-    response = request.get_response(application)
-    assert response.status_code == status, response.body
-    return jsonutils.loads(response.body)
+    return world.ask(application, 'GET', path, status=status).json
 
 
 def write(
@@ -116,22 +109,13 @@ def test_what_is_not_freed_counts_until_now(application: Any, database: Database
 def test_cost(application: Any, database: Database, number: int) -> None:
     for each in range(number):
         write(database, each, 0, None, 'project')
-    seen: list[str] = []
-    me = threading.get_ident()
-
-    def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        # The manager works in other threads.
-        if threading.get_ident() == me and statement.startswith('SELECT'):
-            seen.append(statement)
-
-    sa.event.listen(database.engine, 'before_cursor_execute', note)
-    get(application, '/v1/usage?start=2025-05-10%2000:00')
-    assert len([each for each in seen if 'reservations' in each]) == 1
-    seen.clear()
-    get(application, '/v1/limits')
+    with world.selects(database) as seen:
+        get(application, '/v1/usage?start=2025-05-10%2000:00')
+        assert len([each for each in seen if 'reservations' in each]) == 1
+        seen.clear()
+        get(application, '/v1/limits')
     # How many leases, and what they hold.
     assert len([each for each in seen if 'leases' in each]) == 2
-    sa.event.remove(database.engine, 'before_cursor_execute', note)
 
 
 @pytest.fixture
@@ -166,12 +150,8 @@ def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Serv
             'reserved_gigabytes': {'limit': 100, 'used': 0},
             'reserved_stacks': {'limit': 100, 'used': 0},
         }
-        request = webob.Request.blank('/v1/leases', method='POST')
-        request.content_type = 'application/json'
-        request.body = jsonutils.dump_as_bytes({'name': 'l', 'end_date': '2099-01-01 10:00'})
-        response = request.get_response(application)
-        refused = jsonutils.loads(response.body)
-        assert response.status_code == 403
+        body = {'name': 'l', 'end_date': '2099-01-01 10:00'}
+        refused = world.ask(application, 'POST', '/v1/leases', body, status=403).json
         assert (refused['error_name'], refused['field']) == ('limits.exceeded', 'leases')
 
 

@@ -3,11 +3,15 @@
 
 import contextlib
 import pathlib
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import sqlalchemy as sa
+import webob
 from oslo_config import cfg
+from oslo_serialization import jsonutils
 
 from climate_core import conf as configuration
 from climate_core import exceptions
@@ -100,3 +104,41 @@ def running(
         yield deploy.load_application(conf, database=database, plugins=plugins)
     finally:
         manager.stop()
+
+
+def ask(
+    application: Any,
+    method: str,
+    path: str,
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+    status: int | None = None,
+) -> webob.Response:
+    """Send a request to the API.
+
+    :param body: bytes, or what is sent as JSON
+    :param status: what must be answered
+    """
+    request = webob.Request.blank(path, method=method, headers=dict(headers or {}))
+    if body is not None:
+        request.content_type = 'application/json'
+        request.body = body if isinstance(body, bytes) else jsonutils.dump_as_bytes(body)
+    response: webob.Response = request.get_response(application)
+    assert status in (None, response.status_code), response.text
+    return response
+
+
+@contextlib.contextmanager
+def selects(database: Database) -> Iterator[list[str]]:
+    """Give what this thread reads of the database; the manager works in others."""
+    me, seen = threading.get_ident(), []
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if threading.get_ident() == me and statement.startswith('SELECT'):
+            seen.append(statement)
+
+    sa.event.listen(database.engine, 'before_cursor_execute', note)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(database.engine, 'before_cursor_execute', note)
