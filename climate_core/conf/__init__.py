@@ -6,6 +6,7 @@ Each module beside this one has a ``GROUP``, the section in climate.conf, and it
 """
 
 import contextlib
+import functools
 import importlib
 import importlib.metadata
 from collections.abc import Iterator, Sequence
@@ -109,8 +110,9 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.set_default('control_exchange', PROJECT)
 
 
+@functools.cache
 def _of_libraries() -> list[tuple[str | None, list[cfg.Opt]]]:
-    """Options that the libraries would register themselves, but later than a test sets them."""
+    """Return the options that libraries register themselves, but later than a test sets them."""
     return [
         *database.list_opts(),
         *oslo_messaging.opts.list_opts(),
