@@ -13,10 +13,10 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
+    'api_reference',
     'error_codes',
     'events',
-    'notifications',
-    'routes',
+    'notification_reference',
     'states',
 ]
 html_theme = 'openstackdocs'

@@ -3,13 +3,12 @@
 
 import dataclasses
 
-import docutils.core
 import jsonschema
 import pytest
 
 from climate_core import notifications
 from climate_core.lease import events
-from climate_core.notifications import reference, schemas
+from climate_core.notifications import schemas
 from tests.unit import payloads
 from tests.unit.api import samples
 
@@ -67,14 +66,3 @@ def test_the_seconds_to_the_start() -> None:
     assert told['starts_in'] == 0
     _, told = notifications.make('lease.update', lease, now)
     assert 'starts_in' not in told
-
-
-def test_the_reference() -> None:
-    text = reference.rst()
-    for kind in schemas.KINDS:
-        assert f'``{kind.event_type}``' in text
-    for field in ('starts_in', 'reservations[].resource_id', 'resources[].used.hours'):
-        assert f'``{field}``' in text
-    page = 'Notifications\n=============\n\n' + text
-    settings = {'halt_level': 2, 'report_level': 2}
-    assert docutils.core.publish_string(page, settings_overrides=settings, writer_name='html')

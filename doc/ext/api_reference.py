@@ -1,12 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of the API as reStructuredText, from the route table, its schemas and policies."""
+"""The directive ``climate-routes``: every call of the API, from the code's route table, its
+schemas and policies."""
 
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from schema_tables import about, kind, rows, table
+from sphinx.application import Sphinx
+from sphinx.util.nodes import nested_parse_with_titles
+
 from climate_core.api import openapi, routes
-from climate_core.schema_tables import about, kind, rows, table
+
+
+class Routes(Directive):
+    """Write the reference here, as sections."""
+
+    def run(self) -> list[nodes.Node]:
+        section = nodes.section()
+        section.document = self.state.document
+        lines = rst().splitlines()
+        nested_parse_with_titles(self.state, StringList(lines, source='routes'), section)
+        return section.children
 
 
 def rst() -> str:
@@ -35,3 +53,9 @@ def _path(path: str) -> Iterator[str]:
 def _parameters(name: str, declared: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     told = ((f'``{key}``', kind(schema), about(schema)) for key, schema in declared.items())
     yield from table(name, 'Name', told)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive (called by Sphinx)."""
+    app.add_directive('climate-routes', Routes)
+    return {'parallel_read_safe': True, 'parallel_write_safe': True}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The references in the documents name each call, each notification and each field."""
+
+import importlib
+import pathlib
+from collections.abc import Callable
+
+import docutils.core
+import pytest
+
+from climate_core.api import routes
+from climate_core.notifications import schemas
+
+EXTENSIONS = pathlib.Path(__file__).parents[2] / 'doc' / 'ext'
+
+
+@pytest.fixture
+def rst(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    monkeypatch.syspath_prepend(EXTENSIONS)
+    return lambda name: importlib.import_module(name).rst()
+
+
+@pytest.mark.parametrize('name', ['api_reference', 'notification_reference'])
+def test_it_is_restructuredtext(rst: Callable[[str], str], name: str) -> None:
+    page = 'Reference\n=========\n\n' + rst(name)
+    settings = {'halt_level': 2, 'report_level': 2}
+    assert docutils.core.publish_string(page, settings_overrides=settings, writer_name='html')
+
+
+def test_every_call_and_its_fields(rst: Callable[[str], str]) -> None:
+    text = '\n' + rst('api_reference')
+    for path, methods in routes.ROUTES.items():
+        for method, route in methods.items():
+            assert f'\n{method} {path}\n---' in text
+            assert route.handler.__doc__
+    for field in ('name', 'events[].event_type', 'lease.reservations[].resource_id', 'marker'):
+        assert f'* - ``{field}``' in text
+    assert ':Errors: 400, 401, 403, 404, 406, 409, 413, 415, 503' in text
+
+
+def test_every_notification_and_its_fields(rst: Callable[[str], str]) -> None:
+    text = rst('notification_reference')
+    for kind in schemas.KINDS:
+        assert f'``{kind.event_type}``' in text
+    for field in ('starts_in', 'reservations[].resource_id', 'resources[].used.hours'):
+        assert f'``{field}``' in text
