@@ -91,6 +91,10 @@ function configure_climate {
 }
 
 function configure_climate_nova {
+    # Otherwise Placement 16 promises more than there is to claims that are made at once.
+    if is_service_enabled placement-api; then
+        iniset "$PLACEMENT_CONF" placement allocation_conflict_retry_count 1
+    fi
     climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-climate.conf" "$NOVA_CONF" \
         climate_url="$SERVICE_PROTOCOL://$SERVICE_HOST$CLIMATE_PATH" \
         nova_key="$(climate_nova_key)"

@@ -28,13 +28,14 @@ function echo_summary { :; }
 function database_connection_url { echo "mysql://$1"; }
 function iniget { echo "SomeFilter"; }
 function iniget_multiline { :; }
-DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf CINDER_CONF=cinder.conf HEAT_CONF=heat.conf
+DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf PLACEMENT_CONF=placement.conf
+CINDER_CONF=cinder.conf HEAT_CONF=heat.conf
 STACK_USER=stack REGION_NAME=RegionOne
 ENABLE_DEBUG_LOG_LEVEL=True SERVICE_PROTOCOL=http SERVICE_HOST=controller
 SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret
 source devstack/settings
 """
-CONTROLLER = 'climate-api,climate-manager,key,n-cpu,cinder,c-vol,heat,h-eng'
+CONTROLLER = 'climate-api,climate-manager,key,placement-api,n-cpu,cinder,c-vol,heat,h-eng'
 
 
 def phase(tmp_path: pathlib.Path, *arguments: str, enabled: str = CONTROLLER) -> list[str]:
@@ -65,6 +66,7 @@ def test_post_config_enables_climate_in_nova(tmp_path: pathlib.Path) -> None:
     assert f'iniset nova.conf climate endpoint_override {url}' in calls
     assert f'get_or_create_endpoint reservation RegionOne {url}' in calls
     assert not [call for call in calls if '@{' in call]
+    assert 'iniset placement.conf placement allocation_conflict_retry_count 1' in calls
 
 
 def test_post_config_enables_climate_in_cinder(tmp_path: pathlib.Path) -> None:
