@@ -2,7 +2,6 @@
 """The console script ``climate-manager``."""
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -54,8 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(manager: service.ManagerService) -> int:
     stop = shutdown.Shutdown()
     broken = shutdown.on_broken_thread(stop)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop.on_signals()
     manager.start()
     stop.wait()
     if manager.stop():

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wait for the end of a program: a signal, or a mistake that ends a vital thread."""
 
-import queue
+import contextlib
+import signal
+import socket
 import threading
 
 from oslo_log import log
@@ -14,25 +16,32 @@ LOG = log.getLogger(__name__)
 class Shutdown:
     """Ask a program to stop, and wait until it is asked.
 
-    No ``threading.Event``: a signal handler runs in the thread that waits, perhaps while that
-    holds the event's lock, and would then wait for itself. ``queue.SimpleQueue.put`` is made to
-    be called from there.
+    No lock, queue or ``threading.Event``: Python runs a signal handler when the first thread runs
+    bytecode, and a signal that comes right before that thread blocks, or that the kernel gives to
+    another thread, would not wake it. A byte on a socket does, see ``signal.set_wakeup_fd``.
     """
 
     def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.asked = False
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+
+    def on_signals(self) -> None:
+        """Have SIGTERM and SIGINT ask; for the first thread of the process."""
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.set())
 
     def set(self) -> None:
         """Ask the program to stop, from any thread or from a signal handler."""
-        self._asked.put(None)
-
-    def is_set(self) -> bool:
-        """Tell whether it was asked and :meth:`wait` was not called since."""
-        return not self._asked.empty()
+        self.asked = True
+        with contextlib.suppress(BlockingIOError):
+            self._writer.send(b'\0')
 
     def wait(self) -> None:
         """Wait until it is asked."""
-        self._asked.get()
+        while not self.asked:
+            self._reader.recv(1)
 
 
 def on_broken_thread(stop: Shutdown) -> threading.Event:

@@ -2,7 +2,6 @@
 """``climate-manage serve``: the API, a manager, SQLite and RPC in memory, in one process."""
 
 import pathlib
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,8 +55,7 @@ def run(conf: cfg.ConfigOpts) -> int:
     """
     stop = shutdown.Shutdown()
     broken = shutdown.on_broken_thread(stop)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop.on_signals()
     with serving(conf) as url:
         print(f'Climate answers at {url} - stop it with Ctrl-C', flush=True)
         stop.wait()
