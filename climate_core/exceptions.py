@@ -23,6 +23,10 @@ class ClimateError(Exception):
     status = 500
     code = 'internal_error'
 
+    def __init_subclass__(cls, status: int | None = None, code: str | None = None) -> None:
+        cls.status = status or cls.status
+        cls.code = code or cls.code
+
     def __init__(self, message: str = '', field: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or '').strip())
         self.field = field
@@ -47,160 +51,105 @@ class ClimateError(Exception):
         return {} if self.field is None else {'field': self.field}
 
 
-class BadRequest(ClimateError):
+class BadRequest(ClimateError, status=400, code='request.invalid'):
     """The request is malformed."""
 
-    status = 400
-    code = 'request.invalid'
 
-
-class InvalidDate(BadRequest):
+class InvalidDate(BadRequest, code='lease.invalid_date'):
     """The date is malformed, or lies where it may not."""
 
-    code = 'lease.invalid_date'
 
-
-class InvalidDuration(BadRequest):
+class InvalidDuration(BadRequest, code='lease.invalid_duration'):
     """The duration is malformed, or too short or too long for the calendar."""
 
-    code = 'lease.invalid_duration'
 
-
-class InvalidWebhook(BadRequest):
+class InvalidWebhook(BadRequest, code='lease.invalid_webhook'):
     """The webhook is malformed, or its address is not allowed."""
 
-    code = 'lease.invalid_webhook'
 
-
-class UnknownResourceType(BadRequest):
+class UnknownResourceType(BadRequest, code='reservation.unknown_type'):
     """No enabled plugin reserves this type of resource."""
 
-    code = 'reservation.unknown_type'
 
-
-class ResourceNotFound(BadRequest):
+class ResourceNotFound(BadRequest, code='reservation.resource_not_found'):
     """The resource to reserve does not exist in this project."""
 
-    code = 'reservation.resource_not_found'
 
-
-class Unauthorized(ClimateError):
+class Unauthorized(ClimateError, status=401, code='unauthorized'):
     """The request requires authentication."""
 
-    status = 401
-    code = 'unauthorized'
 
-
-class Forbidden(ClimateError):
+class Forbidden(ClimateError, status=403, code='forbidden'):
     """The policy does not allow this."""
 
-    status = 403
-    code = 'forbidden'
 
-
-class LimitExceeded(Forbidden):
+class LimitExceeded(Forbidden, code='limits.exceeded'):
     """The project would have more than its limits allow."""
 
-    code = 'limits.exceeded'
 
-
-class LeaseTooLong(Forbidden):
+class LeaseTooLong(Forbidden, code='lease.too_long'):
     """The lease is longer than leases may be."""
 
-    code = 'lease.too_long'
 
-
-class LeaseTooFarAhead(Forbidden):
+class LeaseTooFarAhead(Forbidden, code='lease.too_far_ahead'):
     """The lease starts further in the future than leases may."""
 
-    code = 'lease.too_far_ahead'
 
-
-class LeaseNotPermitted(Forbidden):
+class LeaseNotPermitted(Forbidden, code='lease.not_permitted'):
     """The service that is asked about leases does not permit it."""
 
-    code = 'lease.not_permitted'
 
-
-class NotFound(ClimateError):
+class NotFound(ClimateError, status=404, code='not_found'):
     """There is no such thing."""
 
-    status = 404
-    code = 'not_found'
 
-
-class LeaseNotFound(NotFound):
+class LeaseNotFound(NotFound, code='lease.not_found'):
     """There is no such lease."""
 
-    code = 'lease.not_found'
 
-
-class ReservationNotFound(NotFound):
+class ReservationNotFound(NotFound, code='reservation.not_found'):
     """The lease has no such reservation."""
 
-    code = 'reservation.not_found'
 
-
-class Conflict(ClimateError):
+class Conflict(ClimateError, status=409, code='conflict'):
     """The request does not fit the present state."""
 
-    status = 409
-    code = 'conflict'
 
-
-class LeaseConflict(Conflict):
+class LeaseConflict(Conflict, code='lease.conflict'):
     """A different lease with this id exists."""
 
-    code = 'lease.conflict'
 
-
-class IdempotencyConflict(Conflict):
+class IdempotencyConflict(Conflict, code='lease.idempotency_conflict'):
     """The Idempotency-Key was used for a different request, or its lease is deleted."""
 
-    code = 'lease.idempotency_conflict'
 
-
-class LeaseAppeared(Conflict):
+class LeaseAppeared(Conflict, code='lease.appeared'):
     """A lease with this id was made at this moment. Send the request again."""
 
-    code = 'lease.appeared'
 
-
-class ResourceReserved(Conflict):
+class ResourceReserved(Conflict, code='reservation.resource_reserved'):
     """The resource is already reserved by another lease."""
 
-    code = 'reservation.resource_reserved'
 
-
-class NameTaken(Conflict):
+class NameTaken(Conflict, code='reservation.name_taken'):
     """The name is taken by something else of the project."""
 
-    code = 'reservation.name_taken'
 
-
-class InvalidState(Conflict):
+class InvalidState(Conflict, code='lease.invalid_state'):
     """The lease is in a state that does not allow this."""
 
-    code = 'lease.invalid_state'
 
-
-class GenerationConflict(Conflict):
+class GenerationConflict(Conflict, code='lease.generation_conflict'):
     """The lease was changed meanwhile. Read it again."""
 
-    code = 'lease.generation_conflict'
 
-
-class ServiceUnavailable(ClimateError):
+class ServiceUnavailable(ClimateError, status=503, code='service_unavailable'):
     """A service that is needed does not answer. Try again."""
 
-    status = 503
-    code = 'service_unavailable'
 
-
-class ServiceBusy(ServiceUnavailable):
+class ServiceBusy(ServiceUnavailable, code='service_busy'):
     """Too many requests wait for Nova, Cinder or Heat. Try again after "Retry-After" seconds."""
 
-    code = 'service_busy'
     retry_after = 1
 
 

@@ -31,8 +31,10 @@ class HttpServer:
         self.name = name
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
 
-        class Server(_ThreadingServer):
+        class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
             address_family = family
+            daemon_threads = True
+            request_queue_size = 128
 
         class Handler(simple_server.WSGIRequestHandler):
             def log_message(self, format: str, *args: Any) -> None:
@@ -57,8 +59,3 @@ class HttpServer:
 
     def wait(self, deadline: float) -> bool:
         return self._thread.wait(deadline)
-
-
-class _ThreadingServer(socketserver.ThreadingMixIn, simple_server.WSGIServer):
-    daemon_threads = True
-    request_queue_size = 128

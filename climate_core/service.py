@@ -21,7 +21,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.delivery import metrics, metrics_server, publisher, webhooks
+from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import Usage
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
@@ -53,7 +53,7 @@ class ManagerService:
     :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
     :param watch: whether to compare with the cloud and to listen to Nova and Cinder
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
-    :raises climate_core.delivery.metrics_server.BadAddress: ``[metrics] listen`` makes no sense
+    :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` makes no sense
     :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
     :raises oslo_config.cfg.Error: ``[webhooks]`` names something that is no network
     """
@@ -74,23 +74,20 @@ class ManagerService:
         self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or Trusts(self.cloud)
-        self._external = External(conf, self.cloud)
-        self.claims = Claims(self.database, conf.engine.claim_ttl)
+        engine, external = conf.engine, External(conf, self.cloud)
+        self.claims = Claims(self.database, engine.claim_ttl)
+        send = send or publisher.notifier(conf)
         self.publisher = publisher.Publisher(
-            self.database,
-            send or publisher.notifier(conf),
-            conf.engine.idle_seconds,
-            conf.engine.claim_ttl,
+            self.database, send, engine.idle_seconds, engine.claim_ttl
         )
-        self.webhooks = (
-            webhooks.Sender(conf, self.database, self.clock, webhook_rules(conf))
-            if conf.webhooks.enabled
-            else None
-        )
+        self.webhooks = None
+        if conf.webhooks.enabled:
+            rules = webhook_rules(conf)
+            self.webhooks = webhooks.Sender(conf, self.database, self.clock, rules)
         self.metrics = metrics.Metrics(
             self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
         )
-        self._executor = EventExecutor(
+        executor = EventExecutor(
             self.database,
             self.clock,
             self.claims,
@@ -98,20 +95,20 @@ class ManagerService:
             self.trusts.delete,
             Backoff.of(conf),
             self.metrics,
-            self._external.tell_end,
+            external.tell_end,
         )
         self.scheduler = Scheduler(
-            self.database,
-            self.clock,
-            self._executor.run,
-            conf.engine.workers,
-            conf.engine.idle_seconds,
+            self.database, self.clock, executor.run, engine.workers, engine.idle_seconds
         )
         self._transport = client.transport(conf)
         self._client = client.ManagerClient(conf, self._transport)
         # Its request id is how this manager knows its own hints, which come back to it.
         self._hint = context.RequestContext(overwrite=False)
-        self.rpc = MessageServer('rpc', self._make_server())
+        operations = LeaseOperations(
+            conf, self.database, self.clock, self.plugins, self.trusts, Limits(conf), external
+        )
+        endpoint = server.Endpoint(operations, self._wrote, self._nudged)
+        self.rpc = MessageServer('rpc', server.make(self._transport, conf.manager.host, endpoint))
         #: What finishes work in progress, and what begins work; both in the order of their start.
         self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
         self._beginning = [self.scheduler, *self._make_intake(watch)]
@@ -131,7 +128,7 @@ class ManagerService:
             yield from listener.make(conf, self.database, self.plugins, nudge)
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.
-            yield metrics_server.make(conf.metrics.listen, self.metrics.registry)
+            yield metrics.serve(conf.metrics.listen, self.metrics.registry)
 
     def start(self) -> None:
         """Start all threads and return."""
@@ -187,16 +184,3 @@ class ManagerService:
             self._client.nudge(self._hint)
         except messaging.MessagingException:
             LOG.warning('The other managers were not told; this one does the work', exc_info=True)
-
-    def _make_server(self) -> messaging.MessageHandlingServer:
-        operations = LeaseOperations(
-            self.conf,
-            self.database,
-            self.clock,
-            self.plugins,
-            self.trusts,
-            Limits(self.conf),
-            self._external,
-        )
-        endpoint = server.Endpoint(operations, self._wrote, self._nudged)
-        return server.make(self._transport, self.conf.manager.host, endpoint)

@@ -89,7 +89,8 @@ class Worker(abc.ABC):
         self._first_seconds = first_seconds
         self._pause = pause
         self._nudged = False
-        self._stopping = False
+        #: Whether nothing new is to be begun.
+        self.stopping = False
         self._changed = threading.Condition()
         self._thread = VitalThread(self.name, self._run)
 
@@ -99,11 +100,6 @@ class Worker(abc.ABC):
 
         :returns: the seconds until there is something again; None when that is not known
         """
-
-    @property
-    def stopping(self) -> bool:
-        """Tell whether nothing new is to be begun."""
-        return self._stopping
 
     def start(self) -> None:
         self._thread.start()
@@ -116,7 +112,7 @@ class Worker(abc.ABC):
 
     def stop(self) -> None:
         with self._changed:
-            self._stopping = True
+            self.stopping = True
             self._changed.notify_all()
 
     def wait(self, deadline: float) -> bool:
@@ -125,7 +121,7 @@ class Worker(abc.ABC):
     def _run(self) -> None:
         failures = 0
         self._sleep(self._first_seconds)
-        while not self._stopping:
+        while not self.stopping:
             with self._changed:
                 self._nudged = False
             try:
@@ -139,7 +135,7 @@ class Worker(abc.ABC):
 
     def _sleep(self, seconds: float) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._nudged or self._stopping, seconds)
+            self._changed.wait_for(lambda: self._nudged or self.stopping, seconds)
 
 
 def nap(seconds: float | None, longest: float) -> float:
@@ -151,24 +147,20 @@ class PoolWorker(Worker, Generic[T]):
     """A worker that hands what it finds to a pool of threads.
 
     :param workers: how many threads
+    :param work: works on one thing; returns whether to look again
     """
 
     #: What the names of the pool's threads begin with.
     prefix: ClassVar[str]
+    #: The sentence for the log when the work on an ``item`` raised.
+    interrupted: ClassVar[str]
 
-    def __init__(self, workers: int, idle_seconds: float) -> None:
+    def __init__(self, workers: int, idle_seconds: float, work: Callable[[T], bool]) -> None:
         super().__init__(idle_seconds)
         self._workers = workers
+        self._work = work
         self._pool = futures.ThreadPoolExecutor(workers, thread_name_prefix=self.prefix)
         self._in_flight: dict[Any, T] = {}
-
-    @abc.abstractmethod
-    def work(self, item: T) -> bool:
-        """Work on one thing, in a thread of the pool; return whether to look again."""
-
-    @abc.abstractmethod
-    def interrupted(self, item: T) -> str:
-        """Return the sentence for the log when :meth:`work` raised."""
 
     @property
     def room(self) -> int:
@@ -186,19 +178,19 @@ class PoolWorker(Worker, Generic[T]):
         """Have a thing worked on."""
         with self._changed:
             self._in_flight[key] = item
-        future = self._pool.submit(self.work, item)
+        future = self._pool.submit(self._work, item)
         future.add_done_callback(lambda done: self._finished(key, item, done))
 
     def wait_for_room(self) -> bool:
         """Wait until a thread is free; tell whether something may be begun."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self.room > 0)
-        return not self._stopping
+            self._changed.wait_for(lambda: self.stopping or self.room > 0)
+        return not self.stopping
 
     def _finished(self, key: Any, item: T, future: futures.Future[bool]) -> None:
         failed = None if future.cancelled() else future.exception()
         if failed is not None:
-            LOG.error(self.interrupted(item), exc_info=failed)
+            LOG.error(self.interrupted.format(item=item), exc_info=failed)
         with self._changed:
             del self._in_flight[key]
             last = not self._in_flight

@@ -18,7 +18,7 @@ from climate_core import report, service  # noqa: E402
 from climate_core.cmd import shutdown  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.db.engine import TROUBLE  # noqa: E402
-from climate_core.delivery import metrics_server  # noqa: E402
+from climate_core.delivery import metrics  # noqa: E402
 from climate_core.plugins import loading  # noqa: E402
 
 LOG = log.getLogger(__name__)
@@ -26,7 +26,7 @@ LOG = log.getLogger(__name__)
 _CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
-    metrics_server.BadAddress,
+    metrics.BadAddress,
     cfg.Error,
     OSError,
     *TROUBLE,

@@ -66,10 +66,11 @@ class Caller:
         deadline = time.monotonic() + self._timeout
         with contextlib.ExitStack() as stack:
             raw = stack.enter_context(_connect(found, deadline))
+            connection = http.client.HTTPConnection(host, port)
             if secure:
                 raw.settimeout(_left(deadline))
                 raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=host))
-            connection = self._connection(secure, host, port)
+                connection = http.client.HTTPSConnection(host, port, context=self._tls)
             # It opens none by itself when it has one.
             connection.sock = _Timed(raw, deadline)
             target = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
@@ -79,11 +80,6 @@ class Caller:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 answer.read(_BODY)
             return answer.status
-
-    def _connection(self, secure: bool, host: str, port: int) -> http.client.HTTPConnection:
-        if secure:
-            return http.client.HTTPSConnection(host, port, context=self._tls)
-        return http.client.HTTPConnection(host, port)
 
     def _resolve(self, host: str, port: int) -> Sequence[Any]:
         """Return what can be connected to; one address that is forbidden forbids them all."""
@@ -119,7 +115,7 @@ def _left(deadline: float) -> float:
     return left
 
 
-class _Timed:
+class _Timed(io.RawIOBase):
     """A socket that keeps to a deadline: a timeout of its own is for one packet only."""
 
     def __init__(self, raw: socket.socket, deadline: float) -> None:
@@ -133,16 +129,7 @@ class _Timed:
             rest = rest[self._raw.send(rest) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reading(self._raw, self._deadline))
-
-    def close(self) -> None:
-        """Do nothing: http.client closes it before the answer is read, ``_post`` afterwards."""
-
-
-class _Reading(io.RawIOBase):
-    def __init__(self, raw: socket.socket, deadline: float) -> None:
-        self._raw = raw
-        self._deadline = deadline
+        return io.BufferedReader(self)
 
     def readable(self) -> bool:
         return True
@@ -150,3 +137,6 @@ class _Reading(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         self._raw.settimeout(_left(self._deadline))
         return self._raw.recv_into(buffer)
+
+    def close(self) -> None:
+        """Do nothing: http.client closes it before the answer is read, ``_post`` afterwards."""

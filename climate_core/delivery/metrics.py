@@ -6,19 +6,23 @@ in the database is the same for all managers; the rest is what this one did.
 """
 
 import collections
+import contextlib
 import datetime
 import importlib.metadata
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import prometheus_client
 from oslo_log import log
-from prometheus_client import core, registry
+from oslo_utils import netutils
+from prometheus_client import core
+from prometheus_client.registry import Collector
 
 from climate_core.db import counts
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.db.events import Due
+from climate_core.http_server import HttpServer
 from climate_core.lease import events, model, states
 
 LOG = log.getLogger(__name__)
@@ -41,9 +45,7 @@ class Metrics:
     ) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._lock = threading.Lock()
-        self._first: collections.OrderedDict[str, tuple[int, datetime.datetime]] = (
-            collections.OrderedDict()
-        )
+        self._first = collections.OrderedDict[str, tuple[int, datetime.datetime]]()
         self._claimed = self._histogram(
             'climate_event_claim_lateness_seconds',
             'From the time an event wanted attention to its claim by this manager.',
@@ -59,16 +61,15 @@ class Metrics:
         self._beaten = self._counter(
             'climate_claims_beaten', 'Events that another manager claimed first.'
         )
-        self._lost = prometheus_client.Counter(
+        self._lost = self._counter(
             'climate_claims_lost',
             'Claims that expired, or whose event was superseded, during the work.',
-            registry=self.registry,
+            labels=(),
         )
-        self._repairs = prometheus_client.Counter(
+        self._repairs = self._counter(
             'climate_repairs',
             'Repairs of what Nova, Cinder or Heat had lost.',
-            ['resource_type', 'repair'],
-            registry=self.registry,
+            labels=('resource_type', 'repair'),
         )
         prometheus_client.Info(
             'climate_build', 'The release that runs.', registry=self.registry
@@ -115,11 +116,13 @@ class Metrics:
             name, text, ['event_type'], buckets=BUCKETS, registry=self.registry
         )
 
-    def _counter(self, name: str, text: str) -> prometheus_client.Counter:
-        return prometheus_client.Counter(name, text, ['event_type'], registry=self.registry)
+    def _counter(
+        self, name: str, text: str, labels: Sequence[str] = ('event_type',)
+    ) -> prometheus_client.Counter:
+        return prometheus_client.Counter(name, text, labels, registry=self.registry)
 
 
-class _Database(registry.Collector):
+class _Database(Collector):
     """Counts in the database when the metrics are read, but not too often."""
 
     def __init__(
@@ -182,3 +185,33 @@ def _seconds(now: datetime.datetime, since: datetime.datetime) -> float:
 def _label(event_type: str) -> str:
     """Return one label for all types that users name: each would be a time series."""
     return events.of(event_type).event_type
+
+
+class BadAddress(Exception):
+    """``[metrics] listen`` is not an address and a port."""
+
+
+def serve(listen: str, registry: prometheus_client.CollectorRegistry) -> HttpServer:
+    """Make the server that answers GET /metrics.
+
+    :param listen: ``host:port``; port 0 takes a free one
+    :raises BadAddress: it cannot be read
+    :raises OSError: the address cannot be taken
+    """
+    host, port = parse(listen)
+    server = HttpServer('metrics', host, port, prometheus_client.make_wsgi_app(registry))
+    LOG.info('Metrics are at http://%s:%d/metrics', host, server.port)
+    return server
+
+
+def parse(listen: str) -> tuple[str, int]:
+    """Split an address and a port.
+
+    :raises BadAddress: it has not the form ``host:port``
+    """
+    host = port = None
+    with contextlib.suppress(ValueError):
+        host, port = netutils.parse_host_port(listen)
+    if host and port is not None and netutils.is_valid_port(port):
+        return host, port
+    raise BadAddress(f'[metrics] listen must be an address and a port (host:port), not {listen!r}')

@@ -78,6 +78,10 @@ class Sender(PoolWorker[Delivery]):
 
     name = 'webhooks'
     prefix = 'webhook'
+    interrupted = (
+        'The call of a webhook of lease {item.lease_id} was interrupted; it is made again when '
+        'its claim expires'
+    )
     trouble = TROUBLE
     complaint = 'Webhooks cannot be called now; what they are told is kept'
 
@@ -90,7 +94,7 @@ class Sender(PoolWorker[Delivery]):
         post: Callable[[str, bytes, dict[str, str]], int] | None = None,
     ) -> None:
         section = conf.webhooks
-        super().__init__(section.workers, conf.engine.idle_seconds)
+        super().__init__(section.workers, conf.engine.idle_seconds, self.deliver)
         self._database = database
         self._clock = clock
         caller = http_post.Caller(rules, section.timeout_seconds, section.cafile)
@@ -115,19 +119,11 @@ class Sender(PoolWorker[Delivery]):
         with self._changed:
             return Busy(max(2, self._workers // 4), self._in_flight.values())
 
-    def interrupted(self, item: Delivery) -> str:
-        return (
-            f'The call of a webhook of lease {item.lease_id} was interrupted; it is made again '
-            'when its claim expires'
-        )
+    def deliver(self, delivery: Delivery) -> bool:
+        """Make one call and write down what came of it.
 
-    def work(self, item: Delivery) -> bool:
-        """Make one call and write down what came of it."""
-        self.deliver(item)
-        return True
-
-    def deliver(self, delivery: Delivery) -> None:
-        """Make one call and write down what came of it."""
+        :returns: True, for now there is room for another one
+        """
         info = {'event_type': delivery.event_type, 'lease_id': delivery.lease_id}
         body, headers = message(delivery, self._clock.now())
         test_points.reached('webhook.before', **info)
@@ -143,16 +139,13 @@ class Sender(PoolWorker[Delivery]):
             self._database.write(_gone, delivery, self._clock.now())
         else:
             self._again(delivery, reason)
+        return True
 
     def _again(self, delivery: Delivery, reason: str) -> None:
         now = self._clock.now()
         left = (delivery.created_at + self._give_up - now).total_seconds()
-        LOG.warning(
-            'The webhook of lease %s does not take %s: %s',
-            delivery.lease_id,
-            delivery.event_type,
-            reason,
-        )
+        taker = f'The webhook of lease {delivery.lease_id}'
+        LOG.warning('%s does not take %s: %s', taker, delivery.event_type, reason)
         if left <= 0:
             self._database.write(_given_up, delivery, reason, now)
         else:

@@ -26,6 +26,10 @@ class Scheduler(PoolWorker[events.Due]):
 
     name = 'scheduler'
     prefix = 'event'
+    interrupted = (
+        '{item.event_type} of lease {item.lease_id} was interrupted; it is resumed when its claim '
+        'expires'
+    )
     trouble = TROUBLE
     complaint = 'The database does not answer'
 
@@ -37,10 +41,9 @@ class Scheduler(PoolWorker[events.Due]):
         workers: int,
         idle_seconds: float,
     ) -> None:
-        super().__init__(workers, idle_seconds)
+        super().__init__(workers, idle_seconds, run)
         self._database = database
         self._clock = clock
-        self._run_one = run
         self._window = workers * 4
 
     def look(self) -> float | None:
@@ -61,15 +64,6 @@ class Scheduler(PoolWorker[events.Due]):
         if len(due) == len(rows):
             return None
         return max(0.0, (rows[len(due)].next_at - self._clock.now()).total_seconds())
-
-    def work(self, item: events.Due) -> bool:
-        return self._run_one(item)
-
-    def interrupted(self, item: events.Due) -> str:
-        return (
-            f'{item.event_type} of lease {item.lease_id} was interrupted; it is resumed when its '
-            'claim expires'
-        )
 
 
 def spread(due: Iterable[events.Due]) -> list[events.Due]:

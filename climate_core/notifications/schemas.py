@@ -7,55 +7,58 @@ What it cannot overlook comes with another ``schema_version``.
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from climate_core import notifications
 from climate_core.lease import events, states
+from climate_core.lease import usage as hours
 from climate_core.notifications import usage
 
-_UUID: dict[str, Any] = {'type': 'string', 'description': 'A UUID.'}
-_TEXT: dict[str, Any] = {'type': 'string'}
 _TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'
-_DATE: dict[str, Any] = {'type': 'string', 'pattern': _TIME}
-_REASON: dict[str, Any] = {
-    'type': ['string', 'null'],
-    'description': 'Why it is in this status, if there is something to say.',
-}
 
 
-def _date(about: str, null: bool = False) -> dict[str, Any]:
-    kind: Any = ['string', 'null'] if null else 'string'
-    return {**_DATE, 'type': kind, 'description': about}
+def _value(kind: str | Sequence[str], about: str = '', **more: object) -> dict[str, Any]:
+    schema = {'type': kind, **more}
+    return {**schema, 'description': about} if about else schema
 
 
-def _status(statuses: Iterable[enum.StrEnum]) -> dict[str, Any]:
-    return {'type': 'string', 'enum': [str(each) for each in statuses]}
+def _date(about: str, kind: str | Sequence[str] = 'string') -> dict[str, Any]:
+    return _value(kind, about, pattern=_TIME)
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {'type': 'object', 'properties': properties, 'required': list(properties)}
+def _status(statuses: Iterable[enum.StrEnum], about: str = '') -> dict[str, Any]:
+    return _value('string', about, enum=[str(each) for each in statuses])
 
 
-RESERVATION: dict[str, Any] = _object(
+def _object(
+    properties: Mapping[str, Any], about: str = '', kind: str | Sequence[str] = 'object'
+) -> dict[str, Any]:
+    return _value(kind, about, properties=properties, required=list(properties))
+
+
+_NULLABLE = ['string', 'null']
+_TEXT = _value('string')
+_UUID = _value('string', 'A UUID.')
+_EVENT_ID = _value('string', 'The identity of the notification.')
+_REASON = _value(_NULLABLE, 'Why it is in this status, if there is something to say.')
+
+RESERVATION = _object(
     {
         'id': _UUID,
         'resource_type': _TEXT,
         'resource_id': _TEXT,
         'status': _status(states.ReservationStatus),
         'status_reason': _REASON,
-        'missing_resources': {
-            'type': 'boolean',
-            'description': 'The resource went away without the lease.',
-        },
-        'resources_changed': {'type': 'boolean', 'description': 'It was replaced by another.'},
+        'missing_resources': _value('boolean', 'The resource went away without the lease.'),
+        'resources_changed': _value('boolean', 'It was replaced by another.'),
     }
 )
 
-EVENT: dict[str, Any] = _object(
+EVENT = _object(
     {
         'id': _UUID,
-        'event_type': {**_TEXT, 'description': 'Without the ``lease.event.`` in front.'},
+        'event_type': _value('string', 'Without the ``lease.event.`` in front.'),
         'time': _date('When it is due.'),
         'status': _status(states.EventStatus),
         'status_reason': _REASON,
@@ -63,40 +66,74 @@ EVENT: dict[str, Any] = _object(
 )
 
 _LEASE: dict[str, Any] = {
-    'event_id': {**_UUID, 'description': 'The identity of the notification.'},
-    'schema_version': {
-        'type': 'integer',
-        'const': notifications.VERSION,
-        'description': f'{notifications.VERSION}; another one changes what stands here.',
-    },
+    'event_id': _EVENT_ID,
+    'schema_version': _value(
+        'integer',
+        f'{notifications.VERSION}; another one changes what stands here.',
+        const=notifications.VERSION,
+    ),
     'lease_id': _UUID,
-    'id': {**_UUID, 'description': 'The same as ``lease_id``.'},
+    'id': _value('string', 'The same as ``lease_id``.'),
     'name': _TEXT,
     'project_id': _TEXT,
     'user_id': _TEXT,
     'start_date': _date('When it starts.'),
     'end_date': _date('When it ends.'),
-    'before_end_date': _date('When its end is told; null when it is not.', null=True),
-    'start_policy': {
-        'type': 'string',
-        'enum': [str(each) for each in states.StartPolicy],
-        'description': 'Whether it starts by itself or is started by its user.',
-    },
-    'status': {**_status(states.LeaseStatus), 'description': 'After what is told.'},
+    'before_end_date': _date('When its end is told; null when it is not.', _NULLABLE),
+    'start_policy': _status(
+        states.StartPolicy, 'Whether it starts by itself or is started by its user.'
+    ),
+    'status': _status(states.LeaseStatus, 'After what is told.'),
     'status_reason': _REASON,
-    'degraded': {'type': 'boolean', 'description': 'A resource is gone, the others go on.'},
+    'degraded': _value('boolean', 'A resource is gone, the others go on.'),
     'created_at': _date('When it was made.'),
-    'updated_at': _date('When it was changed last.', null=True),
-    'reservations': {
-        'type': 'array',
-        'items': RESERVATION,
-        'description': 'Each has, beside these, what its plugin keeps, as ``on_end``.',
-    },
-    'events': {'type': 'array', 'items': EVENT},
-    'reason': {
-        'type': ['string', 'null'],
-        'description': 'Why, for what went wrong or happened behind the back of the lease.',
-    },
+    'updated_at': _date('When it was changed last.', _NULLABLE),
+    'reservations': _value(
+        'array',
+        'Each has, beside these, what its plugin keeps, as ``on_end``.',
+        items=RESERVATION,
+    ),
+    'events': _value('array', items=EVENT),
+    'reason': _value(
+        _NULLABLE, 'Why, for what went wrong or happened behind the back of the lease.'
+    ),
+}
+
+
+def _hours(about: str) -> dict[str, Any]:
+    return _object(dict.fromkeys(hours.HOURS, _value('number', minimum=0)), about)
+
+
+def _span(about: str) -> dict[str, Any]:
+    fields = {'begin': _TEXT, 'end': _TEXT, 'hours': _value('number')}
+    return _object(fields, about, ['object', 'null'])
+
+
+_USAGE: dict[str, Any] = {
+    'event_id': _EVENT_ID,
+    'schema_version': _value('integer', const=notifications.VERSION),
+    'lease_id': _TEXT,
+    'name': _TEXT,
+    'project_id': _TEXT,
+    'user_id': _TEXT,
+    'begin': _value('string', 'When the period begins.'),
+    'end': _value('string', 'When the period ends.'),
+    'reserved': _hours('Resource-hours from the making of each reservation on.'),
+    'used': _hours('Resource-hours from the waking of each resource on.'),
+    'resources': _value(
+        'array',
+        minItems=1,
+        items=_object(
+            {
+                'reservation_id': _TEXT,
+                'resource_type': _TEXT,
+                'resource_id': _TEXT,
+                'units': _value('object', 'How much it holds, as ``vcpus`` and ``memory_mb``.'),
+                'reserved': _span('When in the period it was reserved.'),
+                'used': _span('When in the period it was used; null: not at all.'),
+            }
+        ),
+    ),
 }
 
 
@@ -113,33 +150,29 @@ class Kind:
     schema: Mapping[str, Any]
 
 
-def _kind(event_type: str, sent: str, **more: Mapping[str, Any]) -> Kind:
-    """Make a kind that tells of a lease.
-
-    :param more: fields that it has beside those of a lease, or in another way
-    """
-    properties = {**_LEASE, **more}
+def _kind(event_type: str, sent: str, fields: Mapping[str, Any] = _LEASE) -> Kind:
     schema = {
         '$schema': 'https://json-schema.org/draft/2020-12/schema',
         'title': event_type,
-        **_object(properties),
+        **_object(fields),
     }
     return Kind(event_type, sent, schema)
 
 
-_WHY = {'type': 'string', 'minLength': 1, 'description': 'What went wrong.'}
-_STARTS_IN = {
-    'type': 'integer',
-    'minimum': 0,
-    'description': 'Seconds from now to the start; 0 when it is due.',
-}
-
 #: The one of an event that a user gave, for which there is no name of its own.
 GIVEN = _kind(*next(iter(events.of(events.BY_USER).notifications.items())))
-#: What a payload has beside the lease, or in another way.
-_MORE: Mapping[str, Mapping[str, Any]] = {
-    'lease.event.before_start_lease': {'starts_in': _STARTS_IN},
-    'lease.event.start_lease.error': {'reason': _WHY},
+#: The payloads that have more than the lease, or a field in another way.
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
+    'lease.event.before_start_lease': {
+        **_LEASE,
+        'starts_in': _value(
+            'integer', 'Seconds from now to the start; 0 when it is due.', minimum=0
+        ),
+    },
+    'lease.event.start_lease.error': {
+        **_LEASE,
+        'reason': _value('string', 'What went wrong.', minLength=1),
+    },
 }
 
 KINDS: tuple[Kind, ...] = (
@@ -151,13 +184,13 @@ KINDS: tuple[Kind, ...] = (
     ),
     _kind('lease.delete', 'a lease was deleted, and its resources are freed'),
     *(
-        _kind(event_type, sent, **_MORE.get(event_type, {}))
+        _kind(event_type, sent, _FIELDS.get(event_type, _LEASE))
         for handler in events.TABLE
         if not handler.hidden and not events.named_by_user(handler.event_type)
         for event_type, sent in handler.notifications.items()
     ),
     GIVEN,
-    Kind(usage.TYPE, 'an hour or a day is over, for each lease that held something', usage.SCHEMA),
+    _kind(usage.TYPE, 'an hour or a day is over, for each lease that held something', _USAGE),
 )
 
 _BY_TYPE = {kind.event_type: kind for kind in KINDS}

@@ -1,14 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """The roles. Keystone implies reader by member, member by manager and manager by admin."""
 
+from collections.abc import Sequence
+
+from oslo_policy import policy
+
 ADMIN = 'role:admin'
 SERVICE = 'role:service'
 PROJECT_READER = '(role:reader and project_id:%(project_id)s)'
 PROJECT_MEMBER = '(role:member and project_id:%(project_id)s)'
 PROJECT_MANAGER = '(role:manager and project_id:%(project_id)s)'
 
-PROJECT_READER_OR_ADMIN = f'{PROJECT_READER} or {PROJECT_MEMBER} or {PROJECT_MANAGER} or {ADMIN}'
-PROJECT_MEMBER_OR_ADMIN = f'{PROJECT_MEMBER} or {PROJECT_MANAGER} or {ADMIN}'
+MEMBER = f'{PROJECT_MEMBER} or {PROJECT_MANAGER} or {ADMIN}'
+READER_OR_SERVICE = f'{PROJECT_READER} or {MEMBER} or {SERVICE}'
+ADMIN_OR_SERVICE = f'{ADMIN} or {SERVICE}'
 
 #: Tokens of a project. An admin of the whole system has no project to reserve in.
-PROJECT = ['project']
+PROJECT = ('project',)
+
+
+def rule(
+    name: str,
+    check_str: str,
+    description: str,
+    *operations: str,
+    scope_types: Sequence[str] = PROJECT,
+) -> policy.DocumentedRuleDefault:
+    """Make a default.
+
+    :param operations: the calls of the API that it judges, as ``GET /v1/leases``
+    """
+    calls = (operation.split(' ') for operation in operations)
+    documented: list[policy.Operation] = [{'path': path, 'method': verb} for verb, path in calls]
+    return policy.DocumentedRuleDefault(
+        name, check_str, description, documented, scope_types=list(scope_types)
+    )

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of leases."""
 
-from oslo_policy import policy
-
-from climate_core.policies import base
+from climate_core.policies.base import ADMIN_OR_SERVICE, MEMBER, READER_OR_SERVICE, rule
 
 GET = 'climate:leases:get'
 GET_ALL = 'climate:leases:get_all'
@@ -14,64 +12,39 @@ HISTORY = 'climate:leases:history'
 START = 'climate:leases:start'
 END = 'climate:leases:end'
 
-_LEASES = '/v1/leases'
-_LEASE = '/v1/leases/{lease_id}'
-
 RULES = [
-    policy.DocumentedRuleDefault(
-        name=GET,
-        check_str=f'{base.PROJECT_READER_OR_ADMIN} or {base.SERVICE}',
-        scope_types=base.PROJECT,
-        description='See the leases of a project. A lease that may not be seen is not found.',
-        operations=[{'path': _LEASES, 'method': 'GET'}, {'path': _LEASE, 'method': 'GET'}],
+    rule(
+        GET,
+        READER_OR_SERVICE,
+        'See the leases of a project. A lease that may not be seen is not found.',
+        'GET /v1/leases',
+        'GET /v1/leases/{lease_id}',
     ),
-    policy.DocumentedRuleDefault(
-        name=GET_ALL,
-        check_str=f'{base.ADMIN} or {base.SERVICE}',
-        scope_types=base.PROJECT,
-        description='List the leases of all projects.',
-        operations=[{'path': _LEASES, 'method': 'GET'}],
+    rule(GET_ALL, ADMIN_OR_SERVICE, 'List the leases of all projects.', 'GET /v1/leases'),
+    rule(CREATE, MEMBER, 'Create a lease in the project of the token.', 'POST /v1/leases'),
+    rule(
+        UPDATE,
+        MEMBER,
+        'Change a lease: its name, its dates, how it starts and whom it tells what.',
+        'PUT /v1/leases/{lease_id}',
     ),
-    policy.DocumentedRuleDefault(
-        name=CREATE,
-        check_str=base.PROJECT_MEMBER_OR_ADMIN,
-        scope_types=base.PROJECT,
-        description='Create a lease in the project of the token.',
-        operations=[{'path': _LEASES, 'method': 'POST'}],
+    rule(DELETE, MEMBER, 'Delete a lease and free what it holds.', 'DELETE /v1/leases/{lease_id}'),
+    rule(
+        START,
+        MEMBER,
+        'Start a lease whose start_policy is manual.',
+        'POST /v1/leases/{lease_id}/start',
     ),
-    policy.DocumentedRuleDefault(
-        name=UPDATE,
-        check_str=base.PROJECT_MEMBER_OR_ADMIN,
-        scope_types=base.PROJECT,
-        description='Change a lease: its name, its dates, how it starts and whom it tells what.',
-        operations=[{'path': _LEASE, 'method': 'PUT'}],
+    rule(
+        END,
+        MEMBER,
+        'End a lease early, or cancel it before its start.',
+        'POST /v1/leases/{lease_id}/end',
     ),
-    policy.DocumentedRuleDefault(
-        name=DELETE,
-        check_str=base.PROJECT_MEMBER_OR_ADMIN,
-        scope_types=base.PROJECT,
-        description='Delete a lease and free what it holds.',
-        operations=[{'path': _LEASE, 'method': 'DELETE'}],
-    ),
-    policy.DocumentedRuleDefault(
-        name=START,
-        check_str=base.PROJECT_MEMBER_OR_ADMIN,
-        scope_types=base.PROJECT,
-        description='Start a lease whose start_policy is manual.',
-        operations=[{'path': f'{_LEASE}/start', 'method': 'POST'}],
-    ),
-    policy.DocumentedRuleDefault(
-        name=END,
-        check_str=base.PROJECT_MEMBER_OR_ADMIN,
-        scope_types=base.PROJECT,
-        description='End a lease early, or cancel it before its start.',
-        operations=[{'path': f'{_LEASE}/end', 'method': 'POST'}],
-    ),
-    policy.DocumentedRuleDefault(
-        name=HISTORY,
-        check_str=f'{base.PROJECT_READER_OR_ADMIN} or {base.SERVICE}',
-        scope_types=base.PROJECT,
-        description='See who or what changed a lease, also after it was deleted.',
-        operations=[{'path': f'{_LEASE}/history', 'method': 'GET'}],
+    rule(
+        HISTORY,
+        READER_OR_SERVICE,
+        'See who or what changed a lease, also after it was deleted.',
+        'GET /v1/leases/{lease_id}/history',
     ),
 ]

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of what can be reserved."""
 
-from oslo_policy import policy
+from climate_core.policies.base import rule
 
 GET = 'climate:plugins:get'
 
 RULES = [
-    policy.DocumentedRuleDefault(
-        name=GET,
-        check_str='@',
-        scope_types=['project', 'domain', 'system'],
-        description='See which types of resources can be reserved. Needs a token, but no role.',
-        operations=[
-            {'path': '/v1/plugins', 'method': 'GET'},
-            {'path': '/v1/os-hosts', 'method': 'GET'},
-        ],
-    ),
+    rule(
+        GET,
+        '@',
+        'See which types of resources can be reserved. Needs a token, but no role.',
+        'GET /v1/plugins',
+        'GET /v1/os-hosts',
+        scope_types=('project', 'domain', 'system'),
+    )
 ]

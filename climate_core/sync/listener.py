@@ -16,10 +16,10 @@ Each service has a pool of listeners of its own. RabbitMQ deals the messages of 
 its listeners, and a listener drops a message that it does not note.
 """
 
-import abc
+import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import oslo_messaging as messaging
 from oslo_config import cfg
@@ -37,22 +37,80 @@ _TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
 _Note = Callable[[Database, str, str, str], bool]
 
 
-class Endpoint(abc.ABC):
-    """Notes what happens to one type of resource.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """The notifications about one type of resource.
+
+    :param group: the section with the options
+    :param ids: which fields of a payload may have the id of the resource
+    :param noted: event type without prefix -> what is noted, and why
+    :param prefix: what event types may begin with
+    """
+
+    resource_type: str
+    group: str
+    ids: Sequence[str]
+    noted: Mapping[str, tuple[_Note, str]]
+    prefix: str = ''
+
+
+#: A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
+#: Nova deletes it.
+SERVERS = Source(
+    'virtual:instance',
+    notifications.NOVA.GROUP,
+    ('uuid', 'instance_id'),
+    {
+        'instance.delete.end': (
+            missing.mark_resource_lost,
+            'The server was deleted outside of the lease.',
+        ),
+        'instance.evacuate': (missing.change_resource, 'The server was evacuated from its host.'),
+    },
+    prefix='compute.',
+)
+VOLUMES = Source(
+    'virtual:volume',
+    notifications.CINDER.GROUP,
+    ('volume_id',),
+    {
+        'volume.delete.end': (
+            missing.mark_resource_lost,
+            'The volume was deleted outside of the lease.',
+        ),
+        'scheduler.create_volume': (
+            missing.mark_resource_lost,
+            'Cinder found no backend for the volume.',
+        ),
+    },
+)
+#: Nested stacks tell their deletion, too, but are not reserved.
+STACKS = Source(
+    'virtual:stack',
+    notifications.HEAT.GROUP,
+    ('stack_identity',),
+    {
+        'orchestration.stack.delete.end': (
+            missing.mark_resource_lost,
+            'The stack was deleted or abandoned outside of the lease.',
+        ),
+    },
+)
+SOURCES = (SERVERS, VOLUMES, STACKS)
+
+
+class Endpoint:
+    """Note what happens to one type of resource.
 
     :param nudge: called when something was written that the engine should look at
     """
 
-    resource_type: ClassVar[str]
-    #: The section with the options.
-    group: ClassVar[str]
-    #: What event types may begin with.
-    prefix: ClassVar[str] = ''
-    #: Event type without prefix -> what is noted, and why.
-    noted: ClassVar[Mapping[str, tuple[_Note, str]]]
-    filter_rule: ClassVar[messaging.NotificationFilter]
-
-    def __init__(self, database: Database, nudge: Callable[[], None]) -> None:
+    def __init__(self, source: Source, database: Database, nudge: Callable[[], None]) -> None:
+        types = '|'.join(map(re.escape, source.noted))
+        self.filter_rule = messaging.NotificationFilter(
+            event_type=rf'^({re.escape(source.prefix)})?({types})$'
+        )
+        self._source = source
         self._database = database
         self._nudge = nudge
 
@@ -64,10 +122,12 @@ class Endpoint(abc.ABC):
         payload: Mapping[str, Any],
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
-        note, reason = self.noted[event_type.removeprefix(self.prefix)]
-        resource_id = self.resource_id(payload)
+        source = self._source
+        note, reason = source.noted[event_type.removeprefix(source.prefix)]
+        data = payload.get('nova_object.data', payload)
+        resource_id = next(filter(None, map(data.get, source.ids)), None)
         try:
-            noted = resource_id and note(self._database, self.resource_type, resource_id, reason)
+            noted = resource_id and note(self._database, source.resource_type, resource_id, reason)
         except _TROUBLE as exc:
             LOG.warning('%s of %s was not noted: %s', event_type, resource_id, exc)
             return
@@ -75,90 +135,8 @@ class Endpoint(abc.ABC):
             self._nudge()
             LOG.warning('%s told by %s: %s', reason, publisher_id, resource_id)
 
-    @staticmethod
-    @abc.abstractmethod
-    def resource_id(payload: Mapping[str, Any]) -> str | None:
-        """Return the id of the resource that a notification is about."""
-
-
-def _filter(prefix: str, noted: Mapping[str, Any]) -> messaging.NotificationFilter:
-    types = '|'.join(re.escape(kind) for kind in noted)
-    return messaging.NotificationFilter(event_type=rf'^({re.escape(prefix)})?({types})$')
-
-
-class Servers(Endpoint):
-    """Notes deletions and evacuations of reserved servers.
-
-    A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
-    Nova deletes it.
-    """
-
-    resource_type = 'virtual:instance'
-    group = notifications.NOVA.GROUP
-    prefix = 'compute.'
-    noted = {
-        'instance.delete.end': (
-            missing.mark_resource_lost,
-            'The server was deleted outside of the lease.',
-        ),
-        'instance.evacuate': (
-            missing.change_resource,
-            'The server was evacuated from its host.',
-        ),
-    }
-    filter_rule = _filter(prefix, noted)
-
-    @staticmethod
-    def resource_id(payload: Mapping[str, Any]) -> str | None:
-        data = payload.get('nova_object.data', payload)
-        found = data.get('uuid') or data.get('instance_id')
-        return str(found) if found else None
-
-
-class Volumes(Endpoint):
-    """Notes deletions of reserved volumes, and those for which there is no room."""
-
-    resource_type = 'virtual:volume'
-    group = notifications.CINDER.GROUP
-    noted = {
-        'volume.delete.end': (
-            missing.mark_resource_lost,
-            'The volume was deleted outside of the lease.',
-        ),
-        'scheduler.create_volume': (
-            missing.mark_resource_lost,
-            'Cinder found no backend for the volume.',
-        ),
-    }
-    filter_rule = _filter('', noted)
-
-    def error(self, *told: Any) -> None:
-        """Note notifications with the priority ``error``, too."""
-        self.info(*told)
-
-    @staticmethod
-    def resource_id(payload: Mapping[str, Any]) -> str | None:
-        found = payload.get('volume_id')
-        return str(found) if found else None
-
-
-class Stacks(Endpoint):
-    """Notes deletions of reserved stacks; nested ones, which tell theirs too, are not reserved."""
-
-    resource_type = 'virtual:stack'
-    group = notifications.HEAT.GROUP
-    noted = {
-        'orchestration.stack.delete.end': (
-            missing.mark_resource_lost,
-            'The stack was deleted or abandoned outside of the lease.',
-        ),
-    }
-    filter_rule = _filter('', noted)
-
-    @staticmethod
-    def resource_id(payload: Mapping[str, Any]) -> str | None:
-        found = payload.get('stack_identity')
-        return str(found) if found else None
+    #: Notifications with this priority are noted, too.
+    error = info
 
 
 def make(
@@ -173,13 +151,14 @@ def make(
     :returns: none for what is turned off
     """
     return [
-        _one(conf, conf[kind.group], kind(database, nudge))
-        for kind in (Servers, Volumes, Stacks)
-        if kind.resource_type in resource_types and conf[kind.group].enabled
+        _listener(conf, source.group, Endpoint(source, database, nudge))
+        for source in SOURCES
+        if source.resource_type in resource_types and conf[source.group].enabled
     ]
 
 
-def _one(conf: cfg.ConfigOpts, options: Any, endpoint: Endpoint) -> MessageServer:
+def _listener(conf: cfg.ConfigOpts, group: str, endpoint: Endpoint) -> MessageServer:
+    options = conf[group]
     transport = messaging.get_notification_transport(conf, url=options.transport_url)
     targets = [
         messaging.Target(topic=topic, exchange=options.exchange) for topic in options.topics
@@ -187,4 +166,4 @@ def _one(conf: cfg.ConfigOpts, options: Any, endpoint: Endpoint) -> MessageServe
     listener = messaging.get_notification_listener(
         transport, targets, [endpoint], executor='threading', pool=options.pool
     )
-    return MessageServer(endpoint.group, listener)
+    return MessageServer(group, listener)

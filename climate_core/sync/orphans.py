@@ -2,7 +2,7 @@
 """Find resources without a lease, and reservations without a resource."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from climate_core.cloud import errors
@@ -46,14 +46,9 @@ def reservations_without_resource(
 
     :param lease_id: only those of this lease
     """
-    for page in _pages(database, plugin.resource_type):
+    after = ''
+    while page := database.read(reservations.held, plugin.resource_type, after, _PAGE):
         asked = [r for r in page if lease_id in (None, r.lease_id)]
         reasons: Mapping[str, str] = plugin.find_missing(asked) if asked else {}
         yield from ((r, reasons[r.id]) for r in asked if r.id in reasons)
-
-
-def _pages(database: Database, resource_type: str) -> Iterator[Sequence[Reservation]]:
-    after = ''
-    while page := database.read(reservations.held, resource_type, after, _PAGE):
-        yield page
         after = page[-1].id

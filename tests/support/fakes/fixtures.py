@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest fixtures over the fake cloud; import them into a ``conftest.py``."""
 
+import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from climate_core.db.engine import Database
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
-from tests.support.fakes import cloud_server
+from tests.support.fakes import cloud_server, leases
 
 
 @pytest.fixture
-def fake(tmp_path: Any) -> Iterator[cloud_server.Server]:
+def database(tmp_path: pathlib.Path) -> Iterator[Database]:
+    """An empty database in a file."""
+    made = leases.sqlite(tmp_path / 'climate.sqlite')
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
     """A fake cloud in a thread."""
     with cloud_server.running(tmp_path / 'journal') as server:
         yield server

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.backoff import Backoff
 from climate_core.db import counts, events
-from climate_core.delivery import metrics_server
+from climate_core.delivery import metrics
 from climate_core.delivery.metrics import Metrics, _Database
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
@@ -200,7 +200,7 @@ def test_every_status_has_a_number(measured: Measured) -> None:
 
 def test_they_are_served_by_http(measured: Measured) -> None:
     measured.world.create('a')
-    server = metrics_server.make('127.0.0.1:0', measured.metrics.registry)
+    server = metrics.serve('127.0.0.1:0', measured.metrics.registry)
     server.start()
     try:
         url = f'http://127.0.0.1:{server.port}/metrics'
@@ -227,13 +227,13 @@ def test_managers_in_one_process_do_not_share_a_registry(measured: Measured) -> 
     [('127.0.0.1:9464', ('127.0.0.1', 9464)), ('[::1]:0', ('::1', 0)), ('name:1', ('name', 1))],
 )
 def test_addresses(text: str, parsed: tuple[str, int]) -> None:
-    assert metrics_server.parse(text) == parsed
+    assert metrics.parse(text) == parsed
 
 
 @pytest.mark.parametrize('text', ['9464', '127.0.0.1', ':9464', 'a:b', 'a:70000', 'a:1/x', '[::1'])
 def test_bad_addresses(text: str) -> None:
-    with pytest.raises(metrics_server.BadAddress, match='listen'):
-        metrics_server.parse(text)
+    with pytest.raises(metrics.BadAddress, match='listen'):
+        metrics.parse(text)
 
 
 def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) -> None:

@@ -3,7 +3,6 @@
 
 import datetime
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -17,7 +16,7 @@ from climate_core.db import usage as db
 from climate_core.delivery import usage as engine
 from climate_core.delivery.usage import Usage
 from climate_core.lease import usage
-from climate_core.notifications import usage as notice
+from climate_core.notifications import schemas
 from tests.support.stopping import stop
 from tests.support.world import NOON, Time, World
 
@@ -26,6 +25,14 @@ HOUR = datetime.timedelta(hours=1)
 
 def teller(world: World, every: str = 'hour') -> Usage:
     return Usage(world.database, world.clock, every)
+
+
+@pytest.fixture
+def one(world: World) -> Usage:
+    """A teller that told what was over when its test began."""
+    made = teller(world)
+    all_of_it(made)
+    return made
 
 
 def told(world: World) -> list[dict[str, Any]]:
@@ -68,21 +75,11 @@ def test_an_hour(world: World, time: Time) -> None:
     time.forward(hours=1)
     all_of_it(one)
     (payload,) = told(world)
-    jsonschema.validate(payload, notice.SCHEMA)
+    jsonschema.validate(payload, schemas.of('lease.usage').schema)
     assert (payload['lease_id'], payload['project_id']) == (lease_id, 'project1')
-    assert (payload['begin'], payload['end']) == (
-        '2026-12-01T12:00:00.000000',
-        '2026-12-01T13:00:00.000000',
-    )
-    assert payload['reserved'] == {
-        'server_hours': 0.75,
-        'vcpu_hours': 3,
-        'memory_gib_hours': 1.5,
-        'disk_gb_hours': 0,
-        'volume_hours': 0,
-        'volume_gb_hours': 0,
-        'stack_hours': 0,
-    }
+    assert (payload['begin'][:16], payload['end'][:16]) == ('2026-12-01T12:00', '2026-12-01T13:00')
+    hours = {'server_hours': 0.75, 'vcpu_hours': 3, 'memory_gib_hours': 1.5}
+    assert payload['reserved'] == {**dict.fromkeys(usage.HOURS, 0), **hours}
     assert payload['used']['vcpu_hours'] == 2
     (resource,) = payload['resources']
     assert resource['units'] == {'servers': 1, 'vcpus': 4, 'memory_mb': 2048}
@@ -107,10 +104,8 @@ def test_the_end_of_a_period_is_waited_for(world: World, time: Time) -> None:
 
 
 def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
-    world: World, time: Time
+    world: World, time: Time, one: Usage
 ) -> None:
-    one = teller(world)
-    all_of_it(one)
     gone = world.create('a')
     world.create('b', end='2026-12-01 12:30')
     time.forward(minutes=10)
@@ -123,9 +118,9 @@ def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
     assert len(told(world)) == 2
 
 
-def test_a_free_that_fails_takes_nothing_from_what_was_used(world: World, time: Time) -> None:
-    one = teller(world)
-    all_of_it(one)
+def test_a_free_that_fails_takes_nothing_from_what_was_used(
+    world: World, time: Time, one: Usage
+) -> None:
     world.create('a', end='2026-12-01 12:15')
     amounts(world, servers=1)
     world.run_until_idle()
@@ -139,8 +134,8 @@ def test_a_free_that_fails_takes_nothing_from_what_was_used(world: World, time: 
     assert payload['used']['server_hours'] == payload['reserved']['server_hours'] == 0.75
 
 
+@pytest.mark.usefixtures('one')
 def test_periods_without_a_manager_are_told_in_order(world: World, time: Time) -> None:
-    all_of_it(teller(world))
     world.create('a', end='2026-12-03 12:00')
     time.forward(hours=5, minutes=30)
     all_of_it(teller(world))
@@ -161,11 +156,10 @@ def test_days(world: World, time: Time) -> None:
     assert payload['resources'][0]['reserved']['hours'] == 12
 
 
-def test_the_length_is_changed(world: World, time: Time) -> None:
-    all_of_it(teller(world))
+def test_the_length_is_changed(world: World, time: Time, one: Usage) -> None:
     world.create('a', end='2026-12-09 12:00')
     time.forward(hours=2, minutes=30)
-    all_of_it(teller(world))
+    all_of_it(one)
     time.forward(hours=48)
     all_of_it(teller(world, 'day'))
     spans = [(payload['begin'][8:13], payload['end'][8:13]) for payload in told(world)]
@@ -177,9 +171,8 @@ def test_the_length_is_changed(world: World, time: Time) -> None:
     ]
 
 
-def test_what_the_release_before_freed(world: World, time: Time) -> None:
+def test_what_the_release_before_freed(world: World, time: Time, one: Usage) -> None:
     """It does not write when; the time of its last change is that."""
-    all_of_it(teller(world))
     world.create('a')
     world.run_until_idle()
     time.forward(minutes=30)
@@ -187,16 +180,16 @@ def test_what_the_release_before_freed(world: World, time: Time) -> None:
         row = {'hold': None, 'status': 'deleted', 'updated_at': time(), 'freed_at': None}
         connection.execute(tables.RESERVATIONS.update().values(row))
     time.forward(hours=3)
-    all_of_it(teller(world))
+    all_of_it(one)
     (payload,) = told(world)
     assert payload['resources'][0]['reserved']['hours'] == 0.5
 
 
-def test_many_leases(world: World, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_leases(
+    world: World, time: Time, one: Usage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(db, '_PAGE', 7)
     monkeypatch.setattr(engine, '_BATCH', 4)
-    one = teller(world)
-    all_of_it(one)
     for number in range(12):
         things = [f'{number}-{each}' for each in range(3)]
         world.create(*things, name=f'lease{number}', end='2026-12-01 18:00')
@@ -283,13 +276,11 @@ def test_two_managers(any_world: World) -> None:
     assert len(told(any_world)) == 1
 
 
-def test_the_thread(
-    world: World, time: Time, monkeypatch: pytest.MonkeyPatch, install_hook: Callable[..., None]
-) -> None:
+def test_the_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, '_JITTER', 0.0)
     done = threading.Event()
-    one = teller(world)
-    tell = one.tell
+    made = teller(world)
+    tell = made.tell
 
     def noted() -> float:
         seconds = tell()
@@ -297,8 +288,8 @@ def test_the_thread(
             done.set()
         return seconds
 
-    monkeypatch.setattr(one, 'tell', noted)
-    one.start()
+    monkeypatch.setattr(made, 'tell', noted)
+    made.start()
     assert done.wait(30)
-    assert stop(one)
+    assert stop(made)
     assert world.database.read(db.told_until) == NOON - HOUR

@@ -8,15 +8,9 @@ import sqlalchemy as sa
 from climate_core import conf as climate_conf
 from climate_core.db import outbox
 from climate_core.sync import listener
+from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
 from tests.support.stopping import stop
-
-
-@pytest.fixture
-def database(tmp_path):
-    made = leases.sqlite(tmp_path / 'climate.sqlite')
-    yield made
-    made.dispose()
 
 
 @pytest.fixture
@@ -25,60 +19,85 @@ def nudged():
 
 
 @pytest.fixture
-def endpoint(database, nudged):
-    return listener.Servers(database, lambda: nudged.append(1))
+def hear(database, nudged):
+    """Hand a notification to the endpoint of a source, as the bus does."""
 
+    def told(source, event_type, payload, priority='info'):
+        endpoint = listener.Endpoint(source, database, lambda: nudged.append(1))
+        getattr(endpoint, priority)({}, 'publisher', event_type, payload, {})
 
-@pytest.fixture
-def volumes(database, nudged):
-    return listener.Volumes(database, lambda: nudged.append(1))
-
-
-@pytest.fixture
-def stacks(database, nudged):
-    return listener.Stacks(database, lambda: nudged.append(1))
+    return told
 
 
 def versioned(server_id):
     return {'nova_object.name': 'InstanceActionPayload', 'nova_object.data': {'uuid': server_id}}
 
 
-def unversioned(server_id):
-    return {'instance_id': server_id, 'state': 'deleted'}
-
-
 BOTH = ['virtual:instance', 'virtual:volume']
-DELETED = ('instance.delete.end', versioned('server-1'))
+DELETED = (SERVERS, 'instance.delete.end', versioned('server-1'))
+UNVERSIONED = {'instance_id': 'server-1', 'state': 'deleted'}
+VOLUME_DELETED = (VOLUMES, 'volume.delete.end', {'volume_id': 'volume-1', 'status': 'deleting'})
+NO_BACKEND = (
+    VOLUMES,
+    'scheduler.create_volume',
+    {'volume_id': 'volume-1', 'state': 'error', 'reason': 'No valid backend'},
+)
+STACK_DELETED = (
+    STACKS,
+    'orchestration.stack.delete.end',
+    {'stack_identity': 'stack-1', 'stack_name': 'one', 'state': 'DELETE_COMPLETE'},
+)
 
 
 @pytest.mark.parametrize(
-    ('event_type', 'payload'),
+    ('notification', 'priority', 'reason'),
     [
-        ('instance.delete.end', versioned),
-        ('compute.instance.delete.end', unversioned),
+        (DELETED, 'info', 'The server was deleted outside of the lease.'),
+        (
+            (SERVERS, 'compute.instance.delete.end', UNVERSIONED),
+            'info',
+            'The server was deleted outside of the lease.',
+        ),
+        (VOLUME_DELETED, 'info', 'The volume was deleted outside of the lease.'),
+        (NO_BACKEND, 'error', 'Cinder found no backend for the volume.'),
+        (STACK_DELETED, 'info', 'The stack was deleted or abandoned outside of the lease.'),
     ],
 )
-def test_a_deletion(database, endpoint, nudged, event_type, payload):
-    lease = leases.write(database, leases.make(database, ['server-1']))
-    endpoint.info({}, 'nova-compute:host', event_type, payload('server-1'), {})
+def test_a_resource_is_lost(database, hear, nudged, notification, priority, reason):
+    held = {
+        SERVERS.group: {'resource_ids': ['server-1']},
+        VOLUMES.group: {'resource_ids': [], 'volume_ids': ['volume-1']},
+        STACKS.group: {'resource_ids': [], 'stack_ids': ['stack-1']},
+    }
+    lease = leases.write(database, leases.make(database, **held[notification[0].group]))
+    hear(*notification, priority)
     after = leases.read(database, lease.id)
     assert after.status == 'TERMINATED'
     assert after.reservations[0].missing_resources
-    assert 'deleted outside' in after.status_reason
+    assert reason in after.status_reason
     assert nudged
 
 
-def test_a_deletion_by_the_end_of_the_lease(database, endpoint):
+def test_only_the_stack_of_a_lease_is_lost(database, hear):
+    lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
+    leases.write(database, lease)
+    hear(*STACK_DELETED)
+    after = leases.read(database, lease.id)
+    lost = {r.resource_id for r in after.reservations if r.missing_resources}
+    assert (after.status, lost) == ('PENDING', {'stack-1'})
+
+
+def test_a_deletion_by_the_end_of_the_lease(database, hear):
     lease = leases.make(database, ['server-1'], status='TERMINATING')
     leases.write(database, lease)
-    endpoint.info({}, 'host', 'instance.delete.end', versioned('server-1'), {})
+    hear(*DELETED)
     assert leases.read(database, lease.id) == lease
 
 
-def test_an_evacuation_is_noted_once(database, endpoint):
+def test_an_evacuation_is_noted_once(database, hear):
     lease = leases.write(database, leases.started(leases.make(database, ['server-1'])))
     for _ in range(2):
-        endpoint.info({}, 'host', 'instance.evacuate', versioned('server-1'), {})
+        hear(SERVERS, 'instance.evacuate', versioned('server-1'))
     after = leases.read(database, lease.id)
     assert after.status == 'ACTIVE'
     assert after.reservations[0].resources_changed
@@ -87,134 +106,80 @@ def test_an_evacuation_is_noted_once(database, endpoint):
     assert [notice.event_type for notice in told] == ['lease.update']
 
 
-def test_an_exhausted_pool(database, endpoint, monkeypatch, caplog):
+def test_an_exhausted_pool(database, hear, monkeypatch, caplog):
     def fail(*args):
         raise sa.exc.TimeoutError('no connection left')
 
     monkeypatch.setattr(database, 'read', fail)
-    endpoint.info({}, 'host', 'instance.delete.end', versioned('server-1'), {})
+    hear(*DELETED)
     assert 'was not noted: no connection left' in caplog.text
-
-
-def test_a_volume_for_which_there_is_no_room(database, volumes, nudged):
-    lease = leases.write(database, leases.make(database, [], volume_ids=['volume-1']))
-    told = {'volume_id': 'volume-1', 'state': 'error', 'reason': 'No valid backend'}
-    volumes.error({}, 'scheduler.ctl', 'scheduler.create_volume', told, {})
-    after = leases.read(database, lease.id)
-    assert after.status == 'TERMINATED'
-    assert 'Cinder found no backend for the volume.' in after.status_reason
-    assert nudged
 
 
 def test_no_service_takes_the_messages_of_another():
     conf = climate_conf.load([], config_files=[])
-    sections = [kind.group for kind in (listener.Servers, listener.Volumes, listener.Stacks)]
-    assert len({conf[each].pool for each in sections}) == len(sections)
-
-
-@pytest.mark.parametrize('payload', [versioned('another'), {}, {'nova_object.data': {}}])
-def test_what_no_lease_holds(database, endpoint, payload):
-    lease = leases.write(database, leases.make(database, ['server-1']))
-    endpoint.info({}, 'host', 'instance.delete.end', payload, {})
-    assert leases.read(database, lease.id) == lease
+    assert len({conf[each.group].pool for each in listener.SOURCES}) == len(listener.SOURCES)
 
 
 @pytest.mark.parametrize(
-    ('event_type', 'heard'),
+    ('source', 'event_type', 'payload'),
     [
-        ('instance.delete.end', True),
-        ('compute.instance.delete.end', True),
-        ('instance.evacuate', True),
-        ('compute.instance.evacuate', True),
-        ('instance.soft_delete.end', False),
-        ('compute.instance.soft_delete.end', False),
-        ('instance.delete.start', False),
-        ('instance.update', False),
-        ('volume.instance.delete.end', False),
-        ('instance.delete.end.x', False),
+        *(
+            (SERVERS, 'instance.delete.end', payload)
+            for payload in (versioned('another'), {}, {'nova_object.data': {}})
+        ),
+        *(
+            (VOLUMES, 'volume.delete.end', payload)
+            for payload in ({'volume_id': 'server-1'}, {'volume_id': 'another'}, {})
+        ),
+        *(
+            (STACKS, 'orchestration.stack.delete.end', payload)
+            for payload in ({'stack_identity': 'server-1'}, {'stack_identity': 'x'}, {})
+        ),
     ],
 )
-def test_what_is_heard(event_type, heard):
-    matches = listener.Servers.filter_rule.match({}, 'host', event_type, {}, {})
-    assert bool(matches) is heard
-
-
-def test_a_deletion_of_a_volume(database, volumes, nudged):
-    lease = leases.make(database, [], volume_ids=['volume-1'])
+def test_what_no_lease_holds(database, hear, nudged, source, event_type, payload):
+    lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
     leases.write(database, lease)
-    payload = {'volume_id': 'volume-1', 'status': 'deleting', 'tenant_id': 'demo-id'}
-    volumes.info({}, 'volume.host@lvm', 'volume.delete.end', payload, {})
-    after = leases.read(database, lease.id)
-    assert after.status == 'TERMINATED'
-    assert after.reservations[0].missing_resources
-    assert 'volume was deleted outside' in after.status_reason
-    assert nudged
-
-
-@pytest.mark.parametrize('payload', [{'volume_id': 'server-1'}, {'volume_id': 'another'}, {}])
-def test_a_deletion_of_another_volume(database, volumes, nudged, payload):
-    lease = leases.write(database, leases.make(database, ['server-1']))
-    volumes.info({}, 'volume.host@lvm', 'volume.delete.end', payload, {})
-    assert leases.read(database, lease.id) == lease
+    before = leases.read(database, lease.id)
+    hear(source, event_type, payload)
+    assert leases.read(database, lease.id) == before
     assert not nudged
 
 
 @pytest.mark.parametrize(
-    ('event_type', 'heard'),
+    ('source', 'event_type', 'heard'),
     [
-        ('volume.delete.end', True),
-        ('scheduler.create_volume', True),
-        ('scheduler.retype', False),
-        ('volume.delete.start', False),
-        ('volume.create.end', False),
-        ('volume.delete.end.x', False),
-        ('x.volume.delete.end', False),
-        ('volumeXdelete.end', False),
-        ('snapshot.delete.end', False),
-        ('instance.delete.end', False),
+        (SERVERS, 'instance.delete.end', True),
+        (SERVERS, 'compute.instance.delete.end', True),
+        (SERVERS, 'instance.evacuate', True),
+        (SERVERS, 'compute.instance.evacuate', True),
+        (SERVERS, 'instance.soft_delete.end', False),
+        (SERVERS, 'compute.instance.soft_delete.end', False),
+        (SERVERS, 'instance.delete.start', False),
+        (SERVERS, 'instance.update', False),
+        (SERVERS, 'volume.instance.delete.end', False),
+        (SERVERS, 'instance.delete.end.x', False),
+        (VOLUMES, 'volume.delete.end', True),
+        (VOLUMES, 'scheduler.create_volume', True),
+        (VOLUMES, 'scheduler.retype', False),
+        (VOLUMES, 'volume.delete.start', False),
+        (VOLUMES, 'volume.create.end', False),
+        (VOLUMES, 'volume.delete.end.x', False),
+        (VOLUMES, 'x.volume.delete.end', False),
+        (VOLUMES, 'volumeXdelete.end', False),
+        (VOLUMES, 'snapshot.delete.end', False),
+        (VOLUMES, 'instance.delete.end', False),
+        (STACKS, 'orchestration.stack.delete.end', True),
+        (STACKS, 'orchestration.stack.delete.start', False),
+        (STACKS, 'orchestration.stack.delete.error', False),
+        (STACKS, 'orchestration.stack.update.end', False),
+        (STACKS, 'stack.delete.end', False),
+        (STACKS, 'orchestration.stack.delete.end.x', False),
     ],
 )
-def test_what_is_heard_of_cinder(event_type, heard):
-    matches = listener.Volumes.filter_rule.match({}, 'host', event_type, {}, {})
-    assert bool(matches) is heard
-
-
-def test_a_deletion_of_a_stack(database, stacks, nudged):
-    lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
-    leases.write(database, lease)
-    payload = {'stack_identity': 'stack-1', 'stack_name': 'one', 'state': 'DELETE_COMPLETE'}
-    stacks.info({}, 'orchestration.host', 'orchestration.stack.delete.end', payload, {})
-    after = leases.read(database, lease.id)
-    lost = {r.resource_id for r in after.reservations if r.missing_resources}
-    assert (after.status, lost) == ('PENDING', {'stack-1'})
-    assert 'stack was deleted or abandoned' in after.status_reason
-    assert nudged
-
-
-@pytest.mark.parametrize('payload', [{'stack_identity': 'server-1'}, {'stack_identity': 'x'}, {}])
-def test_a_deletion_of_another_stack(database, stacks, nudged, payload):
-    lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
-    leases.write(database, lease)
-    stacks.info({}, 'orchestration.host', 'orchestration.stack.delete.end', payload, {})
-    after = leases.read(database, lease.id)
-    assert not any(each.missing_resources for each in after.reservations)
-    assert not nudged
-
-
-@pytest.mark.parametrize(
-    ('event_type', 'heard'),
-    [
-        ('orchestration.stack.delete.end', True),
-        ('orchestration.stack.delete.start', False),
-        ('orchestration.stack.delete.error', False),
-        ('orchestration.stack.update.end', False),
-        ('stack.delete.end', False),
-        ('orchestration.stack.delete.end.x', False),
-    ],
-)
-def test_what_is_heard_of_heat(event_type, heard):
-    matches = listener.Stacks.filter_rule.match({}, 'host', event_type, {}, {})
-    assert bool(matches) is heard
+def test_what_is_heard(database, source, event_type, heard):
+    endpoint = listener.Endpoint(source, database, lambda: None)
+    assert bool(endpoint.filter_rule.match({}, 'host', event_type, {}, {})) is heard
 
 
 @pytest.mark.parametrize(
@@ -240,49 +205,29 @@ def test_what_is_listened_to(database, types, off, count):
 
 
 @pytest.mark.parametrize(
-    ('kind', 'exchange', 'topic', 'priority', 'event_type', 'payload'),
+    ('notification', 'exchange', 'topic', 'priority'),
     [
-        (listener.Servers, 'nova', 'notifications', 'info', *DELETED),
-        (listener.Servers, 'nova', 'versioned_notifications', 'info', *DELETED),
-        (
-            listener.Volumes,
-            'openstack',
-            'notifications',
-            'info',
-            'volume.delete.end',
-            {'volume_id': 'volume-1'},
-        ),
-        (
-            listener.Volumes,
-            'openstack',
-            'notifications',
-            'error',
-            'scheduler.create_volume',
-            {'volume_id': 'volume-1'},
-        ),
-        (
-            listener.Stacks,
-            'heat',
-            'notifications',
-            'info',
-            'orchestration.stack.delete.end',
-            {'stack_identity': 'stack-1'},
-        ),
+        (DELETED, 'nova', 'notifications', 'info'),
+        (DELETED, 'nova', 'versioned_notifications', 'info'),
+        (VOLUME_DELETED, 'openstack', 'notifications', 'info'),
+        (NO_BACKEND, 'openstack', 'notifications', 'error'),
+        (STACK_DELETED, 'heat', 'notifications', 'info'),
     ],
 )
-def test_over_the_bus(database, monkeypatch, kind, exchange, topic, priority, event_type, payload):
+def test_over_the_bus(database, monkeypatch, notification, exchange, topic, priority):
     """The exchanges and topics of the services, with oslo.messaging's in-process bus."""
+    source, event_type, payload = notification
     noted = threading.Event()
     heard = []
 
-    def info(self, context, publisher_id, event_type, payload, metadata):
+    def note(self, context, publisher_id, event_type, payload, metadata):
         heard.append((event_type, payload))
         noted.set()
 
-    monkeypatch.setattr(kind, 'info', info)
+    monkeypatch.setattr(listener.Endpoint, priority, note)
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
-    (server,) = listener.make(conf, database, [kind.resource_type])
+    (server,) = listener.make(conf, database, [source.resource_type])
     server.start()
     conf.set_override('control_exchange', exchange)
     transport = messaging.get_notification_transport(conf)
