@@ -7,16 +7,15 @@ import pathlib
 import shutil
 import sys
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.bench import web
 from tests.bench.blazar_rows import Rows
-from tests.bench.cloud import PASSWORD, PROJECT_ID, USER, Client
-from tests.bench.processes import Failed, Process, Processes, free_port, run
+from tests.bench.cloud import PASSWORD, PROJECT, USER
+from tests.bench.processes import Failed, Processes, run
 from tests.bench.servers import MariaDB, RabbitMQ
-from tests.bench.side import LOADED, PROCESSES, wsgi_server
+from tests.bench.side import Side
 
 REQUIREMENTS = pathlib.Path(__file__).with_name('blazar-requirements.txt')
 #: File in the environment that says what was installed.
@@ -92,7 +91,7 @@ driver = messagingv2
 """
 
 
-class Blazar:
+class Blazar(Side):
     """The service with its fake cloud.
 
     :param venv: where :func:`install` put it
@@ -107,57 +106,25 @@ class Blazar:
     def __init__(
         self, venv: pathlib.Path, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ
     ) -> None:
-        self._bin, self._running = venv / 'bin', running
+        super().__init__(running, mariadb, venv)
         self._known: set[str] = set()
-        self.cloud = Client(running, 'cloud-of-blazar')
-        self.headers: Mapping[str, str] = {'X-Auth-Token': self.cloud.user_token()}
-        url = mariadb.create(self.database)
-        self._rows = Rows(mariadb.connect(self.database), self._trust())
-        port = free_port()
-        self.api = f'http://127.0.0.1:{port}'
-        config = running.directory / 'blazar.conf'
-        config.write_text(
+        self.headers = {'X-Auth-Token': self.cloud.token(USER)}
+        trust_id = self.cloud.trust(USER, PROJECT, 'blazar')
+        self._rows = Rows(mariadb.connect(self.database), trust_id)
+        config = self._configure(
             CONFIG.format(
                 transport=rabbitmq.url,
                 cloud=self.cloud.url,
                 port=self.cloud.url.rpartition(':')[2],
                 user='blazar',
                 password=PASSWORD,
-                database=url,
+                database=self._url,
             )
         )
-        self._start(config, port)
-
-    def _trust(self) -> str:
-        """A trust of the user to Blazar, for the leases that are written as rows."""
-        trust = {
-            'id': uuid.uuid4().hex,
-            'trustor_user_id': f'{USER}-id',
-            'trustee_user_id': 'blazar-id',
-            'project_id': PROJECT_ID,
-            'impersonation': True,
-            'roles': ['member', 'reader'],
-        }
-        return str(self.cloud.order('trusts', trust)['id'])
-
-    def _start(self, config: pathlib.Path, port: int) -> None:
         run([self._bin / 'blazar-db-manage', '--config-file', config, 'upgrade', 'head'])
-        self._manager = self._running.start(
-            'blazar-manager', [self._bin / 'blazar-manager', '--config-file', config]
-        )
-        venv = ['--pyhome', self._bin.parent]
-        self._api = self._running.start(
-            'blazar-api',
-            wsgi_server(self._bin / 'uwsgi', port, 'blazar.wsgi.api', venv),
-            {'OS_BLAZAR_CONFIG_DIR': str(config.parent)},
-        )
-        self._api.wait_for(lambda: self._api.logged(LOADED) == PROCESSES)
+        self._start(config, 'blazar.wsgi.api', {'OS_BLAZAR_CONFIG_DIR': str(config.parent)})
         # A list is served by the manager, over RPC: with the answer both are there.
         web.call('GET', self.api + '/v1/leases', None, self.headers)
-
-    @property
-    def processes(self) -> Sequence[Process]:
-        return [self._api, self._manager]
 
     def set_hosts(self, count: int) -> None:
         self.cloud.order('hosts', self._rows.set_hosts(count))

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.bench import climate_rows, web
-from tests.bench.cloud import PASSWORD, PROJECT_ID, Client
-from tests.bench.processes import Failed, Process, Processes, free_port, run
+from tests.bench.cloud import NOVA, PASSWORD, PROJECT_ID, USER
+from tests.bench.processes import Failed, Processes, run
 from tests.bench.servers import MariaDB, RabbitMQ
-from tests.bench.side import LOADED, PROCESSES, wsgi_server
+from tests.bench.side import Side
 
 CONFIG = """\
 [DEFAULT]
@@ -49,7 +49,7 @@ AHEAD = 4
 DAYS = 500
 
 
-class Climate:
+class Climate(Side):
     """The service with its fake cloud."""
 
     name = 'Climate'
@@ -58,20 +58,17 @@ class Climate:
     has_history = True
 
     def __init__(self, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ) -> None:
-        self._bin, self._running = pathlib.Path(sys.prefix) / 'bin', running
+        super().__init__(running, mariadb, pathlib.Path(sys.prefix))
         self._due: set[str] = set()
-        self._url = mariadb.create(self.database)
         self._seeds, self._server = 0, ''
         self._seconds_per_create = 0.2
-        self.cloud = Client(running, 'cloud-of-climate')
-        self.headers: Mapping[str, str] = {
-            'X-Auth-Token': self.cloud.user_token(),
-            'X-Service-Token': self.cloud.nova_token(),
+        self.headers = {
+            'X-Auth-Token': self.cloud.token(USER),
+            'X-Service-Token': self.cloud.token(NOVA),
         }
-        port = free_port()
-        self.api = f'http://127.0.0.1:{port}'
-        config = running.directory / 'climate.conf'
-        config.write_text(
+        if not (self._bin / 'uwsgi').exists():
+            raise Failed(f'no uwsgi in {self._bin}: pip install pyuwsgi')
+        config = self._configure(
             CONFIG.format(
                 transport=rabbitmq.url,
                 state=running.directory,
@@ -80,28 +77,9 @@ class Climate:
                 credentials=CREDENTIALS.format(cloud=self.cloud.url, password=PASSWORD),
             )
         )
-        self._start(config, port)
-
-    def _start(self, config: pathlib.Path, port: int) -> None:
-        if not (self._bin / 'uwsgi').exists():
-            raise Failed(f'no uwsgi in {self._bin}: pip install pyuwsgi')
-        chosen = ['--config-file', config]
-        run([self._bin / 'climate-manage', *chosen, 'db', 'upgrade'])
-        self._manager = self._running.start(
-            'climate-manager', [self._bin / 'climate-manager', *chosen]
-        )
-        venv = ['--pyhome', sys.prefix]
-        self._api = self._running.start(
-            'climate-api',
-            wsgi_server(self._bin / 'uwsgi', port, 'climate_core.wsgi.api', venv),
-            {'OS_CLIMATE_CONFIG_FILES': str(config)},
-        )
-        self._api.wait_for(lambda: self._api.logged(LOADED) == PROCESSES)
+        run([self._bin / 'climate-manage', '--config-file', config, 'db', 'upgrade'])
+        self._start(config, 'climate_core.wsgi.api', {'OS_CLIMATE_CONFIG_FILES': str(config)})
         self.fill(1)
-
-    @property
-    def processes(self) -> Sequence[Process]:
-        return [self._api, self._manager]
 
     def set_hosts(self, count: int) -> None:
         """Nova knows the hosts, and has picked one when the server was built."""

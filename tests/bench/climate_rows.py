@@ -10,9 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from climate_core.db import events, leases, reservations, tables
-from climate_core.lease import changes, model
+from climate_core.lease import model
 from climate_core.lease.history import Cause, entry
 from tests.bench.cloud import PROJECT_ID, USER
+from tests.support import leases as build
 
 #: One lease of so many has a status that is searched for.
 RARE = 20
@@ -98,7 +99,6 @@ def _lease(
 ) -> model.Lease:
     created_at = now - datetime.timedelta(seconds=number)
     end = start + datetime.timedelta(hours=HOURS)
-    before_end = end - datetime.timedelta(hours=1)
     reservation = model.new_reservation(
         lease_id,
         'virtual:instance',
@@ -107,22 +107,16 @@ def _lease(
         created_at,
         {'servers': 1, 'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1},
     )
-    return model.Lease(
-        id=lease_id,
+    return build.lease(
+        reservation,
+        lease_id=lease_id,
+        start=start,
+        end=end,
+        now=created_at,
         name=f'seeded-{number}',
         project_id=PROJECT_ID,
         user_id=f'{USER}-id',
-        start_date=start,
-        end_date=end,
-        before_end_date=before_end,
+        before_end_date=end - datetime.timedelta(hours=1),
         status='ERROR' if number % RARE == 0 else 'PENDING',
-        status_reason=None,
-        degraded=False,
         trust_id=None,
-        generation=0,
-        created_at=created_at,
-        updated_at=None,
-        deleted_at=None,
-        reservations=(reservation,),
-        events=changes.create.first_events(lease_id, start, end, before_end, (), created_at),
     )

@@ -16,6 +16,7 @@ from typing import Any
 from tests.bench import blazar_cloud, web
 from tests.bench.processes import Processes, free_port
 from tests.support.fakes import cloud_server
+from tests.support.fakes.remote import Remote
 from tests.support.fakes.state import State
 
 #: The user of the bench, and the services, with the roles that each installation guide asks.
@@ -45,19 +46,6 @@ class Counted(list[tuple[str, str, int]]):
             self.started.setdefault(action[1], time.time())
 
 
-class Handler(cloud_server.Handler):
-    """Looks into the bench's routes first."""
-
-    server: 'Server'
-
-    def _route(self, path: str) -> tuple[int, dict[str, str], Any]:
-        for method, pattern, function in self.server.routes:
-            match = re.fullmatch(pattern, path) if method == self.command else None
-            if match:
-                return 200, {}, function(self, *match.groups())
-        return super()._route(path)
-
-
 class Server(cloud_server.Server):
     def __init__(self, port: int, directory: pathlib.Path) -> None:
         state = State(directory / 'cloud-journal')
@@ -66,12 +54,12 @@ class Server(cloud_server.Server):
             state.user(name, PASSWORD, SERVICE_PROJECT, ['admin', 'service'])
         state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
         super().__init__(state, port)
-        self.RequestHandlerClass = Handler
         self._aggregates = blazar_cloud.Aggregates()
-        self.routes = [
+        self.routes = (
             *blazar_cloud.routes(self._aggregates),
             ('GET', '/fake/bench', self._report),
-        ]
+            *cloud_server.ROUTES,
+        )
 
     def _report(self, request: Any) -> Any:
         counted = self._counted
@@ -80,7 +68,7 @@ class Server(cloud_server.Server):
         return {'calls': counted.calls, 'refused': counted.refused, 'started': started}
 
 
-class Client:
+class Client(Remote):
     """Starts the cloud and speaks with it on behalf of the bench."""
 
     def __init__(self, processes: Processes, name: str) -> None:
@@ -93,12 +81,8 @@ class Client:
         process = processes.start(name, command, {'PYTHONPATH': root})
         process.wait_for(lambda: web.serves(self.url + '/fake/bench'))
 
-    def order(self, what: str, body: Any) -> Any:
-        """Put something into the cloud; see the routes under ``/fake``."""
-        return web.call('POST', f'{self.url}/fake/{what}', body)[0]
-
     def report(self) -> dict[str, Any]:
-        report: dict[str, Any] = web.call('GET', self.url + '/fake/bench')[0]
+        report: dict[str, Any] = self.call('/fake/bench')[1]
         return report
 
     def calls(self) -> int:
@@ -115,21 +99,6 @@ class Client:
         """Server or aggregate -> unix time at which a lease started it."""
         started: dict[str, float] = self.report()['started']
         return started
-
-    def user_token(self) -> str:
-        """Log the user of the bench in, as a client would."""
-        return self._token(USER, PROJECT)
-
-    def nova_token(self) -> str:
-        """Log Nova in, as nova-compute would."""
-        return self._token(NOVA, SERVICE_PROJECT)
-
-    def _token(self, name: str, project: str) -> str:
-        user = {'name': name, 'password': PASSWORD, 'domain': {'id': 'default'}}
-        scope = {'project': {'name': project, 'domain': {'id': 'default'}}}
-        identity = {'methods': ['password'], 'password': {'user': user}}
-        body = {'auth': {'identity': identity, 'scope': scope}}
-        return web.post_for_header(f'{self.url}/identity/v3/auth/tokens', body, 'X-Subject-Token')
 
 
 if __name__ == '__main__':

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the workload needs to know of a service: Climate and Blazar each are one of these."""
 
+import abc
+import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from tests.bench.cloud import Client
-from tests.bench.processes import Process
+from tests.bench.processes import Process, Processes, free_port
+from tests.bench.servers import MariaDB
 
 #: What uwsgi logs when one of its processes has loaded the application.
 LOADED = 'ready in '
@@ -13,51 +16,76 @@ LOADED = 'ready in '
 PROCESSES, THREADS = 2, 8
 
 
-class Side(Protocol):
-    """One service, running."""
+class Side(abc.ABC):
+    """One service, running with a cloud of its own.
 
-    name: str
-    api: str
-    database: str
-    headers: Mapping[str, str]
+    :param prefix: of the Python environment with the programs of the service
+    """
+
+    name: ClassVar[str]
+    database: ClassVar[str]
     #: With how many leases a list can still be asked for.
-    most_listed: int
+    most_listed: ClassVar[int]
     #: Whether it remembers what happened to a lease.
-    has_history: bool
-    cloud: Client
+    has_history: ClassVar[bool]
+    headers: Mapping[str, str]
 
-    @property
-    def processes(self) -> Sequence[Process]:
-        """The API and the manager."""
+    def __init__(self, running: Processes, mariadb: MariaDB, prefix: pathlib.Path) -> None:
+        self._bin, self._prefix, self._running = prefix / 'bin', prefix, running
+        self.cloud = Client(running, f'cloud-of-{self.database}')
+        self._url = mariadb.create(self.database)
+        self._port = free_port()
+        self.api = f'http://127.0.0.1:{self._port}'
 
+    def _configure(self, text: str) -> pathlib.Path:
+        file = self._running.directory / f'{self.database}.conf'
+        file.write_text(text)
+        return file
+
+    def _start(self, config: pathlib.Path, module: str, env: Mapping[str, str]) -> None:
+        """Start the manager and the API, whose database is there."""
+        manager, api = f'{self.database}-manager', f'{self.database}-api'
+        command = [self._bin / manager, '--config-file', config]
+        server = wsgi_server(self._bin / 'uwsgi', self._port, module, self._prefix)
+        self.processes: Sequence[Process] = [
+            self._running.start(api, server, env),
+            self._running.start(manager, command),
+        ]
+        self.processes[0].wait_for(lambda: self.processes[0].logged(LOADED) == PROCESSES)
+
+    @abc.abstractmethod
     def reservation(self) -> Mapping[str, Any]:
         """Make ready what one lease reserves; return the reservation for the request."""
 
+    @abc.abstractmethod
     def fill(self, count: int) -> None:
         """Have this many more leases, PENDING and due in far future, for list and show."""
 
+    @abc.abstractmethod
     def seed(self, count: int) -> None:
         """Write so many more leases, like those of :meth:`fill`, into the tables."""
 
+    @abc.abstractmethod
     def pages(self) -> Mapping[str, str]:
         """Kinds of lists that the service can give -> their paths."""
 
+    @abc.abstractmethod
     def set_hosts(self, count: int) -> None:
         """Have so many hosts that can be reserved, and none of them reserved."""
 
+    @abc.abstractmethod
     def arrange(self, count: int) -> float:
         """Have ``count`` leases due at one moment.
 
         :returns: that moment, unix time, some seconds from now
         """
 
+    @abc.abstractmethod
     def started(self) -> Sequence[float]:
         """Unix times at which the cloud was told to start one of the leases of ``arrange``."""
 
 
-def wsgi_server(
-    program: object, port: int, module: str, extra: Sequence[object] = ()
-) -> Sequence[object]:
+def wsgi_server(program: object, port: int, module: str, prefix: pathlib.Path) -> Sequence[object]:
     """The command of the API server, the same for both services."""
     return [
         program,
@@ -79,5 +107,6 @@ def wsgi_server(
         '--disable-logging',
         '--add-header',
         'Connection: close',
-        *extra,
+        '--pyhome',
+        prefix,
     ]

@@ -30,8 +30,7 @@ def check_no_error(lease):
 
 def start(stage, kill, lease):
     """Let a manager die at this point and the next one start the lease; return it."""
-    stage.manager(kill).dies()
-    stage.manager()
+    stage.survive(kill)
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
     after = stage.lease(lease)
     check_no_error(after)
@@ -41,8 +40,7 @@ def start(stage, kill, lease):
 
 def end(stage, kill, lease):
     """Let a manager die at this point and the next one bring the lease to its end; return it."""
-    stage.manager(kill).dies()
-    stage.manager()
+    stage.survive(kill)
     stage.until(lambda: stage.over(lease))
     after = stage.lease(lease)
     check_no_error(after)
@@ -50,17 +48,13 @@ def end(stage, kill, lease):
     return after
 
 
-def start_with_deaths(stage, lease, points):
-    """Start a lease with managers that die at these points and leave their claims behind.
+def start_with_deaths(stage, lease):
+    """Start a lease with managers that die after its first remote calls.
 
-    Each has to wait until the claims of the one before it have expired.
+    Each has to wait until the claims that the one before it left behind have expired.
     """
-    for point in points:
-        stage.manager(point, claims_expire=False).dies()
+    for count in (1, 2, 3):
+        stage.manager(f'remote.after:start_lease:{count}', claims_expire=False).dies()
     stage.manager(claims_expire=False)
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
     check_no_error(stage.lease(lease))
-
-
-#: After each of the first remote calls of a start.
-AFTER_CALLS = [f'remote.after:start_lease:{count}' for count in (1, 2, 3)]

@@ -10,8 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import urllib.request
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
@@ -25,34 +23,24 @@ from climate_core.plugins.base import ResourcePlugin
 from climate_core.sync import orphans
 from tests.kill import start_manager
 from tests.support.fakes import leases, settings
+from tests.support.fakes.remote import PATIENCE, Remote
 
-#: Seconds after which something that should have happened did not.
-PATIENCE = 90.0
 ROOT = pathlib.Path(__file__).parents[2]
 _FORK = multiprocessing.get_context('forkserver')
 _FORK.set_forkserver_preload(['tests.kill.start_manager'])
 
 
-class Cloud:
+class Cloud(Remote):
     """The fake cloud as a process of its own."""
 
     def __init__(self, directory: pathlib.Path) -> None:
-        port_file = directory / 'port'
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                '-m',
-                'tests.support.fakes.cloud_server',
-                f'--journal={directory / "journal"}',
-                f'--port-file={port_file}',
-                '--tell',
-            ],
+            [sys.executable, '-m', 'tests.support.fakes.cloud_server', directory / 'journal'],
             cwd=ROOT,
             stdout=subprocess.PIPE,
         )
         assert self._process.stdout
-        self._process.stdout.readline()
-        self.url = f'http://127.0.0.1:{port_file.read_text(encoding="ascii")}'
+        self.url = f'http://127.0.0.1:{int(self._process.stdout.readline())}'
 
     def stop(self) -> None:
         self._process.kill()
@@ -60,48 +48,23 @@ class Cloud:
         assert self._process.stdout
         self._process.stdout.close()
 
-    def order(self, what: str, body: Any) -> Any:
-        """Put something into the cloud."""
-        data = json.dumps(body).encode()
-        with urllib.request.urlopen(f'{self.url}/fake/{what}', data, PATIENCE) as answer:
-            return json.load(answer)
-
     def servers(self, count: int, **fields: Any) -> list[str]:
-        return [each['id'] for each in self.order('servers', [fields] * count)]
+        return self._add('servers', count, fields)
 
     def volumes(self, count: int, **fields: Any) -> list[str]:
-        return [each['id'] for each in self.order('volumes', [fields] * count)]
+        return self._add('volumes', count, fields)
 
     def stacks(self, count: int, **fields: Any) -> list[str]:
-        return [each['id'] for each in self.order('stacks', [fields] * count)]
+        return self._add('stacks', count, fields)
+
+    def _add(self, what: str, count: int, fields: Mapping[str, Any]) -> list[str]:
+        return [each['id'] for each in self.order(what, [fields] * count)]
 
     def attach(self, volume_id: str, server_id: str) -> None:
         self.order('attachments', [{'volume_id': volume_id, 'server_id': server_id}])
 
-    def token(self) -> str:
-        """A token of alice."""
-        user = {'name': 'alice', 'password': 'secret', 'domain': {'id': 'default'}}
-        identity = {'methods': ['password'], 'password': {'user': user}}
-        data = json.dumps({'auth': {'identity': identity}}).encode()
-        url = f'{self.url}/identity/v3/auth/tokens'
-        with urllib.request.urlopen(url, data, PATIENCE) as answer:
-            return str(answer.headers['X-Subject-Token'])
-
-    def trust(self) -> str:
-        """A trust of alice to the service."""
-        trust = {
-            'id': uuid.uuid4().hex,
-            'trustor_user_id': 'alice-id',
-            'trustee_user_id': 'climate-id',
-            'project_id': 'demo-id',
-            'impersonation': True,
-            'roles': ['member', 'reader'],
-        }
-        return str(self.order('trusts', trust)['id'])
-
     def journal(self) -> list[Mapping[str, Any]]:
-        with urllib.request.urlopen(f'{self.url}/fake/journal', timeout=PATIENCE) as answer:
-            found: list[Mapping[str, Any]] = json.load(answer)
+        found: list[Mapping[str, Any]] = self.call('/fake/journal')[1]
         return found
 
     def effects(self) -> dict[str, list[str]]:
@@ -203,9 +166,14 @@ class Place:
         self._managers.append(started)
         return started
 
+    def survive(self, kill: str) -> None:
+        """Let a manager die at a point, and start the next one."""
+        self.manager(kill).dies()
+        self.manager()
+
     def request(self, values: Mapping[str, Any], kill: str | None = None) -> Manager:
         """Have the lease of a request of alice made."""
-        started = Manager(self, kill, {**values, 'token': self.cloud.token()})
+        started = Manager(self, kill, {**values, 'token': self.cloud.token('alice')})
         self._managers.append(started)
         return started
 

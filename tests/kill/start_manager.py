@@ -48,11 +48,15 @@ class Hook:
             self._tell.send(name)
 
 
-def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection) -> None:
-    """Be climate-manager until the end of the process."""
+def _begin(log: pathlib.Path) -> None:
     os.setsid()
     with log.open('ab') as file:
         os.dup2(file.fileno(), 2)
+
+
+def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection) -> None:
+    """Be climate-manager until the end of the process."""
+    _begin(log)
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
@@ -70,9 +74,7 @@ def request(
 
     :param values: the request; ``token`` is hers
     """
-    os.setsid()
-    with log.open('ab') as file:
-        os.dup2(file.fileno(), 2)
+    _begin(log)
     conf = configuration.load([], [str(config)])
     cloud, database = Cloud(conf), Database(conf)
     plugins = loading.load(conf, cloud)

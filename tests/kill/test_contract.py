@@ -45,8 +45,7 @@ def test_taking_a_resource_out(stage, kill):
         stage.database, lease.id, changes.remove_reservation.apply, lease.reservations[0].id
     )
 
-    stage.manager(kill).dies()
-    stage.manager()
+    stage.survive(kill)
     stage.until(lambda: statuses(stage, lease)[gone] == 'deleted')
 
     after = stage.lease(lease)
@@ -63,8 +62,7 @@ def test_giving_back_early(stage, kill):
     (server,), lease = running_lease(stage, 1)
     leases.change(stage.database, lease.id, changes.end.apply)
 
-    stage.manager(kill).dies()
-    stage.manager()
+    stage.survive(kill)
     stage.until(lambda: stage.over(lease))
 
     after = stage.lease(lease)
@@ -83,8 +81,7 @@ def test_cancelling_wakes_nothing(stage):
     stage.manager('event.claimed:start_lease:1').dies()
     leases.change(stage.database, lease.id, changes.end.apply)
 
-    stage.manager('remote.after:end_lease:1').dies()
-    stage.manager()
+    stage.survive('remote.after:end_lease:1')
     stage.until(lambda: stage.over(lease))
 
     assert stage.cloud.effects()[server] == ['delete']
@@ -110,8 +107,7 @@ def test_starting_by_hand(stage, kill):
     assert stage.cloud.effects()[server] == []
 
     leases.change(stage.database, lease.id, changes.start.apply)
-    stage.manager('remote.after:start_lease:1').dies()
-    stage.manager()
+    stage.survive('remote.after:start_lease:1')
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
 
     check_no_error(stage.lease(lease))
@@ -130,8 +126,7 @@ def test_telling_of_a_coming_start(stage, kill):
     lease = dataclasses.replace(made, start_date=start, events=events, before_start=(7200,))
     leases.write(stage.database, lease)
 
-    stage.manager(f'{kill}:{model.BEFORE_START}:1').dies()
-    stage.manager()
+    stage.survive(f'{kill}:{model.BEFORE_START}:1')
 
     check_told(stage, 'lease.event.before_start_lease', kill)
     (told,) = stage.told('lease.event.before_start_lease')
@@ -147,8 +142,7 @@ def test_telling_a_webhook(stage, kill, times):
         lease = leases.make(stage.database, [server], stage.cloud.trust(), webhook=webhook)
         leases.write(stage.database, lease)
 
-        stage.manager(f'{kill}:lease.event.start_lease:1').dies()
-        stage.manager()
+        stage.survive(f'{kill}:lease.event.start_lease:1')
         hook.wait(times)
 
         assert len(hook.got) == times

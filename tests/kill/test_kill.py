@@ -7,7 +7,6 @@ The cloud's journal has every call that it accepted: each effect must be there e
 import pytest
 
 from tests.kill.deaths import (
-    AFTER_CALLS,
     EVENT,
     check_told,
     end,
@@ -71,7 +70,7 @@ def test_the_whole_life_with_a_death_at_every_remote_call(stage):
     servers = stage.cloud.servers(3)
     lease = leases.make(stage.database, servers, stage.cloud.trust())
     leases.write(stage.database, lease)
-    start_with_deaths(stage, lease, AFTER_CALLS)
+    start_with_deaths(stage, lease)
 
     effects = stage.cloud.effects()
     assert [effects[each] for each in servers] == [['wake_up']] * 3

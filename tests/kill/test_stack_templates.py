@@ -99,8 +99,7 @@ def test_filling(stage, point, look):
     """Between the lease and the filling, and in the midst of it."""
     lease, stack_id = placeholder(stage, SERVERS)
 
-    stage.manager(f'{point}:prepare_reservation:{look}').dies()
-    stage.manager()
+    stage.survive(f'{point}:prepare_reservation:{look}')
     stage.until(lambda: prepared(stage.lease(lease)) == 'DONE')
     assert servers(stage) == (2, 0)
     assert stage.cloud.effects()[stack_id] == ['update']
@@ -123,8 +122,7 @@ def test_filling(stage, point, look):
 def test_filling_at_the_start(stage, point, hold, look):
     lease, stack_id = placeholder(stage, SERVERS, hold, starts=True)
 
-    stage.manager(f'{point}:start_lease:{look}').dies()
-    stage.manager()
+    stage.survive(f'{point}:start_lease:{look}')
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
 
     check_no_error(stage.lease(lease))
@@ -145,8 +143,7 @@ def test_filling_at_the_start(stage, point, hold, look):
 def test_taking_back_what_finds_no_room(stage, point, look):
     lease, stack_id = placeholder(stage, {**SERVERS, 'none': {'type': 'OS::Nova::Server'}})
 
-    stage.manager(f'{point}:prepare_reservation:{look}').dies()
-    stage.manager()
+    stage.survive(f'{point}:prepare_reservation:{look}')
     stage.until(lambda: prepared(stage.lease(lease)) == 'ERROR')
 
     after = stage.lease(lease)

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core.plugins.stack import end_steps
-from tests.kill.deaths import AFTER_CALLS, check_told, end, kills, start, start_with_deaths
+from tests.kill.deaths import check_told, end, kills, start, start_with_deaths
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
 
@@ -94,8 +94,7 @@ def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(sta
     stack, servers, volumes = build(stage, 'ACTIVE', 'available', suspend_failures=99)
     lease = over(stage, hold(stage, stack, servers, volumes, 'suspend'))
 
-    stage.manager(kill).dies()
-    stage.manager()
+    stage.survive(kill)
     stage.manager()
     stage.until(lambda: stage.over(lease))
 
@@ -108,5 +107,5 @@ def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(sta
 def test_the_whole_life_with_a_death_at_every_remote_call(stage):
     stack, servers, volumes = build(stage, count=1)
     lease = leases.write(stage.database, hold(stage, stack, servers, volumes))
-    start_with_deaths(stage, lease, AFTER_CALLS)
+    start_with_deaths(stage, lease)
     assert sorted(woken_by_heat(stage)) == sorted([*servers, *volumes])

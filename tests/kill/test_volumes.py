@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.kill.deaths import AFTER_CALLS, check_told, end, kills, start, start_with_deaths
+from tests.kill.deaths import check_told, end, kills, start, start_with_deaths
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
 
@@ -103,7 +103,7 @@ def test_the_whole_life_with_a_death_at_every_remote_call(stage):
     servers, volumes = stage.cloud.servers(1), stage.cloud.volumes(2)
     lease = leases.make(stage.database, servers, stage.cloud.trust(), volume_ids=volumes)
     leases.write(stage.database, lease)
-    start_with_deaths(stage, lease, AFTER_CALLS)
+    start_with_deaths(stage, lease)
 
     effects = stage.cloud.effects()
     assert [effects[each] for each in volumes] == [['os-wake_up']] * 2

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.support.fakes.state import Record, Refusal, State
+from tests.support.fakes.state import Record, Refusal, State, owns
 
 RESERVED = 'lease-reserved'
 #: What Cinder deletes without force (cinder/volume/api.py API.delete), and a reserved volume.
@@ -144,14 +144,10 @@ def _attachments(state: State, volume: Record) -> list[Record]:
     return [each for each in state.attachments.values() if each['volume_id'] == volume['id']]
 
 
-def _visible(record: Record, caller: Record) -> bool:
-    return 'admin' in caller['roles'] or record['project_id'] == caller['project_id']
-
-
 def _find(request: Any, project: str, table: str, key: str) -> Record:
     caller = _caller(request, project)
     record: Record | None = getattr(request.server.state, table).get(key)
-    if not record or not _visible(record, caller):
+    if not record or not owns(caller, record):
         raise Refusal(404, f'{table.removesuffix("s").capitalize()} {key} could not be found.')
     return record
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.support.fakes import cinder, heat_new
-from tests.support.fakes.state import Record, Refusal, State
+from tests.support.fakes.state import Record, Refusal, State, owns
 
 _ASLEEP = {'servers': 'RESERVED', 'volumes': cinder.RESERVED}
 _AWAKE = {'servers': 'ACTIVE', 'volumes': 'available'}
@@ -148,8 +148,7 @@ def _find(request: Any, project: str, name: str, stack_id: str) -> tuple[Record,
     """Return who asks, and the stack that is asked for."""
     caller = _caller(request, project)
     stack: Record | None = request.server.state.stacks.get(stack_id)
-    visible = stack and ('admin' in caller['roles'] or stack['project_id'] == caller['project_id'])
-    if not stack or not visible or stack['stack_name'] != name:
+    if not stack or not owns(caller, stack) or stack['stack_name'] != name:
         raise Refusal(404, f'The Stack ({name}) could not be found.')
     return caller, stack
 

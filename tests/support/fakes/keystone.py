@@ -3,33 +3,30 @@
 
 import datetime
 import uuid
+from typing import Any
 
 from tests.support.fakes.state import Record, Refusal, State
 
 HOURS = 8
 
 
-def versions(base: str) -> Record:
-    link = [{'rel': 'self', 'href': f'{base}/identity/v3/'}]
-    version = {'id': 'v3.14', 'status': 'stable', 'links': link, 'media-types': []}
-    return {'versions': {'values': [version]}}
+def _version(request: Any) -> Record:
+    link = [{'rel': 'self', 'href': f'{request.base}/identity/v3/'}]
+    return {'id': 'v3.14', 'status': 'stable', 'links': link, 'media-types': []}
 
 
-def version(base: str) -> Record:
-    return {'version': versions(base)['versions']['values'][0]}
-
-
-def issue(state: State, body: Record, base: str) -> tuple[str, Record]:
-    """POST /auth/tokens with a password, scoped to a project or a trust."""
-    auth = body['auth']
+def _issue(request: Any) -> Any:
+    """Issue a token for a password, scoped to a project or a trust."""
+    state, auth = request.server.state, request.body['auth']
     if 'password' not in auth['identity']['methods']:
         raise Refusal(401, 'Only passwords are understood here.')
     user = _login(state, auth['identity']['password']['user'])
-    scope = auth.get('scope', {})
-    if 'OS-TRUST:trust' in scope:
-        return _through_trust(state, user, scope['OS-TRUST:trust']['id'], base)
-    value = state.token(user, user['project_id'], user['roles'], None)
-    return value, show(state, value, base)
+    trust = auth.get('scope', {}).get('OS-TRUST:trust')
+    if trust:
+        value = _through_trust(state, user, trust['id'])
+    else:
+        value = state.token(user, user['project_id'], user['roles'], None)
+    return 201, {'X-Subject-Token': value}, _shown(state, value, request.base)
 
 
 def _login(state: State, wanted: Record) -> Record:
@@ -41,7 +38,7 @@ def _login(state: State, wanted: Record) -> Record:
     raise Refusal(401, 'The request you have made requires authentication.')
 
 
-def _through_trust(state: State, trustee: Record, trust_id: str, base: str) -> tuple[str, Record]:
+def _through_trust(state: State, trustee: Record, trust_id: str) -> str:
     trust = state.trusts.get(trust_id)
     if not trust:
         raise Refusal(401, 'The request you have made requires authentication.')
@@ -50,12 +47,15 @@ def _through_trust(state: State, trustee: Record, trust_id: str, base: str) -> t
     trustor = state.users[trust['trustor_user_id']]
     if not trustor['enabled']:
         raise Refusal(403, 'Trustor is disabled.')
-    value = state.token(trustor, trust['project_id'], trust['roles'], trust_id)
-    return value, show(state, value, base)
+    return state.token(trustor, trust['project_id'], trust['roles'], trust_id)
 
 
-def show(state: State, value: str, base: str) -> Record:
-    """The body of a token."""
+def _show(request: Any) -> Record:
+    request.caller()
+    return _shown(request.server.state, request.headers.get('X-Subject-Token', ''), request.base)
+
+
+def _shown(state: State, value: str, base: str) -> Record:
     token = state.tokens.get(value)
     if not token:
         raise Refusal(404, 'Could not find token.')
@@ -109,27 +109,48 @@ def _catalogue(base: str, project: str, state: State) -> list[Record]:
     ]
 
 
-def create_trust(state: State, caller: Record, body: Record) -> Record:
-    wanted = body['trust']
+def _create_trust(request: Any) -> Any:
+    state, caller, wanted = request.server.state, request.caller(), request.body['trust']
     if caller['user_id'] != wanted['trustor_user_id'] or caller['trust_id']:
         raise Refusal(403, 'Only the trustor can make a trust.')
     roles = [role['name'] for role in wanted['roles']]
     if not set(roles) <= set(caller['roles']):
         raise Refusal(403, 'The trustor does not have these roles.')
     trust = {**wanted, 'roles': roles, 'id': uuid.uuid4().hex}
+    add_trust(state, **trust)
+    return 201, {}, {'trust': {**trust, 'roles': wanted['roles']}}
+
+
+def add_trust(state: State, **trust: Any) -> Record:
+    """Put a trust into the cloud."""
     state.put('trusts', trust, {'what': 'trust create', 'id': trust['id']})
-    return {'trust': {**trust, 'roles': wanted['roles']}}
+    return trust
 
 
-def delete_trust(state: State, caller: Record, trust_id: str) -> None:
+def _delete_trust(request: Any, trust_id: str) -> Any:
+    state, caller = request.server.state, request.caller()
     trust = state.trusts.get(trust_id)
     if not trust:
         raise Refusal(404, f'Could not find trust: {trust_id}.')
     if 'admin' not in caller['roles'] and caller['user_id'] != trust['trustor_user_id']:
         raise Refusal(403, 'You are not authorized to delete this trust.')
     state.drop('trusts', trust_id, {'what': 'trust delete', 'id': trust_id})
+    return 204, {}, None
 
 
-def list_trusts(state: State, trustee: str) -> Record:
-    found = [t for t in state.trusts.values() if t['trustee_user_id'] == trustee]
-    return {'trusts': [{'id': trust['id']} for trust in found]}
+def _list_trusts(request: Any) -> Record:
+    request.caller()
+    trustee, trusts = request.query['trustee_user_id'], request.server.state.trusts.values()
+    return {'trusts': [{'id': t['id']} for t in trusts if t['trustee_user_id'] == trustee]}
+
+
+_V3 = '/identity/v3'
+ROUTES = (
+    ('GET', '/identity', lambda r: (300, {}, {'versions': {'values': [_version(r)]}})),
+    ('GET', _V3, lambda r: {'version': _version(r)}),
+    ('POST', f'{_V3}/auth/tokens', _issue),
+    ('GET', f'{_V3}/auth/tokens', _show),
+    ('POST', f'{_V3}/OS-TRUST/trusts', _create_trust),
+    ('GET', f'{_V3}/OS-TRUST/trusts', _list_trusts),
+    ('DELETE', f'{_V3}/OS-TRUST/trusts/([^/]+)', _delete_trust),
+)

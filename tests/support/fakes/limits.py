@@ -18,27 +18,27 @@ class Limits:
         self.endpoints = 1
 
 
-def model(request: Any) -> Any:
+def _model(request: Any) -> Any:
     return {'model': {'name': _limits(request).model, 'description': ''}}
 
 
-def services(request: Any) -> Any:
+def _services(request: Any) -> Any:
     known = [{'id': SERVICE, 'type': 'reservation', 'name': 'climate'}]
     return {'services': [each for each in known if each['type'] == request.query.get('type')]}
 
 
-def endpoints(request: Any) -> Any:
+def _endpoints(request: Any) -> Any:
     one = {'id': ENDPOINT, 'service_id': SERVICE, 'region_id': None, 'interface': 'public'}
     return {'endpoints': [one] * _limits(request).endpoints}
 
 
-def registered(request: Any) -> Any:
+def _registered(request: Any) -> Any:
     _check(request)
     found = _limits(request).defaults.items()
     return {'registered_limits': [_row(name, default_limit=most) for name, most in found]}
 
 
-def of_projects(request: Any) -> Any:
+def _of_projects(request: Any) -> Any:
     """As Keystone has it: who is neither admin nor service sees those of his own project."""
     caller = request.caller()
     _check(request)
@@ -65,3 +65,13 @@ def _check(request: Any) -> None:
 def _limits(request: Any) -> Limits:
     found: Limits = request.server.state.limits
     return found
+
+
+_V3 = '/identity/v3'
+ROUTES = (
+    ('GET', f'{_V3}/limits/model', _model),
+    ('GET', f'{_V3}/limits', _of_projects),
+    ('GET', f'{_V3}/registered_limits', _registered),
+    ('GET', f'{_V3}/services', _services),
+    ('GET', f'{_V3}/endpoints', _endpoints),
+)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support.fakes import cinder
-from tests.support.fakes.state import Record, Refusal, State
+from tests.support.fakes.state import Record, Refusal, State, owns
 
 #: action -> (statuses it is allowed in, task state meanwhile, statuses that follow)
 ACTIONS: Mapping[str, tuple[frozenset[str], str, tuple[str, ...]]] = {
@@ -31,15 +31,10 @@ _MADE = '2026-01-01T12:00:00Z'
 _IMAGED = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
 
 
-def versions(base: str) -> Record:
-    link = [{'rel': 'self', 'href': f'{base}/compute/v2.1/'}]
-    return {
-        'id': 'v2.1',
-        'status': 'CURRENT',
-        'min_version': '2.1',
-        'version': '2.100',
-        'links': link,
-    }
+def _version(request: Any) -> Record:
+    link = [{'rel': 'self', 'href': f'{request.base}/compute/v2.1/'}]
+    span = {'min_version': '2.1', 'version': '2.100'}
+    return {'id': 'v2.1', 'status': 'CURRENT', 'links': link, **span}
 
 
 def add(state: State, **fields: Any) -> Record:
@@ -65,20 +60,18 @@ def add(state: State, **fields: Any) -> Record:
     return server
 
 
-def find(state: State, caller: Record, server_id: str) -> Record:
+def _find(request: Any, server_id: str) -> tuple[State, Record, Record]:
+    """Return the state, who asks, and the server that is asked for."""
+    state, caller = request.server.state, request.caller()
     server = state.servers.get(server_id)
-    if not server or not _visible(server, caller):
+    if not server or not owns(caller, server):
         raise Refusal(404, f'Instance {server_id} could not be found.')
-    return server
+    return state, caller, server
 
 
-def _visible(server: Record, caller: Record) -> bool:
-    return 'admin' in caller['roles'] or server['project_id'] == caller['project_id']
-
-
-def look(state: State, caller: Record, server_id: str, microversion: str) -> Record:
-    """GET /servers/{id}: let one step happen, then show."""
-    server = find(state, caller, server_id)
+def _show(request: Any, server_id: str) -> Record:
+    """Let one step happen, then show."""
+    state, _, server = _find(request, server_id)
     if server['next']:
         _step(state, server)
     if server_id not in state.servers:
@@ -100,7 +93,7 @@ def look(state: State, caller: Record, server_id: str, microversion: str) -> Rec
     }
     if server['fault'] and server['status'] in ('ERROR', 'DELETED', 'RESERVED'):
         shown['fault'] = server['fault']
-    if microversion == '2.100':
+    if request.headers.get('OpenStack-API-Version') == 'compute 2.100':
         shown['scheduler_hints'] = server['hints']
     return {'server': shown}
 
@@ -125,10 +118,13 @@ def _step(state: State, server: Record) -> None:
     state.put('servers', server, entry)
 
 
-def listing(state: State, caller: Record, query: Mapping[str, str]) -> Record:
-    """GET /servers by pages, in the order of ids."""
+def _list(request: Any) -> Record:
+    """List by pages, in the order of ids."""
+    state, caller, query = request.server.state, request.caller(), request.query
     statuses = {query['status']} if 'status' in query else None
     everywhere = 'all_tenants' in query
+    if everywhere and 'admin' not in caller['roles']:
+        raise Refusal(403, "Policy doesn't allow index:get_all_tenants to be performed.")
     found = sorted(
         server['id']
         for server in state.servers.values()
@@ -145,10 +141,9 @@ def listing(state: State, caller: Record, query: Mapping[str, str]) -> Record:
     return page
 
 
-def act(state: State, caller: Record, server_id: str, body: Record) -> Record | None:
-    """POST /servers/{id}/action."""
-    server = find(state, caller, server_id)
-    ((name, argument),) = body.items()
+def _act(request: Any, server_id: str) -> Any:
+    state, caller, server = _find(request, server_id)
+    ((name, argument),) = request.body.items()
     entry = {'what': name, 'id': server_id, 'as': caller['user_id']}
     if name == 'unlock':
         return _unlock(state, caller, server, entry)
@@ -205,7 +200,7 @@ def _unlock(state: State, caller: Record, server: Record, entry: Record) -> None
     state.put('servers', server, entry)
 
 
-def _create_image(state: State, server: Record, argument: Record, entry: Record) -> Record:
+def _create_image(state: State, server: Record, argument: Record, entry: Record) -> Any:
     if server['status'] not in _IMAGED:
         raise Refusal(409, f'Cannot createImage while it is in vm_state {server["status"]}')
     image = {
@@ -219,15 +214,14 @@ def _create_image(state: State, server: Record, argument: Record, entry: Record)
     state.put('images', image, {'what': 'image create', 'id': image['id'], 'name': image['name']})
     server.update(task_state='image_snapshot', next=[server['status']])
     state.put('servers', server, entry)
-    return {'image_id': image['id']}
+    return 202, {}, {'image_id': image['id']}
 
 
-def delete(state: State, caller: Record, server_id: str) -> None:
-    """DELETE /servers/{id}."""
-    server = find(state, caller, server_id)
+def _remove(request: Any, server_id: str) -> Any:
+    state, caller, server = _find(request, server_id)
     _check_lock(server, caller)
-    entry = {'what': 'delete', 'id': server_id, 'as': caller['user_id']}
-    _delete(state, server, entry)
+    _delete(state, server, {'what': 'delete', 'id': server_id, 'as': caller['user_id']})
+    return 204, {}, None
 
 
 def _delete(state: State, server: Record, entry: Record) -> None:
@@ -235,9 +229,8 @@ def _delete(state: State, server: Record, entry: Record) -> None:
     state.put('servers', server, entry)
 
 
-def attachments(state: State, caller: Record, server_id: str) -> Record:
-    """GET /servers/{id}/os-volume_attachments."""
-    find(state, caller, server_id)
+def _attachments(request: Any, server_id: str) -> Record:
+    state, _, _ = _find(request, server_id)
     found = [each for each in state.attachments.values() if each['instance'] == server_id]
     return {
         'volumeAttachments': [
@@ -246,9 +239,8 @@ def attachments(state: State, caller: Record, server_id: str) -> Record:
     }
 
 
-def detach(state: State, caller: Record, server_id: str, volume_id: str) -> None:
-    """DELETE /servers/{id}/os-volume_attachments/{volume}."""
-    server = find(state, caller, server_id)
+def _detach(request: Any, server_id: str, volume_id: str) -> None:
+    state, caller, server = _find(request, server_id)
     attachment = _attachment(state, server_id, volume_id)
     if attachment['root']:
         raise Refusal(400, 'Cannot detach a root device volume')
@@ -262,11 +254,8 @@ def detach(state: State, caller: Record, server_id: str, volume_id: str) -> None
         cinder.begin_detaching(state, attachment, caller)
 
 
-def keep_volume(
-    state: State, caller: Record, server_id: str, volume_id: str, wanted: Record
-) -> None:
-    """PUT /servers/{id}/os-volume_attachments/{volume}."""
-    find(state, caller, server_id)
+def _keep_volume(request: Any, server_id: str, volume_id: str) -> None:
+    state, wanted = _find(request, server_id)[0], request.body['volumeAttachment']
     if wanted['volumeId'] != volume_id:
         raise Refusal(403, 'Swapping volumes is for administrators.')
     attachment = _attachment(state, server_id, volume_id)
@@ -280,3 +269,18 @@ def _attachment(state: State, server_id: str, volume_id: str) -> Record:
         if (attachment['instance'], attachment['volume_id']) == (server_id, volume_id):
             return attachment
     raise Refusal(404, f'Instance {server_id} is not attached to volume {volume_id}')
+
+
+_COMPUTE = r'/compute/v2\.1'
+_SERVER = f'{_COMPUTE}/servers/([^/]+)'
+ROUTES = (
+    ('GET', '/compute', lambda r: (300, {}, {'versions': [_version(r)]})),
+    ('GET', _COMPUTE, lambda r: {'version': _version(r)}),
+    ('GET', f'{_COMPUTE}/servers', _list),
+    ('GET', _SERVER, _show),
+    ('DELETE', _SERVER, _remove),
+    ('POST', f'{_SERVER}/action', _act),
+    ('GET', f'{_SERVER}/os-volume_attachments', _attachments),
+    ('DELETE', f'{_SERVER}/os-volume_attachments/([^/]+)', _detach),
+    ('PUT', f'{_SERVER}/os-volume_attachments/([^/]+)', _keep_volume),
+)

@@ -4,18 +4,20 @@
 import contextlib
 import dataclasses
 import datetime
+import http.server
 import ipaddress
 import pathlib
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from http import server
+from collections.abc import Callable
 from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.support.fakes import serving
 
 PATIENCE = 60
 
@@ -29,7 +31,25 @@ class Got:
     body: bytes
 
 
-class Receiver:
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: 'Receiver'
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers['content-length']))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.server.take(Got(self.path, headers, body))
+        if callable(answer):
+            answer(self)
+            return
+        self.send_response(answer)
+        self.send_header('content-length', '0')
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class Receiver(serving.Server):
     """Keeps what it got.
 
     :param answers: what the next requests get: a status, or a function that is called with the
@@ -37,28 +57,14 @@ class Receiver:
     """
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
+        super().__init__(_Handler)
         self.got: list[Got] = []
         self.answers: list[int | Callable[[Any], None]] = []
         self._changed = threading.Condition()
-        outer = self
-
-        class Handler(server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer._answer(self)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
-
-        self._server = server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        self._server.daemon_threads = True
         if tls is not None:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        self.port = self._server.server_port
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
+        self.port = self.server_port
         self._scheme = 'https' if tls else 'http'
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-        self._thread.start()
 
     def url(self, host: str = '127.0.0.1') -> str:
         return f'{self._scheme}://{host}:{self.port}/hook?who=me'
@@ -68,34 +74,19 @@ class Receiver:
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.got) >= count, PATIENCE), self.got
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def _answer(self, handler: server.BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers['content-length']))
-        headers = {name.lower(): value for name, value in handler.headers.items()}
+    def take(self, got: Got) -> int | Callable[[Any], None]:
+        """Keep a request; return its answer."""
         with self._changed:
-            self.got.append(Got(handler.path, headers, body))
-            answer = self.answers.pop(0) if self.answers else 204
+            self.got.append(got)
             self._changed.notify_all()
-        if callable(answer):
-            answer(handler)
-            return
-        handler.send_response(answer)
-        handler.send_header('content-length', '0')
-        handler.end_headers()
+            return self.answers.pop(0) if self.answers else 204
 
 
-@contextlib.contextmanager
-def running(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+def running(
+    tls: ssl.SSLContext | None = None,
+) -> contextlib.AbstractContextManager[Receiver]:
     """Run a receiver."""
-    made = Receiver(tls)
-    try:
-        yield made
-    finally:
-        made.close()
+    return serving.running(Receiver(tls))
 
 
 def certificate(directory: pathlib.Path, name: str) -> tuple[ssl.SSLContext, str]:

@@ -12,19 +12,6 @@ from typing import Any
 
 Record = dict[str, Any]
 
-TABLES = (
-    'servers',
-    'trusts',
-    'images',
-    'volumes',
-    'attachments',
-    'backups',
-    'snapshots',
-    'transfers',
-    'stacks',
-    'stack_snapshots',
-)
-
 
 class Refusal(Exception):
     """An answer of 400 or more."""
@@ -33,6 +20,11 @@ class Refusal(Exception):
         super().__init__(message)
         self.status = status
         self.message = message
+
+
+def owns(caller: Record, record: Record) -> bool:
+    """Tell whether a record is of the caller's project, or the caller an administrator."""
+    return 'admin' in caller['roles'] or record['project_id'] == caller['project_id']
 
 
 class State:

@@ -6,7 +6,6 @@ import datetime
 import http.server
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from climate_core import exceptions
 from climate_core.cloud.external import External
 from climate_core.lease import model
 from tests.support import leases
+from tests.support.fakes import serving
 
 NOON = datetime.datetime(2026, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
 LEASE = leases.lease(
@@ -73,17 +73,14 @@ class Cloud:
         return CONTEXT['auth_url']
 
 
-class Service(http.server.ThreadingHTTPServer):
+class Service(serving.Server):
     """Answers what it is told to, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        super().__init__(('127.0.0.1', 0), Asked)
+        super().__init__(Asked)
+        self.url = self.base
         self.asked: list[tuple[str, str, Any]] = []
         self.answer: tuple[int, Any] = (204, None)
-
-    @property
-    def url(self) -> str:
-        return f'http://127.0.0.1:{self.server_port}'
 
 
 class Asked(http.server.BaseHTTPRequestHandler):
@@ -109,13 +106,8 @@ class Asked(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    server = Service()
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving.running(Service()) as server:
+        yield server
 
 
 @pytest.fixture

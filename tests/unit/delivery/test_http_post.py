@@ -62,32 +62,16 @@ def test_it_arrives(receiver: Receiver) -> None:
     assert got.headers['connection'] == 'close'
 
 
+# Which addresses are forbidden is tested with climate_core.lease.webhook.
 @pytest.mark.parametrize(
-    'host',
-    [
-        '127.0.0.1',
-        '[::1]',
-        '169.254.169.254',
-        '[fe80::1]',
-        '0.0.0.0',
-        '[::]',
-        '[::ffff:127.0.0.1]',
-        '[64:ff9b::7f00:1]',
-        'localhost',
-        # Old ways of writing 127.0.0.1, which the resolver of a system reads.
-        '2130706433',
-        '0x7f.1',
-    ],
+    'host', ['127.0.0.1', '[64:ff9b::7f00:1]', 'localhost', '2130706433', '0x7f.1']
 )
 def test_it_is_refused_by_default(receiver: Receiver, host: str) -> None:
     assert _reason(f'http://{host}:{receiver.port}/', webhook.DEFAULT) == REFUSED
     assert receiver.got == []
 
 
-@pytest.mark.parametrize(
-    'addresses',
-    ['127.0.0.1', '::1', '169.254.169.254', 'fe80::1', '::ffff:127.0.0.1', '192.0.2.1 127.0.0.1'],
-)
+@pytest.mark.parametrize('addresses', ['::ffff:127.0.0.1', '192.0.2.1 127.0.0.1'])
 def test_a_name_is_refused_if_any_of_its_addresses_is(
     receiver: Receiver, names: dict[str, list[str]], addresses: str
 ) -> None:
@@ -185,7 +169,8 @@ def test_one_deadline_for_the_whole_call(receiver: Receiver) -> None:
 
 
 def test_nobody_is_there(receiver: Receiver, names: dict[str, list[str]]) -> None:
-    receiver.close()
+    receiver.shutdown()
+    receiver.server_close()
     assert _reason(receiver.url()) == 'It could not be reached by HTTP.'
     names['hook.example'] = ['nowhere.invalid']
     assert _reason('http://hook.example/') == 'Its host name is not known.'

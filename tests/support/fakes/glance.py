@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the Image API that Climate uses."""
+
+from typing import Any
+
+from tests.support.fakes.state import Record, Refusal, owns
+
+_MARK = 'climate_reservation_id'
+
+
+def _versions(request: Any) -> Any:
+    link = [{'rel': 'self', 'href': f'{request.base}/image/v2/'}]
+    return 300, {}, {'versions': [{'id': 'v2.16', 'status': 'CURRENT', 'links': link}]}
+
+
+def _list(request: Any) -> Record:
+    caller = request.caller()
+    wanted, name = request.query.get(_MARK), request.query.get('name')
+    return {
+        'images': [
+            {key: image.get(key) for key in ('id', 'name', 'status', 'size')}
+            for image in request.server.state.images.values()
+            if wanted in (None, image['metadata'].get(_MARK))
+            and name in (None, image['name'])
+            and owns(caller, image)
+        ]
+    }
+
+
+def _delete(request: Any, image_id: str) -> Any:
+    request.caller()
+    if image_id not in request.server.state.images:
+        raise Refusal(404, f'No image found with ID {image_id}')
+    entry = {'what': 'image delete', 'id': image_id}
+    request.server.state.drop('images', image_id, entry)
+    return 204, {}, None
+
+
+ROUTES = (
+    ('GET', '/image', _versions),
+    ('GET', '/image/v2/images', _list),
+    ('DELETE', '/image/v2/images/([^/]+)', _delete),
+)
