@@ -86,3 +86,20 @@ def sent(http):
         ]
 
     return sent
+
+
+@pytest.fixture
+def resources(http):
+    """Servers, volumes and a stack, found by their ids or by the names vm1, v2 and web."""
+    kinds = (
+        ('server', f'{samples.NOVA}/servers', 'vm1', samples.SERVER_ID),
+        ('volume', f'{samples.CINDER}/volumes', 'v2', samples.OTHER_ID),
+    )
+    for noun, url, name, named_id in kinds:
+        http.get(f'{url}/{name}', status_code=404, json={})
+        found = {f'{noun}s': [{'id': named_id, 'name': name}]}
+        http.get(f'{url}/detail?name={name}', json=found)
+        for each in (samples.SERVER_ID, samples.OTHER_ID, samples.VOLUME_ID):
+            http.get(f'{url}/{each}', json={noun: {'id': each, 'name': 'other'}})
+    stack = {'id': samples.STACK_ID, 'stack_name': 'web', 'stack_status': 'CREATE_COMPLETE'}
+    http.get(f'{samples.HEAT}/stacks/web', json={'stack': stack})

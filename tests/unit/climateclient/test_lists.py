@@ -57,41 +57,6 @@ def test_limit_holds_over_all_pages(client, three_pages, limit, calls):
     assert three_pages.request_history[0].qs['limit'] == [str(limit)]
 
 
-def test_filters(client, http):
-    http.get(LEASES, json=page())
-
-    found = client.leases.list(
-        status='ACTIVE',
-        name='lease 1',
-        resource_type='virtual:instance',
-        resource_id='r',
-        project_id='p',
-        since=NOON,
-        until='2026-12-01 10:00',
-        deleted=True,
-        sort=['end_date:desc', 'id'],
-        limit=7,
-        marker='m',
-        fields=['name', 'id'],
-    )
-
-    assert [*found] == []
-    assert {name: value for name, (value,) in http.last_request.qs.items()} == {
-        'status': 'active',
-        'name': 'lease 1',
-        'resource_type': 'virtual:instance',
-        'resource_id': 'r',
-        'project_id': 'p',
-        'from': '2026-11-21t12:00:00+00:00',
-        'until': '2026-12-01 10:00',
-        'deleted': 'true',
-        'sort': 'end_date:desc,id',
-        'limit': '7',
-        'marker': 'm',
-        'fields': 'id,name',
-    }
-
-
 def test_lease_with_few_fields(client, http):
     http.get(LEASES, json={'leases': [{'id': LEASE_ID, 'status': 'ACTIVE'}]})
     (lease,) = client.leases.list(fields=['status'])

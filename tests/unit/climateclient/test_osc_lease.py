@@ -7,7 +7,6 @@ import pytest
 
 from tests.unit.climateclient import samples
 from tests.unit.climateclient.samples import (
-    CINDER,
     ENDPOINT,
     HEAT,
     LEASE_ID,
@@ -58,101 +57,89 @@ def test_create_now_leaves_now_to_the_service(openstack, sent, created):
     assert (body['start_date'], body['duration']) == ('now', 10800)
 
 
-def test_create_with_servers_by_name_and_by_id(run, http, sent, created):
-    http.get(f'{NOVA}/servers/vm1', status_code=404, json={})
-    http.get(
-        f'{NOVA}/servers/detail?name=vm1', json={'servers': [{'id': SERVER_ID, 'name': 'vm1'}]}
-    )
-    http.get(f'{NOVA}/servers/{OTHER_ID}', json={'server': {'id': OTHER_ID, 'name': 'vm2'}})
+def server(resource_id, **values):
+    return {'resource_type': 'virtual:instance', 'resource_id': resource_id, **values}
 
-    run(
-        *('lease', 'create', 'lease1', '--for', '3h', '--on-end', 'shelve'),
-        *('--server', 'vm1', '--server', OTHER_ID),
-    )
+
+def volume(resource_id, **values):
+    return {'resource_type': 'virtual:volume', 'resource_id': resource_id, **values}
+
+
+@pytest.mark.parametrize(
+    ('argv', 'reservations'),
+    [
+        (
+            ['--on-end', 'shelve', '--server', 'vm1', '--server', OTHER_ID],
+            [server(SERVER_ID, on_end='shelve'), server(OTHER_ID, on_end='shelve')],
+        ),
+        (
+            [
+                *('--on-end', 'stop', '--server', SERVER_ID, '--volume', VOLUME_ID),
+                *('--volume', 'v2', '--on-end', 'snapshot'),
+            ],
+            [
+                server(SERVER_ID, on_end='stop'),
+                volume(VOLUME_ID, on_end='snapshot'),
+                volume(OTHER_ID, on_end='snapshot'),
+            ],
+        ),
+        (
+            ['--stack', 'web', '--on-end', 'suspend'],
+            [{'resource_type': 'virtual:stack', 'resource_id': STACK_ID, 'on_end': 'suspend'}],
+        ),
+        # The last one wins that a type of resource knows.
+        (
+            [
+                *('--reservation', f'resource_type=virtual:instance,resource_id={SERVER_ID}'),
+                *('--reservation', f'resource_type=virtual:volume,resource_id={VOLUME_ID}'),
+                *('--on-end', 'delete', '--on-end', 'stop'),
+            ],
+            [server(SERVER_ID, on_end='stop'), volume(VOLUME_ID, on_end='delete')],
+        ),
+        (
+            [
+                *('--on-end', 'nothing', '--reservation'),
+                f'resource_type=virtual:instance,resource_id={SERVER_ID},on_end=stop',
+                *('--reservation', f'resource_type=virtual:instance,resource_id={OTHER_ID}'),
+                '--reservation',
+                'resource_type=physical:host,min=1,max=2,resource_properties=["=","$gpu","1,2"]',
+                *('--reservation', '{"resource_type": "flavor:instance", "affinity": true}'),
+            ],
+            [
+                server(SERVER_ID, on_end='stop'),
+                server(OTHER_ID, on_end='nothing'),
+                {
+                    'resource_type': 'physical:host',
+                    'min': 1,
+                    'max': 2,
+                    'resource_properties': '["=","$gpu","1,2"]',
+                },
+                {'resource_type': 'flavor:instance', 'affinity': True},
+            ],
+        ),
+    ],
+)
+def test_create_with_reservations(run, http, sent, created, resources, argv, reservations):
+    run('lease', 'create', 'lease1', '--for', '3h', *argv)
     (body,) = sent('POST')
-    assert body['reservations'] == [
-        {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, 'on_end': 'shelve'},
-        {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'shelve'},
-    ]
+    assert body['reservations'] == reservations
+    heat = [each.url for each in http.request_history if each.url.startswith(HEAT)]
+    assert all('resolve_outputs=False' in each for each in heat)
 
 
-def test_create_with_a_server_and_volumes(run, http, sent, created):
-    http.get(f'{NOVA}/servers/{SERVER_ID}', json={'server': {'id': SERVER_ID, 'name': 'vm1'}})
-    http.get(f'{CINDER}/volumes/{VOLUME_ID}', json={'volume': {'id': VOLUME_ID, 'name': 'v1'}})
-    http.get(f'{CINDER}/volumes/v2', status_code=404, json={})
-    found = {'volumes': [{'id': OTHER_ID, 'name': 'v2'}]}
-    http.get(f'{CINDER}/volumes/detail?name=v2', json=found)
-
-    run(
-        *('lease', 'create', 'lease1', '--for', '3h', '--on-end', 'stop'),
-        *('--server', SERVER_ID, '--volume', VOLUME_ID, '--volume', 'v2'),
-        *('--on-end', 'snapshot'),
-    )
+def test_create_with_events(openstack, sent, created):
+    argv = ('--for', '3h', '--event', 'type=remind,time=2026-11-21 06:30')
+    openstack('lease', 'create', 'lease1', *argv)
     (body,) = sent('POST')
-    assert body['reservations'] == [
-        {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, 'on_end': 'stop'},
-        {'resource_type': 'virtual:volume', 'resource_id': VOLUME_ID, 'on_end': 'snapshot'},
-        {'resource_type': 'virtual:volume', 'resource_id': OTHER_ID, 'on_end': 'snapshot'},
-    ]
-
-
-def test_create_with_a_stack(run, http, sent, created):
-    stack = {'id': STACK_ID, 'stack_name': 'web', 'stack_status': 'CREATE_COMPLETE'}
-    found = http.get(f'{HEAT}/stacks/web', json={'stack': stack})
-
-    run(*('lease', 'create', 'lease1', '--for', '3h', '--stack', 'web', '--on-end', 'suspend'))
-    (body,) = sent('POST')
-    assert body['reservations'] == [
-        {'resource_type': 'virtual:stack', 'resource_id': STACK_ID, 'on_end': 'suspend'}
-    ]
-    assert 'resolve_outputs=False' in found.last_request.url
-
-
-def test_last_known_on_end_wins(run, sent, created):
-    run(
-        *('lease', 'create', 'lease1', '--for', '3h'),
-        *('--reservation', f'resource_type=virtual:instance,resource_id={SERVER_ID}'),
-        *('--reservation', f'resource_type=virtual:volume,resource_id={VOLUME_ID}'),
-        *('--on-end', 'delete', '--on-end', 'stop'),
-    )
-    (body,) = sent('POST')
-    assert [each['on_end'] for each in body['reservations']] == ['stop', 'delete']
+    assert body['events'] == [{'event_type': 'remind', 'time': '2026-11-21T05:30:00+00:00'}]
 
 
 def test_create_for_a_missing_server_is_refused(fail, http, sent, created):
     http.get(f'{NOVA}/servers/vm1', status_code=404, json={})
     http.get(f'{NOVA}/servers/detail?name=vm1', json={'servers': []})
-
     err = fail('lease', 'create', 'lease1', '--for', '3h', '--server', 'vm1')
     assert 'vm1' in err
     assert sent('POST') == []
-
-
-def test_create_with_reservations_and_events(openstack, sent, created):
-    openstack(
-        *('lease', 'create', 'lease1', '--for', '3h', '--on-end', 'nothing'),
-        *('--reservation', f'resource_type=virtual:instance,resource_id={SERVER_ID},on_end=stop'),
-        *('--reservation', f'resource_type=virtual:instance,resource_id={OTHER_ID}'),
-        *(
-            '--reservation',
-            'resource_type=physical:host,min=1,max=2,resource_properties=["=","$gpu","1,2"]',
-        ),
-        *('--reservation', '{"resource_type": "flavor:instance", "affinity": true}'),
-        *('--event', 'type=remind,time=2026-11-21 06:30'),
-    )
-    (body,) = sent('POST')
-    assert body['reservations'] == [
-        {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID, 'on_end': 'stop'},
-        {'resource_type': 'virtual:instance', 'resource_id': OTHER_ID, 'on_end': 'nothing'},
-        {
-            'resource_type': 'physical:host',
-            'min': 1,
-            'max': 2,
-            'resource_properties': '["=","$gpu","1,2"]',
-        },
-        {'resource_type': 'flavor:instance', 'affinity': True},
-    ]
-    assert body['events'] == [{'event_type': 'remind', 'time': '2026-11-21T05:30:00+00:00'}]
 
 
 @pytest.mark.parametrize(
@@ -198,21 +185,6 @@ def test_create_shows_the_refusal_of_the_service(fail, http):
     assert 'The end is in the past.' in err
 
 
-def test_create_and_wait(openstack, http, created):
-    http.get(LEASE, json={'lease': samples.lease(status='ACTIVE')})
-    status, out, err = openstack('lease', 'create', 'lease1', '--for', '3h', '--wait')
-    assert status == 0
-    assert 'ACTIVE' in out
-    assert err == 'lease1: ACTIVE\n'
-
-
-def test_create_and_wait_for_one_that_fails(fail, http, created):
-    failed = samples.lease(status='ERROR', status_reason='Server vm1 is gone.')
-    http.get(LEASE, json={'lease': failed})
-    err = fail('lease', 'create', 'lease1', '--for', '3h', '--wait')
-    assert f'Lease lease1 ({LEASE_ID}) is ERROR: Server vm1 is gone.' in err
-
-
 def test_show_for_programs(run, http):
     http.get(LEASES, json={'leases': [samples.lease()]})
     out = run('lease', 'show', 'lease1', '-f', 'json')
@@ -245,12 +217,6 @@ def test_show_an_ambiguous_name(fail, http):
     assert OTHER_ID in err
 
 
-def test_show_and_wait(fail, http):
-    http.get(LEASE, json={'lease': samples.lease(status='TERMINATED', status_reason='Over.')})
-    err = fail('lease', 'show', LEASE_ID, '--wait')
-    assert 'is TERMINATED: Over.' in err
-
-
 def test_delete_several_goes_on_after_a_failure(fail, http):
     http.get(LEASES, json={'leases': []})
     http.get(f'{LEASES}?name=lease1', json={'leases': [samples.lease()]})
@@ -265,19 +231,37 @@ def test_delete_several_goes_on_after_a_failure(fail, http):
     assert deleted == [LEASE, f'{LEASES}/{OTHER_ID}']
 
 
-def test_delete_and_wait(openstack, http):
-    http.get(LEASE, [{'json': {'lease': samples.lease()}}, {'status_code': 404}])
-    http.delete(LEASE, status_code=204)
-    status, out, err = openstack('lease', 'delete', LEASE_ID, '--wait')
-    assert (status, out, err) == (0, '', '')
+def look(status, reason=None):
+    return {'json': {'lease': samples.lease(status=status, status_reason=reason)}}
 
 
-def test_delete_and_wait_for_one_that_cannot_end(fail, http):
-    stuck = samples.lease(status='ERROR', status_reason='Nova says no.')
-    http.get(LEASE, json={'lease': stuck})
+@pytest.mark.parametrize(
+    ('argv', 'looks', 'status', 'words'),
+    [
+        (['create', 'lease1', '--for', '3h'], [look('ACTIVE')], 0, 'lease1: ACTIVE\n'),
+        (
+            ['create', 'lease1', '--for', '3h'],
+            [look('ERROR', 'Server vm1 is gone.')],
+            1,
+            f'Lease lease1 ({LEASE_ID}) is ERROR: Server vm1 is gone.',
+        ),
+        (['show', LEASE_ID], [look('TERMINATED', 'Over.')], 1, 'is TERMINATED: Over.'),
+        (['start', LEASE_ID], [look('PENDING'), look('ACTIVE')], 0, 'lease1: ACTIVE\n'),
+        (['end', LEASE_ID], [look('PENDING'), look('TERMINATED')], 0, 'lease1: TERMINATED\n'),
+        (['delete', LEASE_ID], [look('PENDING'), {'status_code': 404}], 0, ''),
+        (['delete', LEASE_ID], [look('ERROR', 'Nova says no.')], 1, 'is ERROR: Nova says no.'),
+    ],
+)
+def test_wait(openstack, http, created, argv, looks, status, words):
+    http.get(LEASE, looks)
     http.delete(LEASE, status_code=204)
-    err = fail('lease', 'delete', LEASE_ID, '--wait')
-    assert 'is ERROR: Nova says no.' in err
+    for action in ('start', 'end'):
+        answer = {'lease': samples.lease(start_policy='manual')}
+        http.post(f'{LEASE}/{action}', status_code=202, json=answer)
+    done, out, err = openstack('lease', *argv, '--wait')
+    assert done == status
+    assert err == words if status == 0 else words in err
+    assert ('ACTIVE' in out) == ('ACTIVE' in words)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, STACK_ID
 
 LEASES = f'{ENDPOINT}/leases'
 LEASE = f'{LEASES}/{LEASE_ID}'
+CREATE = ('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web')
 
 TOP = """
 heat_template_version: 2021-04-16
@@ -82,8 +83,11 @@ def service(http):
 
 def test_files_of_the_template_are_sent(run, sent, service, folder):
     out = run(
-        *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
-        *('--stack-template', str(folder / 'top.yaml'), '--stack-parameter', 'flavor=m1.tiny'),
+        *CREATE,
+        '--stack-template',
+        str(folder / 'top.yaml'),
+        '--stack-parameter',
+        'flavor=m1.tiny',
     )
     (body,) = sent('POST', 'PUT')
     (stack,) = body['reservations']
@@ -129,8 +133,8 @@ def test_parameters_from_files_and_bytes(run, http, sent, service, folder):
     (folder / 'boot.sh').write_bytes(b'\xff\xfe')
     http.post(f'{LEASES}?dry_run=true', json={'dry_run': {'granted': True, 'refusals': []}})
     run(
-        *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web', '--dry-run'),
-        *('--stack-template', str(folder / 'top.yaml'), '--stack-parameter', 'flavor=a;kept=b'),
+        *(*CREATE, '--dry-run', '--stack-template', str(folder / 'top.yaml')),
+        *('--stack-parameter', 'flavor=a;kept=b'),
         *('--stack-parameter-file', 'key=key'),
     )
     (body,) = sent('POST', 'PUT')
@@ -212,10 +216,7 @@ def test_unreadable_file_is_refused(
     monkeypatch.chdir(folder)
     if text:
         (folder / file).write_text(text)
-    err = fail(
-        *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
-        *('--stack-template', file, *argv),
-    )
+    err = fail(*CREATE, '--stack-template', file, *argv)
     assert words in err
     assert f'--stack-template {file}: ' in err or argv
     assert 'Traceback' not in err
@@ -225,7 +226,7 @@ def test_unreadable_file_is_refused(
 def test_wrong_parameter_hides_other_values(fail, http, service, folder, monkeypatch):
     monkeypatch.chdir(folder)
     err = fail(
-        *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
+        *CREATE,
         *('--stack-template', 'top.yaml', '--stack-parameter', 'password=secret'),
         *('--stack-parameter', 'flavor'),
     )
@@ -235,10 +236,7 @@ def test_wrong_parameter_hides_other_values(fail, http, service, folder, monkeyp
 
 def test_missing_heatclient_is_named(fail, sent, service, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, 'heatclient.common', None)
-    err = fail(
-        *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
-        *('--stack-template', str(folder / 'top.yaml')),
-    )
+    err = fail(*CREATE, '--stack-template', str(folder / 'top.yaml'))
     assert 'python-heatclient reads the files, and cannot be loaded' in err
     assert 'openstack-climate[stacks]' in err
     assert sent('POST', 'PUT') == []
@@ -248,8 +246,5 @@ def test_error_names_the_field_of_the_service(fail, http, folder):
     reason = 'The Parameter (flavour) was not provided.'
     body = samples.error(400, reason, 'request.invalid', field='reservations[0].parameters')
     http.post(LEASES, status_code=400, json=body)
-    err = fail(
-        *('lease', 'create', 'lease1', '--for', '3h', '--stack-name', 'web'),
-        *('--stack-template', str(folder / 'top.yaml')),
-    )
+    err = fail(*CREATE, '--stack-template', str(folder / 'top.yaml'))
     assert f'reservations[0].parameters: {reason}' in err

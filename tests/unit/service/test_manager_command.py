@@ -63,81 +63,61 @@ def start(tmp_path: pathlib.Path, url: str) -> Start:
     return make
 
 
-def test_it_runs_until_sigterm(start: Start, url: str) -> None:
-    migration.upgrade(configure(url))
-    with start() as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if 'is running' in line:
-                break
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0
+def _read_until(process: 'subprocess.Popen[str]', pattern: str) -> tuple[re.Match[str], str]:
+    """Read the log up to a line with a pattern; return its match, and what was read."""
+    assert process.stdout is not None
+    read = ''
+    for line in process.stdout:
+        read += line
+        if found := re.search(pattern, line):
+            return found, read
+    raise AssertionError(read)
 
 
-def test_it_reports_on_its_threads(start: Start, url: str) -> None:
+def _terminate(process: 'subprocess.Popen[str]') -> None:
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+def test_it_reports_on_its_threads_and_runs_until_sigterm(start: Start, url: str) -> None:
     migration.upgrade(configure(url))
     with start() as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if 'is running' in line:
-                break
+        _read_until(process, 'is running')
         process.send_signal(signal.SIGUSR2)
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if 'Configuration' in line:
-                break
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0
-    text = ''.join(said)
+        _, text = _read_until(process, 'Configuration')
+        _terminate(process)
     assert 'Guru Meditation' in text
     assert 'vendor = OpenStack' in text
     # The thread that looks for what is due, and where it is.
     assert 'climate_core/threads.py' in text
 
 
-def test_it_does_not_start_on_an_address_that_makes_no_sense(
-    start: Start, url: str, tmp_path: pathlib.Path
-) -> None:
-    migration.upgrade(configure(url))
-    with start(extra='[metrics]\nlisten = nowhere\n') as process:
-        assert process.stdout is not None
-        said = process.stdout.read()
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 1
-    assert '[metrics] listen' in said
-
-
 def test_it_serves_its_metrics(start: Start, url: str) -> None:
     migration.upgrade(configure(url))
     with start(extra='[metrics]\nlisten = 127.0.0.1:0\n') as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if found := re.search('Metrics are at (http://.*)$', line):
-                break
-        assert found is not None
+        found, _ = _read_until(process, 'Metrics are at (http://.*)$')
         with urllib.request.urlopen(found[1], timeout=PATIENCE) as answer:
             text = answer.read().decode()
     assert 'climate_database_up 1.0' in text
     assert 'climate_leases{status="ACTIVE"} 0.0' in text
 
 
-def test_it_does_not_start_on_an_old_database(start: Start) -> None:
-    with start() as process:
-        assert process.stdout is not None
-        said = process.stdout.read()
-        process.communicate(timeout=PATIENCE)
+@pytest.mark.parametrize(
+    ('upgraded', 'plugins', 'extra', 'reason'),
+    [
+        (True, '', '[metrics]\nlisten = nowhere\n', '[metrics] listen'),
+        (False, '', '', 'climate-manage db upgrade'),
+        (True, 'no:such', '', 'no:such'),
+    ],
+    ids=['address', 'old database', 'plugins'],
+)
+def test_it_does_not_start_and_says_why(
+    start: Start, url: str, upgraded: bool, plugins: str, extra: str, reason: str
+) -> None:
+    if upgraded:
+        migration.upgrade(configure(url))
+    with start(plugins, extra) as process:
+        said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1
-    assert 'climate-manage db upgrade' in said
-
-
-def test_it_does_not_start_without_its_plugins(start: Start, url: str) -> None:
-    migration.upgrade(configure(url))
-    with start('no:such') as process:
-        assert process.stdout is not None
-        said = process.stdout.read()
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 1
-    assert 'no:such' in said
+    assert reason in said

@@ -49,13 +49,8 @@ class Running:
             conf.set_override(option, value, group='webhooks')
         conf.set_override('host', name, group='manager')
         self.told = Told()
-        self.trusts = Trusts()
         self.service = ManagerService(
-            conf,
-            plugins={TYPE: things},
-            trusts=self.trusts,
-            send=self.told,
-            watch=False,
+            conf, plugins={TYPE: things}, trusts=Trusts(), send=self.told, watch=False
         )
         self.client = ManagerClient(conf)
         self.service.start()
@@ -109,14 +104,11 @@ def test_the_life_of_a_lease(run: Callable[..., Running], things: Things) -> Non
 
 
 def test_it_stops_while_the_bus_is_away(
-    tmp_path: pathlib.Path,
-    things: Things,
+    run: Callable[..., Running],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    url = f'sqlite:///{tmp_path}/manager.sqlite'
-    tables.Base.metadata.create_all(Database(configure(url)).engine)
-    manager = Running(url, 'one', things)
+    manager = run()
     back = threading.Event()
     monkeypatch.setattr(service, 'CLOSE_SECONDS', 0.1)
     monkeypatch.setattr(manager.service._transport, 'cleanup', back.wait)
@@ -140,13 +132,11 @@ def test_errors_come_back_as_they_are(run: Callable[..., Running]) -> None:
     assert missing.value.field is None
 
 
-def test_nobody_answers(tmp_path: pathlib.Path) -> None:
-    conf = configure(f'sqlite:///{tmp_path}/none.sqlite')
+def test_nobody_answers(conf: cfg.ConfigOpts) -> None:
     conf.set_override('rpc_response_timeout', 1)
     conf.set_override('control_exchange', 'nobody')
-    client = ManagerClient(conf)
     with pytest.raises(exceptions.ServiceUnavailable):
-        client.delete_lease(user(), 'x')
+        ManagerClient(conf).delete_lease(user(), 'x')
 
 
 def test_another_manager_is_nudged_and_the_work_is_done_once(
@@ -171,16 +161,6 @@ def test_stop_leaves_nothing_running(run: Callable[..., Running]) -> None:
     mine = {'scheduler', 'claims', 'publisher', 'webhooks', 'usage', 'rpc stop'}
     left = {t.name for t in set(threading.enumerate()) - before if t.is_alive()}
     assert not left & mine
-
-
-def test_a_restarted_manager_goes_on(run: Callable[..., Running], things: Things) -> None:
-    first = run('one')
-    lease_id = first.client.create_lease(user(), _values('a', start_date='2098-01-01 00:00'))
-    assert first.service.stop()
-    second = run('one')
-    second.client.update_lease(user(), lease_id, {'start_date': 'now'})
-    second.told.wait_for('lease.event.start_lease')
-    assert things.journal == [('wake', 'a')]
 
 
 def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
@@ -242,20 +222,22 @@ def test_webhooks_can_be_turned_off(run: Callable[..., Running]) -> None:
         )
 
 
-def test_usage_can_be_turned_off(run: Callable[..., Running], tmp_path: pathlib.Path) -> None:
-    conf = configure(f'sqlite:///{tmp_path}/none.sqlite')
-    assert 'usage' in _names(conf)
-    conf.set_override('notify_every', 'off', group='usage')
-    assert 'usage' not in _names(conf)
+@pytest.fixture
+def conf(tmp_path: pathlib.Path) -> cfg.ConfigOpts:
+    return configure(f'sqlite:///{tmp_path}/none.sqlite')
 
 
-def _names(conf: cfg.ConfigOpts) -> list[str]:
-    made = ManagerService(conf, plugins={}, trusts=Trusts(), send=Told(), watch=False)
-    return [part.name for part in made._beginning]
+def _make(conf: cfg.ConfigOpts) -> ManagerService:
+    return ManagerService(conf, plugins={}, trusts=Trusts(), send=Told(), watch=False)
 
 
-def test_a_network_that_is_none(tmp_path: pathlib.Path) -> None:
-    conf = configure(f'sqlite:///{tmp_path}/none.sqlite')
+@pytest.mark.parametrize(('every', 'told'), [('hour', True), ('off', False)])
+def test_usage_can_be_turned_off(conf: cfg.ConfigOpts, every: str, told: bool) -> None:
+    conf.set_override('notify_every', every, group='usage')
+    assert ('usage' in {part.name for part in _make(conf)._beginning}) is told
+
+
+def test_a_network_that_is_none(conf: cfg.ConfigOpts) -> None:
     conf.set_override('refused_networks', ['10.0.0.1/8'], group='webhooks')
     with pytest.raises(cfg.Error, match=r'10\.0\.0\.1/8 has host bits set'):
-        ManagerService(conf, plugins={}, trusts=Trusts(), send=Told(), watch=False)
+        _make(conf)
