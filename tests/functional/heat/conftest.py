@@ -6,8 +6,13 @@ oslo.service. What an operator writes into heat.conf has to be there before the 
 starts, because heat reads its resource types once in a process.
 """
 
+import functools
+
 import heat.tests.common  # noqa: F401
+from cinderclient import client
 
 from tests.functional.heat import installed
 
+# It lists every module of the interpreter for each new client.
+client.discover_extensions = functools.cache(client.discover_extensions)
 installed.configure()
