@@ -5,7 +5,6 @@ import pytest
 from heat.common import exception
 
 from tests.functional.heat.grouped import GroupTest
-from tests.functional.heat.users import ALICE
 from tests.support.stacks import (
     GROUP,
     MEMBER,
@@ -27,21 +26,6 @@ def hinted_group(**hints):
 
 
 class TestCreation(GroupTest):
-    def test_maximum_is_reserved(self):
-        stack = self.reserve_all(GROUP)
-        assert self.statuses() == ['RESERVED'] * 3
-        assert self.held() == set(self.cloud.nova.servers)
-        assert self.outputs(stack)['size'] == 1
-        assert len(self.active(stack)) == 1
-
-    def test_members_with_hints_join_their_lease(self):
-        stack = self.create(hinted_group(reserved=True, lease_id=self.lease))
-        assert len(self.held()) == 3
-        self.start(stack)
-        self.assert_servers(stack, 1, 2)
-        self.signal(stack, 'up')
-        self.assert_servers(stack, 2, 1)
-
     def test_members_join_a_lease_of_the_same_template(self):
         dates = self.leases.later(hours=1), self.leases.later(hours=2)
         template = hinted_group(reserved=True, lease_id={'get_resource': 'lease'})
@@ -50,6 +34,8 @@ class TestCreation(GroupTest):
         assert len(self.held()) == 3
         self.start(stack)
         self.assert_servers(stack, 1, 2)
+        self.signal(stack, 'up')
+        self.assert_servers(stack, 2, 1)
 
     def test_preview_shows_the_maximum_and_reserves_nothing(self):
         found = self.preview(GROUP, environment=stack_level(self.lease))
@@ -57,13 +43,6 @@ class TestCreation(GroupTest):
         assert len(members) == 3
         assert self.changes() == []
         assert self.leases.requests == []
-
-    def test_lack_of_room_leaves_nothing(self):
-        self.cloud.nova.full = True
-        stack = self.reserve_all(GROUP, status='CREATE_FAILED')
-        assert 'No valid host was found.' in self.reason(stack)
-        self.delete(stack)
-        self.assert_nothing_left()
 
     def test_active_members_of_a_started_lease_run_at_once(self):
         self.leases.start(self.lease)
@@ -88,34 +67,42 @@ class TestCreation(GroupTest):
         assert 'Maximum resources per stack exceeded' in str(error.value)
         self.create(template)
 
-    def test_delete_leaves_nothing(self):
-        for started in (False, True):
-            self.lease = self.leases.make(ALICE)
-            stack = self.reserve_all(GROUP)
-            if started:
-                self.start(stack)
-            self.delete(stack)
-            self.assert_nothing_left()
+    def test_lack_of_room_leaves_nothing_and_neither_does_a_delete_before_the_start(self):
+        self.cloud.nova.full = True
+        stack = self.reserve_all(GROUP, status='CREATE_FAILED')
+        assert 'No valid host was found.' in self.reason(stack)
+        self.delete(stack)
+        self.assert_nothing_left()
+        self.cloud.nova.full = False
+        self.delete(self.reserve_all(GROUP))
+        self.assert_nothing_left()
 
 
 class TestStart(GroupTest):
-    def test_active_members_are_woken_up(self):
+    def test_maximum_is_reserved_and_the_active_members_are_woken_up(self):
         stack = self.reserve_all(changed(GROUP, 'group', desired_capacity=2))
+        assert self.statuses() == ['RESERVED'] * 3
+        assert self.held() == set(self.cloud.nova.servers)
+        assert self.outputs(stack)['size'] == 2
         active = self.active(stack)
         self.start(stack)
         assert sorted(self.wakes()) == sorted(active)
         assert self.active(stack) == active
         self.assert_servers(stack, 2, 1)
         assert self.outputs(stack)['addresses'] == self.addresses(active)
-
-    def test_next_updates_wake_up_nothing(self):
-        stack = self.running()
         before = self.changes()
         self.patch_stack(stack)
         self.leases.forward(minutes=30)
         self.patch_stack(stack)
         assert self.changes() == before
-        self.assert_servers(stack, 1, 2)
+        self.check(stack)
+        self.suspend(stack)
+        assert self.by_status('RESERVED') == self.standby(stack)
+        assert sorted(self.by_status('SUSPENDED')) == sorted(active)
+        self.resume(stack)
+        self.assert_servers(stack, 2, 1)
+        self.delete(stack)
+        self.assert_nothing_left()
 
     def test_failed_member_is_woken_up_again_by_the_next_update(self):
         stack = self.reserve_all(changed(GROUP, 'group', desired_capacity=3))
@@ -127,16 +114,6 @@ class TestStart(GroupTest):
         self.patch_stack(stack)
         self.assert_servers(stack, 3, 0)
         assert self.created() == 3
-
-    def test_check_suspend_and_resume_leave_standby_members_alone(self):
-        stack = self.running()
-        standby = self.standby(stack)
-        self.check(stack)
-        self.suspend(stack)
-        assert sorted(self.by_status('RESERVED')) == sorted(standby)
-        assert len(self.by_status('SUSPENDED')) == 1
-        self.resume(stack)
-        self.assert_servers(stack, 1, 2)
 
 
 class TestNestedMembers(GroupTest):
@@ -205,7 +182,7 @@ class TestAttributes(GroupTest):
     def attribute(self, stack, *path):
         return self.group(stack).get_attribute(*path)
 
-    def test_outputs_show_active_members(self):
+    def test_attributes_show_active_members(self):
         template = changed(GROUP, 'group')
         outputs = {
             'map': ['outputs', 'first_address'],
@@ -229,21 +206,14 @@ class TestAttributes(GroupTest):
         assert [found['address'], found['short']] == addresses
         told = self.outputs(self.nested(stack, 'group'))
         assert all(set(each) == set(found['refs_map']) for each in told.values())
-
-    def test_attributes_that_no_template_refers_to_show_active_members(self):
-        """Heat reads those from the members themselves."""
-        stack = self.running(desired_capacity=2)
+        # Heat reads what no template refers to from the members themselves.
         names = self.attribute(stack, 'outputs_list', 'name')
         assert len(names) == 2
         assert list(self.attribute(stack, 'outputs', 'name').values()) == names
         assert self.attribute(stack, 'resource.1', 'name') == names[1]
         assert self.attribute(stack, 'resource.0.name') == names[0]
-        found = [self.attribute(stack, f'resource.{n}') for n in (0, 1)]
-        assert found == self.active(stack)
-
-    def test_attributes_of_standby_members_and_without_a_path_are_refused(self):
-        stack = self.running()
-        for path in (['resource.1'], ['resource.2', 'first_address'], ['resource.1', 'name']):
+        assert [self.attribute(stack, f'resource.{n}') for n in (0, 1)] == active
+        for path in (['resource.2'], ['resource.2', 'first_address'], ['resource.2', 'name']):
             with pytest.raises(exception.NotFound, match='not found in group'):
                 self.attribute(stack, *path)
         with pytest.raises(exception.InvalidTemplateAttribute):

@@ -24,7 +24,9 @@ class TestResourceGroup(GroupTest):
         assert self.held() == set(self.cloud.nova.servers)
         self.start(stack)
         assert self.names('ACTIVE') == ['web-0', 'web-1']
-        assert self.outputs(stack)['names'] == ['web-0', 'web-1']
+        found = self.outputs(stack)
+        assert found['names'] == ['web-0', 'web-1']
+        assert sorted(found['addresses']) == ['10.0.0.2', '10.0.0.3']
         numbers = {each['metadata']['number'] for each in self.cloud.nova.servers.values()}
         assert numbers == {'0', '1'}
 

@@ -38,7 +38,7 @@ class ScalingTest(GroupTest):
 
 
 class TestSignals(ScalingTest):
-    def test_up_wakes_up_a_standby_member(self):
+    def test_signals_of_every_kind_after_the_start(self):
         stack = self.running()
         first, before = self.active(stack), self.standby(stack)
         self.signal(stack, 'up')
@@ -47,6 +47,16 @@ class TestSignals(ScalingTest):
         assert woken in before
         assert self.wakes() == [*first, woken]
         assert self.created() == 3
+        self.signal(stack, 'up')
+        self.assert_servers(stack, 3, 0)
+        before = self.changes()
+        self.signal(stack, 'up')
+        assert self.changes() == before
+        for name, size in (('down', 2), ('down', 1), ('exact', 3), ('half', 2)):
+            self.signal(stack, name)
+            self.assert_servers(stack, size, 3 - size)
+        self.patch_stack(stack)
+        self.assert_servers(stack, 2, 1)
 
     def test_failed_standby_member_is_woken_up_last(self):
         stack = self.running()
@@ -64,30 +74,17 @@ class TestSignals(ScalingTest):
             self.assert_servers(stack, 2, 1)
             self.signal(stack, 'down')
 
-    def test_up_at_the_maximum_changes_nothing(self):
-        stack = self.running(desired_capacity=2)
-        self.signal(stack, 'up')
-        self.assert_servers(stack, 3, 0)
-        before = self.changes()
-        self.signal(stack, 'up')
-        assert self.changes() == before
-        self.assert_servers(stack, 3, 0)
-
     def test_down_reserves_a_standby_member_and_then_deletes_the_oldest(self):
         stack = self.running(desired_capacity=2)
-        oldest, other = self.active(stack)
-        (standby,) = self.standby(stack)
-        self.signal(stack, 'down')
-        self.assert_servers(stack, 1, 2)
-        assert self.active(stack) == [other]
-        (new,) = set(self.standby(stack)) - {standby}
-        assert self.deleted() == [oldest]
-        self.assert_order(('create', new), ('delete', oldest))
-
-    def test_down_without_room_changes_nothing(self):
-        stack = self.running(desired_capacity=2)
         active, standby = self.active(stack), self.standby(stack)
-        template = self.nested_template(stack)
+        oldest, other = active
+        template, before = self.nested_template(stack), self.changes()
+        # An outage of the lease service, or no room for it, changes nothing.
+        self.leases.answers[:] = [refusal(500, 'out of order')] * 9
+        for name in ('down', 'up'):
+            self.refused(stack, name, 'out of order')
+        self.leases.answers.clear()
+        assert self.changes() == before
         self.cloud.nova.full = True
         self.refused(stack, 'down', 'No valid host was found.')
         assert sorted(self.by_status('ACTIVE')) == sorted(active)
@@ -96,9 +93,13 @@ class TestSignals(ScalingTest):
         assert self.nested_template(stack) == template
         assert not set(self.deleted()) & {*active, *standby}
         self.cloud.nova.full = False
+        failed = self.deleted()
         self.signal(stack, 'down')
         self.assert_servers(stack, 1, 2)
-        assert active[0] not in self.cloud.nova.servers
+        assert self.active(stack) == [other]
+        (new,) = set(self.standby(stack)) - {*standby}
+        assert self.deleted() == [*failed, oldest]
+        self.assert_order(('create', new), ('delete', oldest))
 
     def test_failure_to_restore_a_group_hides_no_earlier_failure(self):
         stack = self.running(desired_capacity=2)
@@ -126,16 +127,6 @@ class TestSignals(ScalingTest):
         self.start(stack)
         self.assert_servers(stack, 2, 1)
         assert self.created() == 3
-
-    def test_signals_of_every_kind_after_the_start(self):
-        stack = self.running()
-        for name, size in (
-            ('up', 2), ('up', 3), ('down', 2), ('down', 1), ('exact', 3), ('half', 2),
-        ):  # fmt: skip
-            self.signal(stack, name)
-            self.assert_servers(stack, size, 3 - size)
-        self.patch_stack(stack)
-        self.assert_servers(stack, 2, 1)
 
     def test_failed_wake_up_is_repeated_by_the_next_signal(self):
         stack = self.running()
@@ -172,43 +163,22 @@ class TestSignals(ScalingTest):
         assert not found['scaling_in_progress']
         assert found['cooldown_end'] != before
 
-    def test_outage_of_the_lease_service_changes_nothing(self):
-        stack = self.running(desired_capacity=2)
-        before = self.changes()
-        self.leases.answers[:] = [refusal(500, 'out of order')] * 9
-        for name in ('down', 'up'):
-            self.refused(stack, name, 'out of order')
-        self.leases.answers.clear()
-        assert self.changes() == before
-        self.signal(stack, 'down')
-        self.assert_servers(stack, 1, 2)
-
 
 class TestEnd(ScalingTest):
-    """The lease is over, and the stack was kept with its active members."""
-
-    def setUp(self):
-        super().setUp()
-        self.stack = self.running(desired_capacity=2)
-        standby = self.standby(self.stack)
+    def test_group_that_was_kept_at_the_end_of_its_lease_only_shrinks(self):
+        stack = self.running(desired_capacity=2)
+        standby = self.standby(stack)
+        _, other = self.active(stack)
         self.leases.end(self.lease)
         for each in standby:
             if each in self.cloud.nova.servers:
                 self.cloud.nova.forget(each)
-
-    def test_up_fails_with_the_reason(self):
         before = self.changes()
-        self.refused(self.stack, 'up', 'to be joined')
+        self.refused(stack, 'up', 'to be joined')
         assert len(self.by_status('ACTIVE')) == 2
         assert [each for each in self.changes() if each not in before] == []
-
-    def test_down_deletes_a_member(self):
-        _, other = self.active(self.stack)
-        self.signal(self.stack, 'down')
-        assert list(self.cloud.nova.servers) == [other]
-        assert self.active(self.stack) == [other]
-
-    def test_update_leaves_no_standby_members(self):
-        self.patch_stack(self.stack)
-        assert self.standby(self.stack) == []
-        self.check(self.stack)
+        self.patch_stack(stack)
+        assert self.standby(stack) == []
+        self.check(stack)
+        self.signal(stack, 'down')
+        assert list(self.cloud.nova.servers) == self.active(stack) == [other]

@@ -36,9 +36,15 @@ class UpdateTest(GroupTest):
 
 
 class TestSizes(UpdateTest):
-    def test_higher_maximum_reserves_standby_members(self):
+    def test_maximum_reserves_or_deletes_standby_members_or_changes_nothing_without_room(self):
         for stack in self.each_phase():
-            woken = len(self.wakes())
+            woken, before = len(self.wakes()), self.by_id()
+            self.cloud.nova.full = True
+            self.assert_no_room(self.change_group(stack, status='UPDATE_FAILED', max_size=5))
+            assert self.by_id() == before
+            assert len(self.held()) == 3
+            assert self.size(stack) == 1
+            self.cloud.nova.full = False
             self.change_group(stack, max_size=5)
             assert len(self.held()) == 5
             assert self.size(stack) == 1
@@ -46,31 +52,11 @@ class TestSizes(UpdateTest):
             self.start(stack)
             assert len(self.active(stack)) == 1
             assert len(self.standby(stack)) == 4
-
-    def test_higher_maximum_without_room_changes_nothing(self):
-        for stack in self.each_phase():
-            before = self.by_id()
+            before, active = self.by_id(), self.active(stack)
             self.cloud.nova.full = True
-            self.assert_no_room(self.change_group(stack, status='UPDATE_FAILED', max_size=5))
+            self.change(stack, changed(GROUP, 'group', max_size=6), rollback=True)
             assert self.by_id() == before
-            assert len(self.held()) == 3
-            assert self.size(stack) == 1
             self.cloud.nova.full = False
-            self.change_group(stack, max_size=4)
-            assert len(self.held()) == 4
-            assert self.size(stack) == 1
-
-    def test_higher_maximum_without_room_is_rolled_back(self):
-        stack = self.running()
-        before = dict(self.cloud.nova.servers)
-        self.cloud.nova.full = True
-        self.change(stack, changed(GROUP, 'group', max_size=5), rollback=True)
-        assert self.cloud.nova.servers == before
-        self.assert_servers(stack, 1, 2)
-
-    def test_lower_maximum_deletes_standby_members(self):
-        for stack in self.each_phase():
-            active = self.active(stack)
             self.change_group(stack, max_size=2)
             assert self.active(stack) == active
             assert len(self.standby(stack)) == 1
@@ -105,18 +91,18 @@ class TestSizes(UpdateTest):
         assert self.changes() == before
         self.start(stack)
         self.assert_servers(stack, 2, 1)
-        for size, created in ((3, 3), (1, 5)):
-            self.change_group(stack, desired_capacity=size)
-            self.assert_servers(stack, size, 3 - size)
-            assert self.created() == created
-
-    def test_lower_capacity_without_room_keeps_all_running(self):
-        stack = self.running(desired_capacity=3)
+        self.change_group(stack, desired_capacity=3)
+        self.assert_servers(stack, 3, 0)
         active = self.active(stack)
         self.cloud.nova.full = True
         self.assert_no_room(self.change_group(stack, status='UPDATE_FAILED', desired_capacity=1))
         assert self.active(stack) == active
         self.assert_servers(stack, 3, 0)
+        self.cloud.nova.full = False
+        made = self.created()
+        self.change_group(stack, desired_capacity=1)
+        self.assert_servers(stack, 1, 2)
+        assert self.created() == made + 2
 
     def test_new_members_are_reserved_before_anything_is_woken_up(self):
         stack = self.running()
@@ -183,9 +169,9 @@ class TestDefinitions(UpdateTest):
         assert [each['flavor']['id'] for each in self.cloud.nova.servers.values()] == ['2'] * 3
 
     def test_all_members_are_reserved_anew_before_the_start(self):
-        stack = self.reserve_all(GROUP)
+        stack = self.reserve_all(changed(GROUP, 'group', desired_capacity=3))
         old = set(self.cloud.nova.servers)
-        self.renew(stack)
+        self.renew(stack, desired_capacity=1)
         self.assert_renewed()
         assert self.statuses() == ['RESERVED'] * 3
         assert not old & self.held()
@@ -195,23 +181,25 @@ class TestDefinitions(UpdateTest):
         self.assert_servers(stack, 1, 2)
 
     def test_batches_need_no_more_room_than_their_members(self):
-        for size in (1, 2):
+        """No member is kept in service before the start."""
+        for size, given, most in (
+            (4, {'max_batch_size': 1}, 5),
+            (4, {'max_batch_size': 2}, 6),
+            (3, {'min_in_service': 3}, 4),
+        ):
             self.lease = self.leases.make(ALICE)
-            stack = self.reserve_all(changed(GROUP, 'group', max_size=4), f's{size}')
+            given = {
+                'max_size': size,
+                'desired_capacity': size - 1,
+                'rolling_updates': {**self.POLICY, **given},
+            }
+            stack = self.reserve_all(changed(GROUP, 'group', **given), f's{most}')
             self.watch()
-            self.renew(stack, max_size=4, rolling_updates={**self.POLICY, 'max_batch_size': size})
-            assert max(self.seen) == 4 + size
-            assert len(self.held()) == 4
+            self.renew(stack, **given)
+            assert max(self.seen) == most
+            assert len(self.held()) == size
             self.bus.meanwhile = self.leases.run
             self.delete(stack)
-
-    def test_no_member_is_kept_in_service_before_the_start(self):
-        given = {'desired_capacity': 3, 'rolling_updates': {**self.POLICY, 'min_in_service': 3}}
-        stack = self.reserve_all(changed(GROUP, 'group', **given))
-        self.watch()
-        self.renew(stack, **given)
-        self.assert_renewed()
-        assert max(self.seen) == 4
 
     def test_standby_members_are_reserved_anew_before_the_active_ones_are_resized(self):
         stack = self.running(desired_capacity=2)
@@ -255,10 +243,3 @@ class TestDefinitions(UpdateTest):
         self.renew(stack, desired_capacity=1)
         self.assert_servers(stack, 1, 2)
         self.assert_renewed()
-
-    def test_fewer_members_with_a_new_definition_before_the_start(self):
-        stack = self.reserve_all(changed(GROUP, 'group', desired_capacity=3))
-        self.renew(stack, desired_capacity=1)
-        assert self.size(stack) == 1
-        self.assert_renewed()
-        assert len(self.held()) == 3

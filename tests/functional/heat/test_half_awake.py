@@ -28,16 +28,16 @@ class TestHalfAwake(ReservedTest):
         assert self.ids(self.stack, 'first', 'second') == [self.first, self.second]
         assert self.wakes() == [self.first, self.second, self.second]
 
-    def test_check_fails_and_the_next_update_goes_on(self):
-        found = self.check(self.stack, status='CHECK_FAILED')
-        reason = "resources.second: 'status': expected 'ACTIVE', got 'RESERVED'"
-        assert reason in found.status_reason
-        assert self.resource(self.stack, 'first').state == ('CHECK', 'COMPLETE')
-        self.assert_goes_on()
-
-    def test_suspend_fails_and_the_next_update_goes_on(self):
+    def test_suspend_and_resume_fail_and_the_next_update_goes_on(self):
         """Heat suspends nothing that failed, and updates nothing until it is told to resume."""
+        # Heat knows no id that is referred to in what is previewed.
+        networks = [{'network': self.ids(self.stack, 'net')[0]}]
+        template = changed(changed(CHAIN, 'first', networks=networks), 'second', networks=networks)
         before = self.changes()
+        found = self.preview_update(self.stack, template, environment=stack_level(self.lease))
+        assert found == {'net': 'unchanged', 'first': 'unchanged', 'second': 'updated'}
+        # Heat resumes only what was suspended.
+        self.resume(self.stack, status='RESUME_FAILED')
         found = self.suspend(self.stack, status='SUSPEND_FAILED')
         assert "resources.second: State ('UPDATE', 'FAILED')" in found.status_reason
         with pytest.raises(exception.NotSupported):
@@ -46,11 +46,11 @@ class TestHalfAwake(ReservedTest):
         assert self.changes() == before
         self.assert_goes_on()
 
-    def test_resume_fails_and_the_next_update_goes_on(self):
-        """Heat resumes only what was suspended."""
-        before = self.changes()
-        self.resume(self.stack, status='RESUME_FAILED')
-        assert self.changes() == before
+    def test_check_fails_and_the_next_update_goes_on(self):
+        found = self.check(self.stack, status='CHECK_FAILED')
+        reason = "resources.second: 'status': expected 'ACTIVE', got 'RESERVED'"
+        assert reason in found.status_reason
+        assert self.resource(self.stack, 'first').state == ('CHECK', 'COMPLETE')
         self.assert_goes_on()
 
     def test_abandon_keeps_everything(self):
@@ -65,13 +65,3 @@ class TestHalfAwake(ReservedTest):
     def test_delete_leaves_nothing(self):
         self.delete(self.stack)
         self.assert_nothing_left()
-
-    def test_preview_shows_what_the_next_update_does(self):
-        # Heat knows no id that is referred to in what is previewed.
-        networks = [{'network': self.ids(self.stack, 'net')[0]}]
-        template = changed(changed(CHAIN, 'first', networks=networks), 'second', networks=networks)
-        before = self.changes()
-        found = self.preview_update(self.stack, template, environment=stack_level(self.lease))
-        assert found == {'net': 'unchanged', 'first': 'unchanged', 'second': 'updated'}
-        assert self.changes() == before
-        self.assert_goes_on()

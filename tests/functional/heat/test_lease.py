@@ -12,14 +12,19 @@ OUTER = stack({'inner': {'type': 'inner.yaml'}})
 
 class TestCreate(LeaseTest):
     def test_lease_holds_its_stack_and_has_the_id_of_the_resource(self):
-        stack = self.make(name='lease1')
+        stack = self.make()
         lease = self.leases.lease
-        assert (lease.name, lease.project_id, lease.user_id) == ('lease1', ALICES, 'alice')
+        assert lease.name.startswith('stack1-lease-')
+        assert (lease.project_id, lease.user_id) == (ALICES, 'alice')
         assert self.leases.members(lease.id) == {('virtual:stack', stack)}
         assert lease.live[0].params == {'on_end': 'delete'}
         assert lease.status == 'PENDING'
         found = self.resource(stack, 'lease')
         assert lease.id == found.uuid == found.resource_id == self.outputs(stack)['id']
+        (post,) = [each for each in self.leases.requests if each.method == 'POST']
+        assert post.headers['X-Auth-Token'] == 'token-of-alice'
+        assert post.headers['X-Service-Token'] == 'token-of-heat'
+        assert post.headers['X-OpenStack-Request-ID'].startswith('req-')
 
     def test_every_property_is_sent(self):
         before_end = self.leases.later(minutes=90)
@@ -35,6 +40,7 @@ class TestCreate(LeaseTest):
             on_end='suspend',
         )
         lease = self.leases.lease
+        assert lease.name == 'lease1'
         assert lease.before_end_date.isoformat() == before_end
         assert lease.before_start == (600, 60)
         assert lease.start_policy == 'manual'
@@ -60,20 +66,9 @@ class TestCreate(LeaseTest):
         assert self.leases.lease.start_date == self.leases.now
         assert self.outputs(stack) == {}
 
-    def test_default_name_has_those_of_stack_and_resource(self):
-        self.make()
-        assert self.leases.lease.name.startswith('stack1-lease-')
-
     def test_lease_in_a_nested_stack_holds_the_root(self):
         stack = self.create(OUTER, files={'inner.yaml': self.template()})
         assert self.leases.members(self.leases.lease.id) == {('virtual:stack', stack)}
-
-    def test_request_carries_the_tokens_of_user_and_service(self):
-        self.make()
-        (post,) = [each for each in self.leases.requests if each.method == 'POST']
-        assert post.headers['X-Auth-Token'] == 'token-of-alice'
-        assert post.headers['X-Service-Token'] == 'token-of-heat'
-        assert post.headers['X-OpenStack-Request-ID'].startswith('req-')
 
 
 class TestWithoutServiceUser(LeaseTest):

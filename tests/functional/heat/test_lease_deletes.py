@@ -41,35 +41,39 @@ class TestWithTheStack(DeleteTest):
         assert not self.leases.get(lease).live
         assert self.leases.get(lease).deleted_at is not None
 
-    def test_lease_before_its_start_is_deleted(self):
-        stack = self.make(reservations=[OF_SERVER])
-        self.assert_deleted_with(stack, self.leases.lease.id)
-        assert self.leases.servers.state[SERVER] == 'gone'
-
-    def test_lease_that_runs_is_deleted(self):
-        self.assert_deleted_with(*self.make_started(reservations=[OF_SERVER]))
-        assert self.leases.servers.state[SERVER] == 'gone'
-
-    def test_lease_that_is_starting_is_deleted(self):
+    def test_lease_in_any_status_is_deleted(self):
         self.leases.servers.answers['wake', SERVER] = [Wait(60)]
-        stack, lease = self.make_started(reservations=[OF_SERVER])
-        assert self.leases.lease.status == 'STARTING'
-        self.assert_deleted_with(stack, lease)
-
-    def test_lease_whose_start_failed_is_deleted(self):
-        self.assert_deleted_with(*self.make_failed())
-
-    def test_lease_that_keeps_the_stack_at_its_end_is_deleted(self):
-        for on_end in ('suspend', 'nothing'):
-            self.set_dates()
-            self.assert_deleted_with(*self.make_started(on_end=on_end))
-        # The end of the stack in the lease is not changed for that.
+        for make, given, status in (
+            (self.make_started, {'reservations': [OF_SERVER]}, 'STARTING'),
+            (self.make_started, {}, 'ACTIVE'),
+            (self.make_failed, {}, 'ERROR'),
+            # The end of the stack in the lease is not changed for that.
+            (self.make_started, {'on_end': 'suspend'}, 'ACTIVE'),
+            (self.make_started, {'on_end': 'nothing'}, 'ACTIVE'),
+            (self.make_over, {}, 'TERMINATED'),
+        ):
+            with self.subTest(status=status, **given):
+                self.set_dates()
+                self.leases.servers.state.clear()
+                stack, lease = make(**given)
+                assert self.leases.get(lease).status == status
+                self.assert_deleted_with(stack, lease)
         assert 'PUT' not in {each.method for each in self.leases.requests}
 
-    def test_lease_that_is_over_is_deleted(self):
-        stack, lease = self.make_over()
-        assert self.leases.get(lease).status == 'TERMINATED'
-        self.assert_deleted_with(stack, lease)
+    def test_reservation_of_a_lease_ends_with_the_stack_before_and_after_the_start(self):
+        for started in (False, True):
+            self.set_dates()
+            self.leases.servers.state.clear()
+            stack = self.make(reservations=[OF_SERVER])
+            lease = self.leases.lease.id
+            if started:
+                self.leases.start(lease)
+            self.delete(stack)
+            # It waits for the stack.
+            assert self.leases.servers.state[SERVER] == ('awake' if started else 'asleep')
+            self.leases.forward(minutes=1)
+            assert self.leases.servers.state[SERVER] == 'gone'
+            assert self.leases.get(lease).deleted_at is not None
 
     def test_lease_that_is_gone_or_was_never_created_is_no_failure(self):
         stack = self.make()
@@ -108,15 +112,6 @@ class TestWaiting(DeleteTest):
         self.let_time_pass()
         self.update(stack, EMPTY)
         assert self.leases.servers.state[SERVER] == 'gone'
-
-    def test_reservations_that_wait_for_the_stack_are_not_waited_for(self):
-        stack = self.make(reservations=[OF_SERVER])
-        lease = self.leases.lease.id
-        self.delete(stack)
-        assert self.leases.servers.state[SERVER] == 'asleep'
-        self.leases.forward(minutes=1)
-        assert self.leases.servers.state[SERVER] == 'gone'
-        assert self.leases.get(lease).deleted_at is not None
 
     def test_outage_of_the_lease_service_is_waited_for(self):
         stack = self.make(reservations=[OF_SERVER])
@@ -181,9 +176,11 @@ class TestRemoved(DeleteTest):
         assert self.leases.get(lease).deleted_at is not None
         assert ('delete', stack) not in self.leases.stacks.journal
 
-    def test_stack_goes_on_before_the_start(self):
+    def test_stack_goes_on_before_the_start_and_in_a_lease_that_runs(self):
         stack = self.make()
         self.assert_stack_goes_on(stack, self.leases.lease.id)
+        self.delete(stack)
+        self.assert_stack_goes_on(*self.make_started())
 
     def test_stack_goes_on_with_a_slow_lease_service(self):
         """It lets the stack go on only while heat removes the lease from it."""
@@ -192,9 +189,6 @@ class TestRemoved(DeleteTest):
         self.let_time_pass()
         self.assert_stack_goes_on(stack, self.leases.lease.id)
         assert not self.leases.stacks.answers['end', stack]
-
-    def test_stack_goes_on_in_a_lease_that_runs(self):
-        self.assert_stack_goes_on(*self.make_started())
 
     def test_stack_goes_on_after_a_failed_start(self):
         stack = self.make(reservations=[OF_SERVER])
@@ -208,21 +202,21 @@ class TestRemoved(DeleteTest):
         self.assert_stack_goes_on(stack, lease)
         assert self.leases.servers.state[SERVER] == 'gone'
 
-    def test_stack_goes_on_while_its_lease_ends(self):
-        stack, lease = self.make_started(reservations=[OF_SERVER], on_end='nothing')
-        self.leases.servers.answers['end', SERVER] = [Wait(5)]
-        self.assert_goes_on_at_the_end(stack, lease)
-
-    def test_stack_goes_on_while_its_lease_suspends_it(self):
-        stack, lease = self.make_started(on_end='suspend')
-        self.leases.stacks.answers['end', stack] = [Wait(1)]
-        self.assert_goes_on_at_the_end(stack, lease)
-
-    def assert_goes_on_at_the_end(self, stack, lease):
-        self.leases.end(lease)
-        assert self.leases.lease.status == 'TERMINATING'
-        self.let_time_pass()
-        self.assert_stack_goes_on(stack, lease)
+    def test_stack_goes_on_while_its_lease_ends_or_suspends_it(self):
+        answers = self.leases.servers.answers, self.leases.stacks.answers
+        for given, plugin, wait in (
+            ({'reservations': [OF_SERVER], 'on_end': 'nothing'}, 0, Wait(5)),
+            ({'on_end': 'suspend'}, 1, Wait(1)),
+        ):
+            self.set_dates()
+            self.bus.meanwhile = self.leases.run
+            stack, lease = self.make_started(**given)
+            answers[plugin]['end', (SERVER, stack)[plugin]] = [wait]
+            self.leases.end(lease)
+            assert self.leases.lease.status == 'TERMINATING'
+            self.let_time_pass()
+            self.assert_stack_goes_on(stack, lease)
+            self.delete(stack)
 
     def test_member_before_the_start_is_replaced_by_an_ordinary_server(self):
         made = self.make_with_server()

@@ -20,28 +20,20 @@ OF_OTHER = leases.of_server(OTHER)
 
 
 class TestProperties(LeaseTest):
-    def test_same_template_changes_nothing(self):
+    def test_same_template_and_preview_change_nothing(self):
         stack = self.make()
         before = self.leases.lease
         self.change(stack)
         self.patch_stack(stack)
+        template = self.template(name='lease2', end_date=self.leases.later(hours=7))
+        assert self.preview_update(stack, template) == {'lease': 'updated'}
         assert self.leases.lease == before
-
-    def test_name_changes(self):
-        stack = self.make(name='lease1')
-        assert self.change(stack, name='lease2').name == 'lease2'
-        assert self.change(stack).name.startswith('stack1-lease-')
 
     def test_both_dates_change_before_the_start(self):
         stack = self.make()
         start, end = self.leases.later(hours=3), self.leases.later(hours=5)
         lease = self.change(stack, start_date=start, end_date=end)
         assert (lease.start_date.isoformat(), lease.end_date.isoformat()) == (start, end)
-
-    def test_end_changes_after_the_start(self):
-        stack, _ = self.make_started()
-        end = self.leases.later(hours=5)
-        assert self.change(stack, end_date=end).end_date.isoformat() == end
 
     def test_duration_sets_the_end_and_keeps_it_with_the_start(self):
         stack = self.make()
@@ -62,18 +54,30 @@ class TestProperties(LeaseTest):
         self.leases.forward(minutes=10)
         assert self.change(stack, start_date='now', name='lease2').start_date == start
 
-    def test_notifications_before_start_and_end_change(self):
-        stack = self.make()
+    def test_property_changes_and_goes_back_to_its_default(self):
+        stack = self.make(name='lease1')
         time = self.leases.later(minutes=100)
-        lease = self.change(stack, before_end_date=time, before_start=[60, 600])
+        webhook = {'url': 'https://example.org/told', 'secret': 'sixteen letters!'}
+        some = {**webhook, 'events': ['lease.event.*']}
+        lease = self.change(
+            stack,
+            name='lease2',
+            before_end_date=time,
+            before_start=[60, 600],
+            start_policy='manual',
+            webhook=webhook,
+        )
+        assert (lease.name, lease.start_policy) == ('lease2', 'manual')
         assert lease.before_end_date.isoformat() == time
         assert lease.before_start == (600, 60)
-        assert self.change(stack).before_start == ()
-
-    def test_start_policy_changes(self):
-        stack = self.make()
-        assert self.change(stack, start_policy='manual').start_policy == 'manual'
-        assert self.change(stack).start_policy == 'auto'
+        assert lease.webhook['url'] == webhook['url']
+        assert self.change(stack, webhook=some).webhook['events'] == ['lease.event.*']
+        lease = self.change(stack)
+        assert lease.name.startswith('stack1-lease-')
+        assert (lease.before_start, lease.start_policy, lease.webhook) == ((), 'auto', None)
+        for on_end in ('snapshot', 'nothing', 'delete'):
+            (own,) = self.change(stack, on_end=on_end).live
+            assert (own.resource_id, own.params['on_end']) == (stack, on_end)
 
     def test_events_change_and_past_ones_stay(self):
         stack = self.make()
@@ -87,39 +91,25 @@ class TestProperties(LeaseTest):
         assert lease.event('take_backup').status == 'DONE'
         assert not lease.event('look')
 
-    def test_webhook_changes(self):
-        stack = self.make()
-        webhook = {'url': 'https://example.org/told', 'secret': 'sixteen letters!'}
-        assert self.change(stack, webhook=webhook).webhook['url'] == webhook['url']
-        some = {**webhook, 'events': ['lease.event.*']}
-        assert self.change(stack, webhook=some).webhook['events'] == ['lease.event.*']
-        assert self.change(stack).webhook is None
-
-    def test_end_of_the_stack_changes(self):
-        stack = self.make()
-        for on_end in ('snapshot', 'nothing', 'delete'):
-            (own,) = self.change(stack, on_end=on_end).live
-            assert (own.resource_id, own.params['on_end']) == (stack, on_end)
-
 
 class TestReservations(LeaseTest):
-    def test_reservations_are_added_and_removed(self):
-        stack = self.make(reservations=[OF_SERVER])
-        self.change(stack, reservations=[OF_SERVER, OF_VOLUME])
-        assert self.held() == {SERVER: {}, VOLUME: {}}
-        self.change(stack, reservations=[OF_VOLUME])
-        assert self.held() == {VOLUME: {}}
-        assert self.leases.servers.state[SERVER] == 'gone'
-        self.change(stack)
-        assert self.held() == {}
-
-    def test_reservation_is_changed_in_place(self):
-        stack = self.make(reservations=[leases.of_server(SERVER, on_end='delete'), OF_VOLUME])
-        before = [each.id for each in self.leases.lease.live]
+    def test_reservations_are_added_changed_in_place_and_removed(self):
+        of_server = leases.of_server(SERVER, on_end='delete')
+        stack = self.make(reservations=[of_server])
+        lease = self.change(stack, reservations=[of_server, OF_VOLUME])
+        assert self.held() == {SERVER: {'on_end': 'delete'}, VOLUME: {}}
+        before = [each.id for each in lease.live]
         given = [OF_VOLUME, leases.of_server(SERVER, on_end='shelve')]
         lease = self.change(stack, reservations=given)
         assert self.held() == {SERVER: {'on_end': 'shelve'}, VOLUME: {}}
         assert [each.id for each in lease.live] == before
+        self.change(stack, reservations=[OF_VOLUME])
+        assert self.held() == {VOLUME: {}}
+        assert self.leases.servers.state[SERVER] == 'gone'
+        # One of no template stays.
+        self.leases.join(lease.id, OF_OTHER)
+        self.change(stack)
+        assert self.held() == {OTHER: {}}
 
     def test_failed_reservation_is_changed_in_place(self):
         stack, _ = self.make_failed()
@@ -127,12 +117,6 @@ class TestReservations(LeaseTest):
         assert self.held() == {SERVER: {'on_end': 'shelve'}}
         self.change(stack)
         assert self.held() == {}
-
-    def test_reservation_of_no_template_stays(self):
-        stack = self.make(reservations=[OF_SERVER])
-        self.leases.join(self.leases.lease.id, OF_OTHER)
-        self.change(stack)
-        assert self.held() == {OTHER: {}}
 
     def test_reservations_are_added_all_or_none(self):
         self.leases.make(leases.ALICE, OF_OTHER)
@@ -185,24 +169,18 @@ class TestRefused(LeaseTest):
             after = self.leases.get(mine.id)
             assert (after.name, after.start_date) == ('lease1', mine.start_date)
 
-    def test_changes_of_others_stay_if_nothing_failed(self):
-        stack = self.make()
-        end = self.leases.later(hours=9)
-        self.leases.world.update(self.leases.lease.id, end_date=end)
-        assert self.change(stack, name='lease2').end_date.isoformat() == end
-
-    def test_outage_of_the_lease_service_fails_the_update(self):
+    def test_outage_or_wrong_date_changes_nothing_and_changes_of_others_stay(self):
         stack = self.make(name='lease1')
         for count in (1, 2):
             assert self.fail_requests(count) in self.refused(stack, name='lease2')
         assert self.change(stack, name='lease2').name == 'lease2'
-
-    def test_wrong_date_is_refused_before_anything_changes(self):
-        stack = self.make()
+        end = self.leases.later(hours=9)
+        self.leases.world.update(self.leases.lease.id, end_date=end)
         before = self.leases.lease
         with pytest.raises(exception.StackValidationFailed, match='must be'):
             self.update(stack, self.template(end_date='soon'))
         assert self.leases.lease == before
+        assert self.change(stack, name='lease3').end_date.isoformat() == end
 
 
 class TestLaterUpdates(LeaseTest):
@@ -252,13 +230,6 @@ class TestReplaced(LeaseTest):
         assert self.leases.members(lease.id) == {('virtual:stack', stack)}
         assert list(self.resources(stack)) == ['lease']
 
-    def test_deleted_lease_is_replaced(self):
-        stack = self.make()
-        before = self.leases.lease.id
-        self.leases.lose(before)
-        self.update(stack, self.template(name='lease2'))
-        self.assert_replaced(stack, before)
-
     def test_lease_that_is_over_is_replaced_by_a_change_and_by_nothing_else(self):
         stack, before = self.make_over()
         self.patch_stack(stack)
@@ -278,16 +249,15 @@ class TestReplaced(LeaseTest):
         assert 'is TERMINATING' in self.reason(stack)
         assert self.leases.lease.id == lease == self.resource(stack, 'lease').resource_id
 
-    def test_converging_update_replaces_only_a_deleted_lease(self):
-        stack = self.make(name='lease1')
+    def test_only_a_deleted_lease_is_replaced_also_by_a_converging_update(self):
+        stack = self.make()
+        before = self.leases.lease.id
+        self.leases.lose(before)
+        self.update(stack, self.template(name='lease1'))
+        self.assert_replaced(stack, before)
         before = self.leases.lease
         self.update(stack, self.template(name='lease1'), args={'converge': True})
         assert self.leases.lease == before
         self.leases.lose(before.id)
         self.update(stack, self.template(name='lease1'), args={'converge': True})
         self.assert_replaced(stack, before.id)
-
-    def test_preview_replaces_nothing(self):
-        stack = self.make()
-        template = self.template(name='lease2', end_date=self.leases.later(hours=7))
-        assert self.preview_update(stack, template) == {'lease': 'updated'}

@@ -26,13 +26,11 @@ class TestNested(ReservedTest):
         found = self.cloud.nova.servers.values()
         return {each['id'] for each in found if each['status'] == 'ACTIVE'}
 
-    def test_all_members_belong_to_the_root(self):
+    def test_tree_is_reserved_and_started_in_its_order(self):
         live = self.leases.get(self.lease).live
         params = {each.params.get('stack_id') for each in live if each.params.get('stack_id')}
         assert params == {self.stack}
         assert len(self.held()) == 7
-
-    def test_start_keeps_the_order_through_all_levels(self):
         (last,) = self.ids(self.stack, 'last')
         self.start(self.stack)
         assert len(self.cloud.nova.changed('wake_up')) == 4
@@ -43,7 +41,8 @@ class TestNested(ReservedTest):
     def test_standby_members_stay_reserved_and_are_woken_up_when_active(self):
         self.leases.start(self.lease)
         self.patch_stack(self.stack, environment=self.with_standby('1', '2'))
-        wanted = self.members('0') | set(self.ids(self.stack, 'last'))
+        (last,) = self.ids(self.stack, 'last')
+        wanted = {*self.members('0'), last}
         assert self.running() == wanted
         assert len(self.cloud.cinder.changed('os-wake_up')) == 1
         self.check(self.stack)
@@ -51,19 +50,20 @@ class TestNested(ReservedTest):
         self.resume(self.stack)
         assert self.running() == wanted
         self.patch_stack(self.stack, environment=self.with_standby('2'))
-        assert self.running() == self.members('0', '1') | set(self.ids(self.stack, 'last'))
-
-    def test_standby_member_created_after_the_start_stays_reserved(self):
-        self.leases.start(self.lease)
-        template = changed(OUTER, 'group', count=4)
+        assert self.running() == {*self.members('0', '1'), last}
+        # One that is created after the start stays reserved, too.
         self.update(
-            self.stack, template, environment=self.with_standby('3'), files={'inner.yaml': INNER}
+            self.stack,
+            changed(OUTER, 'group', count=4),
+            environment=self.with_standby('3'),
+            files={'inner.yaml': INNER},
         )
-        running = self.members('0', '1', '2') | set(self.ids(self.stack, 'last'))
-        assert self.running() == running
+        assert self.running() == {*self.members('0', '1', '2'), last}
         assert self.members('3') <= self.held()
+        self.delete(self.stack)
+        self.assert_nothing_left()
 
-    def test_places_lead_from_the_root_to_the_resource(self):
+    def test_failed_wake_up_in_a_nested_stack_is_repeated_by_the_next_update(self):
         group = self.nested(self.stack, 'group')
         member = self.nested(group, '1')
         names = [self.load(each).name for each in (self.stack, group, member)]
@@ -71,8 +71,6 @@ class TestNested(ReservedTest):
             f'{names[0]}/group', f'{names[1]}/1', f'{names[2]}/server',
         }  # fmt: skip
         assert paths.list_places(self.load(self.stack), 'last') == {f'{names[0]}/last'}
-
-    def test_failed_wake_up_in_a_nested_stack_is_repeated_by_the_next_update(self):
         (broken,) = self.members('1')
         self.cloud.nova.servers[broken].update(failures=1, sleeps_on=True)
         self.start(self.stack, 'UPDATE_FAILED')
@@ -81,7 +79,3 @@ class TestNested(ReservedTest):
         self.patch_stack(self.stack)
         assert awake < self.running()
         assert len(self.running()) == 4
-
-    def test_delete_leaves_nothing(self):
-        self.delete(self.stack)
-        self.assert_nothing_left()

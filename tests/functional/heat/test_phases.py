@@ -41,21 +41,10 @@ class TestReserved(PhaseTest):
         self.start(self.stack)
         assert self.cloud.nova.statuses() == ['ACTIVE']
 
-    def test_delete_leaves_nothing(self):
-        self.delete(self.stack)
-        self.assert_nothing_left()
-
     def test_delete_after_an_earlier_abandoned_traversal_leaves_nothing(self):
         self.resource(self.stack, 'server').data_set('climate_abandoned', 'an earlier traversal')
         self.delete(self.stack)
         self.assert_nothing_left()
-
-    def test_delete_with_the_policy_snapshot_takes_none(self):
-        template = copy.deepcopy(PAIR)
-        for name in ('disk', 'server'):
-            template['resources'][name]['deletion_policy'] = 'Snapshot'
-        cfg.CONF.set_override('backups_enabled', True, group='volumes')
-        self.delete(self.reserve_all(template, name='other'))
 
     def test_adopted_stack_finds_what_the_lease_service_woke_up(self):
         left = self.abandon(self.stack)
@@ -89,15 +78,19 @@ class TestReserved(PhaseTest):
             args={'adopt_stack_data': text}, status='ADOPT_COMPLETE',
         )  # fmt: skip
 
-    def test_attributes_of_a_reserved_server_can_be_read(self):
+    def test_attributes_can_be_read_and_delete_with_the_policy_snapshot_takes_none(self):
         template = copy.deepcopy(PAIR)
         for name in nova_server.Server.attributes_schema:
             if name not in ('console_urls', 'show', 'os_collect_config', 'tags', 'addresses'):
                 template['outputs'][name] = {'value': {'get_attr': ['server', name]}}
+        for name in ('disk', 'server'):
+            template['resources'][name]['deletion_policy'] = 'Snapshot'
+        cfg.CONF.set_override('backups_enabled', True, group='volumes')
         stack = self.reserve_all(template, name='other')
         (port,) = self.cloud.nova.addresses(self.ids(stack, 'server')[0])
         assert self.outputs(stack)['networks'] == {'private': [port]}
         assert self.outputs(stack)['first_address'] == port
+        self.delete(stack)
 
 
 class TestDuringTheWakeUp(PhaseTest):
@@ -179,17 +172,14 @@ class TestDuringTheWakeUp(PhaseTest):
         assert self.cloud.neutron.changes == self.networks
         assert self.wakes() == self.members
 
-    def test_snapshot_is_refused_by_heat(self):
+    def test_snapshot_is_refused_by_heat_and_a_preview_changes_nothing(self):
         def refused():
+            self.preview(PAIR, name='other')
             with pytest.raises(exception.ActionInProgress):
                 self.snapshot(self.stack, run=False)
 
         self.during(refused)
         assert self.begun('SNAPSHOT') == 0
-        self.assert_woken_up_once()
-
-    def test_preview_changes_nothing(self):
-        self.during(lambda: self.preview(PAIR, name='other'))
         self.assert_woken_up_once()
 
     def test_second_update_wakes_up_nothing_twice(self):
@@ -204,14 +194,12 @@ class TestStarted(PhaseTest):
         super().setUp()
         self.start(self.stack)
 
-    def test_check_suspend_and_resume_are_heats_own(self):
+    def test_check_suspend_resume_and_delete_are_heats_own(self):
         self.check(self.stack)
         self.suspend(self.stack)
         assert self.cloud.nova.statuses() == ['SUSPENDED']
         self.resume(self.stack)
         assert self.cloud.nova.statuses() == ['ACTIVE']
-
-    def test_delete_leaves_nothing(self):
         self.delete(self.stack)
         self.assert_nothing_left()
 
@@ -228,14 +216,11 @@ class TestNotWokenUp(PhaseTest):
         super().setUp()
         self.leases.start(self.lease)
 
-    def test_check_fails_and_the_update_wakes_up(self):
+    def test_check_fails_and_the_update_wakes_up_and_then_replaces_what_is_in_error(self):
         found = self.check(self.stack, status='CHECK_FAILED')
         assert "got 'lease-reserved'" in found.status_reason
         self.patch_stack(self.stack)
         assert self.ids(self.stack, 'disk', 'server') == self.wakes() == self.members
-
-    def test_server_in_error_after_the_start_is_replaced(self):
-        self.patch_stack(self.stack)
         server = self.record(self.stack, 'server')
         server['status'] = 'ERROR'
         self.check(self.stack, status='CHECK_FAILED')
@@ -244,11 +229,9 @@ class TestNotWokenUp(PhaseTest):
         assert self.ids(self.stack, 'server') != self.members[1:]
         assert self.cloud.nova.statuses() == ['ACTIVE']
 
-    def test_suspend_touches_nothing(self):
+    def test_suspend_touches_nothing_and_delete_leaves_nothing(self):
         self.suspend(self.stack)
         self.assert_untouched()
-
-    def test_delete_leaves_nothing(self):
         self.delete(self.stack)
         self.assert_nothing_left()
 

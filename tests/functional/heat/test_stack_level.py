@@ -8,7 +8,7 @@ from heat.common import exception
 
 from tests.functional.heat.reserved import ReservedTest
 from tests.functional.heat.users import ALICE, BOB
-from tests.support.stacks import COUNTED, PAIR, added, changed, hinted, lease, stack_level
+from tests.support.stacks import PAIR, added, changed, hinted, lease, stack_level
 
 
 class TestReserved(ReservedTest):
@@ -62,20 +62,6 @@ class TestReserved(ReservedTest):
         self.start(stack)
         assert self.wakes() == self.ids(stack, 'disk', 'server')
 
-    def test_members_of_nested_stacks_belong_to_the_root(self):
-        stack = self.reserve_all(COUNTED)
-        members = self.ids(self.nested(stack, 'group'), '0', '1')
-        assert self.leases.members(self.lease) == {
-            ('virtual:stack', stack),
-            *(('virtual:instance', each) for each in members),
-        }
-        live = self.leases.get(self.lease).live
-        assert {r.params.get('stack_id') for r in live if r.resource_id in members} == {stack}
-        self.start(stack)
-        assert self.statuses() == ['ACTIVE', 'ACTIVE']
-        assert sorted(self.wakes()) == sorted(members)
-        assert sorted(self.outputs(stack)['addresses']) == ['10.0.0.2', '10.0.0.3']
-
     def test_hints_win_over_the_environment(self):
         other = self.leases.make(ALICE)
         template = changed(PAIR, 'disk', scheduler_hints={'lease_id': other})
@@ -97,16 +83,14 @@ class TestReserved(ReservedTest):
         self.patch_stack(stack)
         assert self.cloud.cinder.statuses() == ['available']
 
-    def test_hint_without_a_lease_means_that_of_the_stack(self):
-        stack = self.reserve_all(changed(PAIR, 'disk', scheduler_hints={'reserved': True}))
-        assert set(self.ids(stack, 'disk', 'server')) == self.held()
-
-    def test_preview_reserves_nothing(self):
-        found = self.preview(PAIR, environment=stack_level(self.lease))
-        names = {each['resource_name'] for each in found['resources']}
-        assert names == {'net', 'disk', 'server'}
+    def test_hint_without_a_lease_means_that_of_the_stack_and_a_preview_reserves_nothing(self):
+        template = changed(PAIR, 'disk', scheduler_hints={'reserved': True})
+        found = self.preview(template, environment=stack_level(self.lease))
+        assert {each['resource_name'] for each in found['resources']} == {'net', 'disk', 'server'}
         assert self.changes() == []
-        assert self.leases.members(self.lease) == set()
+        assert self.held() == set()
+        stack = self.reserve_all(template)
+        assert set(self.ids(stack, 'disk', 'server')) == self.held()
 
 
 class TestRefused(ReservedTest):

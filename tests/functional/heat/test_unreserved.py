@@ -73,6 +73,17 @@ class TestUnreserved(HeatTest):
         assert min(len(each) for each in ours) > 3
         assert self.leases.requests == []
 
+    def test_abandoned_resources_of_an_ordinary_stack_stay(self):
+        names = set(EVERYTHING['resources'])
+        found = self.preview(EVERYTHING)['resources']
+        assert {each['resource_name'] for each in found} == names
+        assert not self.cloud.nova.servers
+        stack = self.create(EVERYTHING)
+        assert set(self.abandon(stack)['resources']) == names
+        assert not self.exists(stack)
+        assert self.cloud.nova.statuses() == ['ACTIVE']
+        assert sorted(self.cloud.cinder.statuses()) == ['available', 'in-use']
+
     def use_core(self):
         """Let the names mean what they mean without the extension."""
         registry = resources.global_env().registry

@@ -44,18 +44,21 @@ class TestBeforeTheStart(ReservedTest):
         assert self.held() == set(self.ids(stack, 'server'))
 
     @guide_row('adds one, and there is no room', 'before')
-    def test_added_server_without_room_fails_and_keeps_the_others(self):
+    @guide_row('another flavor, image or size', 'before')
+    def test_server_without_room_fails_or_rolls_back_and_keeps_the_others(self):
         stack = self.reserve_all(PLAIN)
         self.cloud.nova.full = True
         found = self.change(stack, with_second(PLAIN), status='UPDATE_FAILED')
         assert 'No valid host was found.' in found.status_reason
         assert self.record(stack, 'server')['status'] == 'RESERVED'
-
-    @guide_row('adds one, and there is no room', 'before')
-    def test_added_server_without_room_rolls_everything_back(self):
+        self.delete(stack)
+        self.cloud.nova.full = False
+        # With a rollback, which Heat remembers.
         stack = self.reserve_all(PLAIN)
         before = self.ids(stack, 'server')
         self.cloud.nova.full = True
+        self.change(stack, changed(PLAIN, 'server', flavor='m2'), rollback=True)
+        assert self.ids(stack, 'server') == before
         self.change(stack, added(with_second(PLAIN), extra=volume(size=1)), rollback=True)
         assert self.held() == set(before)
         assert self.statuses() == ['RESERVED']
@@ -93,23 +96,9 @@ class TestBeforeTheStart(ReservedTest):
             assert self.held() == {new}
             assert self.cloud.nova.changes[-2:] == [('create', new), ('delete', old)]
             assert self.record(stack, 'server').items() >= {'status': 'RESERVED', **shown}.items()
-
-    def test_ignored_user_data_keep_the_server(self):
-        stack = self.reserve_all(PLAIN)
-        before = self.ids(stack, 'server')
-        ignored = changed(PLAIN, 'server', user_data='ls', user_data_update_policy='IGNORE')
-        self.change(stack, ignored)
-        assert self.ids(stack, 'server') == before
-
-    @guide_row('another flavor, image or size', 'before')
-    def test_other_flavor_without_room_keeps_the_server(self):
-        stack = self.reserve_all(PLAIN)
-        (old,) = self.ids(stack, 'server')
-        self.cloud.nova.full = True
-        self.change(stack, changed(PLAIN, 'server', flavor='m2'), rollback=True)
-        assert self.ids(stack, 'server') == [old]
-        assert self.held() == {old}
-        assert self.statuses() == ['RESERVED']
+        ignored = {'user_data': 'ls', 'user_data_update_policy': 'IGNORE'}
+        self.change(stack, changed(PLAIN, 'server', **properties, **ignored))
+        assert self.ids(stack, 'server') == [new]
 
     @guide_row('another flavor, image or size', 'before')
     def test_larger_volume_is_reserved_anew_with_its_server(self):
@@ -123,36 +112,24 @@ class TestBeforeTheStart(ReservedTest):
         assert self.record(stack, 'server')['volumes'] == new[:1]
 
     @guide_row('another flavor, image or size', 'before')
-    def test_server_with_a_volume_is_deleted_before_its_replacement_is_reserved(self):
-        """A volume can only belong to one server."""
-        stack = self.reserve_all()
-        disk, old = self.ids(stack, 'disk', 'server')
-        self.change(stack, changed(PAIR, 'server', flavor='m2'))
-        (new,) = self.ids(stack, 'server')
-        assert self.held() == {disk, new}
-        assert self.record(stack, 'server')['volumes'] == [disk]
-        self.assert_order(('delete', old), ('create', new))
-
-    @guide_row('another flavor, image or size', 'before')
-    def test_server_with_a_port_is_deleted_before_its_replacement_is_reserved(self):
-        stack = self.reserve_all(ported(PLAIN))
-        self.change(stack, changed(ported(PLAIN), 'server', flavor='m2'))
-        (new,) = self.ids(stack, 'server')
-        assert self.held() == {new}
-        assert self.plugged(new) == set(self.ids(stack, 'port'))
-
-    def test_server_with_a_volume_or_port_is_reserved_again_by_a_rollback(self):
+    def test_server_with_a_volume_or_port_is_deleted_before_its_replacement_is_reserved(self):
+        """A volume or port can only belong to one server, also in a rollback."""
         for template in (PAIR, ported(PLAIN)):
             stack = self.reserve_all(template)
             (old,) = self.ids(stack, 'server')
             others = self.held() - {old}
-            self.cloud.nova.faults.append(NO_SERVER)
-            self.change(stack, changed(template, 'server', flavor='m2'), rollback=True)
-            (new,) = self.ids(stack, 'server')
-            assert new != old
-            assert self.held() == {new, *others}
-            found = self.record(stack, 'server')
-            assert (found['flavor'], found['status']) == ({'id': '1'}, 'RESERVED')
+            other = changed(template, 'server', flavor='m2')
+            for rollback in (False, True):
+                if rollback:
+                    self.cloud.nova.faults.append(NO_SERVER)
+                self.change(stack, template if rollback else other, rollback=rollback)
+                (new,) = self.ids(stack, 'server')
+                self.assert_order(('delete', old), ('create', new))
+                assert self.held() == {new, *others}
+                found = self.record(stack, 'server')
+                assert (found['flavor'], found['status']) == ({'id': '2'}, 'RESERVED')
+                assert set(found['volumes']) == others
+                old = new
             assert self.cloud.nova.changed('plug') == self.cloud.nova.changed('unplug') == []
             if not others:
                 assert self.plugged(new) == set(self.ids(stack, 'port'))
@@ -224,11 +201,16 @@ class TestBeforeTheStart(ReservedTest):
             ('create', old), ('delete', old), ('create', new), ('wake_up', new),
         ]  # fmt: skip
 
+    @guide_row('new dates of the lease', 'before')
     @guide_row('another lease', 'before')
-    def test_another_lease_is_refused(self):
+    @guide_row('no lease any more', 'before')
+    def test_another_lease_is_refused_and_without_one_everything_runs(self):
         """The stack is one reservation, and its lease would delete it at its end."""
         stack = self.reserve_all()
         before, changes = self.ids(stack, 'disk', 'server'), self.changes()
+        self.set_dates(start=self.leases.now + datetime.timedelta(hours=5))
+        self.patch_stack(stack)
+        assert self.ids(stack, 'disk', 'server') == before
         other = self.leases.make(ALICE)
         found = self.change(stack, PAIR, status='UPDATE_FAILED', environment=stack_level(other))
         reason = f'reserved in lease {self.lease} and cannot move to lease {other}'
@@ -236,24 +218,9 @@ class TestBeforeTheStart(ReservedTest):
         assert self.changes() == changes
         assert self.held() == set(before)
         assert self.leases.members(other) == set()
-
-    @guide_row('no lease any more', 'before')
-    def test_without_its_lease_everything_runs(self):
-        stack = self.reserve_all()
         self.update(stack, PAIR)
         assert self.held() == set()
         assert self.statuses() == ['ACTIVE', 'available']
-
-    @guide_row('new dates of the lease', 'before')
-    def test_new_dates_keep_every_member(self):
-        stack = self.reserve_all()
-        before, changes = self.ids(stack, 'disk', 'server'), self.changes()
-        self.set_dates(start=self.leases.now + datetime.timedelta(hours=5))
-        self.patch_stack(stack)
-        assert self.ids(stack, 'disk', 'server') == before
-        assert self.changes() == changes
-        self.start(stack)
-        assert self.wakes() == before
 
     def test_server_deleted_without_heat_is_reserved_again(self):
         stack = self.reserve_all(PLAIN)

@@ -26,12 +26,17 @@ class TestAfterTheStart(ReservedTest):
         (self.server,) = self.before
 
     @guide_row('adds a server or volume', 'after')
-    def test_added_server_is_reserved_and_woken_up(self):
+    @guide_row('takes one out', 'after')
+    def test_added_server_is_woken_up_and_removed_one_is_deleted(self):
         self.change(self.stack, with_second(PLAIN))
         assert self.statuses() == ['ACTIVE', 'ACTIVE']
         (second,) = self.ids(self.stack, 'second')
         assert self.held() == {self.server, second}
         assert self.wakes() == [self.server, second]
+        self.change(self.stack, PLAIN)
+        assert (self.statuses(), self.held()) == (['ACTIVE'], {self.server})
+        self.change(self.stack, without(PLAIN, 'server'))
+        self.assert_nothing_left()
 
     @guide_row('adds a server or volume', 'after')
     @guide_row('another flavor, image or size', 'after')
@@ -62,11 +67,6 @@ class TestAfterTheStart(ReservedTest):
         assert second not in self.cloud.nova.servers
         assert self.held() == {self.server, *self.ids(self.stack, 'second')}
         assert self.statuses() == ['ACTIVE'] * 2
-
-    @guide_row('takes one out', 'after')
-    def test_removed_server_is_deleted(self):
-        self.change(self.stack, without(PLAIN, 'server'))
-        self.assert_nothing_left()
 
     @guide_row('another flavor, image or size', 'after')
     @guide_row('other metadata', 'after')
@@ -115,28 +115,21 @@ class TestAfterTheStart(ReservedTest):
         assert self.held() == {self.server}
 
     @guide_row('new dates of the lease', 'after')
-    def test_new_dates_keep_every_member(self):
+    @guide_row('another lease', 'after')
+    @guide_row('no lease any more', 'after')
+    def test_new_dates_or_another_or_no_lease_keep_everything_running(self):
         changes = self.changes()
         self.set_dates()
         self.patch_stack(self.stack)
         assert self.ids(self.stack, 'server') == self.before
-        assert self.changes() == changes
-
-    @guide_row('another lease', 'after')
-    def test_another_lease_changes_nothing_and_takes_nothing(self):
-        changes = self.changes()
         environment = stack_level(self.leases.make(ALICE))
         self.change(self.stack, PLAIN, environment=environment)
-        assert self.changes() == changes
         found = self.change(
             self.stack, with_second(PLAIN), status='UPDATE_FAILED', environment=environment
         )
         assert f'already reserved by lease {self.lease}' in found.status_reason
         assert self.held() == {self.server}
         assert self.changes() == changes
-
-    @guide_row('no lease any more', 'after')
-    def test_without_its_lease_everything_keeps_running(self):
         self.update(self.stack, PLAIN)
         assert self.ids(self.stack, 'server') == self.before
         assert self.statuses() == ['ACTIVE']

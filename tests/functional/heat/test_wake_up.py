@@ -68,23 +68,25 @@ class TestFailure(ChainTest):
         assert (first, second != self.second) == (self.first, True)
         assert self.held() == {first, second}
 
-    def test_outage_of_nova_is_over_for_the_next_update(self):
+    def test_outage_or_conflict_is_over_for_the_next_update(self):
         self.cloud.nova.faults.append(('POST', '/action', 503))
         self.start(self.stack, 'UPDATE_FAILED')
-        self.assert_completed_by_the_next_update()
-
-    def test_outage_of_nova_during_the_start_is_waited_for(self):
-        self.once_woken('GET', f'/servers/{self.first}', 503)
-        self.start(self.stack)
-        assert self.cloud.nova.faults == []
-
-    def test_outage_of_the_lease_service_is_over_for_the_next_update(self):
-        self.leases.start(self.lease)
         self.leases.answers[:] = [refusal(503, 'Later.') for _ in range(4)]
         found = self.patch_stack(self.stack, status='UPDATE_FAILED')
         assert 'resources.first' in found.status_reason
         self.leases.answers.clear()
+        self.cloud.nova.faults.append(('POST', '/action', 409))
+        found = self.patch_stack(self.stack, status='UPDATE_FAILED')
+        assert 'A fault that the test ordered.' in found.status_reason
+        assert self.wakes() == []
         self.assert_completed_by_the_next_update()
+
+    def test_outage_of_nova_or_of_the_host_is_waited_for(self):
+        self.cloud.nova.servers[self.first]['next'] = ['UNKNOWN'] * 12 + ['RESERVED']
+        self.once_woken('GET', f'/servers/{self.first}', 503)
+        self.start(self.stack)
+        assert self.cloud.nova.faults == []
+        assert self.wakes() == self.members
 
     def test_engine_stopped_after_its_request_wakes_up_nothing_twice(self):
         self.once_woken('GET', f'/servers/{self.first}', Killed())
@@ -93,21 +95,11 @@ class TestFailure(ChainTest):
         self.assert_completed_by_the_next_update()
         assert self.wakes() == self.members
 
-    def test_conflict_of_a_reserved_server_fails(self):
-        self.cloud.nova.faults.append(('POST', '/action', 409))
-        found = self.start(self.stack, 'UPDATE_FAILED')
-        assert 'A fault that the test ordered.' in found.status_reason
-
     def test_soft_deleted_server_fails(self):
         self.cloud.nova.servers[self.first]['status'] = 'SOFT_DELETED'
         found = self.start(self.stack, 'UPDATE_FAILED')
         assert 'SOFT_DELETED' in found.status_reason
         assert self.wakes() == []
-
-    def test_server_on_an_unreachable_host_is_waited_for(self):
-        self.cloud.nova.servers[self.first]['next'] = ['UNKNOWN'] * 12 + ['RESERVED']
-        self.start(self.stack)
-        assert self.wakes() == self.members
 
     def test_conflict_of_a_server_that_another_request_woke_up_is_ignored(self):
         act = self.cloud.nova._act
@@ -301,30 +293,26 @@ class TestTokens(ChainTest):
 class TestTime(ReservedTest):
     """A lease has started or not, by its status and its start."""
 
-    def test_failed_lease_starts_at_its_start_date(self):
-        self.assert_status_after('ERROR', 1, 'ACTIVE')
-
-    def test_failed_lease_does_not_start_before_its_start_date(self):
+    def test_failed_lease_starts_at_its_start_date_and_what_it_holds(self):
         self.assert_status_after('ERROR', -1, 'RESERVED')
+        self.assert_status_after('ERROR', 1, 'RESERVED', reservations='deleted')
+        self.assert_status_after('ERROR', 1, 'ACTIVE')
 
     def test_failed_reservation_is_woken_up_by_the_next_update(self):
         self.assert_status_after('ERROR', 1, 'ACTIVE', reservations='error')
-
-    def test_removed_reservation_is_not_woken_up(self):
-        self.assert_status_after('ERROR', 1, 'RESERVED', reservations='deleted')
 
     def test_ending_lease_wakes_up_nothing(self):
         self.assert_status_after('TERMINATING', 1, 'RESERVED')
 
     def assert_status_after(self, lease, minutes, server, reservations='pending'):
         """Update a stack some minutes after the start of a lease in a status."""
-        stack = self.reserve_all(ONE)
+        self.stack = getattr(self, 'stack', None) or self.reserve_all(ONE)
         now = self.leases.get(self.lease).start_date + datetime.timedelta(minutes=minutes)
         self.useFixture(fixture.TimeFixture(now.replace(tzinfo=None)))
         with self.leases.world.database.writer() as session:
             session.execute(sa.update(tables.LEASES).values(status=lease))
             session.execute(sa.update(tables.RESERVATIONS).values(status=reservations))
-        self.patch_stack(stack)
+        self.patch_stack(self.stack)
         assert self.cloud.nova.statuses() == [server]
 
     def test_lease_that_starts_during_the_creation_wakes_up_everything(self):
