@@ -108,7 +108,6 @@ class Cinder(ByPytest):
 
     Class attributes that a test may change:
 
-    :cvar EXTENDED: False for a stock cinder
     :cvar HOSTS: services of cinder-volume that run, ``host@backend``
     :cvar CLUSTER: ``name@backend`` if they are one cluster (active-active)
     :cvar VERSION: microversion of requests
@@ -127,7 +126,6 @@ class Cinder(ByPytest):
     """
 
     MOCK_WORKER = False
-    EXTENDED = True
     HOSTS = (HOST,)
     CLUSTER = None
     VERSION = '3.70'
@@ -142,7 +140,7 @@ class Cinder(ByPytest):
         fake_image.mock_image_service(self)
         self.images = fake_image.FakeImageService().images
         self._configure()
-        self._make_type()
+        volume_types.create(self.ctxt, TYPE)
         self.volumes = {}
         for host in self.HOSTS:
             self.start_volume(host)
@@ -165,14 +163,7 @@ class Cinder(ByPytest):
         common._FILTERS_COLLECTION = None
         policy.reset()
         self.addCleanup(policy.reset)
-        if self.EXTENDED:
-            self._extend()
-
-    def _extend(self):
         extend(self, self.lease_service.url)
-
-    def _make_type(self):
-        volume_types.create(self.ctxt, TYPE)
 
     def _load_app(self):
         """Load cinder's own api-paste.ini."""
@@ -354,9 +345,3 @@ QUIET = {'report_interval': 0, 'periodic_interval': 0, 'periodic_fuzzy_delay': 0
 
 class CinderTest(Cinder, test.TestCase):
     """A cinder with the extension."""
-
-
-class StockTest(Cinder, test.TestCase):
-    """A cinder without the extension."""
-
-    EXTENDED = False

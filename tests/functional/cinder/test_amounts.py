@@ -25,20 +25,16 @@ class TestAmounts(CinderTest):
         assert told['amounts'] == plugin._amounts(self.show(volume))
         assert told['amounts'] == {'volumes': 1, 'gigabytes': gigabytes}
 
-    def test_volume_holds_its_size(self):
+    def test_volume_holds_its_size_or_that_of_its_source(self):
         self.assert_told(self.reserve(size=3), 3)
-
-    def test_volume_that_joins_holds_its_size(self):
-        self.reserve()
-        hints = {'lease_id': self.lease_service.lease['id']}
-        self.assert_told(self.volume_create(hints, size=2), 2)
-
-    def test_volume_of_a_source_holds_the_size_of_the_source(self):
+        self.assert_told(self.reserve(size=2, imageRef=IMAGE), 2)
         first = self.volume_create(size=4)
         snapshot = self.snapshot(first)
         for source in ({'snapshot_id': snapshot['id']}, {'source_volid': first['id']}):
             with self.subTest(**source):
                 self.assert_told(self.reserve(size=None, **source), 4)
 
-    def test_volume_of_an_image_holds_its_size(self):
-        self.assert_told(self.reserve(size=2, imageRef=IMAGE), 2)
+    def test_volume_that_joins_holds_its_size(self):
+        self.reserve()
+        hints = {'lease_id': self.lease_service.lease['id']}
+        self.assert_told(self.volume_create(hints, size=2), 2)

@@ -7,7 +7,7 @@ from cinder import objects
 from cinder.scheduler import manager as scheduler_manager
 
 from cinder_ext import capacity
-from tests.functional.cinder.base import HOST, CinderTest, StockTest
+from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.rpc import Killed
 
 SMALL = {'total_capacity_gb': 10, 'free_capacity_gb': 10}
@@ -43,20 +43,16 @@ class TestOnePool(CapacityTest):
         assert self.free() == 10
         self.assert_status(self.reserve(size=9), 'lease-reserved')
 
-    def test_reports_of_a_driver_are_not_changed(self):
-        """The driver keeps what it reports, and is not given it back with our change in it."""
-        self.reserve(size=2)
-        assert [self.free() for _ in range(3)] == [8, 8, 8]
-        kept = self.volumes[HOST].manager.driver._stats['pools'][0]
-        assert kept['free_capacity_gb'] == 10
-        assert capacity.CAPABILITY not in kept
-
     def test_capacity_is_held_once_between_two_reports(self):
         """The scheduler counts what it has sent by itself, and once."""
         self.reserve(size=6)
         assert self.pool().free_capacity_gb == 4
         self.assert_status(self.volume_create(size=5), 'error')
-        assert self.free() == 4
+        # The driver keeps what it reports, and is not given it back with our change in it.
+        assert [self.free() for _ in range(3)] == [4, 4, 4]
+        kept = self.volumes[HOST].manager.driver._stats['pools'][0]
+        assert kept['free_capacity_gb'] == 10
+        assert capacity.CAPABILITY not in kept
 
     def test_new_scheduler_learns_what_is_held(self):
         self.reserve(size=6)
@@ -70,14 +66,7 @@ class TestOnePool(CapacityTest):
         fresh._startup_delay = False
         assert self.free() == 4
 
-    def test_woken_volume_is_counted_by_the_backend(self):
-        volume = self.reserve(size=2)
-        self.wake_up(volume)
-        assert self.free() == 10
-        self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 8}}
-        assert self.free() == 8
-
-    def test_volume_is_held_while_it_is_created(self):
+    def test_volume_is_held_while_it_is_created_and_then_counted_by_the_backend(self):
         volume = self.reserve(size=2)
         seen = []
         make = self.array.make
@@ -90,13 +79,24 @@ class TestOnePool(CapacityTest):
         self.wake_up(volume)
         assert seen == [8]
         assert self.free() == 10
+        self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 8}}
+        assert self.free() == 8
 
-    def test_sum_of_reserved_volumes_is_held(self):
+    def test_sum_of_reserved_volumes_is_held_and_costs_one_statement(self):
         for _ in range(3):
             self.reserve(size=2)
         assert self.free() == 4
+        # The scheduler finds no place for it, so it holds nothing.
+        self.assert_status(self.reserve(size=50), 'error')
+        assert self.free() == 4
         self.assert_status(self.reserve(size=4), 'lease-reserved')
         self.assert_status(self.reserve(size=1), 'error')
+        with self.statements() as seen:
+            capacity.reserved(self.ctxt, HOST)
+        assert len([text for text in seen if 'FROM volumes' in text]) == 1
+        # It is never negative.
+        self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 3}}
+        assert self.free() == 0
 
     def test_extend_beyond_the_free_capacity_is_refused(self):
         volume = self.volume_create(size=1)
@@ -104,23 +104,6 @@ class TestOnePool(CapacityTest):
         assert self.free() == 2
         self.action(volume, 'os-extend', new_size=9)
         assert self.show(volume)['size'] == 1
-
-    def test_free_capacity_is_never_negative(self):
-        self.reserve(size=8)
-        self.array.pools[HOST] = {'pool': {**SMALL, 'free_capacity_gb': 3}}
-        assert self.free() == 0
-
-    def test_volume_without_a_backend_holds_nothing(self):
-        """The scheduler found no place."""
-        self.assert_status(self.reserve(size=50), 'error')
-        assert self.free() == 10
-
-    def test_report_costs_one_statement(self):
-        for _ in range(3):
-            self.reserve()
-        with self.statements() as seen:
-            capacity.reserved(self.ctxt, HOST)
-        assert len([text for text in seen if 'FROM volumes' in text]) == 1
 
 
 class TestTwoPools(CapacityTest):
@@ -136,8 +119,6 @@ class TestTwoPools(CapacityTest):
         assert (self.allocated('fast'), self.allocated('slow')) == (7, 15)
         self.delete(first)
         assert (self.free('fast'), self.free('slow')) == (3, 20)
-
-    def test_each_pool_reports_the_extension(self):
         for pool in self.POOLS:
             assert self.pool(pool).capabilities[capacity.CAPABILITY] is True
 
@@ -170,14 +151,11 @@ class TestCluster(CapacityTest):
     HOSTS = ('host1@fake', 'host2@fake')
     CLUSTER = 'cluster1@fake'
 
-    def test_cluster_holds_a_volume_once(self):
-        self.reserve(size=4)
+    def test_cluster_holds_a_volume_once_and_its_other_service_wakes_it(self):
+        volume = self.reserve(size=4)
         for host in self.HOSTS:
             self.report(host)
             assert self.pool().free_capacity_gb == 6
-
-    def test_other_service_of_the_cluster_wakes_the_volume(self):
-        volume = self.reserve(size=4)
         assert self.array.calls == []
         first = self.row(volume).host.partition('#')[0]
         (other,) = set(self.HOSTS) - {first}
@@ -261,8 +239,3 @@ class TestReport:
         assert capacity.report(given, [])['pools'] == [
             {'pool_name': 'p', 'free_capacity_gb': 10, capacity.CAPABILITY: True}
         ]
-
-
-class TestWithoutTheExtension(StockTest):
-    def test_stock_cinder_does_not_report_the_extension(self):
-        assert capacity.CAPABILITY not in self.pool().capabilities

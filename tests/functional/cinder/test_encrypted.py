@@ -29,15 +29,7 @@ class TestKeys(EncryptedTest):
         self.keys = _Keys()
         self.useFixture(fixtures.MonkeyPatch('castellan.key_manager.API', lambda conf: self.keys))
 
-    def test_delete_deletes_the_key(self):
-        volume = self.reserve(volume_type='secret')
-        assert self.keys.ids == {self.row(volume).encryption_key_id}
-        self.delete(volume)
-        self.assert_gone(volume)
-        assert self.keys.ids == set()
-        assert self.array.calls == []
-
-    def test_wake_up_keeps_the_key(self):
+    def test_wake_up_keeps_the_key_and_delete_deletes_it(self):
         volume = self.reserve(volume_type='secret')
         key = self.row(volume).encryption_key_id
         self.wake_up(volume)
@@ -46,6 +38,14 @@ class TestKeys(EncryptedTest):
         assert self.keys.ids == {key}
         found = self.get(f'/volumes/{volume["id"]}/encryption')
         assert found['encryption_key_id'] == key
+        self.delete(volume)
+        self.array.calls.clear()
+        volume = self.reserve(volume_type='secret')
+        assert self.keys.ids == {self.row(volume).encryption_key_id}
+        self.delete(volume)
+        self.assert_gone(volume)
+        assert self.keys.ids == set()
+        assert self.array.calls == []
 
     def test_refused_lease_deletes_the_key(self):
         self.lease_service.answer = refusal(409, 'no')
@@ -54,8 +54,7 @@ class TestKeys(EncryptedTest):
         assert self.keys.ids == set()
         quota = self.get(f'/os-quota-sets/{ALICES}?usage=True')['quota_set']
         assert quota['volumes_secret']['in_use'] == 0
-
-    def test_refusal_is_answered_when_the_key_cannot_be_deleted(self):
+        # The refusal is answered, too, when the key cannot be deleted.
         self.lease_service.answer = refusal(409, 'The lease is full')
         self.keys.broken = True
         answer = self.reserve(volume_type='secret', status=400)
@@ -82,7 +81,7 @@ class TestFixedKey(EncryptedTest):
         backend = 'cinder.keymgr.conf_key_mgr.ConfKeyManager'
         self.flags(backend=backend, fixed_key='0' * 64, group='key_manager')
 
-    def test_fixed_key_is_kept_from_the_reservation_to_the_delete(self):
+    def test_fixed_key_is_kept_until_the_delete_which_leaves_nothing(self):
         volume = self.reserve(volume_type='secret')
         assert self.row(volume).encryption_key_id == self.KEY
         assert self.assert_status(volume, 'lease-reserved')['encrypted'] is True
@@ -93,8 +92,7 @@ class TestFixedKey(EncryptedTest):
         self.delete(volume)
         self.assert_gone(volume)
         assert self.quota_usage() == (0, 0)
-
-    def test_fixed_key_leaves_nothing_after_delete_or_refusal(self):
+        self.array.calls.clear()
         self.delete(self.reserve(volume_type='secret'))
         self.lease_service.answer = refusal(409, 'no')
         self.reserve(volume_type='secret', status=400)

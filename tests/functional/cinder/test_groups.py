@@ -42,7 +42,16 @@ class TestGroup(GroupTest):
     def test_delete_of_a_needed_source_is_400(self):
         source, other = self.grouped(), self.grouped()
         volumes = [self.reserve(source_volid=source['id']) for _ in range(2)]
+        self.delete_group(404, user=BOB)
+        self.delete_group(403, user=READER)
         self.assert_needed(self.delete_group(400), *volumes)
+        # Another group can be deleted.
+        needed, self.group = self.group, self.make_group()
+        free = self.grouped()
+        self.delete_group()
+        self.assert_gone(free)
+        self.group = needed
+        self.get(f'/groups/{needed["id"]}')
         for each in (source, other):
             self.assert_status(each, 'available')
         for volume in volumes:
@@ -51,24 +60,6 @@ class TestGroup(GroupTest):
         self.delete_group()
         self.assert_gone(source)
         assert self.quota_usage() == (2, 2)
-
-    def test_delete_of_another_group_is_accepted(self):
-        source = self.grouped()
-        self.reserve(source_volid=source['id'])
-        needed, self.group = self.group, self.make_group()
-        other = self.grouped()
-        self.delete_group()
-        self.assert_gone(other)
-        self.assert_status(source, 'available')
-        self.get(f'/groups/{needed["id"]}')
-
-    def test_delete_by_another_project_is_404(self):
-        self.reserve(source_volid=self.grouped()['id'])
-        self.delete_group(404, user=BOB)
-
-    def test_delete_without_the_policy_is_403(self):
-        self.reserve(source_volid=self.grouped()['id'])
-        self.delete_group(403, user=READER)
 
     def test_reserved_volume_cannot_join_a_group(self):
         volume = self.reserve(volume_type=self.types[0])
@@ -110,6 +101,11 @@ class TestGroupSnapshot(GroupTest):
         self.path = f'/group_snapshots/{self.taken["id"]}'
 
     def test_delete_of_a_needed_source_is_400(self):
+        self.request('DELETE', self.path, user=BOB, status=404)
+        self.request('DELETE', f'/group_snapshots/{self.volume["id"]}', status=404)
+        self.request('DELETE', self.path, user=READER, status=403)
+        other = self.post('/group_snapshots', {'group_snapshot': {'group_id': self.group['id']}})
+        self.request('DELETE', f'/group_snapshots/{other["group_snapshot"]["id"]}', status=202)
         answer = self.request('DELETE', self.path, status=400)
         self.assert_needed(answer.json, self.volume)
         assert self.get(self.path)['group_snapshot']['status'] == 'available'
@@ -123,18 +119,6 @@ class TestGroupSnapshot(GroupTest):
         (snapshot,) = self.get('/snapshots')['snapshots']
         self.reserve(snapshot_id=snapshot['id'], status=400)
         self.request('DELETE', self.path, status=202)
-
-    def test_delete_of_another_snapshot_is_accepted(self):
-        other = self.post('/group_snapshots', {'group_snapshot': {'group_id': self.group['id']}})
-        self.request('DELETE', f'/group_snapshots/{other["group_snapshot"]["id"]}', status=202)
-        self.get(self.path)
-
-    def test_delete_by_another_project_is_404(self):
-        self.request('DELETE', self.path, user=BOB, status=404)
-        self.request('DELETE', f'/group_snapshots/{self.volume["id"]}', status=404)
-
-    def test_delete_without_the_policy_is_403(self):
-        self.request('DELETE', self.path, user=READER, status=403)
 
 
 class TestConsistencyGroup(GroupTest):

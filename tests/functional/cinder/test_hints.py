@@ -22,7 +22,7 @@ class TestAccepted(Accepted, CinderTest):
             self.delete(volume)
             self.lease_service.leases.clear()
 
-    def test_other_hints_reach_the_scheduler(self):
+    def test_reserved_false_is_an_ordinary_volume_and_other_hints_reach_the_scheduler(self):
         seen = []
         real = self.scheduler.manager.driver.schedule_create_volume
 
@@ -31,17 +31,16 @@ class TestAccepted(Accepted, CinderTest):
             return real(context, request_spec, filter_properties)
 
         self.scheduler.manager.driver.schedule_create_volume = look
-        beside = self.volume_create()
-        self.reserved({'reserved': 'yes', 'same_host': beside['id']})
-        assert seen[1]['same_host'] == beside['id']
-        assert seen[1]['reserved'] == 'True'
-
-    def test_reserved_false_is_an_ordinary_volume(self):
         for value in ('False', False, 'no', 0):
             volume = self.volume_create({'reserved': value})
             self.assert_status(volume, 'available')
             assert volume['id'] in self.array.volumes
         assert self.lease_service.requests == []
+        seen.clear()
+        beside = self.volume_create()
+        self.reserved({'reserved': 'yes', 'same_host': beside['id']})
+        assert seen[1]['same_host'] == beside['id']
+        assert seen[1]['reserved'] == 'True'
 
 
 class TestRefused(Refused, CinderTest):

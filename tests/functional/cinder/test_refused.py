@@ -69,11 +69,12 @@ class TestHeld(CinderTest):
                 assert 'There is no such action' not in message
                 assert 'Invalid input for field' not in message
                 self.assert_untouched()
-
-    def test_attachment_by_nova_is_refused(self):
         for action in ('os-attach', 'os-initialize_connection', 'os-terminate_connection'):
-            message = self.refused(action, ACTIONS[action], user=CLIMATE)
-            assert 'is reserved' in message
+            assert 'is reserved' in self.refused(action, ACTIONS[action], user=CLIMATE)
+        self.assert_untouched()
+        # Cinder answers these for any volume, and they change nothing here.
+        for action in ('os-unreserve', 'os-roll_detaching'):
+            self.post(f'/volumes/{self.volume["id"]}/action', {action: None}, ADMIN, 202)
         self.assert_untouched()
 
     def test_call_that_needs_the_volume_is_refused(self):
@@ -82,18 +83,13 @@ class TestHeld(CinderTest):
                 answer = self.request('POST', path, body(self.volume['id']), user=ADMIN)
                 assert answer.status_int in (400, 409), (path, answer)
                 self.assert_untouched()
-        assert self.quota_usage() == (1, 2)
-
-    def test_snapshot_by_the_owner_is_400(self):
         answer = self.snapshot(self.volume, status=400)
         assert 'lease-reserved' in answer['badRequest']['message']
         assert self.get('/snapshots')['snapshots'] == []
-
-    def test_action_that_touches_nothing_is_accepted(self):
-        """Cinder answers them for any volume, and they change nothing here."""
-        for action in ('os-unreserve', 'os-roll_detaching'):
-            self.post(f'/volumes/{self.volume["id"]}/action', {action: None}, ADMIN, 202)
+        body = {'volume': {'host': POOL, 'ref': {'source-name': f'volume-{self.volume["id"]}'}}}
+        self.post('/manageable_volumes', body, ADMIN, 400)
         self.assert_untouched()
+        assert self.quota_usage() == (1, 2)
 
     def test_end_of_a_missing_migration_changes_nothing(self):
         other = self.volume_create()
@@ -112,12 +108,6 @@ class TestHeld(CinderTest):
         answer = self.post(f'/backups/{backup.id}/restore', body, status=400)
         assert 'must be available' in answer['badRequest']['message']
         self.assert_untouched()
-
-    def test_manage_of_its_name_is_400(self):
-        body = {'volume': {'host': POOL, 'ref': {'source-name': f'volume-{self.volume["id"]}'}}}
-        self.post('/manageable_volumes', body, ADMIN, 400)
-        self.assert_untouched()
-        assert self.quota_usage() == (1, 2)
 
     def test_attachment_is_refused(self):
         for path, body in (
@@ -138,12 +128,9 @@ class TestHeld(CinderTest):
                 with self.subTest(status=status, action=action):
                     assert 'is reserved' in self.refused(action, ACTIONS[action])
                     self.assert_untouched(status)
-
-    def test_attachment_is_refused_after_a_reset_to_error(self):
-        """The status of an administrator does not make it a volume."""
-        self.post(
-            f'/volumes/{self.volume["id"]}/action', {'os-reset_status': {'status': 'error'}}, ADMIN
-        )
+        self.write(self.volume, status='lease-reserved')
+        path = f'/volumes/{self.volume["id"]}/action'
+        self.post(path, {'os-reset_status': {'status': 'error'}}, ADMIN)
         for action in ('os-attach', 'os-initialize_connection', 'os-reimage', 'os-unmanage'):
             assert 'is reserved' in self.refused(action, ACTIONS[action])
         self.assert_untouched('error')
@@ -166,13 +153,6 @@ class TestResetStatus(CinderTest):
             f'/volumes/{self.volume["id"]}/action', {'os-reset_status': values}, user, status
         )
 
-    def test_reset_to_error_can_be_woken(self):
-        self.reset({'status': 'error'})
-        self.assert_status(self.volume, 'error')
-        self.wake_up(self.volume)
-        self.assert_status(self.volume, 'available')
-        assert self.volume['id'] in self.array.volumes
-
     def test_reset_to_any_other_status_is_400(self):
         for values in (
             {'status': 'available'},
@@ -187,17 +167,12 @@ class TestResetStatus(CinderTest):
             with self.subTest(**values):
                 answer = self.reset(values, status=400)
                 assert 'is reserved' in answer['badRequest']['message']
+        for values in ({'status': 'no-such-status'}, 'available', {'status': 5}):
+            self.reset(values, status=400)
+        self.reset({'status': 'available'}, user=CLIMATE, status=403)
+        self.post(f'/volumes/{POOL}/action', {'os-reset_status': {'status': 'error'}}, ADMIN, 404)
         found = self.assert_status(self.volume, 'lease-reserved')
         assert found['migration_status'] is None
-
-    def test_reset_without_the_policy_is_403(self):
-        self.reset({'status': 'available'}, user=CLIMATE, status=403)
-
-    def test_reset_to_an_invalid_status_is_400(self):
-        self.reset({'status': 'no-such-status'}, status=400)
-        self.reset('available', status=400)
-        self.reset({'status': 5}, status=400)
-        self.post(f'/volumes/{POOL}/action', {'os-reset_status': {'status': 'error'}}, ADMIN, 404)
 
     def test_reset_of_a_complete_volume_with_a_marker_is_accepted(self):
         """The volume is complete: cinder-volume died before it took the mark away."""
@@ -212,8 +187,12 @@ class TestResetStatus(CinderTest):
         assert ('delete_volume', self.volume['id']) in self.array.calls
         assert self.quota_usage() == (0, 0)
 
-    def test_reset_of_an_ordinary_volume_is_accepted(self):
+    def test_reset_to_error_can_be_woken_and_then_reset_as_any_volume(self):
+        self.reset({'status': 'error'})
+        self.assert_status(self.volume, 'error')
         self.wake_up(self.volume)
+        self.assert_status(self.volume, 'available')
+        assert self.volume['id'] in self.array.volumes
         for status in ('error', 'available'):
             self.reset({'status': status})
             self.assert_status(self.volume, status)

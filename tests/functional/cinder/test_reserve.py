@@ -36,30 +36,19 @@ class TestReserve(CinderTest):
         assert self.array.volumes == {}
         assert self.quota_usage() == (0, 0)
 
-    def test_lease_is_created_with_the_token_of_the_user(self):
-        volume = self.reserve()
+    def test_lease_is_created_with_the_token_and_request_id_of_the_user(self):
+        body = {'volume': {'size': 1}, 'OS-SCH-HNT:scheduler_hints': {'reserved': 'True'}}
+        answer = self.request('POST', '/volumes', body, status=202)
+        volume = answer.json['volume']
         (request,) = self.lease_service.requests
         assert request.headers['X-Auth-Token'] == 'token-of-alice'
+        sent = request.headers['X-Openstack-Request-Id']
+        assert sent == answer.headers['x-openstack-request-id']
         lease = self.lease_service.lease
-        assert lease['name'] == 'lease1'
         assert lease['reservations'] == [
             {'resource_type': 'virtual:volume', 'resource_id': volume['id']}
         ]
         assert reservation_marker.get_lease_id(self.ctxt, self.row(volume)) == lease['id']
-
-    def test_lease_is_created_with_the_request_id_of_the_user(self):
-        answer = self.request(
-            'POST',
-            '/volumes',
-            {
-                'volume': {'size': 1},
-                'OS-SCH-HNT:scheduler_hints': {'reserved': 'True'},
-            },
-            status=202,
-        )
-        (request,) = self.lease_service.requests
-        sent = request.headers['X-Openstack-Request-Id']
-        assert sent == answer.headers['x-openstack-request-id']
 
     def test_lease_service_can_show_the_volume_while_it_is_reserved(self):
         seen = []
@@ -69,17 +58,14 @@ class TestReserve(CinderTest):
                 found = self.show({'id': each['resource_id']}, user=ALICE)
                 mark = reservation_marker.get_state(self.ctxt, self.row(found))
                 seen.append((found['status'], found['os-vol-tenant-attr:tenant_id'], mark))
+            # The message is sent after the lease is created.
+            seen.append(creations(self.bus))
 
         self.lease_service.on_post = ask
         self.assert_status(self.reserve(), 'lease-reserved')
-        assert seen == [('creating', ALICES, 'held')]
-
-    def test_message_is_sent_after_the_lease_is_created(self):
-        seen = []
-        self.lease_service.on_post = lambda request: seen.append(creations(self.bus))
-        self.assert_status(self.reserve(), 'lease-reserved')
-        assert seen == [[]]
+        assert seen == [('creating', ALICES, 'held'), []]
         assert len(creations(self.bus)) == 2
+        assert self.lease_service.lease['name'] == 'lease1'
 
     def test_reserved_volume_is_listed_by_its_status(self):
         volume, other = self.reserve(), self.volume_create()
@@ -89,14 +75,11 @@ class TestReserve(CinderTest):
         assert [each['id'] for each in found] == [other['id']]
         assert self.get('/volumes?status=lease-reserved', user=BOB)['volumes'] == []
 
-    def test_marker_is_shown_to_no_user(self):
+    def test_metadata_show_no_marker_and_can_be_changed(self):
         volume = self.reserve()
         for user in (ADMIN, ALICE):
             assert 'climate_' not in str(self.show(volume, user=user))
         assert self.show(volume, user=ALICE)['metadata'] == {}
-
-    def test_name_and_metadata_of_a_reserved_volume_can_be_changed(self):
-        volume = self.reserve()
         path = f'/volumes/{volume["id"]}'
         self.request('PUT', path, {'volume': {'name': 'new'}}, status=200)
         self.request('PUT', f'{path}/metadata', {'metadata': {'a': 'b'}}, status=200)
@@ -221,13 +204,9 @@ class TestRefusedLease(CinderTest):
         assert len(self.lease_service.requests) == 2
         assert len(self.lease_service.lease['reservations']) == 1
 
-    def test_refused_lease_gives_the_quota_of_the_type_back(self):
+    def test_refused_lease_frees_the_quota_of_the_type_and_the_source(self):
         self.lease_service.answer = refusal(409, 'no')
         self.refused(400, 'badRequest', volume_type=TYPE, size=7)
-
-    def test_refused_lease_frees_the_source(self):
-        """The source is as free as it was."""
-        self.lease_service.answer = refusal(409, 'no')
         source = self.volume_create()
         self.reserve(status=400, source_volid=source['id'])
         self.assert_status(source, 'available')

@@ -18,20 +18,17 @@ class TestMixedCloud(CinderTest):
         self.array.pools = {OLD: {'pool': {'total_capacity_gb': 500, 'free_capacity_gb': 500}}}
         self.report()
 
-    def test_reservation_goes_to_a_backend_with_the_extension(self):
+    def test_only_a_backend_with_the_extension_takes_a_reservation(self):
+        for hints in (None, {'reserved': 'False'}):
+            volume = self.assert_status(self.volume_create(hints), 'available')
+            assert volume['os-vol-host-attr:host'] == f'{OLD}#pool'
+        self.array.calls.clear()
         volume = self.assert_status(self.reserve(), 'lease-reserved')
-        assert volume['os-vol-host-attr:host'] == 'host1@fake#pool'
+        assert volume['os-vol-host-attr:host'] == f'{HOST}#pool'
+        # One that does not fit there, or finds none there, is in error.
+        self.assert_status(self.reserve(size=200), 'error')
         assert self.array.calls == []
-
-    def test_ordinary_volume_goes_to_any_backend(self):
-        volume = self.assert_status(self.volume_create(), 'available')
-        assert volume['os-vol-host-attr:host'] == f'{OLD}#pool'
-
-    def test_reserved_false_goes_to_any_backend(self):
-        volume = self.volume_create({'reserved': 'False'})
-        assert self.assert_status(volume, 'available')['os-vol-host-attr:host'] == f'{OLD}#pool'
-
-    def test_reservation_without_a_backend_with_the_extension_is_error(self):
+        usage = self.quota_usage()
         service = objects.Service.get_by_args(self.ctxt, HOST, 'cinder-volume')
         service.disabled = True
         service.save()
@@ -40,11 +37,7 @@ class TestMixedCloud(CinderTest):
         assert 'weighted backend' in self.messages(volume)[0]['user_message']
         self.delete(volume)
         self.assert_gone(volume)
-        assert self.quota_usage() == (0, 0)
-        assert self.array.calls == []
-
-    def test_reservation_that_does_not_fit_is_error(self):
-        self.assert_status(self.reserve(size=200), 'error')
+        assert self.quota_usage() == usage
         assert self.array.calls == []
 
 
@@ -73,18 +66,3 @@ class TestNoSecondTry(CinderTest):
         volume = self.assert_status(self.volume_create(), 'error')
         calls = [topic for name, topic, _ in self.bus.casts if name == 'create_volume']
         assert len(calls) > 2, (calls, volume)
-
-
-class TestWithoutTheFilter(CinderTest):
-    """Shows that the tests above can fail."""
-
-    def _extend(self):
-        super()._extend()
-        self.flags(scheduler_default_filters=['AvailabilityZoneFilter', 'CapacityFilter'])
-
-    def test_without_the_filter_a_backend_without_the_extension_is_chosen(self):
-        self.start_volume(OLD, manager=STOCK_MANAGER)
-        self.array.pools = {OLD: {'pool': {'total_capacity_gb': 500, 'free_capacity_gb': 500}}}
-        self.report()
-        volume = self.reserve()
-        assert self.array.calls == [('create_volume', volume['id'])]
