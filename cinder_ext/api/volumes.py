@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create, keep and refuse volumes that do not exist yet; for ``volume_api_class``."""
 
-import datetime
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from cinder_ext import conf, leases, reservation_marker, seams, sources, states
 from cinder_ext.api import reserve, start
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
+from climateclient.extension.leases import check_hints
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,12 @@ class API(api.API):
                 context, size, name, description, *args, scheduler_hints=scheduler_hints, **kwargs
             )
         try:
-            checked = _checked(context, scheduler_hints, kwargs)
+            checked, _, _ = check_hints(
+                scheduler_hints,
+                conf.rules(cfg.CONF),
+                lambda: leases.service(context),
+                lambda: _check_reservable(kwargs),
+            )
             return super().create(
                 context, size, name, description, *args, scheduler_hints=checked, **kwargs
             )
@@ -201,16 +206,8 @@ def _refuse(context: Any, volume: Any, reason: str) -> None:
         raise exception.InvalidVolume(reason=f'volume {volume.id} is reserved. {reason}.')
 
 
-def _checked(context: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hints as later steps read them.
-
-    :param others: further parameters of the creation
-    """
-    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    checked = {name: value for name, value in given.items() if name not in hints.NAMES}
-    wanted = hints.parse(given, now, conf.rules(cfg.CONF))
-    if wanted is None:
-        return checked
+def _check_reservable(others: Mapping[str, Any]) -> None:
+    """Check that a volume with these other parameters of its creation can be reserved."""
     if any(others.get(name) for name in _GROUPED):
         # Cinder makes snapshots of a group, and deletes it, without looking at its volumes.
         raise hints.BadHint(
@@ -218,6 +215,3 @@ def _checked(context: Any, given: Mapping[str, Any], others: Mapping[str, Any]) 
             f'must be left out with {_GROUP_FIELDS}: only a volume in no group can be reserved',
         )
     conf.check_lines(cfg.CONF)
-    if wanted.join or wanted.id_given:
-        leases.service(context).check(wanted)
-    return checked | wanted.as_hints()

@@ -2,8 +2,9 @@
 """The calls of the lease service by a service whose resources it reserves."""
 
 import contextlib
+import datetime
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from keystoneauth1 import adapter as ks_adapter
@@ -135,6 +136,32 @@ class LeaseService:
                 f'{hints.LEASE_ID} instead',
             )
         return lease
+
+
+def check_hints(
+    given: Mapping[str, Any],
+    rules: hints.Rules,
+    service: Callable[[], LeaseService],
+    check: Callable[[], None] = lambda: None,
+) -> tuple[dict[str, Any], hints.ReservationHints | None, models.Lease | None]:
+    """Check the hints of a new resource, and the lease that they name, before anything is built.
+
+    :param service: connects to the lease service; called only if they name a lease
+    :param check: called before that if they ask for a reservation
+    :returns: the hints as later steps read them; their reservation, None without one; its lease,
+        None for a new one
+    :raises climateclient.extension.errors.BadHint: a hint is wrong, or see
+        :meth:`LeaseService.check`
+    :raises LeaseUnavailable: the lease service does not answer
+    """
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    others = {name: value for name, value in given.items() if name not in hints.NAMES}
+    wanted = hints.parse(given, now, rules)
+    if wanted is None:
+        return others, None, None
+    check()
+    lease = service().check(wanted) if wanted.join or wanted.id_given else None
+    return others | wanted.as_hints(), wanted, lease
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ Stock nova answers 500 to a hint that is an object or null; it gets strings from
 create or delete servers reach cinder through :mod:`nova_ext.api.volumes`.
 """
 
-import datetime
 from typing import Any
 
 import nova.conf
@@ -16,6 +15,7 @@ from webob import exc
 from climateclient import models
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseUnavailable
+from climateclient.extension.leases import check_hints
 from nova_ext import conf, leases
 from nova_ext.api import volumes
 
@@ -37,10 +37,8 @@ class ServersController(servers.ServersController):
         place = _place(body)
         wanted, lease = None, None
         if place and hints.mentioned(body[place]):
-            given = body[place]
-            wanted, lease = _checked(req.environ['nova.context'], given)
-            others = {name: value for name, value in given.items() if name not in hints.NAMES}
-            body = {**body, place: others | (wanted.as_hints() if wanted else {})}
+            checked, wanted, lease = _checked(req.environ['nova.context'], body[place])
+            body = {**body, place: checked}
         with volumes.of(wanted, lease):
             return super().create(req, body=body)
 
@@ -67,16 +65,11 @@ def _place(body: Any) -> str | None:
 
 def _checked(
     context: Any, given: dict[str, Any]
-) -> tuple[hints.ReservationHints | None, models.Lease | None]:
-    """Read the hints, and the lease that they name."""
-    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    lease = None
+) -> tuple[dict[str, Any], hints.ReservationHints | None, models.Lease | None]:
+    """Check hints by :func:`climateclient.extension.leases.check_hints`."""
     try:
-        wanted = hints.parse(given, now, conf.rules(nova.conf.CONF))
-        if wanted and (wanted.join or wanted.id_given):
-            lease = leases.service(context).check(wanted)
+        return check_hints(given, conf.rules(nova.conf.CONF), lambda: leases.service(context))
     except hints.BadHint as error:
         raise exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {error}') from error
     except LeaseUnavailable as error:
         raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
-    return wanted, lease
