@@ -48,10 +48,7 @@ class ForwardedToken(plugin.BaseAuthPlugin):
     def get_token(self, session: ks_session.Session) -> str | None:  # noqa: ARG002
         return self._token
 
-    def get_project_id(
-        self,
-        session: ks_session.Session,  # noqa: ARG002
-    ) -> str | None:
+    def get_project_id(self, session: ks_session.Session) -> str | None:  # noqa: ARG002
         return self._project_id
 
     def get_endpoint(self, session: ks_session.Session, **kwargs: Any) -> str | None:
@@ -85,24 +82,20 @@ class ForwardedToken(plugin.BaseAuthPlugin):
         return False
 
 
-def service(conf: cfg.ConfigOpts) -> plugin.BaseAuthPlugin:
-    """Return the identity of the service user, from section ``[cloud]``.
-
-    :raises climate_core.exceptions.Transient: the section says nothing, or not enough
-    """
-    return _load(conf)
-
-
 def owner(
     conf: cfg.ConfigOpts, trust_id: str, service_auth: plugin.BaseAuthPlugin
 ) -> plugin.BaseAuthPlugin:
     """Return the identity of a lease's owner: a token of the trust plus the service's token."""
-    scope = dict.fromkeys(_SCOPE)
-    auth = _load(conf, trust_id=trust_id, **scope)
+    auth = service(conf, trust_id=trust_id, **dict.fromkeys(_SCOPE))
     return service_token.ServiceTokenAuthWrapper(auth, service_auth)
 
 
-def _load(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:
+def service(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:
+    """Return the identity of the service user, from section ``[cloud]``.
+
+    :param options: take the place of those of the section
+    :raises climate_core.exceptions.Transient: the section says nothing, or not enough
+    """
     with errors.translated('Keystone'):
         auth = loading.load_auth_from_conf_options(conf, cloud_conf.GROUP, **options)
     if auth is None:

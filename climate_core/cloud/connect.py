@@ -41,9 +41,7 @@ class _Session(ks_session.Session):
 
 
 class Cloud:
-    """The cloud that the lease service works for.
-
-    Nothing is sent before the first call.
+    """The cloud that the lease service works for. Nothing is sent before the first call.
 
     :param conf: with the section ``[cloud]``
     """
@@ -71,26 +69,17 @@ class Cloud:
         return self._service
 
     def service_user_id(self) -> str:
-        """Return the id of the service user.
-
-        :raises climate_core.exceptions.Transient: Keystone does not answer
-        """
+        """Return the id of the service user."""
         with errors.translated('Keystone'):
             return str(self._service_auth.get_user_id(self._base))
 
     def service_token(self) -> str:
-        """Return a token of the service user.
-
-        :raises climate_core.exceptions.Transient: Keystone does not answer
-        """
+        """Return a token of the service user."""
         with errors.translated('Keystone'):
             return str(self._service_auth.get_token(self._base))
 
     def auth_url(self) -> str | None:
-        """Return the URL of Keystone, as section ``[cloud]`` has it.
-
-        :raises climate_core.exceptions.Transient: the section says nothing, or not enough
-        """
+        """Return the URL of Keystone, as section ``[cloud]`` has it."""
         return getattr(self._service_auth, 'auth_url', None)
 
     def user(self, context: 'RequestContext') -> connection.Connection:
@@ -106,31 +95,23 @@ class Cloud:
         :raises climate_core.exceptions.Transient: Keystone does not answer, or does not know the
             service user
         """
-        conn = self._owners.get(trust_id, functools.partial(self._owner, trust_id))
-        try:
-            with errors.translated('Keystone'):
-                self._token(conn)
-        except errors.TrustRefused:
-            self._owners.drop(trust_id)
-            raise
+
+        def make() -> connection.Connection:
+            return self._connect(auth.owner(self.conf, trust_id, self._service_auth))
+
+        conn = self._owners.get(trust_id, make)
+        with errors.translated('Keystone'):
+            try:
+                conn.session.get_token()
+            except (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound) as exc:
+                # Raise what keystoneauth does if it is the service user that is not accepted.
+                self._service_auth.invalidate()
+                self._service_auth.get_token(self._base)
+                self._owners.drop(trust_id)
+                raise errors.TrustRefused(
+                    f"Keystone does not accept the trust of the lease's owner any more: {exc}"
+                ) from exc
         return conn
-
-    def _owner(self, trust_id: str) -> connection.Connection:
-        return self._connect(auth.owner(self.conf, trust_id, self._service_auth))
-
-    def _token(self, conn: connection.Connection) -> None:
-        try:
-            conn.session.get_token()
-        except (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound) as exc:
-            self._check_service()
-            raise errors.TrustRefused(
-                f"Keystone does not accept the trust of the lease's owner any more: {exc}"
-            ) from exc
-
-    def _check_service(self) -> None:
-        """Raise what keystoneauth raises if it is the service user that is not accepted."""
-        self._service_auth.invalidate()
-        self._service_auth.get_token(self._base)
 
     def _connect(self, identity: plugin.BaseAuthPlugin) -> connection.Connection:
         base = self._base

@@ -7,14 +7,14 @@ Block Storage API v3, ``/backups`` (with metadata since 3.43) and ``/snapshots``
 
 import contextlib
 import enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from climate_core.cloud import errors, volumes
+from climate_core.cloud.services import Copy
 
 if TYPE_CHECKING:
     from openstack import connection
 
-_CINDER = 'Cinder'
 #: The key of the metadata that carries the id of the reservation.
 KEY = 'climate_reservation_id'
 #: Statuses of a copy that holds all data (cinder/objects/fields.py BackupStatus, SnapshotStatus).
@@ -22,21 +22,10 @@ COMPLETE = frozenset({'available', 'restoring', 'backing-up'})
 
 
 class Kind(enum.StrEnum):
-    """The kinds of copies, by their name in the API."""
+    """A kind of copy, by its name in the API."""
 
     BACKUP = 'backup'
     SNAPSHOT = 'snapshot'
-
-
-class Copy(NamedTuple):
-    """A copy as far as it matters here.
-
-    :param reason: why it could not be made, if Cinder says so
-    """
-
-    id: str
-    status: str
-    reason: str
 
 
 def find(
@@ -46,19 +35,16 @@ def find(
     reservation_id: str,
     every_project: bool,
 ) -> Copy | None:
-    """Return the copy that was made for a reservation, the complete one if there are more.
-
-    :param every_project: whether these rights are an administrator's, who sees all projects
-    """
+    """Return the copy that was made for a reservation, the complete one if there are more."""
     found = volumes.every(
         conn, f'/{kind}s/detail', f'{kind}s', {'volume_id': volume_id}, every_project
     )
-    ours = [
+    ours = (
         Copy(each['id'], each['status'], str(each.get('fail_reason') or ''))
         for each in found
         if (each.get('metadata') or {}).get(KEY) == reservation_id
-    ]
-    return min(ours, key=lambda copy: copy.status not in COMPLETE, default=None)
+    )
+    return Copy.best(ours, COMPLETE)
 
 
 def create(
@@ -75,11 +61,10 @@ def create(
         'description': f'Made at the end of the reservation {reservation_id}.',
         'metadata': {KEY: reservation_id},
     }
-    errors.check(volumes.send(conn, 'POST', f'/{kind}s', {str(kind): body}), _CINDER)
+    volumes.CINDER.ask(conn, 'POST', f'/{kind}s', {str(kind): body})
 
 
 def delete(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
     """Delete a copy; one that is gone is fine."""
-    response = volumes.send(conn, 'DELETE', f'/{kind}s/{copy_id}')
     with contextlib.suppress(errors.Gone):
-        errors.check(response, _CINDER)
+        volumes.CINDER.ask(conn, 'DELETE', f'/{kind}s/{copy_id}')

@@ -23,8 +23,6 @@ from openstack import exceptions as sdk
 
 from climate_core import exceptions
 
-_AGAIN = frozenset({408, 413, 425, 429})
-
 
 class Gone(Exception):
     """The thing that was asked for is not there (404)."""
@@ -59,24 +57,15 @@ EXPECTED: tuple[type[Exception], ...] = (
 )
 
 
-def of_status(status: int, reason: str) -> Exception:
-    """Return the exception for an HTTP status of 400 or more.
-
-    :param reason: who answered and what it said, for people
-    """
-    if status == 404:
-        return Gone(reason)
-    if status == 409:
-        return Busy(reason)
-    if status == 401:
-        return Unaccepted(reason)
-    if status == 403:
-        return Refused(reason)
-    if status == 500:
-        return Broken(reason)
-    if status in _AGAIN or status >= 500:
-        return exceptions.Transient(reason)
-    return exceptions.Permanent(reason)
+#: HTTP status -> exception; the rest of 5xx is Transient, the rest of 4xx Permanent.
+_KINDS: Mapping[int, type[Exception]] = {
+    401: Unaccepted,
+    403: Refused,
+    404: Gone,
+    409: Busy,
+    500: Broken,
+    **dict.fromkeys((408, 413, 425, 429), exceptions.Transient),
+}
 
 
 def message(response: requests.Response) -> str:
@@ -96,55 +85,46 @@ def _sentence(body: Any) -> str:
     return next((text for text in map(_sentence, body.values()) if text), '')
 
 
-def check(response: requests.Response, service: str) -> requests.Response:
-    """Return the response if it is below 400.
+def check(
+    response: requests.Response, service: str, kind: type[Exception] | None = None
+) -> requests.Response:
+    """Return the response if it is below 400; else raise what the table above says.
 
     :param service: who answered, for people
-    :raises Gone, climate_core.exceptions.Transient, climate_core.exceptions.Permanent: see above
+    :param kind: what this service means by the status, if it is not that
     """
     status = response.status_code
     if status < 400:
         return response
-    raise of_status(status, f'{service} answered {status}: {message(response)}')
+    usual = exceptions.Transient if status >= 500 else exceptions.Permanent
+    kind = kind or _KINDS.get(status, usual)
+    raise kind(f'{service} answered {status}: {message(response)}')
 
 
-def read(response: requests.Response, service: str, name: str) -> Any:
-    """Return what an answer below 400 has under a name.
+def read(response: requests.Response, service: str, name: str | None = None) -> Any:
+    """Return what an answer below 400 has under a name; without one, all of it.
 
     :raises climate_core.exceptions.Transient: it is not there: a proxy answers for the service
-    :raises Gone, climate_core.exceptions.Permanent: see above
-    """
-    found = read_all(response, service)
-    if name not in found:
-        raise exceptions.Transient(
-            f'{service} answered without {name!r}: {response.text[:200].strip()}'
-        )
-    return found[name]
-
-
-def read_all(response: requests.Response, service: str) -> Mapping[str, Any]:
-    """Return an answer below 400, an object.
-
-    :raises climate_core.exceptions.Transient: it is none: a proxy answers for the service
-    :raises Gone, climate_core.exceptions.Permanent: see above
     """
     try:
         found = check(response, service).json()
     except ValueError:
         found = None
-    if not isinstance(found, dict):
-        raise exceptions.Transient(
-            f'{service} answered without an object: {response.text[:200].strip()}'
-        )
-    return found
+    missing = None if isinstance(found, dict) else 'an object'
+    if missing is None and name is not None and name not in found:
+        missing = repr(name)
+    if missing:
+        text = response.text[:200].strip()
+        raise exceptions.Transient(f'{service} answered without {missing}: {text}')
+    return found if name is None else found[name]
 
 
 @contextlib.contextmanager
 def translated(service: str) -> Iterator[None]:
     """Turn what keystoneauth and openstacksdk raise into :class:`Transient`.
 
-    These come from the way to the service (connection, token, catalogue), never from its answer,
-    which :func:`check` judges. Whatever it is, an operator can repair it.
+    It comes from the way to the service (connection, token, catalogue), which an operator can
+    repair; the answer of the service is judged by :func:`check`.
     """
     try:
         yield

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask a service of the operator's own whether a lease may be made or changed.
 
-The same service can stand behind Blazar: the paths, the bodies and the answers are those of its
-``ExternalServiceFilter`` (openstack/blazar, blazar/enforcement). A POST with JSON: ``context``
-(``user_id``, ``project_id``, ``auth_url``, ``region_name``), ``lease``, and for a change
-``current_lease``. 204 permits; 403 with ``{"message": "..."}`` does not; anything else is no
-answer. Dates are UTC, ``YYYY-MM-DD HH:MM:SS``.
+The same service can stand behind Blazar: paths, bodies and answers are those of its
+``ExternalServiceFilter`` (openstack/blazar, blazar/enforcement). A POST with JSON: ``context``,
+``lease``, and for a change ``current_lease``. 204 permits; 403 with ``{"message": "..."}`` does
+not; anything else is no answer. Dates are UTC, ``YYYY-MM-DD HH:MM:SS``.
 """
 
+import contextlib
 import datetime
 import http
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import requests
 from oslo_config import cfg
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from climate_core.cloud.connect import Cloud
 
 LOG = log.getLogger(__name__)
-
-T = TypeVar('T')
 
 _ASKED = {'check_create': 'check-create', 'check_update': 'check-update', 'on_end': 'on-end'}
 _NAME = 'The service that is asked about leases'
@@ -105,7 +102,10 @@ class External:
         response = self._post(url, body)
         if response.status_code == http.HTTPStatus.NO_CONTENT:
             return
-        message = _message(response) if response.status_code == http.HTTPStatus.FORBIDDEN else None
+        message = None
+        if response.status_code == http.HTTPStatus.FORBIDDEN:
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                message = str(response.json()['message'])[:1000]
         if message is None:
             LOG.error('%s answers %s, not 204 or 403 with a message', url, response.status_code)
             raise exceptions.ServiceUnavailable(f'{_NAME} does not answer as it should.')
@@ -113,25 +113,19 @@ class External:
 
     def _post(self, url: str, body: dict[str, Any]) -> requests.Response:
         section = self._conf[conf_group.GROUP]
-        headers = {'X-Auth-Token': section.external_token or self._ours(self._cloud.service_token)}
+        with errors.for_user():
+            token = section.external_token or self._cloud.service_token()
         try:
             return requests.post(
                 url,
                 json=body,
-                headers=headers,
+                headers={'X-Auth-Token': token},
                 timeout=section.external_timeout,
                 allow_redirects=False,
             )
         except requests.RequestException as exc:
             LOG.error('%s cannot be reached: %s', url, exc)
             raise exceptions.ServiceUnavailable(f'{_NAME} does not answer. Try again.') from exc
-
-    @staticmethod
-    def _ours(ask: Callable[[], T]) -> T:
-        try:
-            return ask()
-        except exceptions.Transient as exc:
-            raise exceptions.ServiceUnavailable(str(exc)) from exc
 
     def _url(self, question: str) -> str | None:
         section = self._conf[conf_group.GROUP]
@@ -141,10 +135,12 @@ class External:
         return f'{section.external_endpoint.rstrip("/")}/{_ASKED[question]}'
 
     def _context(self, lease: model.Lease) -> dict[str, Any]:
+        with errors.for_user():
+            auth_url = self._cloud.auth_url()
         return {
             'user_id': lease.user_id,
             'project_id': lease.project_id,
-            'auth_url': self._ours(self._cloud.auth_url),
+            'auth_url': auth_url,
             'region_name': self._conf.cloud.region_name,
         }
 
@@ -176,11 +172,3 @@ def _reservation(reservation: model.Reservation) -> dict[str, Any]:
 
 def _date(time: datetime.datetime) -> str:
     return time.astimezone(datetime.UTC).strftime('%Y-%m-%d %H:%M:%S')
-
-
-def _message(response: requests.Response) -> str | None:
-    try:
-        message = response.json()['message']
-    except (ValueError, LookupError, TypeError):
-        return None
-    return str(message)[:1000]

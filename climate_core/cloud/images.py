@@ -6,34 +6,26 @@ Image API v2 (a custom property is a filter of the list), Compute API ``createIm
 """
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from climate_core.cloud import errors, servers
+from climate_core.cloud.services import Copy, Service
 
 if TYPE_CHECKING:
     from openstack import connection
 
-_GLANCE = 'Glance'
+_GLANCE = Service('Glance', lambda conn: conn.image)
 #: The property that carries the id of the reservation.
 PROPERTY = 'climate_reservation_id'
 #: Statuses of an image that cannot be booted from any more.
 _DEAD = frozenset({'deleted', 'killed', 'pending_delete'})
 
 
-class Image(NamedTuple):
-    """An image as far as it matters here."""
-
-    id: str
-    status: str
-
-
-def find(conn: 'connection.Connection', reservation_id: str) -> Image | None:
+def find(conn: 'connection.Connection', reservation_id: str) -> Copy | None:
     """Return the image that was made for a reservation, the complete one if there are more."""
-    with errors.translated(_GLANCE):
-        response = conn.image.get('/images', params={PROPERTY: reservation_id})
-    images = errors.read(response, _GLANCE, 'images')
-    alive = [Image(each['id'], each['status']) for each in images if each['status'] not in _DEAD]
-    return min(alive, key=lambda image: image.status != 'active', default=None)
+    images = _GLANCE.read(conn, '/images', 'images', {PROPERTY: reservation_id})
+    alive = [Copy(each['id'], each['status']) for each in images if each['status'] not in _DEAD]
+    return Copy.best(alive, {'active'})
 
 
 def describe(conn: 'connection.Connection', reservation_id: str, shelved: str) -> str:
@@ -42,22 +34,18 @@ def describe(conn: 'connection.Connection', reservation_id: str, shelved: str) -
     :param shelved: the name that Nova gives the image of a shelved server
         (nova/compute/api.py ``shelve``)
     """
-    found: list[str] = []
-    for query in ({PROPERTY: reservation_id}, {'name': shelved}):
-        with errors.translated(_GLANCE):
-            response = conn.image.get('/images', params=query)
-        for each in errors.read(response, _GLANCE, 'images'):
-            shown = (each.get(key) for key in ('id', 'status', 'size', 'updated_at'))
-            found.append(' '.join(map(str, shown)))
-    return ', '.join(sorted(set(found)))
+    found = {
+        ' '.join(str(each.get(key)) for key in ('id', 'status', 'size', 'updated_at'))
+        for query in ({PROPERTY: reservation_id}, {'name': shelved})
+        for each in _GLANCE.read(conn, '/images', 'images', query)
+    }
+    return ', '.join(sorted(found))
 
 
 def delete(conn: 'connection.Connection', image_id: str) -> None:
     """Delete an image; one that is gone is fine."""
-    with errors.translated(_GLANCE):
-        response = conn.image.delete(f'/images/{image_id}')
     with contextlib.suppress(errors.Gone):
-        errors.check(response, _GLANCE)
+        _GLANCE.ask(conn, 'DELETE', f'/images/{image_id}')
 
 
 def create(conn: 'connection.Connection', server_id: str, name: str, reservation_id: str) -> None:

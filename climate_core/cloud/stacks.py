@@ -2,9 +2,11 @@
 """The few calls to Heat that a reserved stack needs.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
-:mod:`climate_core.cloud.errors`. Facts: Orchestration API v1 and heat/api/openstack/v1/stacks.py.
-A stack is looked up in the list of stacks: that costs one request whatever its name is, resolves
-no output, and never shows one that is deleted, while ``/stacks/{name}/{id}`` shows those, too.
+:mod:`climate_core.cloud.errors`: Gone if it is gone, Busy if something else is done with the
+stack, Permanent if Heat finds a mistake in it. Heat answers before an action is done, but has it
+in its database (heat/engine/stack.py converge_stack). Facts: Orchestration API v1 and
+heat/api/openstack/v1/stacks.py. A stack is looked up in the list of stacks: that costs one request
+whatever its name is, resolves no output, and never shows one that is deleted.
 """
 
 import datetime
@@ -12,17 +14,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from climate_core import exceptions
-from climate_core.cloud import adapters, errors
+from climate_core.cloud import errors, services
 
 if TYPE_CHECKING:
     import requests
-    from keystoneauth1 import adapter
     from openstack import connection
 
-_HEAT = 'Heat'
-_TYPE = 'orchestration'
-#: Stacks per page.
-_PAGE = 1000
+HEAT = services.Service('Heat', services.optional('orchestration'))
+#: A snapshot of a stack; its statuses are ``IN_PROGRESS``, ``COMPLETE``, ``FAILED``.
+Snapshot = services.Copy
 #: Levels of nested stacks that are looked into; heat cuts it to what it allows.
 _DEPTH = 100
 #: What the name of a snapshot may have (heat/db/models.py Snapshot).
@@ -41,9 +41,8 @@ class Stack(NamedTuple):
     :param parent: the id of the stack that it is nested in; None if in none
     :param owner: the name of the user who made it
     :param project: the project that it belongs to; None if only its own project sees it
-    :param updated: when the last thing was begun with it, to the second; None if none was since it
-        was created (heat/engine/stack.py converge_stack)
-    :param created: when it was, as Heat writes it
+    :param updated: when the last thing was begun with it, to the second; None: none was since
+        ``created``
     """
 
     id: str
@@ -68,24 +67,10 @@ class Stack(NamedTuple):
         return f'/stacks/{self.name}/{self.id}'
 
 
-class Snapshot(NamedTuple):
-    """A snapshot of a stack.
-
-    :param status: ``IN_PROGRESS``, ``COMPLETE``, ``FAILED``
-    """
-
-    id: str
-    status: str
-    reason: str
-
-
 def get(conn: 'connection.Connection', stack_id: str) -> Stack:
-    """Return a stack, nested ones too.
-
-    :raises climate_core.cloud.errors.Gone: no such stack for these rights
-    """
+    """Return a stack, nested ones too."""
     query = {'id': stack_id, 'show_nested': 'true', 'show_hidden': 'true'}
-    found = errors.read(_send(conn, 'GET', '/stacks', query=query), _HEAT, 'stacks')
+    found = HEAT.read(conn, '/stacks', 'stacks', query)
     if not found:
         raise errors.Gone(f'There is no stack {stack_id} in this project.')
     return _read(found[0])
@@ -108,8 +93,7 @@ def _read(shown: Mapping[str, Any]) -> Stack:
 
 def find(conn: 'connection.Connection', name: str) -> Stack | None:
     """Return the stack of the project that has this name, if there is one."""
-    query = {'name': name, 'show_hidden': 'true'}
-    found = errors.read(_send(conn, 'GET', '/stacks', query=query), _HEAT, 'stacks')
+    found = HEAT.read(conn, '/stacks', 'stacks', {'name': name, 'show_hidden': 'true'})
     return _read(found[0]) if found else None
 
 
@@ -117,37 +101,33 @@ def preview(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
     """Have Heat check what a stack would be made of; nothing is made.
 
     :param wanted: what :func:`create` takes
-    :raises Taken: the name is
-    :raises climate_core.exceptions.Permanent: Heat finds a mistake in it
     """
-    _check_new(_send(conn, 'POST', '/stacks/preview', wanted))
+    _send_new(conn, '/stacks/preview', wanted)
 
 
 def create(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:
-    """Ask for a stack; Heat has it in its database when it answers.
+    """Ask for a stack; return its id.
 
     :param wanted: ``stack_name``, ``template``, perhaps ``parameters``, ``environment``,
         ``files``, ``tags`` (a text with commas)
-    :returns: its id
     :raises Taken: the name is
-    :raises climate_core.exceptions.Permanent: Heat finds a mistake in it
     """
-    response = _check_new(_send(conn, 'POST', '/stacks', wanted))
-    return str(errors.read(response, _HEAT, 'stack')['id'])
+    response = _send_new(conn, '/stacks', wanted)
+    return str(errors.read(response, HEAT.name, 'stack')['id'])
 
 
-def _check_new(response: 'requests.Response') -> 'requests.Response':
-    said = f'{_HEAT} answered {response.status_code}: {errors.message(response)}'
-    if response.status_code == 409:
-        raise Taken(said)
-    if response.status_code == 413:
-        raise exceptions.Permanent(said)
-    return errors.check(response, _HEAT)
+def _send_new(
+    conn: 'connection.Connection', path: str, wanted: Mapping[str, Any]
+) -> 'requests.Response':
+    response = HEAT.send(conn, 'POST', path, wanted)
+    kind = {409: Taken, 413: exceptions.Permanent}.get(response.status_code)
+    return errors.check(response, HEAT.name, kind)
 
 
 def files(conn: 'connection.Connection', stack: Stack) -> Mapping[str, str]:
     """Return the files that a stack was made with: name -> text."""
-    return errors.read_all(_send(conn, 'GET', f'{stack.path}/files'), _HEAT)
+    found: dict[str, str] = HEAT.read(conn, f'{stack.path}/files')
+    return found
 
 
 def root(conn: 'connection.Connection', stack: Stack) -> Stack:
@@ -162,27 +142,20 @@ def wake(
 ) -> None:
     """Update a stack with what it has: ``openstack stack update --existing``.
 
-    Heat has the update in its database when it answers (heat/engine/stack.py converge_stack).
-
     :param changes: what it shall not keep, as :func:`create` takes it. What an environment says is
         added to that of the stack (heat/engine/service.py _prepare_stack_updates)
-    :raises climate_core.cloud.errors.Busy: something else is done with the stack
-    :raises climate_core.exceptions.Permanent: Heat finds a mistake in the stack
     """
-    errors.check(_send(conn, 'PATCH', stack.path, changes or {}), _HEAT)
+    HEAT.ask(conn, 'PATCH', stack.path, changes or {})
 
 
 def act(conn: 'connection.Connection', stack: Stack, action: str) -> None:
-    """Ask for an action, ``suspend`` or ``resume``; Heat answers before it is done."""
-    errors.check(_send(conn, 'POST', f'{stack.path}/actions', {action: None}), _HEAT)
+    """Ask for an action, ``suspend`` or ``resume``."""
+    HEAT.ask(conn, 'POST', f'{stack.path}/actions', {action: None})
 
 
 def delete(conn: 'connection.Connection', stack: Stack) -> None:
-    """Ask for the deletion of a stack; Heat answers before it is done.
-
-    :raises climate_core.cloud.errors.Gone: it is deleted already
-    """
-    errors.check(_send(conn, 'DELETE', stack.path), _HEAT)
+    """Ask for the deletion of a stack."""
+    HEAT.ask(conn, 'DELETE', stack.path)
 
 
 def snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
@@ -195,81 +168,48 @@ def find_snapshot(
     conn: 'connection.Connection', stack: Stack, reservation_id: str
 ) -> Snapshot | None:
     """Return the snapshot that was made for a reservation, the complete one if there are more."""
-    response = _send(conn, 'GET', f'{stack.path}/snapshots')
-    ours = [
+    ours = (
         Snapshot(each['id'], each['status'], str(each.get('status_reason') or ''))
-        for each in errors.read(response, _HEAT, 'snapshots')
+        for each in HEAT.read(conn, f'{stack.path}/snapshots', 'snapshots')
         if str(each.get('name') or '').endswith(f'_{reservation_id}')
-    ]
-    return min(ours, key=lambda each: each.status != 'COMPLETE', default=None)
+    )
+    return Snapshot.best(ours, {'COMPLETE'})
 
 
 def create_snapshot(conn: 'connection.Connection', stack: Stack, name: str) -> None:
-    """Ask for a snapshot; Heat makes its record before it answers.
-
-    :raises climate_core.cloud.errors.Busy: something else is done with the stack
-    """
-    errors.check(_send(conn, 'POST', f'{stack.path}/snapshots', {'name': name}), _HEAT)
+    """Ask for a snapshot."""
+    HEAT.ask(conn, 'POST', f'{stack.path}/snapshots', {'name': name})
 
 
 def delete_snapshot(conn: 'connection.Connection', stack: Stack, snapshot_id: str) -> None:
     """Ask for the deletion of a snapshot."""
-    errors.check(_send(conn, 'DELETE', f'{stack.path}/snapshots/{snapshot_id}'), _HEAT)
+    HEAT.ask(conn, 'DELETE', f'{stack.path}/snapshots/{snapshot_id}')
 
 
 def physical_ids(conn: 'connection.Connection', stack: Stack) -> set[str]:
     """Return the ids of what a stack and the stacks in it are made of, in one call."""
-    query = {'nested_depth': _DEPTH}
-    response = _send(conn, 'GET', f'{stack.path}/resources', query=query)
-    found = errors.read(response, _HEAT, 'resources')
+    path = f'{stack.path}/resources'
+    found = HEAT.read(conn, path, 'resources', {'nested_depth': _DEPTH})
     return {str(each['physical_resource_id']) for each in found} - {''}
 
 
 def check_all_visible(conn: 'connection.Connection') -> None:
-    """Do nothing if these rights see the stacks of every project.
+    """Raise Refused if these rights do not see the stacks of every project.
 
     A listing does not tell: Heat gives those of one project to users who may not see all. So
     something is asked for that only an administrator gets.
-
-    :raises climate_core.cloud.errors.Refused: they do not
     """
-    errors.check(_send(conn, 'GET', '/services'), _HEAT)
-
-
-def offered(conn: 'connection.Connection') -> bool:
-    """Tell whether the cloud has Heat at all."""
-    return adapters.is_offered(_client(conn), _HEAT)
+    HEAT.ask(conn, 'GET', '/services')
 
 
 def every_id(conn: 'connection.Connection', tag: str | None = None) -> Iterator[str]:
     """Give the ids of all root stacks of all projects, one call for each thousand.
 
     To an administrator Heat lists every project's (heat/db/api.py ``_query_stack_get_all``);
-    ``global_tenant`` is for others, and refused to all by default.
+    ``global_tenant`` is refused to all by default.
 
     :param tag: only of those that have it
     """
-    marker: Mapping[str, str] = {}
     which = {} if tag is None else {'tags': tag}
-    while True:
-        query = {'limit': _PAGE, 'show_hidden': 'true', **which, **marker}
-        page = errors.read(_send(conn, 'GET', '/stacks', query=query), _HEAT, 'stacks')
-        yield from (str(stack['id']) for stack in page)
-        if len(page) < _PAGE:
-            return
-        marker = {'marker': page[-1]['id']}
-
-
-def _send(
-    conn: 'connection.Connection',
-    method: str,
-    path: str,
-    body: Mapping[str, Any] | None = None,
-    query: Mapping[str, Any] | None = None,
-) -> 'requests.Response':
-    with errors.translated(_HEAT):
-        return _client(conn).request(path, method, json=body, params=query, raise_exc=False)
-
-
-def _client(conn: 'connection.Connection') -> 'adapter.Adapter':
-    return adapters.make(conn, _TYPE)
+    for stack in HEAT.pages(conn, '/stacks', 'stacks', {'show_hidden': 'true', **which}):
+        yield str(stack['id'])

@@ -7,12 +7,14 @@ may list what was entrusted to it. A trust carries no time of creation. Keystone
 when a token of a deleted trust is asked for.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connect import Cloud
+from climate_core.cloud.services import Service
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
 _PATH = '/OS-TRUST/trusts'
-_KEYSTONE = 'Keystone'
+_KEYSTONE = Service('Keystone', lambda conn: conn.identity)
 
 
 class Trusts:
@@ -30,15 +32,15 @@ class Trusts:
         self._cloud = cloud
 
     def create(self, context: 'RequestContext') -> str:
-        """Make a trust from the user of a request to the service user.
+        """Make a trust from the user of a request to the service user; return its id.
 
         The service may act as this user in this project until the trust is deleted.
 
-        :returns: its id
         :raises climate_core.exceptions.Forbidden: Keystone does not let this token delegate, as
             with restricted application credentials
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
+        wanted, roles = self._cloud.conf.cloud.trust_roles, context.roles
         with errors.for_user():
             body = {
                 'trust': {
@@ -46,19 +48,15 @@ class Trusts:
                     'trustee_user_id': self._cloud.service_user_id(),
                     'project_id': context.project_id,
                     'impersonation': True,
-                    'roles': [{'name': name} for name in self._roles(context)],
+                    'roles': [{'name': name} for name in roles if not wanted or name in wanted],
                 }
             }
-            with errors.translated(_KEYSTONE):
-                response = self._cloud.user(context).identity.post(_PATH, json=body)
-            return str(errors.read(response, _KEYSTONE, 'trust')['id'])
+            response = _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, body)
+            return str(errors.read(response, _KEYSTONE.name, 'trust')['id'])
 
     def delete(self, trust_id: str) -> None:
-        """Delete a trust; one that is gone is fine.
+        """Delete a trust, as the service or else as the owner; one that is gone is fine.
 
-        The service tries as itself, which works for an administrator, then as the owner.
-
-        :raises climate_core.exceptions.Transient: try again later
         :raises climate_core.exceptions.Permanent: Keystone does not let us
         """
         try:
@@ -67,19 +65,10 @@ class Trusts:
             self._delete_as_owner(trust_id)
 
     def mine(self) -> Iterator[str]:
-        """Give the ids of all trusts that are delegated to the service user.
-
-        :raises climate_core.exceptions.Transient: Keystone does not answer
-        """
+        """Give the ids of all trusts that are delegated to the service user."""
         query = {'trustee_user_id': self._cloud.service_user_id()}
-        with errors.translated(_KEYSTONE):
-            response = self._cloud.service().identity.get(_PATH, params=query)
-        for trust in errors.read(response, _KEYSTONE, 'trusts'):
+        for trust in _KEYSTONE.read(self._cloud.service(), _PATH, 'trusts', query):
             yield str(trust['id'])
-
-    def _roles(self, context: 'RequestContext') -> list[str]:
-        wanted = self._cloud.conf.cloud.trust_roles
-        return [name for name in context.roles if not wanted or name in wanted]
 
     def _delete_as_owner(self, trust_id: str) -> None:
         try:
@@ -93,9 +82,5 @@ class Trusts:
 
     @staticmethod
     def _delete(conn: 'connection.Connection', trust_id: str) -> None:
-        with errors.translated(_KEYSTONE):
-            response = conn.identity.delete(f'{_PATH}/{trust_id}')
-        try:
-            errors.check(response, _KEYSTONE)
-        except errors.Gone:
-            return
+        with contextlib.suppress(errors.Gone):
+            _KEYSTONE.ask(conn, 'DELETE', f'{_PATH}/{trust_id}')

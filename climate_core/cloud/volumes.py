@@ -2,8 +2,10 @@
 """The few calls to Cinder that a reserved volume needs.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
-:mod:`climate_core.cloud.errors`. Facts: Block Storage API reference v3; Cinder answers 400, not
-409, when the state of a volume does not allow something (cinder/exception.py InvalidVolume).
+:mod:`climate_core.cloud.errors`. ``every_project`` says whether these rights are those of an
+administrator, who sees all projects. Facts: Block Storage API reference v3; Cinder answers 400
+(Permanent), not 409 (Busy), when the state of a volume does not allow something
+(cinder/exception.py InvalidVolume), but for a wake-up.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,33 +14,22 @@ from typing import TYPE_CHECKING, Any
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import adapters, errors
+from climate_core.cloud import errors, services
 
 if TYPE_CHECKING:
-    import requests
-    from keystoneauth1 import adapter
     from openstack import connection
 
 LOG = log.getLogger(__name__)
 
-_CINDER = 'Cinder'
-_TYPE = 'block-storage'
 #: Metadata of backups (3.43), attachments (3.27), filters of messages (3.5).
-_MICROVERSION = '3.43'
-#: Volumes per page; cinder's own limit is 1000 by default (``osapi_max_limit``).
-_PAGE = 1000
-#: Who owns a volume; shown to its owner and to administrators.
+CINDER = services.Service('Cinder', services.optional('block-storage', version='3'), '3.43')
+#: The owner of a volume; shown to its owner and to administrators.
 TENANT = 'os-vol-tenant-attr:tenant_id'
 
 
 def get(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
-    """Return a volume as the API shows it.
-
-    :raises climate_core.cloud.errors.Gone: no such volume for these rights
-    """
-    volume: dict[str, Any] = errors.read(
-        send(conn, 'GET', f'/volumes/{volume_id}'), _CINDER, 'volume'
-    )
+    """Return a volume as the API shows it."""
+    volume: dict[str, Any] = CINDER.read(conn, f'/volumes/{volume_id}', 'volume')
     return volume
 
 
@@ -48,22 +39,13 @@ def act(
     action: str,
     argument: Mapping[str, Any] | None = None,
 ) -> None:
-    """Ask for an action; Cinder answers before it is done.
-
-    :raises climate_core.cloud.errors.Busy: the state of the volume does not allow a wake-up
-    :raises climate_core.exceptions.Permanent: it does not allow another action
-    """
-    body = {action: dict(argument or {})}
-    errors.check(send(conn, 'POST', f'/volumes/{volume_id}/action', body), _CINDER)
+    """Ask for an action; Cinder answers before it is done."""
+    CINDER.ask(conn, 'POST', f'/volumes/{volume_id}/action', {action: dict(argument or {})})
 
 
 def delete(conn: 'connection.Connection', volume_id: str) -> None:
-    """Ask for the deletion of a volume; its snapshots keep it from that.
-
-    :raises climate_core.cloud.errors.Gone: it is deleted already
-    :raises climate_core.exceptions.Permanent: its state does not allow it
-    """
-    errors.check(send(conn, 'DELETE', f'/volumes/{volume_id}'), _CINDER)
+    """Ask for the deletion of a volume; its snapshots keep it from that."""
+    CINDER.ask(conn, 'DELETE', f'/volumes/{volume_id}')
 
 
 def attachments(
@@ -72,8 +54,6 @@ def attachments(
     """Return the attachments of a volume, also those that are only being made.
 
     The volume itself shows the complete ones alone (cinder/api/v3/views/volumes.py).
-
-    :param every_project: whether these rights are an administrator's, of another project
     """
     query = {'volume_id': volume_id}
     return list(every(conn, '/attachments', 'attachments', query, every_project))
@@ -81,24 +61,23 @@ def attachments(
 
 def delete_attachment(conn: 'connection.Connection', attachment_id: str) -> None:
     """Delete an attachment that Nova does not know; a service may (cinder bug 2004555)."""
-    errors.check(send(conn, 'DELETE', f'/attachments/{attachment_id}'), _CINDER)
+    CINDER.ask(conn, 'DELETE', f'/attachments/{attachment_id}')
 
 
 def cancel_transfers(conn: 'connection.Connection', volume_id: str, every_project: bool) -> None:
     """Take back the offers of a volume to other projects."""
     path = '/os-volume-transfer'
     query = {'volume_id': volume_id, **_everywhere(every_project)}
-    response = send(conn, 'GET', path, query=query)
-    for transfer in errors.read(response, _CINDER, 'transfers'):
+    for transfer in CINDER.read(conn, path, 'transfers', query):
         if transfer['volume_id'] == volume_id:
-            errors.check(send(conn, 'DELETE', f'{path}/{transfer["id"]}'), _CINDER)
+            CINDER.ask(conn, 'DELETE', f'{path}/{transfer["id"]}')
 
 
 def reason(conn: 'connection.Connection', resource_id: str) -> str:
     """Say what Cinder told its user about a volume or a copy at last."""
     query = {'resource_uuid': resource_id, 'limit': 1}
     try:
-        found = errors.read(send(conn, 'GET', '/messages', query=query), _CINDER, 'messages')
+        found = CINDER.read(conn, '/messages', 'messages', query)
     except (errors.Gone, exceptions.Permanent) as exc:
         LOG.info('Cinder does not show its messages: %s', exc)
         found = []
@@ -109,37 +88,27 @@ def reason(conn: 'connection.Connection', resource_id: str) -> str:
 def has_snapshots(conn: 'connection.Connection', volume_id: str, every_project: bool) -> bool:
     """Tell whether a volume has snapshots."""
     query = {'volume_id': volume_id, 'limit': 1, **_everywhere(every_project)}
-    return bool(errors.read(send(conn, 'GET', '/snapshots', query=query), _CINDER, 'snapshots'))
+    return bool(CINDER.read(conn, '/snapshots', 'snapshots', query))
 
 
 def check_all_visible(conn: 'connection.Connection') -> None:
-    """Do nothing if these rights see the volumes of every project.
+    """Raise Refused if these rights do not see the volumes of every project.
 
     A listing does not tell: Cinder gives those of one project to users who may not see all. So
     something is asked for that only an administrator gets.
-
-    :raises climate_core.cloud.errors.Refused: they do not
     """
-    query = {'binary': 'cinder-scheduler'}
-    errors.check(send(conn, 'GET', '/os-services', query=query), _CINDER)
+    CINDER.read(conn, '/os-services', 'services', {'binary': 'cinder-scheduler'})
 
 
-def offered(conn: 'connection.Connection') -> bool:
-    """Tell whether the cloud has a Cinder at all."""
-    return adapters.is_offered(_client(conn), _CINDER)
-
-
-def every_id(conn: 'connection.Connection', **query: Any) -> Iterator[str]:
-    """Give the ids of all volumes of all projects, one call for each thousand.
+def every_id(
+    conn: 'connection.Connection', every_project: bool = True, **query: Any
+) -> Iterator[str]:
+    """Give the ids of all volumes, one call for each thousand.
 
     :param query: filters, for example ``status='lease-reserved'``
     """
-    for volume in every(conn, '/volumes', 'volumes', query, every_project=True):
+    for volume in every(conn, '/volumes', 'volumes', query, every_project):
         yield str(volume['id'])
-
-
-def _everywhere(every_project: bool) -> dict[str, Any]:
-    return {'all_tenants': 1} if every_project else {}
 
 
 def every(
@@ -152,40 +121,9 @@ def every(
     """Give all of a collection, one call for each page.
 
     :param name: of the collection in the answer
-    :param every_project: whether these rights are an administrator's, who sees all projects
     """
-    marker: Mapping[str, str] = {}
-    while True:
-        params = {'limit': _PAGE, **query, **_everywhere(every_project), **marker}
-        response = send(conn, 'GET', path, query=params)
-        page = errors.read(response, _CINDER, name)
-        yield from page
-        if not response.json().get(f'{name}_links'):
-            return
-        marker = {'marker': page[-1]['id']}
+    return CINDER.pages(conn, path, name, {**query, **_everywhere(every_project)})
 
 
-def send(
-    conn: 'connection.Connection',
-    method: str,
-    path: str,
-    body: Mapping[str, Any] | None = None,
-    query: Mapping[str, Any] | None = None,
-) -> 'requests.Response':
-    """Send a request to Cinder and return its answer, whatever it is.
-
-    :raises climate_core.exceptions.Transient: there is none
-    """
-    with errors.translated(_CINDER):
-        return _client(conn).request(
-            path,
-            method,
-            json=body,
-            params=query,
-            microversion=_MICROVERSION,
-            raise_exc=False,
-        )
-
-
-def _client(conn: 'connection.Connection') -> 'adapter.Adapter':
-    return adapters.make(conn, _TYPE, version='3')
+def _everywhere(every_project: bool) -> dict[str, Any]:
+    return {'all_tenants': 1} if every_project else {}

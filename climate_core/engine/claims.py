@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hold the claims of this process and renew them.
 
-A claim that is not renewed expires, and any manager takes the event up. There is no name of a
-manager in a claim: one that is restarted waits for its own old claims as the others do.
+A claim that is not renewed expires, and any manager takes the event up, the same one restarted
+like the others.
 """
 
 import dataclasses

@@ -18,7 +18,8 @@ from climate_core.db import leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
-from climate_core.engine import observer, ranks, retry
+from climate_core.delivery import metrics
+from climate_core.engine import ranks, retry
 from climate_core.engine.claims import Claim, Claims
 from climate_core.lease import events, history, model, results, states
 from climate_core.plugins.base import ResourcePlugin, Wait
@@ -30,37 +31,24 @@ class ClaimLost(Exception):
     """A claim expired and another manager has the event, or the event was superseded."""
 
 
+@dataclasses.dataclass(eq=False)
 class EventExecutor:
     """Execute events that are due.
 
     :param plugins: resource type -> plugin
     :param release_trust: deletes a trust by its id; one that is gone is success
-    :param seen_by: is told what became of claims, for the metrics
+    :param seen_by: is told what became of claims
     :param tell_end: tells the external service that a lease is over
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        claims: Claims,
-        plugins: Mapping[str, ResourcePlugin],
-        release_trust: Callable[[str], None],
-        backoff: Backoff,
-        seen_by: observer.Observer = observer.IGNORE,
-        tell_end: Callable[[model.Lease], None] = lambda _lease: None,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._claims = claims
-        self._plugins = plugins
-        self._backoff = backoff
-        self._seen_by = seen_by
-        #: By the name that handlers of events have for them.
-        self._lease_calls: dict[str, Callable[[model.Lease], None]] = {
-            'release_trust': lambda lease: _release_trust(lease, release_trust),
-            'notify_external_end': tell_end,
-        }
+    database: Database
+    clock: Clock
+    claims: Claims
+    plugins: Mapping[str, ResourcePlugin]
+    release_trust: Callable[[str], None]
+    backoff: Backoff
+    seen_by: metrics.Metrics | None = None
+    tell_end: Callable[[model.Lease], None] = lambda _lease: None
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
@@ -68,39 +56,43 @@ class EventExecutor:
         :returns: whether the loop should look again, because something new may be due soon
         """
         context.of_event(due.id, due.lease_id)
-        claim = self._claims.take(due)
+        claim = self.claims.take(due)
         if claim is None:
-            self._seen_by.beaten(due)
+            if self.seen_by:
+                self.seen_by.beaten(due)
             return True
-        self._seen_by.claimed(due, self._clock.now())
+        if self.seen_by:
+            self.seen_by.claimed(due, self.clock.now())
         try:
             test_points.reached('event.claimed', **_info(claim))
             return self._work(claim)
         except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
-            self._seen_by.lost(claim.event_id)
+            if self.seen_by:
+                self.seen_by.lost(claim.event_id)
             return True
         finally:
-            self._claims.drop(claim)
+            self.claims.drop(claim)
 
     def _work(self, claim: Claim) -> bool:
-        work = self._database.write(self._begin, claim)
+        work = self.database.write(self._begin, claim)
         if work.skip_reason is not None:
             return False
         outcomes = self._act(claim, work)
         test_points.reached('finish.before', **_info(claim))
-        before, after = self._database.write(self._finish, claim, outcomes)
+        before, after = self.database.write(self._finish, claim, outcomes)
         test_points.reached('finish.after', **_info(claim))
         event = next(e for e in after.events if e.id == claim.event_id)
         if not event.open:
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
-        self._seen_by.settled(event, self._clock.now())
+        if self.seen_by:
+            self.seen_by.settled(event, self.clock.now())
         known = {e.id: e.next_at for e in before.events}
         return any(e.open and e.next_at != known.get(e.id) for e in after.events)
 
     def _begin(self, session: orm.Session, claim: Claim) -> results.Work:
         lease, event = _mine(session, claim)
-        now = self._clock.now()
+        now = self.clock.now()
         handler = events.of(event.event_type)
         work = handler.begin(lease, event, now)
         change = results.Change(work.lease, work.notifications)
@@ -114,7 +106,7 @@ class EventExecutor:
     ) -> tuple[model.Lease, model.Lease]:
         """Write the outcomes; return the lease before and after."""
         lease, event = _mine(session, claim)
-        now = self._clock.now()
+        now = self.clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
         return lease, store.save(session, lease, change, now, _cause(claim))
 
@@ -122,8 +114,13 @@ class EventExecutor:
         handler = events.of(claim.event_type)
         if handler.lease_call is None:
             return self._in_order(claim, handler, work)
-        call = self._lease_calls[handler.lease_call]
-        return {claim.event_id: self._try(claim, work.lease, lambda: call(work.lease))}
+        calls = {'release_trust': self._release_trust, 'notify_external_end': self.tell_end}
+        call = functools.partial(calls[handler.lease_call], work.lease)
+        return {claim.event_id: self._try(claim, work.lease, call)}
+
+    def _release_trust(self, lease: model.Lease) -> None:
+        if lease.trust_id:
+            self.release_trust(lease.trust_id)
 
     def _in_order(
         self, claim: Claim, handler: events.EventHandler, work: results.Work
@@ -131,8 +128,8 @@ class EventExecutor:
         """Work on one rank after the other; what follows one that is not settled waits for it."""
         outcomes: dict[str, results.Outcome] = {}
         tried: list[tuple[model.Reservation, results.Outcome]] = []
-        for rank in ranks.in_order(work.reservations, self._plugins, handler.ascending):
-            now = self._clock.now()
+        for rank in ranks.in_order(work.reservations, self.plugins, handler.ascending):
+            now = self.clock.now()
             # Plugins see what became of the ranks before theirs.
             lease = results.apply_outcomes(work.lease, outcomes, handler.done_status, now)
             before = tuple(tried)
@@ -154,7 +151,7 @@ class EventExecutor:
         self, claim: Claim, lease: model.Lease, reservation: model.Reservation
     ) -> model.Reservation:
         """Return a reservation with what its plugin knows of the resources that it uses."""
-        plugin = self._plugins.get(reservation.resource_type)
+        plugin = self.plugins.get(reservation.resource_type)
         if plugin is None:
             return reservation
         call = functools.partial(plugin.find_uses, lease, reservation)
@@ -169,11 +166,11 @@ class EventExecutor:
         handler: events.EventHandler,
     ) -> results.Outcome | None:
         """Return the outcome of a reservation that may not be tried now; None if it may."""
-        outcomes = ranks.before(reservation, tried, self._plugins)
-        blocked = ranks.unsettled(outcomes)
-        if blocked is None and handler.until_end:
-            blocked = retry.follow(outcomes, lease, self._clock.now())
-        return blocked
+        outcomes = ranks.blocking(reservation, tried, self.plugins)
+        waits = [o.seconds for o in outcomes if o.result is not results.Result.FAILED]
+        if waits:
+            return results.Outcome(results.Result.WAIT, min(waits))
+        return retry.follow(outcomes, lease, self.clock.now()) if handler.until_end else None
 
     def _try(
         self,
@@ -192,51 +189,34 @@ class EventExecutor:
             result = call()
         except retry.EXPECTED as exc:
             LOG.warning('%s: %s', info, exc)
-            outcome = retry.decide(exc, event, lease, self._clock.now(), self._backoff)
+            outcome = retry.decide(exc, event, lease, self.clock.now(), self.backoff)
             return dataclasses.replace(outcome, progress=getattr(exc, 'progress', None))
-        except Exception as exc:  # noqa: BLE001 - on purpose, see there
-            return self._bug(exc, event, info)
+        except Exception as exc:
+            # Anything may come out of code that others wrote: it is the failure of one resource,
+            # and neither the rest of the lease nor other leases suffer from it.
+            LOG.error('%s: a mistake in the program', info, exc_info=exc)
+            return retry.bug(exc, event, self.backoff)
         test_points.reached('remote.after', **info)
         if result is None:
             return results.DONE
-        if result.repair is not None and reservation is not None:
-            self._seen_by.repaired(reservation.resource_type, result.repair)
+        if result.repair is not None and reservation is not None and self.seen_by:
+            self.seen_by.repaired(reservation.resource_type, result.repair)
         wait = results.Result.WAIT
         return results.Outcome(wait, result.seconds, result.reason, result.progress)
-
-    def _bug(
-        self, exc: Exception, event: model.Event, info: Mapping[str, str | None]
-    ) -> results.Outcome:
-        """Turn a bug of a plugin into the failure of one reservation.
-
-        Anything may come out of code that others wrote, and the other resources of the lease and
-        all other leases must not suffer from it: that is why everything is caught there, and only
-        there. It is never silent: the log has the traceback, the reservation a reason.
-        """
-        LOG.error('%s: a mistake in the program', info, exc_info=exc)
-        return retry.bug(exc, event, self._backoff)
 
     def _call_plugin(
         self, handler: events.EventHandler, lease: model.Lease, reservation: model.Reservation
     ) -> Wait | None:
-        plugin = self._plugins.get(reservation.resource_type)
+        plugin = self.plugins.get(reservation.resource_type)
         if plugin is None:
             raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
-        plugin_method = getattr(plugin, handler.plugin_method(lease, reservation))
-        called: Wait | None = plugin_method(lease, reservation)
+        method = getattr(plugin, handler.plugin_method(lease, reservation))
+        called: Wait | None = method(lease, reservation)
         return called
 
 
-def _release_trust(lease: model.Lease, release_trust: Callable[[str], None]) -> None:
-    if lease.trust_id is not None:
-        release_trust(lease.trust_id)
-
-
 def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]:
-    """Read the lease and the event of a claim, locked.
-
-    :raises ClaimLost: the event has gone on without us
-    """
+    """Read the lease and the event of a claim, locked; ClaimLost if it has gone on without us."""
     lease = leases.find(session, claim.lease_id, lock=True)
     for event in lease.events if lease is not None else ():
         claimed = event.status == states.EventStatus.IN_PROGRESS

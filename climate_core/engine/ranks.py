@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Order the resources of one lease for their wake-up and their end. Pure.
 
-It is that of ``rank`` and ``rank_at_end``, see :class:`climate_core.plugins.base.ResourcePlugin`.
 A permanent failure keeps no resource waiting: a server that does not use the volume that failed
 can still be woken. And a plugin may say which resources it blocks, as a stack does its members.
 """
@@ -11,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from climate_core.lease import model, results
 from climate_core.plugins.base import ResourcePlugin
-
-_UNSETTLED = (results.Result.WAIT, results.Result.RETRY)
 
 
 def in_order(
@@ -28,16 +25,15 @@ def in_order(
 
     def rank(reservation: model.Reservation) -> int:
         plugin = plugins.get(reservation.resource_type, ResourcePlugin)
-        if not ascending and plugin.rank_at_end is not None:
-            return plugin.rank_at_end
-        return plugin.rank
+        at_end = plugin.rank if plugin.rank_at_end is None else plugin.rank_at_end
+        return plugin.rank if ascending else at_end
 
     ordered = sorted(reservations, key=rank, reverse=not ascending)
     for _, group in itertools.groupby(ordered, rank):
         yield tuple(group)
 
 
-def before(
+def blocking(
     reservation: model.Reservation,
     tried: Iterable[tuple[model.Reservation, results.Outcome]],
     plugins: Mapping[str, ResourcePlugin],
@@ -48,21 +44,8 @@ def before(
         reservation that waits for such a one waits for those others, too, or for none
     """
 
-    def is_blocked_by(own: model.Reservation) -> bool:
+    def blocks(own: model.Reservation) -> bool:
         plugin = plugins.get(own.resource_type)
         return plugin is None or plugin.blocks(own, reservation)
 
-    return tuple(
-        outcome
-        for own, outcome in tried
-        if outcome.result is not results.Result.DONE and is_blocked_by(own)
-    )
-
-
-def unsettled(outcomes: Iterable[results.Outcome]) -> results.Outcome | None:
-    """Return the outcome of reservations that must wait until these outcomes are settled.
-
-    :returns: a wait until the first of these is looked at again; None when all are settled
-    """
-    seconds = [o.seconds for o in outcomes if o.result in _UNSETTLED]
-    return results.Outcome(results.Result.WAIT, min(seconds)) if seconds else None
+    return [o for own, o in tried if o.result is not results.Result.DONE and blocks(own)]

@@ -28,10 +28,9 @@ def decide(
 ) -> results.Outcome:
     """Decide whether and when to retry after an expected failure.
 
-    The handler of the event says how long: a start is retried until the lease is about to be
-    over, with waits that grow shorter again towards the end, unless the failure is permanent. What
-    frees capacity is retried for ever; after a permanent failure rarely, for an operator may
-    repair it. Everything else is given up then.
+    A start is retried until the lease is about to be over, with waits that grow shorter again
+    towards the end, unless the failure is permanent. What frees capacity is retried for ever;
+    after a permanent failure rarely, for an operator may repair it.
     """
     permanent = isinstance(exc, exceptions.Permanent)
     handler = events.of(event.event_type)
@@ -50,8 +49,7 @@ def follow(
 ) -> results.Outcome | None:
     """Decide about a start that comes after others of which some may have failed.
 
-    A failure keeps no resource waiting. But if the lease is about to be over a start is of no use
-    any more: what is woken only then would be ended as if it had been used.
+    What is woken when the lease is about to be over would be ended as if it had been used.
 
     :returns: that it failed, too; None if it may be tried
     """
@@ -69,10 +67,7 @@ def _too_late(why: str) -> results.Outcome:
 
 
 def bug(exc: Exception, event: model.Event, backoff: Backoff) -> results.Outcome:
-    """Decide what follows from a bug of a plugin.
-
-    The handler of the event says whether it is permanent, as for a start, or retried.
-    """
+    """Decide what follows from a bug of a plugin: permanent, as for a start, or retried."""
     if events.of(event.event_type).bug_is_permanent:
         return results.Outcome(results.Result.FAILED, reason=reason(exc))
     return results.Outcome(results.Result.RETRY, backoff.delay(event.attempts), reason(exc))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sleep until something is due, take everything that is, with bounded concurrency.
 
-One indexed query says what is due and when to wake up next. Between two queries the scheduler
-sleeps; a write of something that is due earlier nudges it.
+One indexed query says what is due and when to wake up next; a write of something that is due
+earlier nudges the scheduler.
 """
 
 import datetime

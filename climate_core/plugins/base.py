@@ -3,12 +3,11 @@
 
 A plugin knows one type of resource. It never touches the database, never sleeps and remembers
 nothing: the engine calls it with a reservation, it looks at the resource, does the difference and
-says whether the resource is there. What it wants to know at the next look it gives back with its
-answer. Being called twice with the same reservation is normal, so "already done" and "already
-gone" are success.
+says whether the resource is there. Being called twice is normal, so "already done" and "already
+gone" are success. ``tests/conformance`` is the suite that every plugin must pass.
 
-Plugins are found by stevedore in the namespace ``climate.resource.plugins`` and enabled by name
-in climate.conf. ``tests/conformance`` is the suite that every plugin must pass.
+Its methods raise :class:`climate_core.exceptions.Transient` if they are to be tried again later,
+and ``Permanent`` if that does not help; those that work for a request raise ``ClimateError``.
 """
 
 import abc
@@ -32,9 +31,8 @@ class Wait:
     """The resource is on its way: look again in ``seconds``.
 
     :param reason: a sentence for the user if that takes strangely long
-    :param progress: what is kept with the reservation until the next look, JSON types only; None
-        leaves it as it is. The next look gets it as ``reservation.progress``. It is never shown.
-        :class:`climate_core.exceptions.Transient` and ``Permanent`` carry it as well
+    :param progress: what the next look gets as ``reservation.progress``, JSON types only; None
+        leaves it as it is. It is never shown. ``Transient`` and ``Permanent`` carry it as well
     :param repair: the name of what was just repaired, for the metrics
     """
 
@@ -49,8 +47,8 @@ class Claimed:
     """The result of :meth:`ResourcePlugin.reserve`.
 
     :param resource_id: the id of the resource in its own service
-    :param params: what the plugin wants to be kept with the reservation and shown in the API;
-        JSON types only. What has a name that begins with ``_`` is kept and never shown
+    :param params: what is kept with the reservation and shown in the API, JSON types only; what
+        has a name that begins with ``_`` is never shown
     :param amounts: how much it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
         ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
     :param made: whether :meth:`ResourcePlugin.make` has just made it, so that it is discarded if
@@ -81,20 +79,17 @@ class ResourcePlugin(abc.ABC):
     schema: ClassVar[Mapping[str, Any]]
     #: Names of those properties that must be given.
     required: ClassVar[Sequence[str]] = ()
-    #: Names of those properties that a user may change until the end of the reservation begins.
-    #: The new value takes the place of the old one in the params, nothing is asked of the plugin.
+    #: Names of those that a user may change until the end begins; the plugin is not asked.
     changeable: ClassVar[Sequence[str]] = ()
     #: The place in the order of one lease: a resource of a lower rank is awake before those of a
     #: higher one are woken, and is ended after them. A server uses volumes, so it comes later.
     rank: ClassVar[int] = 20
-    #: The place at the end, the highest first, where it is not the place at the start backwards. A
-    #: stack wakes its members and ends them, too: it is the first in both.
+    #: The place at the end, the highest first, if it is not that at the start backwards. A stack
+    #: wakes its members and ends them, too: it is the first in both.
     rank_at_end: ClassVar[int | None] = None
     #: Whether the resource outlives its lease in every case and can be reserved again then.
     reusable: ClassVar[bool] = False
-
-    #: Whether a resource can be woken with the rights of its own user only: no other user of the
-    #: project can let it join a lease.
+    #: Whether no other user of the project can let a resource join a lease.
     owner_only: ClassVar[bool] = False
 
     #: Returns the time, UTC; tests turn it.
@@ -108,15 +103,9 @@ class ResourcePlugin(abc.ABC):
 
     @abc.abstractmethod
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        """Check, with the rights of the user, that this resource can be reserved.
+        """Check, with the rights of the user, that it can be reserved; leave nothing behind.
 
-        Called before the lease is written; must leave nothing behind if the lease is not.
-
-        :param context: the request of the user who makes the lease
         :param values: the reservation of the request; it has passed :attr:`schema`
-        :raises climate_core.exceptions.ResourceNotFound: not there, or not in this project
-        :raises climate_core.exceptions.BadRequest: it cannot be reserved
-        :raises climate_core.exceptions.ServiceUnavailable: its service does not answer
         """
 
     def reserve_for(
@@ -125,9 +114,7 @@ class ResourcePlugin(abc.ABC):
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> Claimed:
-        """Check as :meth:`reserve` does, if it matters for which lease.
-
-        That is so for what is made for its lease: a request that was broken off may have made it.
+        """Check as :meth:`reserve` does, if it matters for which lease (what is made for it).
 
         :param lease_id: of a dry run without an id, one that no lease will have
         """
@@ -147,29 +134,22 @@ class ResourcePlugin(abc.ABC):
         values: Mapping[str, Any],  # noqa: ARG002
         claimed: Claimed,
     ) -> Claimed:
-        """Make the resource, with the rights of the user, if it is made for its lease.
+        """Make it, with the rights of the user, right before its lease is written.
 
-        Called once everything else is granted, right before the lease is written. Being called
-        again for the same lease finds what the first call made.
+        Being called again for the same lease finds what the first call made. If it was ``made``,
+        and the lease is not written in the end, :meth:`discard` is called.
 
-        :param values: as in :meth:`reserve`
-        :param claimed: what that found
-        :returns: the same with the id of the resource. If ``made``, and the lease is not written
-            in the end, :meth:`discard` is called
-        :raises climate_core.exceptions.ClimateError: it cannot be made, and nothing is left
+        :param claimed: what :meth:`reserve` found
         """
         return claimed
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:  # noqa: ARG002
-        """Do what a resource needs once its lease is written, with the rights of the owner.
+        """Do what it needs between the write of its lease and the start, as the owner.
 
-        Called before the start only. What is not done by then is left to :meth:`wake_up`, which
-        must be ready for that.
+        What is not done by the start is left to :meth:`wake_up`. What raises ``Permanent`` cannot
+        be held, and is rolled back next.
 
         :returns: None when it is done, a :class:`Wait` when it is on its way
-        :raises climate_core.exceptions.Transient: try again later
-        :raises climate_core.exceptions.Permanent: it cannot be held; :meth:`rollback_prepare`
-            comes next
         """
         return None
 
@@ -178,10 +158,7 @@ class ResourcePlugin(abc.ABC):
         return self.end(lease, reservation)
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
-        """Tell whether another resource of the lease waits for one of ours, at both ends.
-
-        Asked only of what comes before the other in the order, and is not settled.
-        """
+        """Tell whether another resource of the lease waits for one of ours that is not settled."""
         return True
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:  # noqa: ARG002
@@ -189,7 +166,6 @@ class ResourcePlugin(abc.ABC):
 
         :returns: a :class:`Wait` with the progress that says it, for :meth:`blocks`; None if that
             is known, or there is nothing to know
-        :raises climate_core.exceptions.Transient: it waits for all as long as it is not known
         """
         return None
 
@@ -198,53 +174,38 @@ class ResourcePlugin(abc.ABC):
         """Bring the resource to life with the rights of the lease's owner.
 
         :returns: None when it runs, a :class:`Wait` when it is on its way
-        :raises climate_core.exceptions.Transient: try again later
-        :raises climate_core.exceptions.Permanent: it will never run
         """
 
     @abc.abstractmethod
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        """Do the end action of the reservation and free its capacity.
+        """Do the end action of the reservation and free its capacity; one not woken is freed.
 
-        A resource that was never woken is always freed. One that is gone is success.
+        It is retried for ever.
 
         :returns: None when it is done, a :class:`Wait` when it is on its way
-        :raises climate_core.exceptions.Transient: try again later (the end is retried for ever)
         """
 
     def find_missing(
         self,
         reservations: Sequence['Reservation'],  # noqa: ARG002
     ) -> Mapping[str, str]:
-        """Find resources that are gone without the lease knowing, with the service's own rights.
-
-        Cost must not grow with resources that are not asked about: one call per page, not one
-        per reservation.
+        """Find resources that are gone, with the service's own rights, one call for each page.
 
         :returns: reservation id -> a sentence that says what happened to its resource
         """
         return {}
 
     def list_unleased(self) -> Iterable[str]:
-        """Give the ids of all resources that wait to be woken, with the service's own rights.
-
-        Those that no lease holds are reported to the operator.
-        """
+        """Give the ids of all resources that wait to be woken, with the service's own rights."""
         return ()
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
         """Tell when a resource changed for the last time, with the service's own rights.
-
-        An operator's repair deletes one that no lease holds only if that is long ago.
 
         :returns: None if it does not wait to be woken (any more), or its service cannot tell
         """
         return None
 
     def discard(self, resource_id: str) -> None:
-        """Delete a resource that waits for a lease that is not there; one that is gone is fine.
-
-        :raises climate_core.exceptions.Transient: try again later
-        :raises climate_core.exceptions.Permanent: its service does not let us
-        """
+        """Delete a resource that waits for a lease that is not there; one that is gone is fine."""
         raise exceptions.Permanent(f'{self.title} {resource_id} cannot be deleted from here.')

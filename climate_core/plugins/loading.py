@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the plugins that climate.conf names and make one of each."""
 
+import collections
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-import stevedore
 from oslo_config import cfg
 from stevedore import named
 
@@ -26,7 +26,7 @@ def classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
     :raises PluginError: one is not installed, cannot be loaded, is no plugin, or two of them
         are for the same type of resource
     """
-    found = named.NamedExtensionManager(
+    found: named.NamedExtensionManager[ResourcePlugin] = named.NamedExtensionManager(
         NAMESPACE,
         names,
         name_order=True,
@@ -37,16 +37,17 @@ def classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
     for plugin in plugins:
         if not (isinstance(plugin, type) and issubclass(plugin, ResourcePlugin)):
             raise PluginError(f'{plugin!r} is not a resource plugin')
-    _check_types(plugins)
+    types = collections.Counter(plugin.resource_type for plugin in plugins)
+    twice = sorted(each for each, count in types.items() if count > 1)
+    if twice:
+        raise PluginError(f'two plugins of [manager] plugins are for {", ".join(twice)}')
     return plugins
 
 
 def load(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlugin]:
     """Make the plugins of ``[manager] plugins``, by the type of resource they are for.
 
-    Registers the options of each in a section named after its type.
-
-    :raises PluginError: see :func:`classes`
+    Registers the options of each in a section named after its type; raises :exc:`PluginError`.
     """
     made = {}
     for plugin in classes(conf.manager.plugins):
@@ -55,21 +56,10 @@ def load(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlugin]:
     return made
 
 
-def _refuse(
-    manager: stevedore.ExtensionManager,  # noqa: ARG001
-    entry_point: object,
-    error: BaseException,
-) -> NoReturn:
+def _refuse(_manager: object, entry_point: object, error: BaseException) -> NoReturn:
     raise PluginError(f'the plugin {entry_point} cannot be loaded: {error}') from error
 
 
 def _missing(names: Iterable[str]) -> NoReturn:
     listed = ', '.join(sorted(names))
     raise PluginError(f'[manager] plugins names what is not installed: {listed}')
-
-
-def _check_types(plugins: Sequence[type[ResourcePlugin]]) -> None:
-    types = [plugin.resource_type for plugin in plugins]
-    twice = sorted({each for each in types if types.count(each) > 1})
-    if twice:
-        raise PluginError(f'two plugins of [manager] plugins are for {", ".join(twice)}')

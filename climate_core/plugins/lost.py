@@ -2,8 +2,7 @@
 """Repair what a service lost: a message that never arrived, a task whose process died.
 
 A resource whose state has not changed for some time counts as lost. The user is told at half that
-time; then the repair is made with the rights of the service, and again after as long. What it was
-is the reason of the reservation, so the history of the lease has it, and the metrics count it.
+time; then the repair is made with the rights of the service, and again after as long.
 """
 
 import dataclasses

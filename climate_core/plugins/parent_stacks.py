@@ -45,24 +45,15 @@ _STACKS: Final = 1000
 _SECONDS: Final = 10.0
 
 
-def params(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is kept of the membership that a request for a reservation says."""
-    return {KEY: values[KEY]} if values.get(KEY) else {}
-
-
 def leader(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
     """Return the reservation of the stack that a member belongs to: the last one there was."""
-    stack_id = member.params.get(KEY)
-    found = [
-        each
-        for each in lease.reservations
-        if stack_id and each.resource_type == STACK and each.resource_id == stack_id
-    ]
+    stack = STACK, member.params.get(KEY)
+    found = [r for r in lease.reservations if (r.resource_type, r.resource_id) == stack]
     return max(found, key=lambda each: (each.live, each.created_at), default=None)
 
 
 def woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
-    """Tell whether a member is woken with its stack, so that its own plugin need not wake it."""
+    """Tell whether a member is woken with its stack, so that its own plugin need not."""
     stack = leader(lease, member)
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 
@@ -79,11 +70,9 @@ class ParentStacks:
     ) -> model.Reservation:
         """Return a member with the end action that it has: ``nothing`` if its stack was kept.
 
-        A server is suspended if its stack should be and is not. Without a stack that was kept
-        nothing is asked.
+        A server is suspended if its stack should be and is not.
 
         :param conn: the rights to look at the stack
-        :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
         """
         stack = leader(lease, member)
         if stack is None or not _kept(lease, stack):
@@ -119,20 +108,15 @@ def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
     :param every_project: of all projects, which administrators may ask for; else of its own
     """
     waiting = set(servers.every_id(conn, every_project, status='RESERVED'))
-    if volumes.offered(conn):
-        query = {'status': 'lease-reserved'}
-        found = volumes.every(conn, '/volumes', 'volumes', query, every_project)
-        waiting |= {str(each['id']) for each in found}
+    if volumes.CINDER.is_offered(conn):
+        waiting |= set(volumes.every_id(conn, every_project, status='lease-reserved'))
     return waiting
 
 
 def all_asleep(
     conn: 'connection.Connection', lease: model.Lease, stack: model.Reservation
 ) -> bool:
-    """Tell whether a stack has members, and none of them is awake.
-
-    :param conn: with the rights of the owner
-    """
+    """Tell whether a stack has members, and none of them is awake."""
     members = {r.resource_id for r in lease.live if r.params.get(KEY) == stack.resource_id}
     return bool(members) and members <= asleep(conn, every_project=False)
 

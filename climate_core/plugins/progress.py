@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remember what was asked of the service of a resource, when, and how often it failed.
 
-The engine keeps it with the reservation, in the transaction that settles an event. So retries,
-rests and give-ups follow a lease to each manager that claims it, and survive a restart. Pure: all
-methods return new values.
+The engine keeps it with the reservation, in the transaction that settles an event, so retries,
+rests and give-ups follow a lease to each manager and survive a restart. Pure.
 """
 
 import dataclasses
@@ -23,11 +22,11 @@ _TIMES: Final = ('since', 'asked_at')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of one phase of a reservation.
+    """The progress of one phase of a reservation; all methods return new values.
 
     :param phase: :data:`START` or :data:`END`
-    :param since: since when the resource is as it is: the time of the last change that was seen,
-        of the last request, or of the last failure
+    :param since: the time of the last change that was seen, of the last request, or of the last
+        failure
     :param asked: what was asked for last, and has neither failed nor come about yet
     :param asked_at: when that was, or when a request was last put off
     :param failures: how often what was asked for did not come about
@@ -49,10 +48,7 @@ class Progress:
     def load(
         cls, stored: Mapping[str, Any] | None, phase: str, now: datetime.datetime
     ) -> 'Progress':
-        """Read what is kept with a reservation; begin anew if that is of another phase.
-
-        What a later release adds is left out.
-        """
+        """Read what :meth:`dump` returned; begin anew if that is of another phase."""
         if not stored or stored.get('phase') != phase:
             return cls(phase, now)
         values = {f.name: stored[f.name] for f in dataclasses.fields(cls) if f.name in stored}
@@ -60,7 +56,7 @@ class Progress:
         return cls(**{**values, **times})
 
     def dump(self) -> dict[str, Any]:
-        """Return JSON types for :meth:`load`, without what is not set."""
+        """Return JSON types, without what is not set."""
         values = {k: v for k, v in dataclasses.asdict(self).items() if v not in (None, 0)}
         return {k: v.isoformat() if k in _TIMES else v for k, v in values.items()}
 

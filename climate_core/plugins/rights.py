@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With whose rights a plugin works on the resources of a lease."""
+"""The rights with which a plugin works, and what it believes a service with a service token.
 
-from typing import TYPE_CHECKING
+The service that builds a resource says what it holds. If the lease service asked for that, each
+would wait for the other: all threads of nova-api for the lease service (the check of the hints),
+and the lease service for nova-api.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_log import log
 
@@ -11,9 +17,48 @@ if TYPE_CHECKING:
     from openstack import connection
 
     from climate_core.cloud import Cloud
+    from climate_core.context import RequestContext
     from climate_core.lease.model import Lease
 
 LOG = log.getLogger(__name__)
+
+#: The property of a reservation that says what it holds.
+_AMOUNTS: Final = 'amounts'
+#: The most that one resource holds of a unit.
+_MOST: Final = 2**31 - 1
+
+
+def amounts_schema(*units: str) -> dict[str, Any]:
+    """Return the property of a type of resource whose amounts have these units."""
+    amount = {'type': 'integer', 'minimum': 0, 'maximum': _MOST}
+    amounts = {
+        'type': 'object',
+        'description': 'What the resource holds. Only the service that builds it may say so, with '
+        'a service token: it is believed then, and not asked.',
+        'properties': dict.fromkeys(units, amount),
+        'required': list(units),
+        'additionalProperties': False,
+    }
+    return {_AMOUNTS: amounts}
+
+
+def reported_amounts(
+    context: 'RequestContext', values: Mapping[str, Any]
+) -> dict[str, int] | None:
+    """Return what a resource holds, by unit; None if that was not said.
+
+    :param values: a reservation of the request; it has passed the schema
+    :raises climate_core.exceptions.BadRequest: the request does not come from a service
+    """
+    if _AMOUNTS not in values:
+        return None
+    if not context.by_service:
+        raise exceptions.BadRequest(
+            'amounts: only a service that builds the resource may say what it holds, with a '
+            'service token that has the role service. Leave it out.',
+            field=_AMOUNTS,
+        )
+    return {unit: int(amount) for unit, amount in values[_AMOUNTS].items()}
 
 
 def owner(cloud: 'Cloud', lease: 'Lease') -> 'connection.Connection':

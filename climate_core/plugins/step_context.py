@@ -3,7 +3,7 @@
 
 import dataclasses
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from climate_core import exceptions
@@ -26,8 +26,7 @@ AT_ONCE: Final = 0.0
 class StepContext:
     """One look at one reservation.
 
-    :param conn: the rights to work with: the owner's, or at the end the service's if the owner
-        left none
+    :param conn: the rights to work with: the owner's, or at the end perhaps the service's
     :param progress: what came of the looks before
     :param options: the section of the resource's type in climate.conf
     """
@@ -42,7 +41,6 @@ class StepContext:
 
     @property
     def service(self) -> 'connection.Connection':
-        """The rights of the service."""
         return self.cloud.service()
 
     @property
@@ -82,8 +80,7 @@ class StepContext:
 
     def put_off(self, doing: str | None = None) -> Wait:
         """Return a wait after a request that the service does not take now."""
-        later = dataclasses.replace(self, progress=self.progress.put_off(self.now))
-        return later.wait(doing)
+        return dataclasses.replace(self, progress=self.progress.put_off(self.now)).wait(doing)
 
     def rest(self) -> Wait | None:
         """Return what is left of the pause after a failure; None if that is over."""
@@ -96,28 +93,20 @@ class StepContext:
         return exceptions.Transient(reason, failed.dump())
 
     def again(self, what: str, failed: Callable[[], str]) -> Wait | None:
-        """Return a pause before the next try if something that was asked for did not come about.
+        """Return the pause before the next try of what did not come about, if there is any.
 
-        :param failed: says what went wrong
-        :raises climate_core.exceptions.Transient: it went wrong just now
+        :param failed: says what went wrong, for the exception if it went wrong just now
         """
         if self.progress.asked == what:
             raise self.failure(failed())
         return self.rest()
 
     def once(self, what: str, failed: Callable[[], str], request: Callable[[], None]) -> Wait:
-        """Ask for something; after a failure tell that, then pause, then ask again.
-
-        :param failed: says what went wrong
-        :raises climate_core.exceptions.Transient: it went wrong just now
-        """
+        """Ask for something; after a failure tell that as :meth:`again`, pause, and ask again."""
         return self.again(what, failed) or self.ask(what, request)
 
     def ask(self, what: str, request: Callable[[], None]) -> Wait:
-        """Ask for something whatever became of it before; a refusal is a failure, too.
-
-        :raises climate_core.exceptions.Permanent: it is refused
-        """
+        """Ask for something whatever became of it before; a refusal is a failure, too."""
         try:
             request()
         except exceptions.Permanent as exc:
@@ -144,8 +133,6 @@ class StepContext:
 class EndContext(StepContext):
     """One look at the end of one reservation, which has the end action that it has now.
 
-    See :meth:`climate_core.plugins.parent_stacks.ParentStacks.at_end`.
-
     :param prefix: what the name of an image, a copy or a snapshot begins with
     """
 
@@ -159,3 +146,28 @@ class EndContext(StepContext):
     def has_run(self) -> bool:
         """Whether it was ever noted as awake; what is taken out of its lease is active no more."""
         return self.reservation.status == 'active' or self.reservation.woken_at is not None
+
+
+#: What is done at the end with a resource as its service shows it; None when it is done.
+Step = Callable[[EndContext, Mapping[str, Any]], Wait | None]
+
+
+def done(context: EndContext, found: Mapping[str, Any]) -> None:
+    """Leave a resource as it is."""
+
+
+def wait(context: EndContext, found: Mapping[str, Any]) -> Wait:  # noqa: ARG001
+    """Wait for a resource that is on its way to another status."""
+    return context.wait()
+
+
+def refuse(reason: str) -> Step:
+    """Return a step that leaves a resource to a person.
+
+    :param reason: says what they have to do; ``{status}`` in it is that of the resource
+    """
+
+    def step(context: EndContext, found: Mapping[str, Any]) -> Wait:  # noqa: ARG001
+        raise exceptions.Transient(reason.format(status=found['status']))
+
+    return step

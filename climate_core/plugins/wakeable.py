@@ -7,15 +7,18 @@ none. Each look takes one step; what was asked for is kept with the reservation 
 """
 
 import abc
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+import contextlib
+import datetime
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.plugins import base, missing, parent_stacks, progress, rights
-from climate_core.plugins.base import Wait
+from climate_core.plugins import base, parent_stacks, progress, rights
+from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import Progress
 from climate_core.plugins.step_context import EndContext, StepContext
 
@@ -23,40 +26,47 @@ if TYPE_CHECKING:
     from openstack import connection
 
     from climate_core.cloud import Cloud
+    from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
+#: Up to so many reservations are looked up one by one, more by listing.
+_FEW = 10
 
-class Calls(Protocol):
-    """The calls to the service of a resource: a module of :mod:`climate_core.cloud`."""
 
-    def get(self, conn: 'connection.Connection', resource_id: str, /) -> Any:
-        """Return the resource as its service shows it.
+def on_end_option(
+    choices: Sequence[tuple[str, str]], resource: str, never_woken: str
+) -> cfg.StrOpt:
+    """Return the option of the end action that a reservation has if it says none."""
+    return cfg.StrOpt(
+        'on_end',
+        default='delete',
+        choices=choices,
+        help=f'What happens to a {resource} at the end of its lease, unless the reservation says '
+        f'it. {never_woken} is always deleted.',
+    )
 
-        :raises climate_core.cloud.errors.Gone: there is none for these rights
-        """
 
-    def every_id(self, conn: 'connection.Connection', /) -> Iterable[str]:
-        """Give the ids of all resources of all projects."""
-
-    def check_all_visible(self, conn: 'connection.Connection', /) -> None:
-        """Do nothing if these rights see the resources of every project.
-
-        :raises climate_core.cloud.errors.Refused: they do not
-        """
+def schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the properties of a reservation of a resource with these end actions."""
+    return {
+        'resource_id': {'type': 'string', 'format': 'uuid'},
+        'on_end': {'type': 'string', 'enum': [name for name, _ in choices]},
+    }
 
 
 class WakeablePlugin(base.ResourcePlugin):
     """Reserve resources of one type that sleep until they are woken.
 
-    A subclass gives the class attributes, and what is done in which state of a resource:
-    :meth:`reserve`, :meth:`_wake`, :meth:`_end`. It has an option ``on_end`` in its section.
+    A subclass gives the class attributes, and what is done in which state of a resource; all that
+    it does may raise Gone if the resource is no more.
     """
 
     required: ClassVar[Sequence[str]] = ('resource_id',)
     changeable = ('on_end',)
 
-    #: The calls to its service.
-    calls: ClassVar[Calls]
+    #: The calls to its service: a module of ``cloud``, with ``get``, ``delete``, ``every_id``
+    #: and ``check_all_visible``.
+    calls: ClassVar[Any]
     #: Says that a resource is no more, without a full stop.
     gone: ClassVar[str]
     #: The name of the option that says what the name of a copy begins with.
@@ -71,36 +81,24 @@ class WakeablePlugin(base.ResourcePlugin):
         """Take the next step of the wake-up, with the rights of the lease's owner.
 
         :param found: the resource, as its service shows it now
-        :returns: see :meth:`wake_up`
-        :raises climate_core.cloud.errors.Gone: the resource is no more
-        :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: see there
         """
 
     @abc.abstractmethod
     def _end(self, context: EndContext) -> Wait | None:
-        """Take the next step of the end.
+        """Take the next step of the end; it is tried again after each exception."""
 
-        :returns: None when it is done
-        :raises climate_core.cloud.errors.Gone: the resource is no more
-        :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: it is tried
-            again after both
-        """
+    @abc.abstractmethod
+    def _asleep_since(self, found: Any) -> datetime.datetime | None:
+        """Tell when a resource that waits for a lease changed last; None if it does not wait."""
 
     def _is_there(self, found: Any) -> bool:  # noqa: ARG002
         """Tell whether a resource that its service shows is more than the memory of one."""
         return True
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is kept of a request for a reservation."""
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
-        return {'on_end': on_end, **parent_stacks.params(values)}
-
-    def _claimed(
-        self, resource_id: str, values: Mapping[str, Any], amounts: Mapping[str, int]
-    ) -> base.Claimed:
-        """Return the answer of :meth:`reserve` for a resource that is there."""
-        parent_id = values.get(parent_stacks.KEY)
-        return base.Claimed(resource_id, self._params(values), amounts, parent_id=parent_id)
+        stack_id = values.get(parent_stacks.KEY)
+        return {'on_end': on_end, **({parent_stacks.KEY: stack_id} if stack_id else {})}
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         if parent_stacks.woken_by_heat(lease, reservation):
@@ -166,15 +164,69 @@ class WakeablePlugin(base.ResourcePlugin):
         conn = self.cloud.service()
         # Without the right to see every project each resource would look gone.
         self.calls.check_all_visible(conn)
-        found = missing.find(
-            reservations,
-            lambda: self.calls.every_id(conn),
-            lambda each: self._exists(conn, each),
-        )
-        return {each.id: f'{self.gone} outside of the lease.' for each in found}
+        seen = set(self.calls.every_id(conn)) if len(reservations) > _FEW else set()
+        # A listing by pages can miss what is created meanwhile: look it up.
+        return {
+            each.id: f'{self.gone} outside of the lease.'
+            for each in reservations
+            if each.resource_id not in seen and not self._exists(conn, each.resource_id)
+        }
 
     def _exists(self, conn: 'connection.Connection', resource_id: str) -> bool:
         try:
             return self._is_there(self.calls.get(conn, resource_id))
         except errors.Gone:
             return False
+
+    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
+        try:
+            return self._asleep_since(self.calls.get(self.cloud.service(), resource_id))
+        except errors.Gone:
+            return None
+
+    def discard(self, resource_id: str) -> None:
+        with contextlib.suppress(errors.Gone):
+            self.calls.delete(self.cloud.service(), resource_id)
+
+
+class HintedPlugin(WakeablePlugin):
+    """Reserve resources that their service builds asleep because of a hint."""
+
+    @abc.abstractmethod
+    def _look(self, context: 'RequestContext', resource_id: str) -> Any:
+        """Return a resource of the user's project; None if it is not, or about to be gone."""
+
+    @abc.abstractmethod
+    def _is_reservation(self, found: Any, context: 'RequestContext') -> bool:
+        """Tell whether a resource waits for a lease, or is being built to."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def _amounts(found: Any) -> dict[str, int]:
+        """Return what a resource holds, by unit."""
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        amounts = rights.reported_amounts(context, values)
+        if amounts is not None:
+            # As its service writes it.
+            resource_id = str(uuid.UUID(values['resource_id']))
+        else:
+            found = self._check(context, values['resource_id'])
+            resource_id, amounts = found['id'], self._amounts(found)
+        parent_id = values.get(parent_stacks.KEY)
+        return Claimed(resource_id, self._params(values), amounts, parent_id=parent_id)
+
+    def _check(self, context: 'RequestContext', wanted: str) -> Any:
+        """Return a resource of the project that can be reserved."""
+        noun = self.title.lower()
+        with errors.for_user('resource_id'):
+            found = self._look(context, wanted)
+            if found is None:
+                raise errors.Gone(f'There is no {noun} {wanted} in this project.')
+        if not self._is_reservation(found, context):
+            raise exceptions.BadRequest(
+                f'The {noun} {wanted} is {found["status"]}. Only a {noun} that was created with '
+                'the hint reserved=True and was not started yet can be reserved.',
+                field='resource_id',
+            )
+        return found

@@ -6,58 +6,32 @@ By default the fake cloud; with ``CLIMATE_TEST_CLOUD=1`` the real one in the fil
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.conformance.fake_servers import FakeServers
+from tests.conformance.fake_stacks import FakeStacks
+from tests.conformance.fake_volumes import FakeVolumes
 from tests.conformance.world import World
 from tests.support.fakes import cloud_server
 
-
-def _fake_servers(tmp_path_factory: Any) -> Iterator[World]:
-    from tests.conformance.fake_servers import FakeServers
-
-    with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
-        yield FakeServers(server)
+FAKES = {'fake-servers': FakeServers, 'fake-stacks': FakeStacks, 'fake-volumes': FakeVolumes}
+WORLDS = ['real-servers'] if os.environ.get('CLIMATE_TEST_CLOUD') else sorted(FAKES)
 
 
-def _fake_volumes(tmp_path_factory: Any) -> Iterator[World]:
-    from tests.conformance.fake_volumes import FakeVolumes
-
-    with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
-        yield FakeVolumes(server)
-
-
-def _fake_stacks(tmp_path_factory: Any) -> Iterator[World]:
-    from tests.conformance.fake_stacks import FakeStacks
-
-    with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
-        yield FakeStacks(server)
-
-
-def _real_servers(tmp_path_factory: Any) -> Iterator[World]:
-    from tests.conformance.real_servers import RealServers
-
-    with RealServers.opened() as world:
-        yield world
-
-
-WORLDS: dict[str, Callable[[Any], Iterator[World]]] = (
-    {'real-servers': _real_servers}
-    if os.environ.get('CLIMATE_TEST_CLOUD')
-    else {
-        'fake-servers': _fake_servers,
-        'fake-stacks': _fake_stacks,
-        'fake-volumes': _fake_volumes,
-    }
-)
-
-
-@pytest.fixture(scope='session', params=sorted(WORLDS))
+@pytest.fixture(scope='session', params=WORLDS)
 def world(request: Any, tmp_path_factory: Any) -> Iterator[World]:
     """A place to reserve in, one for each plugin."""
-    yield from WORLDS[request.param](tmp_path_factory)
+    if request.param == 'real-servers':
+        from tests.conformance.real_servers import RealServers
+
+        with RealServers.opened() as real:
+            yield real
+        return
+    with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
+        yield FAKES[request.param](server)
 
 
 @pytest.fixture(autouse=True)

@@ -3,39 +3,37 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
-from climate_core.plugins.server import end_steps
 from climate_core.plugins.server.plugin import ServerPlugin
-from tests.conformance.world import World
+from climate_core.plugins.wakeable import WakeablePlugin
+from tests.conformance.world import LEFT_SERVERS, World
 from tests.support.fakes import nova, settings
 from tests.support.fakes.cloud_server import Server
-
-_LEFT = {
-    'stop': 'SHUTOFF',
-    'shelve': 'SHELVED_OFFLOADED',
-    'suspend': 'SUSPENDED',
-    'nothing': 'ACTIVE',
-}
+from tests.support.fakes.state import Record
 
 
 class FakeServers(World):
     """Servers change when they are looked at, so :meth:`pause` has nothing to do."""
 
+    plugin_class: ClassVar[type[WakeablePlugin]] = ServerPlugin
+    #: The name of a resource in the journal; its plural is its table.
+    kind: ClassVar[str] = 'server'
+
     def __init__(self, server: Server) -> None:
         self.state = server.state
         self.conf = settings.conf(server.url)
-        self.conf.register_opts(ServerPlugin.options, group=ServerPlugin.resource_type)
+        self.conf.register_opts(self.plugin_class.options, group=self.plugin_class.resource_type)
         self.cloud = Cloud(self.conf)
         self.trusts = Trusts(self.cloud)
         self._user = self.context('alice')
         self._stranger = self.context('bob')
 
-    def context(self, name: str) -> RequestContext:
+    def context(self, name: str, service_roles: Sequence[str] | None = None) -> RequestContext:
         user = self.state.users[f'{name}-id']
         token = self.state.token(user, user['project_id'], user['roles'], None)
         return RequestContext(
@@ -43,10 +41,31 @@ class FakeServers(World):
             user_id=user['id'],
             project_id=user['project_id'],
             roles=user['roles'],
+            service_roles=service_roles,
         )
 
-    def plugin(self) -> ServerPlugin:
-        return ServerPlugin(self.conf, self.cloud)
+    @property
+    def table(self) -> dict[str, Record]:
+        """What there is of this type, by its id."""
+        found: dict[str, Record] = getattr(self.state, f'{self.kind}s')
+        return found
+
+    def fault(self, method: str, path: str, status: int, count: int = 1, **more: Any) -> None:
+        """Have the next requests like this answered so; 0 is no answer.
+
+        :param more: ``after=True``: the request is done all the same
+        """
+        fault = {'method': method, 'path': path, 'status': status, 'count': count}
+        self.state.faults.append({**fault, **more})
+
+    def service_has(self, *roles: str) -> None:
+        """Give the service these roles, with the token that it has already."""
+        tokens = [each for each in self.state.tokens.values() if each['user_id'] == 'climate-id']
+        for each in (self.state.users['climate-id'], *tokens):
+            each['roles'] = list(roles)
+
+    def plugin(self) -> WakeablePlugin:
+        return self.plugin_class(self.conf, self.cloud)
 
     def user(self) -> RequestContext:
         return self._user
@@ -54,36 +73,36 @@ class FakeServers(World):
     def stranger(self) -> RequestContext:
         return self._stranger
 
+    def add(self, **fields: Any) -> Record:
+        """Make a resource that waits, unless the fields say something else."""
+        return nova.add(self.state, **{'name': f'vm-{uuid.uuid4().hex[:6]}', **fields})
+
     def reservable(self, **wish: Any) -> Mapping[str, Any]:
-        server = nova.add(self.state, name=f'vm-{uuid.uuid4().hex[:6]}')
-        return {'resource_type': 'virtual:instance', 'resource_id': server['id']}
+        return {'resource_type': self.plugin_class.resource_type, 'resource_id': self.add()['id']}
 
     def running(self) -> Mapping[str, Any]:
         server = nova.add(self.state, status='ACTIVE', hints={})
         return {'resource_type': 'virtual:instance', 'resource_id': server['id']}
 
-    def wishes(self) -> Sequence[Mapping[str, Any]]:
-        return [{'on_end': name} for name, _ in end_steps.CHOICES]
-
     def awake(self, resource_id: str) -> bool:
-        return self.state.servers[resource_id]['status'] == 'ACTIVE'
+        return bool(self.table[resource_id]['status'] == 'ACTIVE')
 
     def wakes(self, resource_id: str) -> int:
         return self.effects(resource_id).count('wake_up')
 
     def effects(self, resource_id: str) -> list[str]:
-        """What was asked of a server and accepted, in order."""
-        entries = [entry for entry in self.state.journal() if entry['id'] == resource_id]
-        return [entry['what'] for entry in entries if not entry['what'].startswith('server ')]
+        """What was asked of a resource and accepted, in order."""
+        told = [entry['what'] for entry in self.state.journal() if entry['id'] == resource_id]
+        return [what for what in told if not what.startswith(f'{self.kind} ')]
 
     def gone(self, resource_id: str) -> bool:
-        return resource_id not in self.state.servers
+        return resource_id not in self.table
 
     def ended(self, reservation: Reservation) -> bool:
         on_end = reservation.params['on_end']
-        if on_end in _LEFT:
+        if on_end in LEFT_SERVERS:
             server = self.state.servers[reservation.resource_id]
-            return bool(server['status'] == _LEFT[on_end] and not server['task_state'])
+            return bool(server['status'] == LEFT_SERVERS[on_end] and not server['task_state'])
         images = [
             image
             for image in self.state.images.values()
@@ -100,4 +119,5 @@ class FakeServers(World):
 
     def destroy(self, resource_id: str) -> None:
         with self.state.lock:
-            self.state.drop('servers', resource_id, {'what': 'server lost', 'id': resource_id})
+            lost = {'what': f'{self.kind} lost', 'id': resource_id}
+            self.state.drop(f'{self.kind}s', resource_id, lost)

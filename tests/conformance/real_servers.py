@@ -10,7 +10,7 @@ import datetime
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import openstack
@@ -22,18 +22,11 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.conf import cloud as cloud_conf
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
-from climate_core.plugins.server import end_steps
 from climate_core.plugins.server.plugin import ServerPlugin
-from tests.conformance.world import World
+from tests.conformance.world import LEFT_SERVERS, World
 
 #: Seconds after which a server should be there, or gone.
 PATIENCE = 120
-_LEFT = {
-    'stop': 'SHUTOFF',
-    'shelve': 'SHELVED_OFFLOADED',
-    'suspend': 'SUSPENDED',
-    'nothing': 'ACTIVE',
-}
 
 
 class RealServers(World):
@@ -125,9 +118,6 @@ class RealServers(World):
         response = self._admin.compute.get(f'/servers/{server_id}', microversion='2.90')
         return response.json()['server'] if response.status_code == 200 else None
 
-    def wishes(self) -> Sequence[Mapping[str, Any]]:
-        return [{'on_end': name} for name, _ in end_steps.CHOICES]
-
     def awake(self, resource_id: str) -> bool:
         return bool(self._show(resource_id)['status'] == 'ACTIVE')
 
@@ -141,8 +131,8 @@ class RealServers(World):
 
     def ended(self, reservation: Reservation) -> bool:
         on_end = reservation.params['on_end']
-        if on_end in _LEFT:
-            return bool(self._show(reservation.resource_id)['status'] == _LEFT[on_end])
+        if on_end in LEFT_SERVERS:
+            return bool(self._show(reservation.resource_id)['status'] == LEFT_SERVERS[on_end])
         query = {'climate_reservation_id': reservation.id}
         images = self._demo.image.get('/images', params=query).json()['images']
         wanted = ['active'] if on_end == 'create_image' else []

@@ -16,12 +16,21 @@ from climate_core import exceptions
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
+from climate_core.lease import model
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from climate_core.plugins.step_context import AT_ONCE
+from tests.support import leases
 
 #: Looks after which something that should have happened did not.
 LOOKS = 200
+#: End action of a server that is left -> its status.
+LEFT_SERVERS = {
+    'stop': 'SHUTOFF',
+    'shelve': 'SHELVED_OFFLOADED',
+    'suspend': 'SUSPENDED',
+    'nothing': 'ACTIVE',
+}
 
 
 class World(abc.ABC):
@@ -53,9 +62,9 @@ class World(abc.ABC):
     def running(self) -> Mapping[str, Any]:
         """Make a resource that was never reserved; return what a user would ask for."""
 
-    @abc.abstractmethod
     def wishes(self) -> Sequence[Mapping[str, Any]]:
         """The parameters that choose each possible end."""
+        return [{'on_end': name} for name in self.plugin().schema['on_end']['enum']]
 
     @abc.abstractmethod
     def awake(self, resource_id: str) -> bool:
@@ -141,44 +150,27 @@ class _Counting(requests.adapters.BaseAdapter):
 
 def reservation_of(claimed: Claimed, resource_type: str, **fields: Any) -> Reservation:
     """What the database would give back for a claim; params went through JSON."""
+    params = json.loads(json.dumps(dict(claimed.params)))
     now = datetime.datetime.now(datetime.UTC)
-    values: dict[str, Any] = {
-        'id': str(uuid.uuid4()),
-        'lease_id': str(uuid.uuid4()),
-        'resource_type': resource_type,
-        'resource_id': claimed.resource_id,
-        'status': 'pending',
-        'status_reason': None,
-        'params': json.loads(json.dumps(dict(claimed.params))),
-        'missing_resources': False,
-        'resources_changed': False,
-        'created_at': now,
-        'updated_at': None,
-        **fields,
-    }
-    return Reservation(**values)
+    lease_id, resource_id = str(uuid.uuid4()), claimed.resource_id
+    new = model.new_reservation(lease_id, resource_type, resource_id, params, now)
+    return dataclasses.replace(new, **fields)
 
 
 def lease_of(reservation: Reservation, context: RequestContext, trust_id: str) -> Lease:
     """A lease that holds one reservation, due now."""
     now = datetime.datetime.now(datetime.UTC)
-    return Lease(
-        id=reservation.lease_id,
-        name='lease1',
+    return leases.lease(
+        reservation,
+        lease_id=reservation.lease_id,
+        start=now,
+        end=now + leases.HOUR,
+        now=now,
         project_id=context.project_id,
         user_id=context.user_id,
-        start_date=now,
-        end_date=now + datetime.timedelta(hours=1),
-        before_end_date=None,
         status='STARTING',
-        status_reason=None,
-        degraded=False,
         trust_id=trust_id,
-        generation=1,
-        created_at=now,
-        updated_at=None,
-        deleted_at=None,
-        reservations=(reservation,),
+        events=(),
     )
 
 

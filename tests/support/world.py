@@ -208,10 +208,18 @@ class World:
             self.executor.run(row)
         return len(due)
 
-    def run_until_idle(self) -> None:
-        """Do what is due now until nothing is."""
+    def run_until_idle(self, **later: float) -> None:
+        """Do what is due until nothing is, now or so much later (``hours=2``)."""
+        if later:
+            assert self.time is not None
+            self.time.forward(**later)
         while self.run():
             pass
+
+    def settle(self, lease_id: str, **later: float) -> model.Lease:
+        """Do what is due until nothing is; return a lease as it is then."""
+        self.run_until_idle(**later)
+        return self.lease(lease_id)
 
     def told(self) -> list[str]:
         """Send what is in the outbox; return the types of all that was ever sent."""

@@ -5,7 +5,7 @@ What is done in which status is a table for each end action, :data:`STEPS`. A st
 the table is on its way to another one, so it is looked at again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_log import log
@@ -15,7 +15,7 @@ from climate_core.cloud import errors, images, servers
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
 from climate_core.plugins.server import lost_tasks
-from climate_core.plugins.step_context import EndContext
+from climate_core.plugins.step_context import EndContext, Step, done, refuse, wait
 
 LOG = log.getLogger(__name__)
 
@@ -31,39 +31,20 @@ CHOICES = [
     ('nothing', 'Leave it as it is.'),
 ]
 
-
 Server = Mapping[str, Any]
-Step = Callable[[EndContext, Server], Wait | None]
-
-
-def _done(context: EndContext, server: Server) -> None:  # noqa: ARG001
-    return None
-
-
-def _wait(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
-    return context.wait()
 
 
 def _action(name: str) -> Step:
-    def step(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
-        return _act(context, name)
+    def step(context: EndContext, server: Server) -> Wait:
+        servers.act(context.conn, server['id'], name)
+        return context.wait()
 
     return step
-
-
-def _act(context: EndContext, action: str) -> Wait:
-    servers.act(context.conn, context.resource_id, action)
-    return context.wait()
 
 
 def _delete(context: EndContext, server: Server) -> Wait:
     servers.delete(context.conn, server['id'])
     return context.wait()
-
-
-def _reclaim(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
-    """A soft-deleted server still holds its host."""
-    return _act(context, 'forceDelete')
 
 
 def _offload(context: EndContext, server: Server) -> Wait | None:
@@ -76,19 +57,15 @@ def _offload(context: EndContext, server: Server) -> Wait | None:
     return context.wait()
 
 
-def _broken(context: EndContext, server: Server) -> Wait:  # noqa: ARG001
-    raise exceptions.Transient(
-        'The server is in ERROR, so its data cannot be kept. Repair it or delete it.'
-    )
-
-
 def _image(context: EndContext, server: Server) -> Wait:
     """Make the image once, and delete the server when the image is complete."""
     key = context.reservation.id
     image = images.find(context.conn, key)
     if image and image.status == 'active':
         return _delete(context, server)
-    if image and not _is_lost(context, image):
+    # No nova-compute uploads an image that stays queued: it stopped on the way. The server has no
+    # task any more; that must be so for a while, since the record is there before the task.
+    if image and (image.status != 'queued' or context.age < _UPLOAD_BEGINS):
         return context.wait()
     if image:
         images.delete(context.conn, image.id)
@@ -100,82 +77,50 @@ def _image(context: EndContext, server: Server) -> Wait:
     )
 
 
-def _is_lost(context: EndContext, image: images.Image) -> bool:
-    """Tell whether no nova-compute uploads the image: it stopped on the way.
-
-    The server has no task any more when this is asked; that must be so for a while, since the
-    record of an image is there a moment before the task.
-    """
-    return image.status == 'queued' and context.age >= _UPLOAD_BEGINS
-
-
-#: Statuses from which every end action but delete first leads back to ACTIVE.
-_BACK: Mapping[str, Step] = {
+#: Statuses that lead to another one or the end, whatever the end action is: DELETED is a server
+#: that Nova is about to forget, only then is its host free, and SOFT_DELETED still holds it.
+_GONE: Mapping[str, Step] = {'SOFT_DELETED': _action('forceDelete'), 'DELETED': wait}
+#: And for every end action but delete.
+_KEPT: Mapping[str, Step] = {
+    **_GONE,
     'RESCUE': _action('unrescue'),
     'VERIFY_RESIZE': _action('confirmResize'),
+    'ERROR': refuse('The server is in ERROR, so its data cannot be kept. Repair it or delete it.'),
 }
 _OFF: Mapping[str, Step] = dict.fromkeys(
-    ('SHUTOFF', 'SUSPENDED', 'SHELVED', 'SHELVED_OFFLOADED'), _done
+    ('SHUTOFF', 'SUSPENDED', 'SHELVED', 'SHELVED_OFFLOADED'), done
 )
-_SHELVED: Mapping[str, Step] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': _done}
-#: DELETED is a server that Nova is about to forget; only then is its host free.
-_GONE: Mapping[str, Step] = {'SOFT_DELETED': _reclaim, 'DELETED': _wait}
+_SHELVED: Mapping[str, Step] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': done}
 #: Statuses from which Nova shelves and makes images.
 _WHOLE = ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED')
+_STOP, _UNPAUSE = _action('os-stop'), _action('unpause')
 
 #: End action -> status of the server -> what is done. A shelved server is its own image.
 STEPS: Mapping[str, Mapping[str, Step]] = {
-    'stop': {
-        **_BACK,
-        **_OFF,
-        **_GONE,
-        'ACTIVE': _action('os-stop'),
-        'ERROR': _action('os-stop'),
-        'PAUSED': _action('unpause'),
-    },
-    'suspend': {
-        **_BACK,
-        **_OFF,
-        **_GONE,
-        'ACTIVE': _action('suspend'),
-        'ERROR': _broken,
-        'PAUSED': _action('unpause'),
-    },
-    'shelve': {
-        **_BACK,
-        **_SHELVED,
-        **_GONE,
-        **dict.fromkeys(_WHOLE, _action('shelve')),
-        'ERROR': _broken,
-    },
-    'create_image': {
-        **_BACK,
-        **_SHELVED,
-        **_GONE,
-        **dict.fromkeys(_WHOLE, _image),
-        'ERROR': _broken,
-    },
+    'stop': {**_KEPT, **_OFF, 'ACTIVE': _STOP, 'ERROR': _STOP, 'PAUSED': _UNPAUSE},
+    'suspend': {**_KEPT, **_OFF, 'ACTIVE': _action('suspend'), 'PAUSED': _UNPAUSE},
+    'shelve': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _action('shelve'))},
+    'create_image': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _image)},
 }
 
 
 def end(context: EndContext) -> Wait | None:
-    """Take the next step.
-
-    :returns: None when it is done
-    :raises climate_core.cloud.errors.Gone: the server is gone
-    :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Nova
-    """
+    """Take the next step; return None when it is done."""
     server = servers.get(context.conn, context.resource_id)
     task = server.get('OS-EXT-STS:task_state')
     moved = server.get('updated'), lost_tasks.upload(context, server)
     context = context.seeing(server['status'], task, *moved)
     step = _step(server, context.on_end, _has_run(context, server))
-    if step is _done:
+    if step is done:
         return None
     if task and step is not _delete:
         return lost_tasks.wait(context, server)
     if server.get('locked'):
-        return _unlock(context)
+        try:
+            return _action('unlock')(context, server)
+        except errors.Refused as exc:
+            # The owner's lock is undone, that of an administrator is respected.
+            raise exceptions.Transient('The server was locked by an administrator.') from exc
     return step(context, server)
 
 
@@ -194,19 +139,11 @@ def _step(server: Server, on_end: str, has_run: bool) -> Step:
     if status in _GONE:
         return _GONE[status]
     if server.get('OS-EXT-STS:task_state') == 'deleting':
-        return _wait
+        return wait
     if status == 'RESERVED' or (status == 'ERROR' and not has_run):
         return _delete
     if on_end == 'nothing':
-        return _done if status != 'BUILD' else _wait
+        return done if status != 'BUILD' else wait
     if on_end == 'delete':
         return _delete
-    return STEPS[on_end].get(status, _wait)
-
-
-def _unlock(context: EndContext) -> Wait:
-    """Undo the owner's lock; the lock of an administrator is respected."""
-    try:
-        return _act(context, 'unlock')
-    except errors.Refused as exc:
-        raise exceptions.Transient('The server was locked by an administrator.') from exc
+    return STEPS[on_end].get(status, wait)

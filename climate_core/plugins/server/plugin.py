@@ -5,7 +5,6 @@ Nova has picked the host and holds the capacity already; here the server is woke
 the lease and its end action is done at the end.
 """
 
-import contextlib
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
@@ -16,8 +15,8 @@ from oslo_config import cfg
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import parent_stacks, reported_amounts, rights, wakeable
-from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins import parent_stacks, rights, wakeable
+from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.server import end_steps, lost_tasks
 from climate_core.plugins.step_context import EndContext, StepContext
@@ -38,20 +37,14 @@ _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
 
 
-class ServerPlugin(wakeable.WakeablePlugin):
+class ServerPlugin(wakeable.HintedPlugin):
     """Reserve servers."""
 
     resource_type = 'virtual:instance'
     title = 'Server'
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
-        cfg.StrOpt(
-            'on_end',
-            default='delete',
-            choices=end_steps.CHOICES,
-            help='What happens to a server at the end of its lease, unless the reservation says '
-            'it. A server that never started is always deleted.',
-        ),
+        wakeable.on_end_option(end_steps.CHOICES, 'server', 'A server that never started'),
         cfg.StrOpt(
             'image_prefix',
             default='reserved_',
@@ -60,42 +53,38 @@ class ServerPlugin(wakeable.WakeablePlugin):
         *lost_tasks.OPTIONS,
     )
     schema = {
-        'resource_id': {'type': 'string', 'format': 'uuid'},
-        'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
+        **wakeable.schema(end_steps.CHOICES),
         **parent_stacks.SCHEMA,
-        **reported_amounts.schema(*amounts.SERVER_UNITS),
+        **rights.amounts_schema(*amounts.SERVER_UNITS),
     }
     rank = 20
-    calls: ClassVar[wakeable.Calls] = servers
+    calls: ClassVar[Any] = servers
     gone = 'The server was deleted'
     prefix = 'image_prefix'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        reported = reported_amounts.amounts(context, values)
-        if reported is not None:
-            return self._claimed(reported_amounts.resource_id(values), values, reported)
-        server = self._look(context, values['resource_id'])
-        return self._claimed(server['id'], values, _amounts(server))
+    def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
+        server = servers.get(self.cloud.user(context), resource_id, hints=True)
+        there = server['tenant_id'] == context.project_id and server['status'] not in _GONE
+        return server if there else None
 
-    def _look(self, context: 'RequestContext', wanted: str) -> dict[str, Any]:
-        """Return a server of the project that waits, or is being built to."""
-        with errors.for_user('resource_id'):
-            server = servers.get(self.cloud.user(context), wanted, hints=True)
-        if server['tenant_id'] != context.project_id or server['status'] in _GONE:
-            raise exceptions.ResourceNotFound(
-                f'There is no server {wanted} in this project.', field='resource_id'
-            )
-        if not _is_reservation(server):
-            raise exceptions.BadRequest(
-                f'The server {wanted} is {server["status"]}. Only a server that was created with '
-                'the hint reserved=True and was not started yet can be reserved.',
-                field='resource_id',
-            )
-        return server
+    def _is_reservation(
+        self,
+        server: Mapping[str, Any],
+        context: 'RequestContext',  # noqa: ARG002
+    ) -> bool:
+        if server['status'] == _RESERVED:
+            return True
+        hints = server.get('scheduler_hints') or {}
+        return server['status'] == 'BUILD' and _asks_for_reservation(hints)
+
+    @staticmethod
+    def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
+        flavor = server['flavor']
+        sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], flavor['ephemeral'])
+        return amounts.of_server(*sizes, boots_from_volume=not server.get('image'))
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        now = self.now()
-        kept = Progress.load(reservation.progress, START, now)
+        kept = Progress.load(reservation.progress, START, self.now())
         if kept.uses is not None:
             return None
         try:
@@ -146,39 +135,15 @@ class ServerPlugin(wakeable.WakeablePlugin):
     def list_unleased(self) -> Iterable[str]:
         return servers.every_id(self.cloud.service(), status=_RESERVED)
 
-    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
-        try:
-            server = servers.get(self.cloud.service(), resource_id)
-        except errors.Gone:
-            return None
-        deleting = server.get('OS-EXT-STS:task_state') in _DELETING
-        if server['status'] != _RESERVED or deleting:
+    def _asleep_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
+        if server['status'] != _RESERVED or server.get('OS-EXT-STS:task_state') in _DELETING:
             return None
         return datetime.datetime.fromisoformat(server.get('updated') or server['created'])
-
-    def discard(self, resource_id: str) -> None:
-        with contextlib.suppress(errors.Gone):
-            servers.delete(self.cloud.service(), resource_id)
-
-
-def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
-    flavor = server['flavor']
-    sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], flavor['ephemeral'])
-    return amounts.of_server(*sizes, boots_from_volume=not server.get('image'))
 
 
 def _fault(server: Mapping[str, Any]) -> str:
     fault = server.get('fault') or {}
     return str(fault.get('message') or 'Nova does not say why')
-
-
-def _is_reservation(server: Mapping[str, Any]) -> bool:
-    """Tell whether a server is RESERVED, or is being built to become so."""
-    if server['status'] == _RESERVED:
-        return True
-    return server['status'] == 'BUILD' and _asks_for_reservation(
-        server.get('scheduler_hints') or {}
-    )
 
 
 def _asks_for_reservation(hints: Mapping[str, Any]) -> bool:

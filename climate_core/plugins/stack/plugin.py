@@ -2,23 +2,18 @@
 """``virtual:stack``: a Heat stack with servers and volumes that are reserved.
 
 heat_ext has built them, asleep; each is a reservation of the same lease and a member of the stack,
-see :mod:`climate_core.plugins.parent_stacks`. Here the stack is woken at the start of the lease,
-by an update with what it has (``openstack stack update --existing``): Heat walks through it in the
-order of what depends on what, nested stacks too, and the classes of heat_ext wake what is asleep.
-That it is about to be asked for is written down first, so no other manager asks again.
+see :mod:`climate_core.plugins.parent_stacks`. The stack is woken by an update with what it has
+(``openstack stack update --existing``): Heat walks through it in the order of what depends on
+what, nested stacks too, and the classes of heat_ext wake what is asleep. That it is about to be
+asked for is written down first, so no other manager asks again.
 
-A stack that its user suspended before is resumed first, for Heat updates none that is suspended.
-
-With convergence Heat takes the update in the middle of whatever else it does with a stack, which
-is how an engine takes over what another one has left. What is on its way is waited for first.
-
-The update is asked for with the rights of the lease's owner. Heat then works with the rights that
-the stack's own user left with it, and takes those of another user only from a token that may
-delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token of a trust may not: the
-lease must be of the user who made the stack. For the same reason a stack that is made here, from a
-template, is made in two steps: see :mod:`climate_core.plugins.stack.template_stack`.
+Heat works with the rights that the stack's own user left with it, and takes those of another user
+only from a token that may delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token
+of a trust may not: the lease must be of the user who made the stack. For the same reason a stack
+of a template is made in two steps: see :mod:`climate_core.plugins.stack.template_stack`.
 """
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,13 +66,7 @@ class StackPlugin(wakeable.WakeablePlugin):
     rank_at_end = 100
     owner_only = True
     options = (
-        cfg.StrOpt(
-            'on_end',
-            default='delete',
-            choices=end_steps.CHOICES,
-            help='What happens to a stack at the end of its lease, unless the reservation says '
-            'it. A stack that was never woken is always deleted.',
-        ),
+        wakeable.on_end_option(end_steps.CHOICES, 'stack', 'A stack that was never woken'),
         cfg.StrOpt(
             'snapshot_prefix',
             default='reserved_',
@@ -85,13 +74,9 @@ class StackPlugin(wakeable.WakeablePlugin):
             'and the id of the reservation.',
         ),
     )
-    schema = {
-        'resource_id': {'type': 'string', 'format': 'uuid'},
-        **template_stack.SCHEMA,
-        'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
-    }
+    schema = {**wakeable.schema(end_steps.CHOICES), **template_stack.SCHEMA}
     required: ClassVar[Sequence[str]] = ()
-    calls: ClassVar[wakeable.Calls] = stacks
+    calls: ClassVar[Any] = stacks
     gone = 'The stack was deleted or abandoned'
     prefix = 'snapshot_prefix'
 
@@ -111,11 +96,7 @@ class StackPlugin(wakeable.WakeablePlugin):
             stack = stacks.get(user, wanted)
             if stack.project not in (None, context.project_id):
                 raise errors.Gone(f'There is no stack {wanted} in this project.')
-            _check_state(user, stack)
-            # Heat asks in the name of the stack's user, before it builds the first member.
-            if not context.by_service:
-                _check_owner(context, stack)
-                _check_asleep(user, stack)
+            _check(context, user, stack)
         return Claimed(resource_id=stack.id, params=self._params(values), amounts={'stacks': 1})
 
     def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
@@ -164,30 +145,25 @@ class StackPlugin(wakeable.WakeablePlugin):
 
     def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
-        return stacks.every_id(conn, template_stack.UNFILLED) if stacks.offered(conn) else ()
+        return (
+            stacks.every_id(conn, template_stack.UNFILLED) if stacks.HEAT.is_offered(conn) else ()
+        )
 
-    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
-        try:
-            stack = stacks.get(self.cloud.service(), resource_id)
-        except errors.Gone:
-            return None
+    def _asleep_since(self, stack: 'Stack') -> datetime.datetime | None:
         return stack.changed_at if template_stack.is_unfilled(stack) else None
 
     def discard(self, resource_id: str) -> None:
         conn = self.cloud.service()
-        try:
+        with contextlib.suppress(errors.Gone):
             stack = stacks.get(conn, resource_id)
             if not template_stack.is_unfilled(stack):
                 raise exceptions.Permanent(f'The stack {stack.name} was filled meanwhile.')
             stacks.delete(conn, stack)
-        except errors.Gone:
-            return
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Keep members waiting only, and those only until the stack could not be deleted often.
 
-        What a member holds is freed by its own end action then. A stack that is to be kept keeps
-        its members waiting, for their own end may be a deletion.
+        Their own end actions free what they hold then, unless the stack is to be kept.
         """
         if other.params.get(parent_stacks.KEY) != own.resource_id:
             return False
@@ -227,19 +203,35 @@ class StackPlugin(wakeable.WakeablePlugin):
         return stack.status != 'DELETE_COMPLETE'
 
 
-def _check_state(user: 'connection.Connection', stack: 'Stack') -> None:
-    """Refuse a nested stack, and one that is broken or being deleted.
+def _check(context: 'RequestContext', user: 'connection.Connection', stack: 'Stack') -> None:
+    """Refuse what cannot be woken: a part of a stack, one that is broken, another user's.
 
-    :raises climate_core.exceptions.Permanent: it is
+    :raises climate_core.exceptions.Permanent: it is that, or nothing in it waits for its lease
     """
+    name = stack.name
     if stack.parent:
         top = stacks.root(user, stack)
         raise exceptions.Permanent(
-            f'The stack {stack.name} is a part of the stack {top.name} ({top.id}): reserve that.'
+            f'The stack {name} is a part of the stack {top.name} ({top.id}): reserve that.'
         )
     if stack.status.startswith('DELETE_') or stack.status.endswith('_FAILED'):
         raise exceptions.Permanent(
-            f'The stack {stack.name} is {stack.status} and cannot be reserved: {stack.reason}'
+            f'The stack {name} is {stack.status} and cannot be reserved: {stack.reason}'
+        )
+    # Heat asks in the name of the stack's user, before it builds the first member.
+    if context.by_service:
+        return
+    if stack.owner and context.user_name and stack.owner != context.user_name:
+        # Heat would refuse it at the start only.
+        raise exceptions.Permanent(
+            f'The stack {name} was made by {stack.owner}, and Heat would not let anybody '
+            f'else wake it with a lease: it has to be reserved by {stack.owner}.'
+        )
+    if not _has_asleep(user, stack):
+        raise exceptions.Permanent(
+            f'The stack {name} has no server that is RESERVED and no volume that is '
+            'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '
+            'reserved=True of its servers and volumes.'
         )
 
 
@@ -319,31 +311,6 @@ def _went_wrong(stack: 'Stack') -> bool:
     return stack.status.endswith('_FAILED') or stack.status.startswith('ROLLBACK_')
 
 
-def _check_owner(context: 'RequestContext', stack: 'Stack') -> None:
-    """Refuse what Heat would refuse at the start only.
-
-    :raises climate_core.exceptions.Permanent: it is the stack of another user
-    """
-    if stack.owner and context.user_name and stack.owner != context.user_name:
-        raise exceptions.Permanent(
-            f'The stack {stack.name} was made by {stack.owner}, and Heat would not let anybody '
-            f'else wake it with a lease: it has to be reserved by {stack.owner}.'
-        )
-
-
 def _has_asleep(conn: 'connection.Connection', stack: 'Stack') -> bool:
     waiting = parent_stacks.asleep(conn, every_project=False)
     return not waiting.isdisjoint(stacks.physical_ids(conn, stack))
-
-
-def _check_asleep(user: 'connection.Connection', stack: 'Stack') -> None:
-    """Refuse a stack without a server or a volume that waits for its lease.
-
-    :raises climate_core.exceptions.Permanent: it has none
-    """
-    if not _has_asleep(user, stack):
-        raise exceptions.Permanent(
-            f'The stack {stack.name} has no server that is RESERVED and no volume that is '
-            'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '
-            'reserved=True of its servers and volumes.'
-        )

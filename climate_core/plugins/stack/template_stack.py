@@ -3,27 +3,17 @@
 
 Heat takes a trust from the user who makes a stack, and Keystone refuses that to a token of a
 trust. So the stack is made with the user's own token while the lease is made, as a *placeholder*:
-the version and the parameters of the template, no resources. It costs next to nothing, has the id
-by which it is reserved, and keeps what the user gave: parameters, which Heat checks, and encrypts
-if they are hidden, the environment and the files; the template is one of these. A tag says that it
-is unfilled, others for which lease and by which request it was made.
+the version and the parameters of the template, no resources. It has the id by which it is
+reserved, and keeps what the user gave; the template is one of its files. A tag says that it is
+unfilled, others for which lease and by which request it was made. Filling it is one update with a
+token of the lease's trust: same user, same project, so Heat goes on with the trust that it has.
 
-Filling it is one update with a token of the lease's trust: same user, same project, so Heat goes
-on with the trust that it has. Whether it is to be filled says the tag, which goes with the update,
-so a repeated request asks for the same.
-
-Tried with heat 27 and convergence:
-
-* An update with a template keeps parameters, hidden ones too, files and ``parameter_defaults``
-  that it does not name (``PATCH``; heat/engine/service.py ``_prepare_stack_updates``), and may
-  come before the placeholder is complete.
-* The tags of the update replace the old ones at once. They cannot be taken away: ``null`` leaves
-  them, and an empty text becomes a tag without a name (heat/common/param_utils.py
-  ``extract_tags``). So a stack that is filled has a tag that says so.
-* A preview checks the properties and constraints of every resource, the quota of stacks, and
-  that the name is free (409 ``StackExists``); mapped resources are checked by the classes of
-  heat_ext.
-* A template without resources is a template, in the format of AWS, too.
+Tried with heat 27 and convergence: an update with a template keeps parameters, hidden ones too,
+files and ``parameter_defaults`` that it does not name (heat/engine/service.py
+``_prepare_stack_updates``), and may come before the placeholder is complete. Its tags replace the
+old ones at once, but cannot be taken away (heat/common/param_utils.py ``extract_tags``), so a
+stack that is filled has a tag that says so. A preview checks the properties and constraints of
+every resource, the quota of stacks, and that the name is free (409 ``StackExists``).
 """
 
 import hashlib
@@ -120,8 +110,6 @@ def is_requested(values: Mapping[str, Any]) -> bool:
 def is_same(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
     """Tell whether a stack of a lease is the one that a request wants made.
 
-    What could not be held leaves its name to the next; what says both is refused elsewhere.
-
     :raises climate_core.exceptions.NameTaken: it has the name, and was made from something else
     """
     if reservation.status == 'error' or 'resource_id' in values or 'name' not in values:
@@ -158,12 +146,10 @@ def is_made(reservation: 'Reservation') -> bool:
 def check(
     conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Have Heat check a stack that is to be made; nothing is made.
+    """Have Heat check a stack that is to be made; return what is kept with the reservation.
 
     :param conn: with the rights of the user
     :param lease_id: of the lease that it would be made for
-    :returns: what is kept of the request with the reservation
-    :raises climate_core.exceptions.ClimateError: it cannot be made
     """
     kept = placeholder(values)
     with errors.for_user('template'):
@@ -171,8 +157,7 @@ def check(
             stacks.preview(conn, _body(values, values['template']))
         except stacks.Taken as exc:
             # That of an equal request that was broken off is found again when it is made.
-            if _find(conn, values, _tags(lease_id, values, kept)) is None:
-                raise _taken(values) from exc
+            _find(conn, values, _tags(lease_id, values, kept), exc)
     hold = values.get('hold', 'now')
     return {'name': values['name'], 'hold': hold, _SAID: _said(lease_id, values)}
 
@@ -184,8 +169,6 @@ def make(
 
     :param conn: with the rights of the user
     :param claimed: what the check found
-    :raises climate_core.exceptions.NameTaken: the name is taken by another stack
-    :raises climate_core.exceptions.ClimateError: Heat does not make it
     """
     text = values['template']
     text = text if isinstance(text, str) else json.dumps(text)
@@ -201,10 +184,7 @@ def make(
         try:
             stack_id = stacks.create(conn, wanted)
         except stacks.Taken as exc:
-            found, made = _find(conn, values, tags), False
-            if found is None:
-                raise _taken(values) from exc
-            stack_id = found.id
+            stack_id, made = _find(conn, values, tags, exc).id, False
     return Claimed(
         stack_id, claimed.params, claimed.amounts, made, prepare=claimed.params['hold'] == 'now'
     )
@@ -215,12 +195,7 @@ def is_unfilled(stack: 'Stack') -> bool:
 
 
 def fill(conn: 'connection.Connection', stack: 'Stack', reservation: 'Reservation') -> None:
-    """Ask Heat to make what the template says.
-
-    :param conn: with the rights of the lease's owner
-    :raises climate_core.exceptions.Permanent: it cannot be made
-    :raises climate_core.exceptions.Transient, climate_core.cloud.errors.Gone: from Heat
-    """
+    """Ask Heat, with the rights of the lease's owner, to make what the template says."""
     template = stacks.files(conn, stack).get(_FILE)
     if template is None:
         raise exceptions.Permanent('The template of the stack was taken out of it.')
@@ -236,7 +211,7 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the template of the placeholder: the version and the parameters of the real one.
 
     :raises climate_core.exceptions.BadRequest: the template, the environment or the files cannot
-        be used, whatever Heat says about them
+        be used
     """
     template = template_text.read(values['template'], 'template')
     environment = template_text.read(values.get('environment') or {}, 'environment')
@@ -275,13 +250,24 @@ def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
 
 
 def _find(
-    conn: 'connection.Connection', values: Mapping[str, Any], tags: Iterable[str]
-) -> 'Stack | None':
-    """Return the placeholder that an equal request made for the same lease, if there is one."""
+    conn: 'connection.Connection',
+    values: Mapping[str, Any],
+    tags: Iterable[str],
+    taken: stacks.Taken,
+) -> 'Stack':
+    """Return the placeholder that an equal request made for the same lease.
+
+    :param taken: how Heat said that the name of the stack is
+    :raises climate_core.exceptions.NameTaken: it is that of another stack
+    """
     found = stacks.find(conn, values['name'])
-    if found is None or found.status.startswith('DELETE_'):
-        return None
-    return None if set(tags) - found.tags else found
+    if found is None or found.status.startswith('DELETE_') or set(tags) - found.tags:
+        raise exceptions.NameTaken(
+            f'There is a stack {values["name"]} in this project already. Choose another name, or '
+            'reserve that stack by its id.',
+            field='name',
+        ) from taken
+    return found
 
 
 def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
@@ -289,31 +275,18 @@ def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> 
 
     All of the project see tags and may guess what they are made from. So what Heat hides from
     them is left out: hidden parameters, and the environment, which may have more of them.
-
-    :param kept: the template of the placeholder
     """
     said = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
-    said['parameters'] = _open(values.get('parameters', {}), kept)
+    declared: dict[str, Any] = {}
+    for section in _PARAMETERS:
+        found = kept.get(section)
+        declared |= found if isinstance(found, Mapping) else {}
+    given = values.get('parameters', {})
+    said['parameters'] = {k: v for k, v in given.items() if _is_open(declared.get(k))}
     text = json.dumps(said, sort_keys=True)
     return [UNFILLED, lease_id, f'climate-{hashlib.sha256(text.encode()).hexdigest()[:16]}']
 
 
-def _open(given: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those parameters that a template does not hide."""
-    declared: dict[str, Any] = {}
-    for section in _PARAMETERS:
-        found = kept.get(section)
-        declared.update(found if isinstance(found, Mapping) else {})
-    return {name: value for name, value in given.items() if _is_open(declared.get(name))}
-
-
 def _is_open(declared: Any) -> bool:
+    """Tell whether a template does not hide a parameter."""
     return isinstance(declared, Mapping) and not any(declared.get(each) for each in _HIDDEN)
-
-
-def _taken(values: Mapping[str, Any]) -> exceptions.NameTaken:
-    return exceptions.NameTaken(
-        f'There is a stack {values["name"]} in this project already. Choose another name, or '
-        'reserve that stack by its id.',
-        field='name',
-    )

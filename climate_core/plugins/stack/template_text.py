@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The texts of users from which stacks are made: YAML or JSON, read as Heat reads them.
 
-The C half of PyYAML goes down, without an exception and with the whole process, in what is nested
-some ten thousand levels deep; and a few hundred bytes of aliases and merge keys take hours and all
-the memory. So the events of a text, which its parser gives one by one, are looked at first: how
-deep it is, and how much it would be with all its aliases written out.
+The C half of PyYAML goes down with the whole process in what is nested some ten thousand levels
+deep; and a few hundred bytes of aliases and merge keys take hours and all the memory. So the
+events of a text, which its parser gives one by one, are looked at first: how deep it is, and how
+much it would be with all its aliases written out.
 """
 
 import json
@@ -32,8 +32,7 @@ def read(given: Any, field: str) -> Mapping[Any, Any]:
 
     :param given: an object, or a text of one
     :param field: the name of the request's field, for the error
-    :raises climate_core.exceptions.BadRequest: it is no mapping, in YAML or JSON, or it is too
-        deep or too long
+    :raises climate_core.exceptions.BadRequest: it is no mapping, or too deep or too long
     """
     try:
         found = _parse(given) if isinstance(given, str) else _flat(given)
@@ -73,10 +72,7 @@ _Loader.add_constructor('tag:yaml.org,2002:timestamp', _Loader.construct_yaml_st
 
 
 def _parse(text: str) -> Any:
-    """Read a text.
-
-    :raises ValueError, RecursionError, yaml.YAMLError: it cannot be read
-    """
+    """Read a text; what cannot be read is a ValueError, RecursionError or YAMLError."""
     if len(text) > LONGEST:
         raise ValueError('it is too long')
     try:
@@ -89,10 +85,7 @@ def _parse(text: str) -> Any:
 
 
 def _flat(found: Any) -> Any:
-    """Return what was read of JSON, if it is not too deep for what reads it later.
-
-    :raises ValueError: it is
-    """
+    """Return what was read of JSON; ValueError if it is too deep for what reads it later."""
     level = [found]
     for _ in range(DEEPEST):
         level = [child for each in level for child in _children(each)]

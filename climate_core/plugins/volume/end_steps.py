@@ -6,7 +6,7 @@ the table is on its way to another one, so it is looked at again. Statuses: Volu
 cinder/objects/fields.py, and ``lease-reserved`` of cinder_ext.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_log import log
@@ -14,8 +14,9 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import copies, errors, servers, volumes
 from climate_core.cloud.copies import Kind
+from climate_core.cloud.services import Copy
 from climate_core.plugins.base import Wait
-from climate_core.plugins.step_context import LONG, EndContext
+from climate_core.plugins.step_context import LONG, EndContext, Step, done, refuse, wait
 from climate_core.plugins.volume import lost_steps
 
 LOG = log.getLogger(__name__)
@@ -36,17 +37,7 @@ CHOICES = [
     ('nothing', 'Leave it as it is.'),
 ]
 
-
 Volume = Mapping[str, Any]
-Step = Callable[[EndContext, Volume], Wait | None]
-
-
-def _done(context: EndContext, volume: Volume) -> None:  # noqa: ARG001
-    return None
-
-
-def _wait(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
-    return context.wait()
 
 
 def _hurry(context: EndContext, volume: Volume) -> Wait:
@@ -92,16 +83,7 @@ def _not_deleted() -> str:
     return 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
 
 
-def _broken(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
-    raise exceptions.Transient(
-        f'The volume is in {volume["status"]}, so its data cannot be kept. Repair it or delete it.'
-    )
-
-
-def _maintenance(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
-    raise exceptions.Transient(
-        'An administrator keeps the volume in maintenance. It ends after that.'
-    )
+_broken = refuse('The volume is in {status}, so its data cannot be kept. Repair it or delete it.')
 
 
 def _cancel_transfer(context: EndContext, volume: Volume) -> Wait:
@@ -124,11 +106,9 @@ def _detach(context: EndContext, volume: Volume) -> Wait:
 
 
 def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
-    """Ask Nova; what Nova does not know is Cinder's to forget, as Cinder itself has it.
+    """Ask Nova; what Nova does not know for a while is Cinder's to forget.
 
-    Nova forgets a volume a moment after Cinder does, so it must be known to none for a while.
-
-    :raises climate_core.cloud.errors.Gone: Nova does not know it
+    Nova forgets a volume a moment after Cinder does.
     """
     server_id = attachment.get('instance')
     if server_id:
@@ -163,37 +143,35 @@ def _attaching(context: EndContext, volume: Volume) -> Wait:
     return context.wait()
 
 
-def _copied(kind: Kind, then: Step) -> Step:
-    """Make a copy once, and go on when it is complete."""
+def _copied(kind: Kind, then: Step, *, broken: bool = False) -> Step:
+    """Make a copy once, and go on when it is complete.
+
+    :param broken: make none of a volume that is: go on only if its data was kept before
+    """
 
     def step(context: EndContext, volume: Volume) -> Wait | None:
-        if kind is Kind.SNAPSHOT and context.as_service:
-            LOG.warning('Volume %s is kept without a snapshot', context.resource_id)
+        conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
+        if kind is Kind.SNAPSHOT and context.as_service and not broken:
+            LOG.warning('Volume %s is kept without a snapshot', volume_id)
             return None
-        found = _find(context, kind)
+        found = copies.find(conn, kind, volume_id, key, context.as_service)
         if found and found.status in copies.COMPLETE:
             return then(context, volume)
+        if broken:
+            return _broken(context, volume)
         if found:
             return _incomplete(context, kind, found)
-        name = context.prefix + (volume.get('name') or context.resource_id)
+        name = context.prefix + (volume.get('name') or volume_id)
         return context.once(
             kind,
             lambda: f'The {kind} of the volume is gone before it was complete.',
-            lambda: copies.create(
-                context.conn, kind, context.resource_id, name, context.reservation.id
-            ),
+            lambda: copies.create(conn, kind, volume_id, name, key),
         )
 
     return step
 
 
-def _find(context: EndContext, kind: Kind) -> copies.Copy | None:
-    return copies.find(
-        context.conn, kind, context.resource_id, context.reservation.id, context.as_service
-    )
-
-
-def _incomplete(context: EndContext, kind: Kind, copy: copies.Copy) -> Wait:
+def _incomplete(context: EndContext, kind: Kind, copy: Copy) -> Wait:
     if copy.status == 'error':
         reason = copy.reason or volumes.reason(context.conn, copy.id)
         copies.delete(context.conn, kind, copy.id)
@@ -206,18 +184,6 @@ def _incomplete(context: EndContext, kind: Kind, copy: copies.Copy) -> Wait:
     return context.wait()
 
 
-def _if_copied(kind: Kind, then: Step) -> Step:
-    """Go on with a broken volume only if its data was kept before."""
-
-    def step(context: EndContext, volume: Volume) -> Wait | None:
-        found = _find(context, kind)
-        if found and found.status in copies.COMPLETE:
-            return then(context, volume)
-        return _broken(context, volume)
-
-    return step
-
-
 #: Statuses that lead to another one, whatever the end action is. A server has a volume that is
 #: ``reserved`` while it is shelved, or about to attach it.
 _COMMON: Mapping[str, Step] = {
@@ -228,7 +194,7 @@ _COMMON: Mapping[str, Step] = {
     'detaching': lost_steps.detaching,
     'in-use': _detach,
     'reserved': _detach,
-    'maintenance': _maintenance,
+    'maintenance': refuse('An administrator keeps the volume in maintenance. It ends after that.'),
     'awaiting-transfer': _cancel_transfer,
 }
 #: Broken volumes that Cinder deletes as they are, and those it does not
@@ -249,18 +215,18 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
     'backup': {
         **_COMMON,
         'available': _copied(Kind.BACKUP, _delete),
-        **dict.fromkeys(_DELETABLE, _if_copied(Kind.BACKUP, _delete)),
-        **dict.fromkeys(_UNDELETABLE, _if_copied(Kind.BACKUP, _delete_again)),
+        **dict.fromkeys(_DELETABLE, _copied(Kind.BACKUP, _delete, broken=True)),
+        **dict.fromkeys(_UNDELETABLE, _copied(Kind.BACKUP, _delete_again, broken=True)),
     },
     'snapshot': {
         **_COMMON,
-        'available': _copied(Kind.SNAPSHOT, _done),
-        **dict.fromkeys((*_DELETABLE, *_UNDELETABLE), _if_copied(Kind.SNAPSHOT, _done)),
+        'available': _copied(Kind.SNAPSHOT, done),
+        **dict.fromkeys((*_DELETABLE, *_UNDELETABLE), _copied(Kind.SNAPSHOT, done, broken=True)),
     },
     'detach': {
         **_COMMON,
         **dict.fromkeys(
-            ('available', 'maintenance', 'awaiting-transfer', *_DELETABLE, *_UNDELETABLE), _done
+            ('available', 'maintenance', 'awaiting-transfer', *_DELETABLE, *_UNDELETABLE), done
         ),
     },
 }
@@ -274,12 +240,9 @@ _NOTHING: Mapping[str, Step] = {
 
 
 def end(context: EndContext, volume: Volume) -> Wait | None:
-    """Take the next step.
+    """Take the next step; return None when it is done.
 
     :param volume: as Cinder shows it now
-    :returns: None when it is done
-    :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Cinder or
-        Nova
     """
     step = _step(volume, context.on_end, context.has_run)
     context = context.seeing(volume['status'], volume.get('updated_at'))
@@ -294,7 +257,7 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
     """Choose what is done. A volume that was never there is deleted whatever its end action is.
 
     Cinder does not tell whether it has been there. That we noted its start is believed, even of a
-    member of a stack, which Heat may have left asleep, and that a server has it.
+    member of a stack, and that a server has it.
     """
     status, attached = volume['status'], bool(volume.get('attachments'))
     if status == RESERVED:
@@ -302,7 +265,7 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
     if status in _NEVER_THERE and not has_run and not attached:
         return STEPS['delete'][status]
     if on_end == 'nothing':
-        return _NOTHING.get(status, _done)
+        return _NOTHING.get(status, done)
     if status.startswith('error') and attached:
         return _detach
-    return STEPS[on_end].get(status, _wait)
+    return STEPS[on_end].get(status, wait)

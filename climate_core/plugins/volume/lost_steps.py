@@ -66,17 +66,15 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
 
 def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
-    doing = f'The volume has been {volume["status"]}'
     if context.has_run:
-        return context.wait(doing)
-    volume_id = context.resource_id
+        return context.wait(f'The volume has been {volume["status"]}')
     repair = lost.Repair(
         'force_delete',
         'it is deleted by force.',
-        lambda: volumes.act(context.service, volume_id, 'os-force_delete'),
-        f'openstack volume delete --force {volume_id}',
+        lambda: volumes.act(context.service, context.resource_id, 'os-force_delete'),
+        f'openstack volume delete --force {context.resource_id}',
     )
-    return lost.wait(context, doing, 60 * context.options.lost_create_minutes, repair)
+    return _wait(context, volume, context.options.lost_create_minutes, repair)
 
 
 def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
@@ -93,8 +91,7 @@ def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         make,
         f'openstack volume set --state error {volume_id} && openstack volume delete {volume_id}',
     )
-    doing = f'The volume has been {volume["status"]}'
-    return lost.wait(context, doing, 60 * context.options.lost_delete_minutes, repair)
+    return _wait(context, volume, context.options.lost_delete_minutes, repair)
 
 
 def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
@@ -105,8 +102,13 @@ def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         lambda: _reset(context, 'in-use'),
         f'openstack volume set --state in-use {context.resource_id}',
     )
-    doing = f'The volume has been {volume["status"]}'
-    return lost.wait(context, doing, 60 * context.options.lost_detach_minutes, repair)
+    return _wait(context, volume, context.options.lost_detach_minutes, repair)
+
+
+def _wait(
+    context: 'EndContext', volume: Mapping[str, Any], minutes: int, repair: lost.Repair
+) -> Wait:
+    return lost.wait(context, f'The volume has been {volume["status"]}', 60 * minutes, repair)
 
 
 def _reset(context: 'EndContext', status: str) -> None:

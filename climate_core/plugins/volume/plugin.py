@@ -5,7 +5,6 @@ Cinder has chosen the backend and holds the capacity already; here the volume is
 start of the lease and its end action is done at the end.
 """
 
-import contextlib
 import datetime
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,8 +14,8 @@ from oslo_config import cfg
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import parent_stacks, reported_amounts, wakeable
-from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins import parent_stacks, rights, wakeable
+from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_core.plugins.volume import end_steps, lost_steps
@@ -31,20 +30,14 @@ if TYPE_CHECKING:
 _DELETING = frozenset({'deleting', 'error_deleting'})
 
 
-class VolumePlugin(wakeable.WakeablePlugin):
+class VolumePlugin(wakeable.HintedPlugin):
     """Reserve volumes."""
 
     resource_type = 'virtual:volume'
     title = 'Volume'
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
     options = (
-        cfg.StrOpt(
-            'on_end',
-            default='delete',
-            choices=end_steps.CHOICES,
-            help='What happens to a volume at the end of its lease, unless the reservation says '
-            'it. A volume whose lease never started is always deleted.',
-        ),
+        wakeable.on_end_option(end_steps.CHOICES, 'volume', 'A volume whose lease never started'),
         cfg.StrOpt(
             'backup_prefix',
             default='reserved_',
@@ -54,38 +47,33 @@ class VolumePlugin(wakeable.WakeablePlugin):
         *lost_steps.OPTIONS,
     )
     schema = {
-        'resource_id': {'type': 'string', 'format': 'uuid'},
-        'on_end': {'type': 'string', 'enum': [name for name, _ in end_steps.CHOICES]},
+        **wakeable.schema(end_steps.CHOICES),
         **parent_stacks.SCHEMA,
-        **reported_amounts.schema(*amounts.VOLUME_UNITS),
+        **rights.amounts_schema(*amounts.VOLUME_UNITS),
     }
     rank = 10
-    calls: ClassVar[wakeable.Calls] = volumes
+    calls: ClassVar[Any] = volumes
     gone = 'The volume was deleted'
     prefix = 'backup_prefix'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        reported = reported_amounts.amounts(context, values)
-        if reported is not None:
-            return self._claimed(reported_amounts.resource_id(values), values, reported)
-        volume = self._look(context, values['resource_id'])
-        return self._claimed(volume['id'], values, _amounts(volume))
+    def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
+        volume = volumes.get(self.cloud.user(context), resource_id)
+        own = volume.get(volumes.TENANT, context.project_id) == context.project_id
+        return volume if own else None
 
-    def _look(self, context: 'RequestContext', wanted: str) -> dict[str, Any]:
-        """Return a volume of the project that waits, or is about to."""
-        with errors.for_user('resource_id'):
-            volume = volumes.get(self.cloud.user(context), wanted)
-        if volume.get(volumes.TENANT, context.project_id) != context.project_id:
-            raise exceptions.ResourceNotFound(
-                f'There is no volume {wanted} in this project.', field='resource_id'
-            )
-        if not _is_reservation(volume, context):
-            raise exceptions.BadRequest(
-                f'The volume {wanted} is {volume["status"]}. Only a volume that was created with '
-                'the hint reserved=True and was not started yet can be reserved.',
-                field='resource_id',
-            )
-        return volume
+    def _is_reservation(self, volume: Mapping[str, Any], context: 'RequestContext') -> bool:
+        """Tell whether a volume waits, or Cinder is about to let it wait.
+
+        Cinder asks with the user's token and its own before it sends a volume to a backend. A user
+        alone may not name a volume that is being created: it could be one that is not reserved.
+        """
+        if volume['status'] == RESERVED:
+            return True
+        return volume['status'] == 'creating' and context.by_service
+
+    @staticmethod
+    def _amounts(volume: Mapping[str, Any]) -> dict[str, int]:
+        return amounts.of_volume(int(volume['size']))
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Block only what uses the volume, as far as that is known."""
@@ -134,39 +122,16 @@ class VolumePlugin(wakeable.WakeablePlugin):
     def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
         # This plugin is enabled by default, also where there is no Cinder.
-        if not volumes.offered(conn):
+        if not volumes.CINDER.is_offered(conn):
             return ()
         return volumes.every_id(conn, status=RESERVED)
 
-    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
-        try:
-            volume = volumes.get(self.cloud.service(), resource_id)
-        except errors.Gone:
-            return None
+    def _asleep_since(self, volume: Mapping[str, Any]) -> datetime.datetime | None:
         if volume['status'] != RESERVED:
             return None
         # Cinder writes UTC without saying so.
         changed = datetime.datetime.fromisoformat(volume['updated_at'] or volume['created_at'])
         return changed.replace(tzinfo=datetime.UTC)
-
-    def discard(self, resource_id: str) -> None:
-        with contextlib.suppress(errors.Gone):
-            volumes.delete(self.cloud.service(), resource_id)
-
-
-def _amounts(volume: Mapping[str, Any]) -> dict[str, int]:
-    return amounts.of_volume(int(volume['size']))
-
-
-def _is_reservation(volume: Mapping[str, Any], context: 'RequestContext') -> bool:
-    """Tell whether a volume waits, or Cinder is about to let it wait.
-
-    Cinder asks with the user's token and its own before it sends a volume to a backend. A user
-    alone may not name a volume that is being created: it could be one that is not reserved.
-    """
-    if volume['status'] == RESERVED:
-        return True
-    return volume['status'] == 'creating' and context.by_service
 
 
 def _not_created(conn: 'connection.Connection', volume_id: str, status: str) -> str:

@@ -22,7 +22,7 @@ class TestAmounts(CinderTest):
         assert request.headers['X-Service-Token'] == 'token-of-cinder'
         (told,) = request.json.get('reservations', [request.json])
         assert told['resource_id'] == volume['id']
-        assert told['amounts'] == plugin._amounts(self.show(volume))
+        assert told['amounts'] == plugin.VolumePlugin._amounts(self.show(volume))
         assert told['amounts'] == {'volumes': 1, 'gigabytes': gigabytes}
 
     def test_volume_holds_its_size_or_that_of_its_source(self):

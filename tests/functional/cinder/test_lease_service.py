@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lease service asks of Cinder, answered by the real one: the fake one must not lie."""
 
+import dataclasses
 from unittest import mock
 
 import pytest
@@ -8,7 +9,7 @@ import requests
 from cinder import exception, objects
 
 from climate_core import exceptions
-from climate_core.cloud import copies, errors, volumes
+from climate_core.cloud import copies, errors, services, volumes
 from tests.functional.cinder.base import ADMIN, ALICES, CLIMATE, CinderTest
 
 
@@ -17,7 +18,8 @@ class LeaseServiceTest(CinderTest):
 
     def setUp(self):
         super().setUp()
-        patch = mock.patch.object(volumes, '_client', self._client)
+        cinder = dataclasses.replace(volumes.CINDER, client=self._client)
+        patch = mock.patch.object(volumes, 'CINDER', cinder)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -65,7 +67,7 @@ class LeaseServiceTest(CinderTest):
 
     def test_volumes_of_every_page_are_listed(self):
         made = {self.available()['id'] for _ in range(3)}
-        with mock.patch.object(volumes, '_PAGE', 1):
+        with mock.patch.object(services, 'PAGE', 1):
             assert set(volumes.every_id(ADMIN)) == made
 
     def test_only_an_administrator_lists_all_projects(self):
@@ -128,7 +130,7 @@ class LeaseServiceTest(CinderTest):
         self.assert_status(made, 'awaiting-transfer')
         for user, query in ((CLIMATE, {}), (ADMIN, {'all_tenants': 1})):
             query |= {'volume_id': made['id']}
-            found = volumes.send(user, 'GET', '/os-volume-transfer', query=query).json()
+            found = volumes.CINDER.send(user, 'GET', '/os-volume-transfer', query=query).json()
             assert [each['volume_id'] for each in found['transfers']] == [made['id']]
         volumes.cancel_transfers(CLIMATE, made['id'], every_project=False)
         self.assert_status(made, 'available')

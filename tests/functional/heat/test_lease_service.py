@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requests of the lease service to Heat, answered by the real one and not by a fake."""
 
+import dataclasses
 import datetime
 import json as jsonlib
 import uuid
@@ -17,7 +18,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import errors, stacks
+from climate_core.cloud import errors, services, stacks
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE, ALICES, BOB, User
 
@@ -48,7 +49,8 @@ class TestLeaseService(HeatTest):
         # There is no policy file.
         self.patchobject(cfg.ConfigOpts, 'find_file', return_value=None)
         self.patchobject(rpc_client.EngineClient, 'call', new=self._call)
-        self.patchobject(stacks, '_client', new=self._client)
+        heat = dataclasses.replace(stacks.HEAT, client=self._client)
+        self.patchobject(stacks, 'HEAT', new=heat)
 
     def _call(self, who, message, version=None, timeout=None):
         """Call heat-engine as heat-api does."""
@@ -59,7 +61,7 @@ class TestLeaseService(HeatTest):
     def _client(self, user):
         """Return an adapter like keystoneauth's, without a network."""
 
-        def request(path, method, json=None, params=None, raise_exc=True):
+        def request(path, method, json=None, params=None, microversion=None, raise_exc=True):
             assert raise_exc is False
             who = user.context()
             query = requests.models.PreparedRequest()
@@ -184,7 +186,7 @@ class TestLeaseService(HeatTest):
 
     def test_an_administrator_sees_and_does_everything(self):
         made = {self.create(TEMPLATE, name=f'stack{number}') for number in range(3)}
-        self.patchobject(stacks, '_PAGE', new=2)
+        self.patchobject(services, 'PAGE', new=2)
         assert set(stacks.every_id(CLIMATE)) == made
         stacks.check_all_visible(CLIMATE)
         found = stacks.get(CLIMATE, made.pop())

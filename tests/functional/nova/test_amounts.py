@@ -40,7 +40,7 @@ class Amounts:
         ]
         assert told['resource_id'] == server['id']
         self.api.microversion = LOOK
-        assert told['amounts'] == plugin._amounts(self.api.get_server(server['id']))
+        assert told['amounts'] == plugin.ServerPlugin._amounts(self.api.get_server(server['id']))
         return told['amounts']
 
 

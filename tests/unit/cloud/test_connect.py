@@ -15,16 +15,6 @@ def test_nothing_is_sent_before_the_first_call(world):
     assert len(world.state.requests) == before
 
 
-def test_a_wake_up_costs_one_token_and_three_calls(world):
-    """The second lease, when the endpoints are known."""
-    reserved(world).wake()
-    case = reserved(world)
-    with world.counted() as sent:
-        case.wake()
-    assert [line.split(' ')[0] for line in sent] == ['POST', 'GET', 'POST', 'GET', 'GET']
-    assert sum('/auth/tokens' in line for line in sent) == 1
-
-
 def test_the_token_of_an_owner_is_kept(world):
     case = reserved(world)
     case.wake()
@@ -74,8 +64,7 @@ def test_a_service_user_that_is_refused_is_not_the_fault_of_the_owner(world):
 
 def test_keystone_in_trouble(world):
     case = reserved(world)
-    fault = {'method': 'POST', 'path': '/auth/tokens', 'status': 503, 'count': 1}
-    world.state.faults.append(fault)
+    world.fault('POST', '/auth/tokens', 503)
     with pytest.raises(exceptions.Transient):
         world.cloud.owner(case.lease.trust_id)
     assert world.cloud.owner(case.lease.trust_id)
@@ -138,12 +127,3 @@ def test_the_project_in_an_endpoint_is_the_users(volumes):
     asked = [line for line in sent if '/volume/' in line]
     assert ['demo-id' in line for line in asked] == [True, False]
     assert ['service-id' in line for line in asked] == [False, True]
-
-
-def test_a_wake_up_of_a_volume_costs_one_token_and_two_calls_and_its_looks(volumes):
-    reserved(volumes).wake()
-    case = reserved(volumes)
-    with volumes.counted() as sent:
-        case.wake()
-    assert [line.split(' ')[0] for line in sent] == ['POST', 'GET', 'POST', 'GET', 'GET']
-    assert sum('/auth/tokens' in line for line in sent) == 1

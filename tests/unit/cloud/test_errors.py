@@ -70,8 +70,8 @@ def test_somebody_else_answers_for_the_service(body):
 @pytest.mark.parametrize('body', [b'<html>', b'', [1], b'null'])
 def test_somebody_else_answers_with_no_object(body):
     with pytest.raises(exceptions.Transient, match='Heat answered without'):
-        errors.read_all(answer(200, body), 'Heat')
-    assert errors.read_all(answer(200, {'a': 'text'}), 'Heat') == {'a': 'text'}
+        errors.read(answer(200, body), 'Heat')
+    assert errors.read(answer(200, {'a': 'text'}), 'Heat') == {'a': 'text'}
 
 
 def test_what_an_answer_has():

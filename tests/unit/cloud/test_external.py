@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The external service, by HTTP."""
 
+import contextlib
 import dataclasses
 import datetime
 import http.server
@@ -226,22 +227,20 @@ def test_the_end(service: Service, cloud: Cloud) -> None:
     assert body['lease']['reservations'][0]['allocations'] == []
 
 
-@pytest.mark.parametrize('status', [200, 202, 204])
-def test_the_end_is_heard(service: Service, cloud: Cloud, status: int) -> None:
-    service.answer = status, None
-    external(cloud, endpoint=service.url).tell_end(LEASE)
-
-
-@pytest.mark.parametrize('status', [302, 307, 401, 408, 409, 429, 500, 503])
-def test_the_end_is_told_again(service: Service, cloud: Cloud, status: int) -> None:
-    service.answer = status, {'message': 'later'}
-    with pytest.raises(exceptions.Transient):
-        external(cloud, endpoint=service.url).tell_end(LEASE)
-    assert len(service.asked) == 1
-
-
-@pytest.mark.parametrize('status', [400, 403, 404, 405])
-def test_the_end_is_not_wanted(service: Service, cloud: Cloud, status: int) -> None:
-    service.answer = status, {'message': 'no'}
-    with pytest.raises(exceptions.Permanent):
-        external(cloud, endpoint=service.url).tell_end(LEASE)
+@pytest.mark.parametrize(
+    ('statuses', 'error'),
+    [
+        ([200, 202, 204], None),
+        ([302, 307, 401, 408, 409, 429, 500, 503], exceptions.Transient),
+        ([400, 403, 404, 405], exceptions.Permanent),
+    ],
+)
+def test_answer_to_the_end(
+    service: Service, cloud: Cloud, statuses: list[int], error: type[Exception] | None
+) -> None:
+    for status in statuses:
+        service.asked.clear()
+        service.answer = status, {'message': 'said'} if error else None
+        with pytest.raises(error) if error else contextlib.nullcontext():
+            external(cloud, endpoint=service.url).tell_end(LEASE)
+        assert len(service.asked) == 1

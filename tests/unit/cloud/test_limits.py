@@ -31,17 +31,15 @@ def _section(name: str, options: Mapping[str, Any]) -> str:
     return '\n'.join([f'[{name}]', *(f'{key} = {value}' for key, value in options.items())])
 
 
-def test_everybody_and_one_project(fake):
+def test_defaults_and_limits_of_one_project_are_seen_at_once(fake):
+    """What is not registered cannot be reserved."""
+    source = Limits(configure(fake.url))
+    fake.state.limits.defaults = {'leases': 5}
+    assert source.of('demo-id') == dict.fromkeys(NAMES, 0) | {'leases': 5}
     fake.state.limits.defaults = {**NAMES, 'leases': 5}
     fake.state.limits.projects = {('demo-id', 'leases'): 7, ('demo-id', 'reserved_vcpus'): -1}
-    source = Limits(configure(fake.url))
     assert source.of('demo-id') == {**NAMES, 'leases': 7, 'reserved_vcpus': -1}
     assert source.of('other-id') == {**NAMES, 'leases': 5}
-
-
-def test_what_is_not_registered_cannot_be_reserved(fake):
-    fake.state.limits.defaults = {'leases': 5}
-    assert Limits(configure(fake.url)).of('demo-id') == dict.fromkeys(NAMES, 0) | {'leases': 5}
 
 
 def test_a_question_costs_two_requests(fake):
@@ -52,14 +50,6 @@ def test_a_question_costs_two_requests(fake):
     source.of('demo-id')
     asked = [path for _, path, _ in fake.state.requests[before:]]
     assert asked == ['/identity/v3/registered_limits', '/identity/v3/limits']
-
-
-def test_a_change_is_seen_at_once(fake):
-    fake.state.limits.defaults = NAMES
-    source = Limits(configure(fake.url))
-    assert source.of('demo-id')['leases'] == 10
-    fake.state.limits.defaults = {**NAMES, 'leases': 3}
-    assert source.of('demo-id')['leases'] == 3
 
 
 def test_nothing_of_it_stays_in_the_globals_of_the_library(fake):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_core.cloud import errors, servers, stacks, volumes
+from climate_core.cloud import errors, servers, services, stacks, volumes
 from tests.support.fakes import cinder, heat, nova
 
 LISTED = [
@@ -16,7 +16,7 @@ LISTED = [
 @pytest.mark.parametrize(('calls', 'add'), LISTED)
 @pytest.mark.parametrize('count', [0, 4, 5])
 def test_every_id_of_every_project_page_by_page(world, monkeypatch, calls, add, count):
-    monkeypatch.setattr(calls, '_PAGE', 2)
+    monkeypatch.setattr(services, 'PAGE', 2)
     made = {add(world.state, project_id=f'{number}-id')['id'] for number in range(count)}
     with world.counted() as sent:
         assert set(calls.every_id(world.cloud.service())) == made

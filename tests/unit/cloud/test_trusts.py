@@ -40,16 +40,14 @@ def test_delete_twice(world):
 
 def test_delete_as_the_owner_if_the_service_may_not(world):
     trust_id = world.trust()
-    world.state.users['climate-id']['roles'] = ['service']
-    world.state.tokens.clear()
+    world.service_has('service')
     world.trusts.delete(trust_id)
     assert not world.state.trusts
 
 
 def test_nobody_may_delete(world):
     trust_id = world.trust()
-    world.state.users['climate-id']['roles'] = ['service']
-    world.state.tokens.clear()
+    world.service_has('service')
     world.state.users['alice-id']['enabled'] = False
     with pytest.raises(exceptions.Permanent, match='administrator'):
         world.trusts.delete(trust_id)

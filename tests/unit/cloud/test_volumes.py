@@ -2,9 +2,9 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import copies
+from climate_core.cloud import copies, services
 from climate_core.cloud import volumes as cloud_volumes
-from tests.support.fakes import cinder, nova
+from tests.support.fakes import cinder
 
 BACKUP = copies.Kind.BACKUP
 
@@ -14,30 +14,18 @@ def conn(volumes):
     return volumes.cloud.service()
 
 
-def test_the_attachments_of_a_volume(volumes, conn):
-    mine, other = cinder.add(volumes.state), cinder.add(volumes.state)
-    server = nova.add(volumes.state)
-    for volume in (mine, other):
-        cinder.attach(volumes.state, volume['id'], server['id'])
-    (found,) = cloud_volumes.attachments(conn, mine['id'], every_project=True)
-    assert (found['volume_id'], found['instance']) == (mine['id'], server['id'])
-    assert cloud_volumes.attachments(conn, mine['id'], every_project=False) == []
-
-
 @pytest.mark.parametrize(
     ('status', 'reason'), [(200, 'No space.'), (403, 'not say why'), (404, 'not say why')]
 )
 def test_the_reason(volumes, conn, status, reason):
     volume = cinder.add(volumes.state, message='No space.')
     if status != 200:
-        fault = {'method': 'GET', 'path': '/messages', 'status': status, 'count': 1}
-        volumes.state.faults.append(fault)
+        volumes.fault('GET', '/messages', status)
     assert reason in cloud_volumes.reason(conn, volume['id'])
 
 
 def test_the_reason_while_cinder_is_away(volumes, conn):
-    fault = {'method': 'GET', 'path': '/messages', 'status': 503, 'count': 1}
-    volumes.state.faults.append(fault)
+    volumes.fault('GET', '/messages', 503)
     with pytest.raises(exceptions.Transient):
         cloud_volumes.reason(conn, 'x')
 
@@ -90,13 +78,13 @@ def test_the_offers_of_one_volume_are_asked_for(volumes, conn):
 
 
 def test_the_offers_of_others_stay_if_cinder_lists_them(volumes, conn, monkeypatch):
-    send = cloud_volumes.send
+    send = services.Service.send
 
-    def unfiltered(conn, method, path, query=None):
+    def unfiltered(cinder, conn, method, path, body=None, query=None, microversion=None):
         query = {key: value for key, value in (query or {}).items() if key != 'volume_id'}
-        return send(conn, method, path, query=query)
+        return send(cinder, conn, method, path, body, query, microversion)
 
-    monkeypatch.setattr(cloud_volumes, 'send', unfiltered)
+    monkeypatch.setattr(services.Service, 'send', unfiltered)
     mine, other = offer(volumes), offer(volumes)
     cloud_volumes.cancel_transfers(conn, mine, every_project=True)
     assert list(volumes.state.transfers) == [other]

@@ -14,7 +14,7 @@ from climate_core.engine.claims import Claims
 from climate_core.lease import changes
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import Wait
-from tests.support.world import World, statuses
+from tests.support.world import Time, World, statuses
 
 NEVER = '2099-01-01 00:00'
 
@@ -48,6 +48,16 @@ def test_an_expired_claim_is_due_again(any_world: World) -> None:
     assert (again.id, again.generation) == (due.id, due.generation + 1)
     assert _claim(any_world, again)
     assert not _claim(any_world, again)
+
+
+def test_a_claim_is_not_due_before_it_expires(world: World, time: Time) -> None:
+    world.create('a')
+    (due,) = world.due()
+    assert _claim(world, due)
+    time.forward(seconds=29)
+    assert world.due() == []
+    time.forward(seconds=1)
+    assert len(world.due()) == 1
 
 
 def test_a_lost_claim_cannot_finish(any_world: World) -> None:
@@ -116,8 +126,7 @@ def test_the_end_supersedes_the_start_at_work(any_world: World) -> None:
     lease_id = world.create('a', 'b', end=NEVER)
     (start,) = world.due()
     world.executor.run(start)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert lease.status == 'TERMINATED'
     assert statuses(lease.reservations) == ['deleted', 'deleted']
     assert ('wake', 'b') not in world.things.journal
@@ -139,8 +148,7 @@ def test_deleting_while_the_end_is_at_work(any_world: World) -> None:
     world.run_until_idle()
     world.delete(lease_id)
     world.things.answers['end', 'a'] = [lambda: world.delete(lease_id)]
-    world.run_until_idle()
-    assert world.lease(lease_id).deleted_at is not None
+    assert world.settle(lease_id).deleted_at is not None
     assert world.told()[-1] == 'lease.delete'
     assert world.trusts.present == set()
     assert world.due() == []

@@ -14,17 +14,13 @@ def _types(world: World, lease_id: str) -> dict[str, str]:
     return {e.event_type: e.status for e in events.shown(world.lease(lease_id))}
 
 
-def test_start_and_end(world: World, time: Time) -> None:
+def test_start_and_end(world: World) -> None:
     lease_id = world.create('a', 'b', start='2026-12-01 13:00')
-    time.forward(hours=1)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id, hours=1)
     assert lease.status == 'ACTIVE'
     assert statuses(lease.reservations) == ['active', 'active']
     assert sorted(world.things.journal) == [('wake', 'a'), ('wake', 'b')]
-    time.forward(hours=1)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id, hours=1)
     assert lease.status == 'TERMINATED'
     assert statuses(lease.reservations) == ['deleted', 'deleted']
     assert lease.trust_id is None
@@ -53,17 +49,13 @@ def test_what_is_told_has_the_lease_but_not_its_trust(world: World) -> None:
 def test_a_resource_on_its_way_is_looked_at_again(world: World, time: Time) -> None:
     world.things.answers['wake', 'a'] = [Wait(5), Wait(5)]
     lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert lease.status == 'STARTING'
     assert statuses(lease.reservations) == ['pending', 'active']
     time.forward(seconds=4)
     assert world.run() == 0
-    time.forward(seconds=1)
-    world.run_until_idle()
-    time.forward(seconds=5)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
+    world.run_until_idle(seconds=1)
+    assert world.settle(lease_id, seconds=5).status == 'ACTIVE'
     assert world.things.calls.count(('wake', 'b')) == 1
 
 
@@ -72,8 +64,7 @@ def test_what_is_transient_is_tried_again_with_back_off(world: World, time: Time
     lease_id = world.create('a')
     waits = []
     for _ in range(3):
-        world.run_until_idle()
-        lease = world.lease(lease_id)
+        lease = world.settle(lease_id)
         assert (lease.status, lease.reservations[0].status) == ('STARTING', 'pending')
         assert lease.reservations[0].status_reason == 'Nova is away'
         start = lease.event('start_lease')
@@ -82,25 +73,21 @@ def test_what_is_transient_is_tried_again_with_back_off(world: World, time: Time
         waits.append((start.next_at - time.now).total_seconds())
         time.now = start.next_at
     assert waits == [2, 4, 8]
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert (lease.status, lease.reservations[0].status_reason) == ('ACTIVE', None)
 
 
-def test_what_is_permanent_fails_alone(world: World, time: Time) -> None:
+def test_what_is_permanent_fails_alone(world: World) -> None:
     world.things.answers['wake', 'a'] = [exceptions.Permanent('The image is gone')]
     lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert lease.status == 'ERROR'
     assert lease.status_reason == f'{lease.reservations[0].resource_type} a: The image is gone'
     assert statuses(lease.reservations) == ['error', 'active']
     assert _types(world, lease_id)['start_lease'] == 'ERROR'
     assert world.told()[-1] == 'lease.event.start_lease.error'
     assert world.sent[-1][1]['reason'] == lease.status_reason
-    time.forward(hours=2)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id, hours=2)
     assert lease.status == 'TERMINATED'
     assert lease.status_reason is not None
     assert world.things.state == {'a': 'gone', 'b': 'gone'}
@@ -108,12 +95,11 @@ def test_what_is_permanent_fails_alone(world: World, time: Time) -> None:
 
 @pytest.mark.parametrize('bug', [KeyError('secret'), errors.Gone('secret')])
 def test_a_bug_of_a_plugin_fails_one_reservation(
-    world: World, time: Time, caplog: pytest.LogCaptureFixture, bug: Exception
+    world: World, caplog: pytest.LogCaptureFixture, bug: Exception
 ) -> None:
     world.things.answers['wake', 'a'] = [bug]
     lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert lease.status == 'ERROR'
     assert statuses(lease.reservations) == ['error', 'active']
     assert 'Internal error' in str(lease.reservations[0].status_reason)
@@ -121,8 +107,7 @@ def test_a_bug_of_a_plugin_fails_one_reservation(
     (logged,) = (r for r in caplog.records if r.levelname == 'ERROR')
     assert logged.exc_info is not None
     assert logged.exc_info[1] is bug
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     assert world.things.state == {'a': 'gone', 'b': 'gone'}
 
 
@@ -134,8 +119,7 @@ def test_what_is_expected_has_no_traceback(
 ) -> None:
     world.things.answers['wake', 'a'] = [failure]
     lease_id = world.create('a')
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'STARTING'
+    assert world.settle(lease_id).status == 'STARTING'
     (logged,) = (r for r in caplog.records if r.name == 'climate_core.engine.executor')
     assert (logged.levelname, logged.exc_info) == ('WARNING', None)
 
@@ -147,19 +131,16 @@ def test_a_bug_does_not_keep_capacity_or_rights(world: World, time: Time) -> Non
     world.run_until_idle()
     time.forward(hours=2)
     for status in ('TERMINATING', 'TERMINATED'):
-        world.run_until_idle()
-        assert world.lease(lease_id).status == status
+        assert world.settle(lease_id).status == status
         time.forward(seconds=2)
     assert world.trusts.present == {'trust1'}
     world.run_until_idle()
     assert world.trusts.present == set()
 
 
-def test_a_lease_that_was_never_started_is_freed(world: World, time: Time) -> None:
+def test_a_lease_that_was_never_started_is_freed(world: World) -> None:
     lease_id = world.create('a', start='2026-12-01 13:00')
-    time.forward(hours=5)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.settle(lease_id, hours=5).status == 'TERMINATED'
     assert world.lease(lease_id).status_reason.endswith('not awake before the end of the lease.')
     assert world.things.journal == [('end', 'a')]
     check_not_started(world)
@@ -182,22 +163,6 @@ def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> N
     check_not_started(world)
 
 
-def test_end_comes_while_the_start_is_at_work(world: World, time: Time) -> None:
-    def end_meanwhile() -> None:
-        time.forward(hours=2)
-        (end,) = (d for d in world.due() if d.event_type == 'end_lease')
-        world.new_executor().run(end)
-
-    world.things.answers['wake', 'a'] = [end_meanwhile]
-    lease_id = world.create('a', 'b')
-    world.run()
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert lease.status == 'TERMINATED'
-    assert world.things.state == {'a': 'gone', 'b': 'gone'}
-    assert ('wake', 'b') not in world.things.journal
-
-
 def test_order_at_equal_times(world: World, time: Time) -> None:
     world.create('b', start='2026-12-01 13:00', before_end_date='2026-12-01 13:30')
     world.create('a', end='2026-12-01 13:00', before_end_date='2026-12-01 13:00')
@@ -207,11 +172,10 @@ def test_order_at_equal_times(world: World, time: Time) -> None:
     assert due == ['before_end_lease', 'end_lease', 'start_lease']
 
 
-def test_a_trust_that_cannot_be_deleted_is_given_up(world: World, time: Time) -> None:
+def test_a_trust_that_cannot_be_deleted_is_given_up(world: World) -> None:
     world.trusts.trouble = [exceptions.Permanent('the owner is gone')]
     lease_id = world.create('a')
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     event = world.lease(lease_id).event('release_trust')
     assert event is not None
     assert (event.status, event.status_reason) == ('ERROR', 'the owner is gone')

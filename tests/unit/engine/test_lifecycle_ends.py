@@ -10,15 +10,14 @@ ONE = '2026-12-01 13:00'
 AWAY = exceptions.Transient('Nova is away')
 
 
-def _manual(world: World, time: Time, *things: str) -> str:
+def _manual(world: World, *things: str) -> str:
     lease_id = world.create(*things, start=ONE, end='2026-12-01 15:00', start_policy='manual')
-    time.forward(hours=1)
-    world.run_until_idle()
+    world.run_until_idle(hours=1)
     return lease_id
 
 
 def test_a_manual_lease_waits_for_its_user(world: World, time: Time) -> None:
-    lease_id = _manual(world, time, 'a')
+    lease_id = _manual(world, 'a')
     lease = world.lease(lease_id)
     assert (lease.status, lease.status_reason) == (
         'PENDING',
@@ -32,17 +31,14 @@ def test_a_manual_lease_waits_for_its_user(world: World, time: Time) -> None:
         'STARTING',
         None,
     )
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.settle(lease_id).status == 'ACTIVE'
     assert world.told()[-2:] == ['lease.update', 'lease.event.start_lease']
-    time.forward(hours=2)
-    world.run_until_idle()
-    assert world.lease(lease_id).status_reason is None
+    assert world.settle(lease_id, hours=2).status_reason is None
     assert world.things.journal == [('wake', 'a'), ('end', 'a')]
 
 
-def test_what_joins_a_waiting_lease_is_woken_with_it(world: World, time: Time) -> None:
-    lease_id = _manual(world, time, 'a')
+def test_what_joins_a_waiting_lease_is_woken_with_it(world: World) -> None:
+    lease_id = _manual(world, 'a')
     world.join(lease_id, 'b')
     world.run_until_idle()
     assert world.things.calls == []
@@ -64,8 +60,7 @@ def test_ending_early_frees_all(world: World, time: Time, moment: str) -> None:
     assert (lease.status, lease.end_date) == ('TERMINATING', time.now)
     assert (lease.before_end_date or time.now) <= lease.end_date
     world.end(lease_id)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert (lease.status, lease.status_reason, lease.deleted_at) == ('TERMINATED', None, None)
     assert world.things.state == {'a': 'gone', 'b': 'gone'}
     assert world.trusts.present == set()
@@ -78,16 +73,13 @@ def test_ending_early_frees_all(world: World, time: Time, moment: str) -> None:
     assert world.run() == 0
 
 
-def test_cancelling_wakes_nothing(world: World, time: Time) -> None:
+def test_cancelling_wakes_nothing(world: World) -> None:
     lease_id = world.create('a', start=ONE, before_start=[60])
     world.things.answers['end', 'a'] = [AWAY]
     world.end(lease_id)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert (lease.status, lease.status_reason) == ('TERMINATING', f'{TYPE} a: Nova is away')
-    time.forward(hours=2)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id, hours=2)
     assert (lease.status, lease.status_reason) == (
         'TERMINATED',
         'Cancelled by its user before its start.',
@@ -100,8 +92,7 @@ def test_cancelling_wakes_nothing(world: World, time: Time) -> None:
 def test_ending_while_the_start_is_at_work(world: World) -> None:
     world.things.answers['wake', 'a'] = [lambda: world.end(lease_id)]
     lease_id = world.create('a', 'b', start='2026-12-01 11:59')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert (lease.status, set(statuses(lease.reservations))) == ('TERMINATED', {'deleted'})
     assert world.things.state == {'a': 'gone', 'b': 'gone'}
     assert ('end', 'b') in world.things.journal

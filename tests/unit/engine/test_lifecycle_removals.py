@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A resource is taken out of a lease that goes on, without a loop."""
 
-from collections.abc import Callable
-
 import pytest
 
-from climate_core import exceptions, test_points
+from climate_core import exceptions
 from climate_core.lease import events
 from tests.support.world import Time, World, statuses
 
@@ -24,29 +22,24 @@ def test_taking_a_resource_out(world: World, time: Time) -> None:
     assert world.reservation(lease_id, 'a').status == 'deleting'
     assert 'end_reservation' not in {e.event_type for e in events.shown(world.lease(lease_id))}
     world.remove(lease_id, 'a')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert (lease.status, lease.degraded) == ('ACTIVE', False)
     assert world.reservation(lease_id, 'a').status == 'deleted'
     assert world.reservation(lease_id, 'a').freed_at == time.now
     assert world.things.state == {'a': 'gone', 'b': 'awake'}
     with pytest.raises(exceptions.ReservationNotFound):
         world.remove(lease_id, 'a')
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     assert world.things.count('end', 'a') == world.things.count('end', 'b') == 1
 
 
-def test_taking_everything_out_leaves_an_empty_lease(world: World, time: Time) -> None:
+def test_taking_everything_out_leaves_an_empty_lease(world: World) -> None:
     lease_id = world.create('a', start=ONE)
     world.remove(lease_id, 'a')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert (lease.status, lease.live) == ('PENDING', ())
     world.join(lease_id, 'b')
-    time.forward(hours=1)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'ACTIVE'
+    assert world.settle(lease_id, hours=1).status == 'ACTIVE'
     assert world.things.journal == [('end', 'a'), ('wake', 'b')]
 
 
@@ -62,8 +55,7 @@ def test_taking_out_while_the_start_wakes(world: World, thing: str, freed: bool)
 
     world.things.answers['wake', 'a'] = [meanwhile]
     lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id)
     assert lease.status == 'ACTIVE'
     assert world.reservation(lease_id, thing).status == 'deleted'
     other = 'b' if thing == 'a' else 'a'
@@ -96,9 +88,7 @@ def test_the_end_comes_while_something_is_taken_out(
     world.run_until_idle()
     if not at_work:
         over()
-    time.forward(minutes=5)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
+    lease = world.settle(lease_id, minutes=5)
     assert (lease.status, statuses(lease.reservations)) == ('TERMINATED', ['deleted'] * 2)
     assert (lease.deleted_at is not None) == (how == 'delete')
     assert world.things.count('end', 'a') == world.things.count('end', 'b') == 1
@@ -106,7 +96,7 @@ def test_the_end_comes_while_something_is_taken_out(
     assert world.told().count('lease.event.end_lease') == 1
 
 
-def test_what_is_being_taken_out_cannot_join_again_yet(world: World, time: Time) -> None:
+def test_what_is_being_taken_out_cannot_join_again_yet(world: World) -> None:
     lease_id = world.create('a', 'b')
     world.run_until_idle()
     world.things.answers['end', 'a'] = [AWAY]
@@ -114,37 +104,6 @@ def test_what_is_being_taken_out_cannot_join_again_yet(world: World, time: Time)
     world.run_until_idle()
     with pytest.raises(exceptions.ResourceReserved, match='being taken out'):
         world.join(lease_id, 'a')
-    time.forward(seconds=10)
-    world.run_until_idle()
+    world.run_until_idle(seconds=10)
     assert world.join(lease_id, 'a') == world.reservation(lease_id, 'a').id
-    assert world.lease(lease_id).status == 'ACTIVE'
-
-
-@pytest.mark.parametrize(
-    'point', ['event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after']
-)
-def test_a_manager_that_dies_while_taking_out(
-    world: World,
-    time: Time,
-    install_hook: Callable[[test_points.Hook | None], None],
-    point: str,
-) -> None:
-    class Killed(BaseException):
-        pass
-
-    def hook(name: str, info: dict[str, object]) -> None:
-        if name == point and info['event_type'] == 'end_reservation':
-            install_hook(None)
-            raise Killed
-
-    lease_id = world.create('a', 'b')
-    world.run_until_idle()
-    world.remove(lease_id, 'a')
-    install_hook(hook)
-    with pytest.raises(Killed):
-        world.run_until_idle()
-    time.forward(minutes=1)
-    world.run_until_idle()
-    assert world.reservation(lease_id, 'a').status == 'deleted'
-    assert world.things.count('end', 'a') == 1
     assert world.lease(lease_id).status == 'ACTIVE'

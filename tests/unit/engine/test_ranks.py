@@ -78,7 +78,7 @@ def world(time: Time) -> Iterator[RankedWorld]:
     made.database.dispose()
 
 
-def test_the_order_of_a_life(world: RankedWorld, time: Time) -> None:
+def test_the_order_of_a_life(world: RankedWorld) -> None:
     lease_id = world.create('server1', 'base1', 'server2', 'base2')
     world.run_until_idle()
     assert world.things.journal == [
@@ -88,8 +88,7 @@ def test_the_order_of_a_life(world: RankedWorld, time: Time) -> None:
         ('wake', 'server2'),
     ]
     world.things.journal.clear()
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     assert world.things.journal == [
         ('end', 'server1'),
         ('end', 'server2'),
@@ -150,16 +149,14 @@ def test_what_was_given_up_at_the_end_wakes_nobody(world: RankedWorld, time: Tim
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
-def test_nobody_loses_what_it_stands_on(world: RankedWorld, time: Time, trouble: object) -> None:
+def test_nobody_loses_what_it_stands_on(world: RankedWorld, trouble: object) -> None:
     lease_id = world.create('base1', 'server1', 'server2')
     world.run_until_idle()
     world.things.answers['end', 'server2'] = [trouble]
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     assert world.bases.calls == [('wake', 'base1')]
     assert world.things.state == {'server1': 'gone', 'server2': 'awake'}
-    time.forward(hours=1)
-    world.run_until_idle()
+    world.run_until_idle(hours=1)
     assert world.things.journal[-2:] == [('end', 'server2'), ('end', 'base1')]
     assert world.lease(lease_id).status == 'TERMINATED'
 
@@ -186,40 +183,31 @@ def test_one_that_is_given_back_waits_for_nobody(world: RankedWorld) -> None:
     assert world.things.state == {'server1': 'awake'}
 
 
-def test_a_leader_is_the_first_at_both_ends(world: RankedWorld, time: Time) -> None:
+def test_a_leader_is_the_first_at_both_ends(world: RankedWorld) -> None:
     world.create('server1', 'base1', 'leader1')
     world.run_until_idle()
     assert world.things.journal == [('wake', 'leader1'), ('wake', 'base1'), ('wake', 'server1')]
     world.things.journal.clear()
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     assert world.things.journal == [('end', 'leader1'), ('end', 'server1'), ('end', 'base1')]
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
-def test_everybody_waits_for_the_end_of_a_leader(
-    world: RankedWorld, time: Time, trouble: object
-) -> None:
+def test_everybody_waits_for_the_end_of_a_leader(world: RankedWorld, trouble: object) -> None:
     lease_id = world.create('base1', 'leader1', 'server1')
     world.run_until_idle()
     world.leaders.answers['end', 'leader1'] = [trouble]
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     assert set(world.things.state.values()) == {'awake'}
-    time.forward(hours=1)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.settle(lease_id, hours=1).status == 'TERMINATED'
 
 
-def test_those_that_come_later_see_what_became_of_the_others(
-    world: RankedWorld, time: Time
-) -> None:
+def test_those_that_come_later_see_what_became_of_the_others(world: RankedWorld) -> None:
     seen = world.watch()
     world.leaders.answers['wake', 'leader1'] = [exceptions.Permanent('It never will.')]
     lease_id = world.create('leader1', 'leader2', 'server1')
     world.run_until_idle()
-    time.forward(hours=2)
-    world.run_until_idle()
+    world.run_until_idle(hours=2)
     assert seen == [
         {'leader1': 'error', 'leader2': 'active', 'server1': 'pending'},
         {'leader1': 'deleted', 'leader2': 'deleted', 'server1': 'active'},
@@ -245,9 +233,7 @@ def test_a_leader_keeps_only_its_own_asleep(choosy: RankedWorld, trouble: object
     choosy.run_until_idle()
     assert choosy.things.journal == [('wake', 'base2'), ('wake', 'server2')]
     assert choosy.lease(lease_id).status == 'STARTING'
-    assert choosy.time is not None
-    choosy.time.forward(minutes=1)
-    choosy.run_until_idle()
+    choosy.run_until_idle(minutes=1)
     assert choosy.things.journal[2:] == [
         ('wake', 'leader1'),
         ('wake', 'base1'),
@@ -257,19 +243,14 @@ def test_a_leader_keeps_only_its_own_asleep(choosy: RankedWorld, trouble: object
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
-def test_a_leader_keeps_only_its_own_from_ending(
-    choosy: RankedWorld, time: Time, trouble: object
-) -> None:
+def test_a_leader_keeps_only_its_own_from_ending(choosy: RankedWorld, trouble: object) -> None:
     lease_id = choosy.create('leader1', 'base1', 'base2', 'server1', 'server2')
     choosy.run_until_idle()
     choosy.things.journal.clear()
     choosy.leaders.answers['end', 'leader1'] = [trouble]
-    time.forward(hours=2)
-    choosy.run_until_idle()
+    choosy.run_until_idle(hours=2)
     assert choosy.things.journal == [('end', 'server2'), ('end', 'base2')]
-    time.forward(minutes=10)
-    choosy.run_until_idle()
-    assert choosy.lease(lease_id).status == 'TERMINATED'
+    assert choosy.settle(lease_id, minutes=10).status == 'TERMINATED'
 
 
 def test_one_that_others_than_its_leader_keep_waiting(choosy: RankedWorld) -> None:
@@ -280,7 +261,7 @@ def test_one_that_others_than_its_leader_keep_waiting(choosy: RankedWorld) -> No
     assert choosy.things.journal == []
 
 
-def test_a_leader_that_is_given_up_keeps_its_own_asleep(choosy: RankedWorld, time: Time) -> None:
+def test_a_leader_that_is_given_up_keeps_its_own_asleep(choosy: RankedWorld) -> None:
     """Only its own have lost what they may use."""
     choosy.leaders.answers['wake', 'leader1'] = [exceptions.Permanent('It never will.')]
     lease_id = choosy.create('leader1', 'server1', 'server2', end='2026-12-01 12:00:01')

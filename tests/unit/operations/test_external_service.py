@@ -87,7 +87,7 @@ def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
 
 
 def tells(world: World, told: Callable[[model.Lease], None]) -> None:
-    world.executor._lease_calls['notify_external_end'] = told
+    world.executor.tell_end = told
 
 
 @pytest.mark.parametrize('way', ['end', 'delete'])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases with stacks of templates, with a real engine in front of the fake cloud."""
 
+from climate_core.lease import model
 from tests.support.fakes import nova
 from tests.unit.plugins.leased import END, Leased
 
@@ -34,6 +35,26 @@ class Templated(Leased):
         """Make a lease of such reservations."""
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, 'reservations': items}
         return self.operations.create_lease(self.stacks.user(), {**body, **values})
+
+    def held(self, **values):
+        """Make a lease whose stack is filled."""
+        lease_id = self.made(wanted(**values))
+        self.look_around(5)
+        return lease_id
+
+    def begin(self, lease_id, looks=None):
+        """Let the start of a lease come; run until it is active, or for so many looks."""
+        self.time.now = self.lease(lease_id).start_date
+        if looks is None:
+            self.run_for(lease_id, 'ACTIVE')
+        else:
+            self.look_around(looks)
+
+    def prepared(self, lease_id):
+        """The event that fills the stack of a lease."""
+        events = self.lease(lease_id).events
+        (event,) = [each for each in events if each.event_type == model.PREPARE]
+        return event
 
     def granted(self, *items, **values):
         """Tell what a dry run says of such a lease."""

@@ -3,7 +3,6 @@ import importlib.metadata
 
 import pytest
 
-from climate_core import plugins
 from climate_core.plugins import loading
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support.fakes import settings
@@ -43,29 +42,23 @@ def test_the_installed_plugin():
 
 def test_load_registers_the_options():
     conf = settings.conf('http://127.0.0.1:9')
-    loaded = plugins.load(conf, None)
+    loaded = loading.load(conf, None)
     assert list(loaded) == ['virtual:instance']
     assert loaded['virtual:instance'].conf['virtual:instance'].on_end == 'delete'
 
 
-def test_what_is_not_installed_is_refused(installed):
-    with pytest.raises(loading.PluginError, match='nonsense'):
-        loading.classes(['virtual:instance', 'nonsense'])
-
-
-def test_what_cannot_be_loaded_is_refused(installed):
-    with pytest.raises(loading.PluginError, match='no_such_module'):
-        loading.classes(['broken'])
-
-
-def test_two_for_one_type_are_refused(installed):
-    with pytest.raises(loading.PluginError, match='two plugins'):
-        loading.classes(['virtual:instance', 'twin'])
-
-
-def test_what_is_no_plugin_is_refused(installed):
-    with pytest.raises(loading.PluginError, match='not a resource plugin'):
-        loading.classes(['stranger'])
+@pytest.mark.parametrize(
+    ('names', 'reason'),
+    [
+        (['virtual:instance', 'nonsense'], 'nonsense'),
+        (['broken'], 'no_such_module'),
+        (['virtual:instance', 'twin'], 'two plugins'),
+        (['stranger'], 'not a resource plugin'),
+    ],
+)
+def test_what_cannot_be_used_is_refused(installed, names, reason):
+    with pytest.raises(loading.PluginError, match=reason):
+        loading.classes(names)
 
 
 def test_only_what_is_named_is_loaded(installed):

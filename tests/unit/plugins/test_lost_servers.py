@@ -5,10 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from tests.conformance.world import reserved
-
-
-def change(case, **fields):
-    case.world.state.servers[case.resource_id].update(fields)
+from tests.unit.plugins.cases import change, woken
 
 
 def lose(case):
@@ -16,22 +13,9 @@ def lose(case):
     change(case, next=[])
 
 
-def woken(world, on_end='delete'):
-    case = reserved(world, on_end=on_end)
-    case.woken()
-    return case
-
-
 def asked(case):
     """What was asked for since the server was woken."""
     return case.world.effects(case.resource_id)[1:]
-
-
-def without_rights(world):
-    user = world.state.users['climate-id']
-    tokens = [each for each in world.state.tokens.values() if each['user_id'] == 'climate-id']
-    for each in (user, *tokens):
-        each['roles'] = ['service']
 
 
 def test_a_wake_up_without_a_sign_of_life_is_repeated_within_a_minute(world):
@@ -56,7 +40,7 @@ def test_a_wake_up_that_nova_does_not_repeat_yet_is_put_off(world):
     lose(case)
     case.wake_once()
     case.time.forward(60)
-    world.state.faults.append({'method': 'POST', 'path': '/action', 'status': 409, 'count': 1})
+    world.fault('POST', '/action', 409)
     assert case.wake_once().repair is None
     assert not world.state.faults
     case.wake_once()
@@ -107,7 +91,7 @@ def test_where_the_service_lacks_the_right_the_reason_says_what_to_type(world):
     case.end_once()
     lose(case)
     case.end_once()
-    without_rights(world)
+    world.service_has('service')
     case.time.forward(600)
     with pytest.raises(exceptions.Transient, match='must run: openstack server set --state error'):
         case.end_once()

@@ -5,11 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from tests.conformance.world import reserved
-from tests.unit.plugins.ending import asked, attached, look, woken
-
-
-def change(case, **fields):
-    case.world.state.volumes[case.resource_id].update(fields)
+from tests.unit.plugins.cases import asked, attached, change, woken
 
 
 def test_a_wake_up_that_no_cinder_volume_has_begun_is_repeated_within_a_minute(volumes):
@@ -46,11 +42,11 @@ def test_a_creation_that_goes_on_is_not_told_as_lost(volumes):
 def test_what_does_not_change_is_told_then_repaired(volumes, before, repair, effects):
     case, _ = attached(volumes) if before != 'deleting' else (woken(volumes), ())
     change(case, status=before, next=[])
-    assert look(case).reason is None
+    assert case.end_once().reason is None
     case.time.forward(300)
-    assert f'{before} without a change for 5 minutes' in look(case).reason
+    assert f'{before} without a change for 5 minutes' in case.end_once().reason
     case.time.forward(300)
-    wait = look(case)
+    wait = case.end_once()
     assert (wait.repair, 'status was reset' in wait.reason) == (repair, True)
     case.end()
     assert asked(case) == effects
@@ -60,15 +56,15 @@ def test_what_moves_is_not_lost(volumes):
     case = woken(volumes)
     for minute in range(5):
         change(case, status='deleting', next=[], updated_at=f'2026-12-01T12:0{minute}:00')
-        assert look(case).repair is None
+        assert case.end_once().repair is None
         case.time.forward(500)
     assert asked(case) == []
 
 
 def test_where_the_service_lacks_the_right_the_reason_says_what_to_type(volumes):
     case = woken(volumes, status='deleting', next=[])
-    look(case)
+    case.end_once()
     case.time.forward(600)
-    volumes.state.faults.append({'method': 'POST', 'path': '/action', 'status': 403, 'count': 1})
+    volumes.fault('POST', '/action', 403)
     with pytest.raises(exceptions.Transient, match='must run: openstack volume set --state error'):
-        look(case)
+        case.end_once()

@@ -10,21 +10,20 @@ from climate_core import exceptions
 from climate_core.lease import model
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Claimed
-from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.conformance.world import reservation_of, reserved
 from tests.support.fakes import cinder, heat, nova
+from tests.unit.plugins.cases import change
 
 STACK = '0ea3e7b5-0000-4000-8000-000000000001'
 KEPT = ('suspend', 'snapshot', 'nothing')
 
 
-@pytest.fixture(params=[FakeServers, FakeVolumes])
-def members(request, fake):
+@pytest.fixture
+def members(single):
     """A world whose resources are members, and what Heat has of their stack."""
-    made = request.param(fake)
-    made.stack = heat.add(made.state, id=STACK, status='UPDATE_COMPLETE')
-    return made
+    single.stack = heat.add(single.state, id=STACK, status='UPDATE_COMPLETE')
+    return single
 
 
 def member(members, **stack):
@@ -34,14 +33,6 @@ def member(members, **stack):
     leader = reservation_of(Claimed(STACK, {'on_end': 'delete'}), 'virtual:stack', **stack)
     case.lease = dataclasses.replace(case.lease, reservations=(leader, case.reservation))
     return case
-
-
-def table(members):
-    return members.state.volumes if isinstance(members, FakeVolumes) else members.state.servers
-
-
-def change(case, **fields):
-    table(case.world)[case.resource_id].update(fields)
 
 
 def awake(case):
@@ -80,14 +71,12 @@ def test_a_member_says_its_stack(members):
     alone = {**members.reservable(), 'stack_id': None}
     assert 'stack_id' not in members.plugin().reserve(members.user(), alone).params
     assert members.plugin().schema['stack_id'] == {'type': 'string', 'format': 'uuid'}
-    assert 'stack_id' not in members.plugin().changeable
 
 
 @pytest.mark.parametrize('status', ['pending', 'active'])
 def test_a_member_is_woken_with_its_stack(members, status):
     case = member(members, status=status)
-    wake = lambda: case.wake_once()  # noqa: E731
-    assert calls(members, wake) == []
+    assert calls(members, lambda: case.wake_once()) == []
     assert members.wakes(case.resource_id) == 0
 
 
@@ -131,32 +120,13 @@ def test_only_a_stack_has_members(members):
 
 
 @pytest.mark.parametrize('on_end', KEPT)
-def test_a_member_of_a_stack_that_was_kept_is_left_alone(members, on_end):
-    case = ended(awake(member(members)), on_end)
+@pytest.mark.parametrize('stack', [{}, {'woken_at': None}])
+def test_a_member_of_a_stack_that_was_kept_is_left_alone(members, on_end, stack):
+    """Also if it woke half-way, for there may be data in it."""
+    case = ended(awake(member(members)), on_end, **stack)
     asked = calls(members, lambda: case.end_once())
     assert [line.split()[0] for line in asked] == ['GET', 'GET']
-    assert case.resource_id in table(members)
-
-
-@pytest.mark.parametrize(
-    ('on_end', 'left'),
-    [('suspend', 'SUSPENDED'), ('snapshot', 'SUSPENDED'), ('nothing', 'ACTIVE')],
-)
-def test_a_stack_that_heat_could_not_suspend(members, on_end, left):
-    """Servers are suspended by themselves; a volume is as it would be."""
-    case = ended(awake(member(members)), on_end)
-    members.stack['status'] = 'SUSPEND_FAILED'
-    case.end()
-    left = 'available' if isinstance(members, FakeVolumes) else left
-    assert table(members)[case.resource_id]['status'] == left
-
-
-@pytest.mark.parametrize('on_end', KEPT)
-def test_a_spare_of_a_stack_that_was_kept_is_deleted(members, on_end):
-    case = ended(member(members), on_end)
-    case.reservation = dataclasses.replace(case.reservation, status='active')
-    case.end()
-    assert members.gone(case.resource_id)
+    assert case.resource_id in members.table
 
 
 def test_a_member_is_gone_with_its_stack(members):
@@ -166,34 +136,25 @@ def test_a_member_is_gone_with_its_stack(members):
     assert not any('/heat/' in line for line in asked)
 
 
-def test_a_member_outlives_a_stack_that_was_deleted(members):
-    """It was abandoned, say: its own end action is what remains."""
-    case = ended(awake(member(members)), 'delete')
-    case.end()
-    assert members.gone(case.resource_id)
-
-
 @pytest.mark.parametrize(
-    'fields',
+    ('on_end', 'fields', 'status'),
     [
-        {'missing_resources': True},
-        {'status': 'active'},
-        {'status': 'error'},
-        {'resource_id': 'another'},
+        # It was abandoned, say: its own end action is what remains.
+        ('delete', {}, 'UPDATE_COMPLETE'),
+        ('nothing', {'missing_resources': True}, 'UPDATE_COMPLETE'),
+        ('nothing', {'status': 'active'}, 'UPDATE_COMPLETE'),
+        ('nothing', {'status': 'error'}, 'UPDATE_COMPLETE'),
+        ('nothing', {'resource_id': 'another'}, 'UPDATE_COMPLETE'),
+        ('nothing', {}, 'DELETE_IN_PROGRESS'),
+        ('nothing', {}, 'DELETE_FAILED'),
+        ('nothing', {}, 'DELETE_COMPLETE'),
     ],
 )
-def test_a_stack_that_was_not_kept_by_its_end(members, fields):
-    case = ended(awake(member(members)), 'nothing', **fields)
+def test_a_member_of_a_stack_that_was_not_kept(members, on_end, fields, status):
+    members.stack['status'] = status
+    case = ended(awake(member(members)), on_end, **fields)
     case.end()
     assert members.gone(case.resource_id)
-
-
-@pytest.mark.parametrize('on_end', KEPT)
-def test_a_member_of_a_stack_that_woke_half_way(members, on_end):
-    """It was kept, for there may be data in it."""
-    case = ended(awake(member(members)), on_end, woken_at=None)
-    case.end()
-    assert case.resource_id in table(members)
 
 
 def test_a_stack_that_was_taken_out_before(members):
@@ -214,14 +175,6 @@ def test_the_member_alone_is_taken_out(members):
     assert members.gone(case.resource_id)
 
 
-@pytest.mark.parametrize('status', ['DELETE_IN_PROGRESS', 'DELETE_FAILED', 'DELETE_COMPLETE'])
-def test_a_kept_stack_that_is_deleted_since(members, status):
-    members.stack['status'] = status
-    case = ended(awake(member(members)), 'nothing')
-    case.end()
-    assert members.gone(case.resource_id)
-
-
 def test_a_kept_stack_that_is_gone_since(members):
     case = ended(awake(member(members)), 'nothing')
     members.state.drop('stacks', STACK, {'what': 'stack gone', 'id': STACK})
@@ -232,8 +185,7 @@ def test_a_kept_stack_that_is_gone_since(members):
 def test_heat_does_not_answer(members):
     case = ended(awake(member(members)), 'nothing')
     for status in (503, 403):
-        fault = {'method': 'GET', 'path': '/heat/', 'status': status, 'count': 1}
-        members.state.faults.append(fault)
+        members.fault('GET', '/heat/', status)
         with pytest.raises(exceptions.Transient):
             case.end_once()
     assert case.end_once() is None
@@ -244,11 +196,10 @@ def test_the_service_may_not_see_the_stack(members):
     case = ended(awake(member(members)), 'suspend')
     case.lease = dataclasses.replace(case.lease, trust_id=None)
     del members.state.stacks[STACK]
-    fault = {'method': 'GET', 'path': '/heat/.*/services', 'status': 403, 'count': 1}
-    members.state.faults.append(fault)
+    members.fault('GET', '/heat/.*/services', 403)
     with pytest.raises(exceptions.Transient, match='403'):
         case.end_once()
-    assert case.resource_id in table(members)
+    assert case.resource_id in members.table
 
 
 @pytest.mark.parametrize('count', [1, 40])
@@ -262,7 +213,7 @@ def test_a_kept_stack_is_looked_at_once(members, count):
         for each in every:
             assert case.plugin.end(lease, each) is None
     assert sum('/heat/' in line for line in sent) == 1
-    assert {each.resource_id for each in every} <= set(table(members))
+    assert {each.resource_id for each in every} <= set(members.table)
 
 
 def test_another_owner_looks_again(members):
@@ -277,27 +228,22 @@ def test_the_owner_is_no_more(members):
     case = ended(awake(member(members)), 'suspend')
     members.trusts.delete(case.lease.trust_id)
     case.end()
-    assert case.resource_id in table(members)
+    assert case.resource_id in members.table
 
 
-def test_a_member_in_error_that_heat_never_started(world):
-    """That its reservation is active says only that Heat wakes it: no data can be in it."""
-    case = member_in_error(world, {'on_end': 'create_image', 'stack_id': STACK})
-    case.end()
-    assert world.gone(case.resource_id)
-
-
-def test_a_server_in_error_that_we_started(world):
-    case = member_in_error(world, {'on_end': 'create_image'})
-    with pytest.raises(exceptions.Transient, match='ERROR'):
-        case.end()
-
-
-def member_in_error(world, params):
+@pytest.mark.parametrize('params', [{'stack_id': STACK}, {}])
+def test_a_server_in_error_has_data_if_we_started_it(world, params):
+    """That a member is active says only that Heat wakes it: no data can be in it."""
     case = reserved(world)
-    world.state.servers[case.resource_id]['status'] = 'ERROR'
+    change(case, status='ERROR')
+    params = {'on_end': 'create_image', **params}
     case.reservation = dataclasses.replace(case.reservation, status='active', params=params)
-    return case
+    if 'stack_id' in params:
+        case.end()
+        assert world.gone(case.resource_id)
+    else:
+        with pytest.raises(exceptions.Transient, match='ERROR'):
+            case.end()
 
 
 @pytest.mark.parametrize('everywhere', [True, False])

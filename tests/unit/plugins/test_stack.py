@@ -4,12 +4,9 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import missing
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder, heat, nova
+from tests.unit.plugins.cases import change
 
 
 def reserve(stacks, context=None, **values):
@@ -17,48 +14,12 @@ def reserve(stacks, context=None, **values):
 
 
 def as_heat(stacks):
-    context = stacks.context('alice')
-    context.service_roles = ['service']
-    return context
-
-
-def look(case):
-    return case.wake_once()
-
-
-def change(case, **fields):
-    case.world.state.stacks[case.resource_id].update(fields)
-
-
-def test_stacks_are_the_first_at_both_ends():
-    others = (ServerPlugin, VolumePlugin)
-    assert all(StackPlugin.rank < each.rank for each in others)
-    assert all(StackPlugin.rank_at_end > (each.rank_at_end or each.rank) for each in others)
-
-
-def test_who_may_let_it_join():
-    assert [each.owner_only for each in (StackPlugin, ServerPlugin, VolumePlugin)] == [
-        True,
-        False,
-        False,
-    ]
-
-
-def test_what_may_be_changed():
-    assert set(StackPlugin.changeable) == {'on_end'}
+    return stacks.context('alice', ['service'])
 
 
 def test_what_is_held_is_counted(stacks):
-    claimed = reserve(stacks, resource_id=stacks.stack()['id'])
+    claimed = reserve(stacks, resource_id=stacks.add()['id'])
     assert claimed.amounts == {'stacks': 1}
-
-
-def test_the_end_action_comes_from_the_configuration(stacks):
-    stacks.conf.set_override('on_end', 'suspend', group='virtual:stack')
-    stack = stacks.stack()
-    assert reserve(stacks, resource_id=stack['id']).params == {'on_end': 'suspend'}
-    asked = reserve(stacks, resource_id=stack['id'], on_end='nothing')
-    assert asked.params == {'on_end': 'nothing'}
 
 
 @pytest.mark.parametrize('make', [cinder.add, nova.add])
@@ -78,8 +39,7 @@ def test_a_member_of_a_nested_stack_is_enough(stacks):
 def test_nothing_of_a_stack_is_asleep(stacks, roles):
     nova.add(stacks.state)  # asleep, but not in the stack
     stack = heat.add(stacks.state, members=[nova.add(stacks.state, status='ACTIVE')['id']])
-    context = stacks.context('alice')
-    context.service_roles = roles
+    context = stacks.context('alice', roles)
     with pytest.raises(exceptions.BadRequest, match='climate_lease_id') as caught:
         reserve(stacks, context, resource_id=stack['id'])
     assert caught.value.field == 'resource_id'
@@ -102,7 +62,7 @@ def test_heat_asks_before_there_are_members(stacks):
     ],
 )
 def test_a_stack_of_another_user_of_the_project(stacks, owner, name, refused):
-    stack = stacks.stack(owner=owner)
+    stack = stacks.add(owner=owner)
     context = stacks.context('alice')
     context.user_name = name
     if refused:
@@ -136,9 +96,9 @@ def test_a_cloud_without_heat(stacks):
 
 
 def test_a_nested_stack_names_its_root(stacks):
-    root = stacks.stack(stack_name='web')
-    middle = stacks.stack(parent=root['id'])
-    leaf = stacks.stack(parent=middle['id'])
+    root = stacks.add(stack_name='web')
+    middle = stacks.add(parent=root['id'])
+    leaf = stacks.add(parent=middle['id'])
     with pytest.raises(exceptions.BadRequest, match=f'web \\({root["id"]}\\)'):
         reserve(stacks, as_heat(stacks), resource_id=leaf['id'])
 
@@ -147,14 +107,9 @@ def test_a_nested_stack_names_its_root(stacks):
     'status', ['DELETE_IN_PROGRESS', 'DELETE_FAILED', 'CREATE_FAILED', 'UPDATE_FAILED']
 )
 def test_a_broken_stack(stacks, status):
-    stack = stacks.stack(status=status, reason='No valid host was found.')
+    stack = stacks.add(status=status, reason='No valid host was found.')
     with pytest.raises(exceptions.BadRequest, match=f'{status}.*No valid host'):
         reserve(stacks, as_heat(stacks), resource_id=stack['id'])
-
-
-def test_an_administrator_reserves_in_his_project_only(stacks):
-    with pytest.raises(exceptions.ResourceNotFound):
-        reserve(stacks, stacks.context('climate'), resource_id=stacks.stack()['id'])
 
 
 def test_a_step_costs_the_same_for_any_number_of_members(stacks):
@@ -181,29 +136,7 @@ def test_a_step_costs_the_same_for_any_number_of_members(stacks):
     assert (asked, woken) == (['GET'] * 4, ['GET', 'GET', 'PATCH', 'GET'])
 
 
-def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypatch):
-    monkeypatch.setattr(missing, '_FEW', 1)
-    cases = [reserved(stacks) for _ in range(3)]
-    change(cases[1], project_id='other-id')
-    change(cases[2], status='DELETE_COMPLETE')
-    nested = stacks.stack(parent=cases[0].resource_id)
-    odd = dataclasses.replace(cases[0].reservation, id='odd', resource_id=nested['id'])
-    found = stacks.plugin().find_missing([*(each.reservation for each in cases), odd])
-    assert found == {}
-    stacks.destroy(cases[1].resource_id)
-    found = stacks.plugin().find_missing([each.reservation for each in cases])
-    told = 'The stack was deleted or abandoned outside of the lease.'
-    assert found == {cases[1].reservation.id: told}
-
-
 def test_missing_finds_what_is_deleted_though_heat_shows_it(stacks):
     case = reserved(stacks)
     change(case, status='DELETE_COMPLETE')
     assert list(stacks.plugin().find_missing([case.reservation])) == [case.reservation.id]
-
-
-def test_missing_without_the_right_to_see_everything(stacks):
-    case = reserved(stacks)
-    stacks.state.faults.append({'method': 'GET', 'path': '/services', 'status': 403, 'count': 1})
-    with pytest.raises(exceptions.Permanent):
-        stacks.plugin().find_missing([case.reservation])

@@ -153,7 +153,7 @@ def test_a_suspension_that_never_succeeds_is_left_to_the_members(stacks):
 
 def test_a_suspension_that_is_refused_is_left_to_the_members(stacks):
     case = woken(stacks, 'suspend')
-    stacks.state.faults.append({'method': 'POST', 'path': '/actions', 'status': 403, 'count': 99})
+    stacks.fault('POST', '/actions', 403, 99)
     assert tries(case) == end_steps.TRIES
 
 
@@ -275,8 +275,7 @@ def test_a_deleted_stack_that_heat_still_shows(stacks, on_end):
 
 def test_a_stack_that_vanishes_between_look_and_deletion(stacks):
     case = woken(stacks, 'delete')
-    fault = {'method': 'DELETE', 'path': '/stacks/', 'status': 404, 'count': 1}
-    stacks.state.faults.append(fault)
+    stacks.fault('DELETE', '/stacks/', 404)
     assert look(case) is None
 
 
@@ -300,8 +299,7 @@ def test_a_deletion_that_the_service_may_not_ask_for_either(stacks, trust):
     case = woken(stacks, 'delete')
     if not trust:
         case.lease = dataclasses.replace(case.lease, trust_id=None)
-    fault = {'method': 'DELETE', 'path': '/stacks/', 'status': 403, 'count': 2 if trust else 1}
-    stacks.state.faults.append(fault)
+    stacks.fault('DELETE', '/stacks/', 403, 2 if trust else 1)
     with pytest.raises(exceptions.Transient, match='403'):
         look(case)
     assert not stacks.state.faults
@@ -311,8 +309,7 @@ def test_a_deletion_that_the_service_may_not_ask_for_either(stacks, trust):
 
 def test_what_heat_refuses_is_tried_again(stacks):
     case = woken(stacks, 'suspend')
-    fault = {'method': 'POST', 'path': '/actions', 'status': 403, 'count': 1}
-    stacks.state.faults.append(fault)
+    stacks.fault('POST', '/actions', 403)
     with pytest.raises(exceptions.Transient):
         look(case)
     case.end()

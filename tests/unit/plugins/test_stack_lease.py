@@ -4,14 +4,6 @@
 import pytest
 
 from tests.support.fakes import nova
-from tests.unit.plugins.leased import Leased
-
-
-@pytest.fixture
-def leased(stacks):
-    made = Leased(stacks)
-    yield made
-    made.database.dispose()
 
 
 def test_the_life_of_a_stack(leased):

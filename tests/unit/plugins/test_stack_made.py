@@ -3,12 +3,10 @@
 
 import pytest
 
-from climate_core import exceptions
-from climate_core.lease import events, model
+from climate_core.lease import events
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
 KEPT = ('suspend', 'snapshot', 'nothing')
-LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 
 
 def filling(templated, **values):
@@ -28,12 +26,6 @@ def break_off(templated, lease_id, ask):
     else:
         held = templated.reservation(lease_id, templated.only()['id'])
         templated.operations.remove_reservation(user, lease_id, held.id)
-
-
-def prepared(templated, lease_id):
-    events = templated.lease(lease_id).events
-    (event,) = [each for each in events if each.event_type == model.PREPARE]
-    return event
 
 
 def failed(templated, lease_id):
@@ -70,11 +62,10 @@ def test_what_woke_half_way_is_kept(templated):
     server = templated.member(lease_id, 'ACTIVE')
     stack = templated.only()
     stack.update(update_failures=1000, next=[*[stack['status']] * 3, 'UPDATE_FAILED'])
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.look_around(5)
+    templated.begin(lease_id, looks=5)
     lease = templated.lease(lease_id)
     assert (lease.status, lease.reservations[0].woken_at) == ('STARTING', None)
-    assert prepared(templated, lease_id).status_reason == events.prepare.START_FIRST
+    assert templated.prepared(lease_id).status_reason == events.prepare.START_FIRST
     templated.finish(lease_id)
     assert templated.only()['status'] == 'SUSPEND_COMPLETE'
     assert templated.server(server) == 'SUSPENDED'
@@ -85,7 +76,7 @@ def test_a_stack_that_heat_rolled_back_is_not_held(templated):
     templated.only()['next'] = ['ROLLBACK_IN_PROGRESS', 'ROLLBACK_COMPLETE']
     templated.look_around(5)
     assert failed(templated, lease_id)
-    assert prepared(templated, lease_id).status == 'ERROR'
+    assert templated.prepared(lease_id).status == 'ERROR'
 
 
 @pytest.mark.parametrize('status', ['DELETE_FAILED', 'DELETE_IN_PROGRESS'])
@@ -103,12 +94,11 @@ def test_a_placeholder_that_its_user_deletes_is_not_filled(templated, status):
 def test_heat_is_busy_with_the_placeholder(templated):
     """That is no trouble of anybody's."""
     lease_id = templated.made(wanted())
-    fault = {'method': 'PATCH', 'path': '/heat/', 'status': 409, 'count': 1}
-    templated.state.faults.append(fault)
+    templated.stacks.fault('PATCH', '/heat/', 409)
     templated.run()
     lease = templated.lease(lease_id)
     assert (lease.status, lease.status_reason) == ('PENDING', None)
-    assert prepared(templated, lease_id).attempts == 0
+    assert templated.prepared(lease_id).attempts == 0
     assert templated.asked() == ['stack create']
     templated.look_around(5)
     assert templated.members() == ['lease-reserved', 'RESERVED']
@@ -122,14 +112,3 @@ def test_a_filling_that_fails_at_the_start_is_told_before_the_next_try(templated
     templated.run_until_idle()
     assert templated.asked() == ['stack create', 'update']
     assert 'No valid host' in templated.lease(lease_id).status_reason
-
-
-@pytest.mark.parametrize('values', [{'hold': 'start'}, {'files': {'a': 'b'}}])
-def test_the_check_finds_the_placeholder_of_another_request(stacks, values):
-    plugin, user = stacks.plugin(), stacks.user()
-    first = wanted()
-    plugin.make(user, LEASE, first, plugin.reserve_for(user, LEASE, first))
-    assert plugin.reserve_for(user, LEASE, first)
-    with pytest.raises(exceptions.NameTaken) as caught:
-        plugin.reserve_for(user, LEASE, wanted(**values))
-    assert caught.value.field == 'name'

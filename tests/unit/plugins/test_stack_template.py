@@ -7,22 +7,10 @@ from climate_core import exceptions
 from climate_core.db import missing
 from climate_core.lease import model, serialize
 from climate_core.plugins.stack.template_stack import FILLED, UNFILLED
-from tests.unit.plugins.templated import START, TOO_BIG, wanted
+from tests.unit.plugins.templated import TOO_BIG, wanted
 
 ASLEEP = ['lease-reserved', 'RESERVED']
 AWAKE = ['available', 'ACTIVE']
-
-
-def held(templated, **values):
-    """A lease whose stack is filled."""
-    lease_id = templated.made(wanted(**values))
-    templated.look_around(5)
-    return lease_id
-
-
-def prepared(lease):
-    (event,) = [each for each in lease.events if each.event_type == model.PREPARE]
-    return event
 
 
 def test_what_a_lease_is_made_with(templated):
@@ -41,19 +29,18 @@ def test_what_a_lease_is_made_with(templated):
 
 
 def test_the_whole_life(templated):
-    lease_id = held(templated)
+    lease_id = templated.held()
     stack, lease = templated.only(), templated.lease(lease_id)
     assert templated.members() == ASLEEP
     assert (lease.status, lease.status_reason) == ('PENDING', None)
     assert lease.reservations[0].status == 'pending'
-    assert prepared(lease).status == 'DONE'
+    assert templated.prepared(lease.id).status == 'DONE'
     assert stack['tags'] == [FILLED]
     assert stack['environment']['parameter_defaults'] == {'climate_lease_id': lease_id}
     assert stack['parameters'] == {'flavor': 'small', 'key': 'secret'}
     assert stack['creds'] == 'alice-id'
 
-    templated.time.now = lease.start_date
-    templated.run_for(lease_id, 'ACTIVE')
+    templated.begin(lease_id)
     assert templated.members() == AWAKE
     templated.finish(lease_id)
     assert not templated.state.stacks
@@ -68,16 +55,15 @@ def test_a_template_that_is_a_text(templated, written):
         'json': '{"heat_template_version": "2021-04-16",\n\t"resources":\n'
         '\t{"a": {"type": "OS::Nova::Server"}}}',
     }
-    held(templated, template=texts[written], parameters={})
+    templated.held(template=texts[written], parameters={})
     assert templated.members() == ['RESERVED']
 
 
 def test_made_at_the_start(templated):
-    lease_id = held(templated, hold='start')
+    lease_id = templated.held(hold='start')
     assert templated.members() == []
     assert all(each.event_type != model.PREPARE for each in templated.lease(lease_id).events)
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.run_for(lease_id, 'ACTIVE')
+    templated.begin(lease_id)
     assert templated.members() == AWAKE
     assert templated.only()['environment']['parameter_defaults'] == {}
     templated.finish(lease_id)
@@ -85,17 +71,15 @@ def test_made_at_the_start(templated):
 
 
 def test_what_ran_is_kept_by_its_end_action(templated):
-    lease_id = held(templated, hold='start', on_end='suspend')
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.run_for(lease_id, 'ACTIVE')
+    lease_id = templated.held(hold='start', on_end='suspend')
+    templated.begin(lease_id)
     templated.finish(lease_id)
     assert templated.only()['status'] == 'SUSPEND_COMPLETE'
 
 
 def test_made_at_the_start_without_room(templated):
-    lease_id = held(templated, hold='start', template=TOO_BIG, on_end='nothing')
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.look_around(10)
+    lease_id = templated.held(hold='start', template=TOO_BIG, on_end='nothing')
+    templated.begin(lease_id, looks=10)
     lease = templated.lease(lease_id)
     assert lease.status == 'STARTING'
     assert 'No valid host' in lease.status_reason
@@ -104,9 +88,8 @@ def test_made_at_the_start_without_room(templated):
 
 
 def test_the_end_of_what_was_never_made(templated):
-    lease_id = held(templated, hold='start', template=TOO_BIG, on_end='nothing')
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.look_around(10)
+    lease_id = templated.held(hold='start', template=TOO_BIG, on_end='nothing')
+    templated.begin(lease_id, looks=10)
     templated.finish(lease_id)
     assert not templated.state.stacks
 
@@ -121,16 +104,15 @@ def test_a_lease_that_starts_now(templated, hold):
 
 def test_the_start_comes_before_it_is_filled(templated):
     lease_id = templated.made(wanted())
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.run_for(lease_id, 'ACTIVE')
+    templated.begin(lease_id)
     lease = templated.lease(lease_id)
     assert templated.members() == AWAKE
-    assert prepared(lease).status == 'DONE'
+    assert templated.prepared(lease.id).status == 'DONE'
     assert lease.status_reason is None
 
 
 def test_no_room(templated):
-    lease_id = held(templated, template=TOO_BIG, on_end='nothing')
+    lease_id = templated.held(template=TOO_BIG, on_end='nothing')
     lease = templated.lease(lease_id)
     (reservation,) = lease.reservations
     assert (lease.status, reservation.status) == ('ERROR', 'error')
@@ -138,7 +120,7 @@ def test_no_room(templated):
     assert reservation.status_reason in lease.status_reason
     assert not templated.state.stacks
     assert templated.members() == []
-    assert prepared(lease).status == 'ERROR'
+    assert templated.prepared(lease.id).status == 'ERROR'
     assert 'lease.update' in templated.told()
     # Its time comes, and there is still nothing.
     templated.time.now = lease.start_date
@@ -150,7 +132,7 @@ def test_no_room(templated):
 @pytest.mark.parametrize('hold', ['now', 'start'])
 def test_nothing_that_could_be_held(templated, hold):
     template = {**TOO_BIG, 'resources': {}}
-    lease_id = held(templated, template=template, hold=hold)
+    lease_id = templated.held(template=template, hold=hold)
     lease = templated.lease(lease_id)
     if hold == 'start':
         assert (lease.status, lease.status_reason) == ('PENDING', None)
@@ -179,7 +161,7 @@ def test_no_room_and_heat_cannot_delete_it_at_once(templated):
 
 def test_another_try_in_the_same_lease(templated):
     """The name is free again; what failed is taken out, and the lease is well."""
-    lease_id = held(templated, template=TOO_BIG)
+    lease_id = templated.held(template=TOO_BIG)
     templated.joined(lease_id)
     templated.look_around(5)
     assert templated.members() == ASLEEP
@@ -189,14 +171,13 @@ def test_another_try_in_the_same_lease(templated):
     lease = templated.lease(lease_id)
     assert (lease.status, lease.status_reason) == ('PENDING', None)
     assert [each.status for each in lease.reservations] == ['deleted', 'pending']
-    templated.time.now = lease.start_date
-    templated.run_for(lease_id, 'ACTIVE')
+    templated.begin(lease_id)
     assert templated.members() == AWAKE
 
 
 def test_what_is_told_gone_of_what_was_taken_back(templated):
     """Heat tells that it has deleted the stack."""
-    lease_id = held(templated, template=TOO_BIG)
+    lease_id = templated.held(template=TOO_BIG)
     before = templated.lease(lease_id)
     stack_id = before.reservations[0].resource_id
     missing.mark_resource_lost(templated.database, 'virtual:stack', stack_id, 'gone')
@@ -235,8 +216,7 @@ def test_it_is_taken_out_before_it_is_filled(templated):
 
 def test_heat_is_away_for_a_while(templated):
     lease_id = templated.made(wanted())
-    fault = {'method': 'PATCH', 'path': '/heat/', 'status': 503, 'count': 3}
-    templated.state.faults.append(fault)
+    templated.stacks.fault('PATCH', '/heat/', 503, 3)
     templated.run_until_idle()
     lease = templated.lease(lease_id)
     assert (lease.status, lease.reservations[0].status) == ('PENDING', 'pending')
@@ -248,19 +228,17 @@ def test_heat_is_away_for_a_while(templated):
 
 def test_the_answer_to_the_filling_is_lost(templated):
     lease_id = templated.made(wanted())
-    fault = {'method': 'PATCH', 'path': '/heat/', 'status': 504, 'count': 1, 'after': True}
-    templated.state.faults.append(fault)
+    templated.stacks.fault('PATCH', '/heat/', 504, after=True)
     templated.look_around(10)
     assert templated.members() == ASLEEP
     assert templated.asked() == ['stack create', 'update']
-    assert prepared(templated.lease(lease_id)).status == 'DONE'
+    assert templated.prepared(lease_id).status == 'DONE'
 
 
 def test_heat_finds_a_mistake_later(templated):
     """As if an image was deleted after the preview."""
     lease_id = templated.made(wanted())
-    fault = {'method': 'PATCH', 'path': '/heat/', 'status': 400, 'count': 1}
-    templated.state.faults.append(fault)
+    templated.stacks.fault('PATCH', '/heat/', 400)
     templated.look_around(5)
     assert templated.lease(lease_id).status == 'ERROR'
     assert not templated.state.stacks
@@ -273,7 +251,7 @@ def test_an_engine_dies_while_it_fills(templated):
     templated.look_around(100)
     assert templated.asked() == ['stack create', 'update', 'update']
     assert templated.members() == ASLEEP
-    assert prepared(templated.lease(lease_id)).status == 'DONE'
+    assert templated.prepared(lease_id).status == 'DONE'
 
 
 def test_an_engine_dies_and_heat_answers_slowly(templated):
@@ -281,9 +259,7 @@ def test_an_engine_dies_and_heat_answers_slowly(templated):
     lease_id = templated.made(wanted())
     templated.run()
     templated.only()['next'] = ['UPDATE_IN_PROGRESS'] * 2000
-    templated.state.faults.append(
-        {'method': 'PATCH', 'path': '/heat/', 'status': 504, 'count': 100}
-    )
+    templated.stacks.fault('PATCH', '/heat/', 504, 100)
     templated.look_around(300)
     sent = [each for each in templated.state.requests if each[0] == 'PATCH']
     assert 1 < len(sent) < 6
@@ -293,8 +269,7 @@ def test_an_engine_dies_and_heat_answers_slowly(templated):
 def test_a_user_who_starts_it_himself(templated):
     """Filled though its time is past, and not woken before it is started."""
     lease_id = templated.made(wanted(), start_policy='manual')
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.look_around(3)
+    templated.begin(lease_id, looks=3)
     assert templated.members() == ASLEEP
     templated.start_as_alice(lease_id)
     templated.run_for(lease_id, 'ACTIVE')
@@ -307,8 +282,7 @@ def test_a_user_starts_what_failed_in_part(templated):
     )
     templated.look_around(5)
     assert templated.lease(lease_id).status == 'ERROR'
-    templated.time.now = templated.lease(lease_id).start_date
-    templated.look_around(2)
+    templated.begin(lease_id, looks=2)
     assert templated.members() == ASLEEP
     templated.start_as_alice(lease_id)
     templated.look_around(5)
@@ -327,7 +301,7 @@ def test_what_failed_is_taken_out_long_before_the_start(templated):
 
 
 def test_a_failed_lease_cannot_be_moved(templated):
-    lease_id = held(templated, template=TOO_BIG)
+    lease_id = templated.held(template=TOO_BIG)
     with pytest.raises(exceptions.InvalidState, match='or failed'):
         templated.move_as_alice(lease_id, start_date='2026-12-01 13:30')
 
@@ -371,7 +345,20 @@ def test_calls_do_not_grow_with_the_cloud(templated):
     assert costs[0].count('PATCH') == 2
 
 
-def test_the_start_is_told_as_ever(templated):
-    lease_id = held(templated)
-    assert START in str(templated.lease(lease_id).start_date)
-    assert all('prepare' not in each for each in templated.told())
+def test_members_of_a_stack_that_is_kept_are_kept(templated):
+    lease_id = templated.held(on_end='nothing')
+    server = templated.member(lease_id, 'RESERVED')
+    templated.begin(lease_id)
+    templated.finish(lease_id)
+    assert templated.only()['status'] == 'UPDATE_COMPLETE'
+    assert templated.server(server) == 'ACTIVE'
+
+
+def test_the_end_comes_while_it_is_made_at_the_start(templated):
+    lease_id = templated.held(hold='start', on_end='nothing')
+    templated.time.now = templated.lease(lease_id).start_date
+    templated.run_until_idle()
+    assert templated.only()['status'] == 'UPDATE_IN_PROGRESS'
+    templated.only()['next'] = ['UPDATE_IN_PROGRESS'] * 200
+    templated.finish_as_alice(lease_id)
+    assert not templated.state.stacks

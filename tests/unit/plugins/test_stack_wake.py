@@ -10,17 +10,10 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reserved
 from tests.support.fakes import heat, nova
+from tests.unit.plugins.cases import change
 
-UPDATE = {'method': 'PATCH', 'path': '/stacks/', 'count': 1}
-RESUME = {'method': 'POST', 'path': '/actions', 'count': 1}
-
-
-def look(case):
-    return case.wake_once()
-
-
-def change(case, **fields):
-    case.world.state.stacks[case.resource_id].update(fields)
+UPDATE = 'PATCH', '/stacks/'
+RESUME = 'POST', '/actions'
 
 
 def test_spares_sleep_on(stacks):
@@ -38,7 +31,7 @@ def test_spares_sleep_on(stacks):
 def test_what_is_done_with_a_stack_is_waited_for(stacks, status):
     case = reserved(stacks)
     change(case, status=status)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.wake_once(), Wait)
     assert stacks.effects(case.resource_id) == []
     change(case, status='UPDATE_COMPLETE')
     case.wake()
@@ -49,11 +42,11 @@ def test_what_is_done_with_a_stack_is_waited_for(stacks, status):
 def test_an_update_whose_engine_died_is_asked_for_again(stacks, ours):
     case = reserved(stacks)
     if ours:
-        look(case)
+        case.wake_once()
     asked = stacks.effects(case.resource_id)
     change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 9)
     for _ in range(2):
-        assert isinstance(look(case), Wait)
+        assert isinstance(case.wake_once(), Wait)
         assert stacks.effects(case.resource_id) == asked
         case.time.forward(end_steps.HANGS / 2)
     case.wake()
@@ -75,12 +68,12 @@ def test_what_a_dead_engine_left_is_taken_over(stacks, doing, asked):
     case = reserved(stacks)
     status = f'{doing}_IN_PROGRESS'
     change(case, status=status, next=[status] * 999)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.wake_once(), Wait)
     case.time.forward((end_steps.SNAPSHOT_HANGS if doing == 'SNAPSHOT' else end_steps.HANGS) - 60)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.wake_once(), Wait)
     assert stacks.effects(case.resource_id) == []
     case.time.forward(60)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.wake_once(), Wait)
     assert stacks.effects(case.resource_id) == [asked]
     case.wake()
     assert stacks.awake(case.resource_id)
@@ -90,24 +83,34 @@ def test_a_take_over_that_heat_refuses_is_asked_for_later(stacks):
     """The engine lives, and its work is long."""
     case = reserved(stacks)
     change(case, status='CHECK_IN_PROGRESS', next=['CHECK_IN_PROGRESS'] * 999)
-    stacks.state.faults.append({**UPDATE, 'status': 409})
-    look(case)
+    stacks.fault(*UPDATE, 409)
+    case.wake_once()
     case.time.forward(end_steps.HANGS)
-    assert 'CHECK_IN_PROGRESS' in look(case).reason
+    assert 'CHECK_IN_PROGRESS' in case.wake_once().reason
     assert not stacks.state.faults
     case.time.forward(end_steps.HANGS / 2)
-    assert 'CHECK_IN_PROGRESS' in look(case).reason
+    assert 'CHECK_IN_PROGRESS' in case.wake_once().reason
     assert stacks.effects(case.resource_id) == []
     case.time.forward(end_steps.HANGS / 2)
-    look(case)
+    case.wake_once()
     assert stacks.effects(case.resource_id) == ['update']
 
 
-def test_an_update_of_its_user_is_not_ours(stacks):
-    """It may have been before the start: what it found asleep sleeps on."""
+@pytest.mark.parametrize(
+    ('before', 'asked'),
+    [
+        # An update of its user may have been before the start: what it found asleep sleeps on.
+        ({'status': 'UPDATE_COMPLETE'}, ['update']),
+        ({'status': 'UPDATE_FAILED'}, ['update']),
+        ({'status': 'SUSPEND_COMPLETE'}, ['resume', 'update']),
+        ({'status': 'SUSPEND_COMPLETE', 'resume_failures': 1}, ['resume', 'update']),
+    ],
+)
+def test_what_a_stack_needs_to_wake_up(stacks, before, asked):
     case = reserved(stacks)
-    change(case, status='UPDATE_COMPLETE')
+    change(case, **before)
     case.wake()
+    assert stacks.effects(case.resource_id) == asked
     assert stacks.awake(case.resource_id)
 
 
@@ -123,88 +126,57 @@ def test_another_manager_does_not_ask_again(stacks):
 def test_something_else_was_done_after_the_update(stacks, after):
     """Whether the update was complete before is not known."""
     case = reserved(stacks)
-    look(case)
+    case.wake_once()
     change(case, status=after, next=[])
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.wake_once(), Wait)
     case.wake()
     assert stacks.effects(case.resource_id) == ['update', 'update']
     assert stacks.awake(case.resource_id)
 
 
-def test_a_failed_update_says_why_and_is_tried_again(stacks):
-    case = reserved(stacks)
-    change(case, update_failures=2)
-    for _ in range(2):
-        with pytest.raises(exceptions.Transient, match='No valid host was found'):
-            case.wake()
-    assert stacks.effects(case.resource_id) == ['update', 'update']
-    case.wake()
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_rest_after_each_failure(stacks):
+def test_a_failed_update_says_why_and_is_tried_again_after_a_rest(stacks):
     case = reserved(stacks)
     change(case, update_failures=2)
     rests = []
     for _ in range(2):
-        with pytest.raises(exceptions.Transient):
+        with pytest.raises(exceptions.Transient, match='No valid host was found'):
             case.wake()
-        rests.append(look(case).seconds)
+        rests.append(case.wake_once().seconds)
     assert rests[0] < rests[1]
     assert stacks.effects(case.resource_id) == ['update', 'update']
+    case.wake()
+    assert stacks.awake(case.resource_id)
 
 
 def test_an_update_that_heat_takes_back(stacks):
     case = reserved(stacks)
-    look(case)
+    case.wake_once()
     change(case, status='ROLLBACK_COMPLETE', next=[], reason='Taken back.')
     with pytest.raises(exceptions.Transient, match='Taken back'):
-        look(case)
+        case.wake_once()
     case.wake()
     assert stacks.awake(case.resource_id)
-
-
-def test_a_stack_that_failed_before_is_updated(stacks):
-    case = reserved(stacks)
-    change(case, status='UPDATE_FAILED')
-    case.wake()
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_suspended_stack_is_resumed_first(stacks):
-    case = reserved(stacks)
-    change(case, status='SUSPEND_COMPLETE')
-    case.wake()
-    assert stacks.effects(case.resource_id) == ['resume', 'update']
-    assert stacks.awake(case.resource_id)
-
-
-def test_a_resume_that_failed_is_followed_by_an_update(stacks):
-    case = reserved(stacks)
-    change(case, status='SUSPEND_COMPLETE', resume_failures=1)
-    case.wake()
-    assert stacks.effects(case.resource_id) == ['resume', 'update']
 
 
 def test_a_suspended_stack_that_cannot_be_resumed(stacks):
     case = reserved(stacks)
     change(case, status='SUSPEND_FAILED')
-    look(case)
+    case.wake_once()
     change(case, status='SUSPEND_FAILED', next=[], reason='It is stuck.')
     with pytest.raises(exceptions.Transient, match='It is stuck'):
-        look(case)
+        case.wake_once()
 
 
 def test_a_stack_that_is_being_deleted_is_waited_for(stacks):
     """Its members are not woken as long as it is there."""
     case = reserved(stacks)
     change(case, status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
-    assert look(case).reason is None
+    assert case.wake_once().reason is None
     case.time.forward(end_steps.HANGS)
-    assert 'DELETE_IN_PROGRESS' in look(case).reason
+    assert 'DELETE_IN_PROGRESS' in case.wake_once().reason
     change(case, next=['DELETE_COMPLETE'])
     with pytest.raises(exceptions.Permanent, match='deleted'):
-        look(case)
+        case.wake_once()
     assert stacks.effects(case.resource_id) == []
 
 
@@ -212,7 +184,7 @@ def test_a_stack_whose_deletion_failed_may_be_deleted_again(stacks):
     case = reserved(stacks)
     change(case, status='DELETE_FAILED', reason='It is in use.')
     with pytest.raises(exceptions.Transient, match='It is in use'):
-        look(case)
+        case.wake_once()
     assert stacks.effects(case.resource_id) == []
 
 
@@ -220,15 +192,16 @@ def test_a_deleted_stack_that_heat_still_shows(stacks):
     case = reserved(stacks)
     change(case, status='DELETE_COMPLETE')
     with pytest.raises(exceptions.Permanent, match='deleted'):
-        look(case)
+        case.wake_once()
 
 
 @pytest.mark.parametrize('status', ['SUSPEND_COMPLETE', 'CREATE_COMPLETE'])
 def test_heat_is_busy(stacks, status):
     case = reserved(stacks)
     change(case, status=status)
-    stacks.state.faults += [{**UPDATE, 'status': 409}, {**RESUME, 'status': 409}]
-    assert isinstance(look(case), Wait)
+    stacks.fault(*UPDATE, 409)
+    stacks.fault(*RESUME, 409)
+    assert isinstance(case.wake_once(), Wait)
     assert stacks.effects(case.resource_id) == []
     case.wake()
     assert stacks.effects(case.resource_id)[-1] == 'update'
@@ -239,18 +212,18 @@ def test_heat_is_busy(stacks, status):
 def test_heat_does_not_take_the_update_now(stacks, answer):
     """400 is what Heat says, too, when a service did not answer while it looked for mistakes."""
     case = reserved(stacks)
-    stacks.state.faults.append({**UPDATE, 'status': answer})
+    stacks.fault(*UPDATE, answer)
     with pytest.raises(exceptions.Transient, match='Heat'):
-        look(case)
+        case.wake_once()
     case.wake()
     assert stacks.wakes(case.resource_id) == 1
 
 
 def test_heat_does_not_let_us(stacks):
     case = reserved(stacks)
-    stacks.state.faults.append({**UPDATE, 'status': 403})
+    stacks.fault(*UPDATE, 403)
     with pytest.raises(exceptions.Permanent):
-        look(case)
+        case.wake_once()
 
 
 def test_a_stack_that_another_user_updated(stacks):
@@ -258,7 +231,7 @@ def test_a_stack_that_another_user_updated(stacks):
     case = reserved(stacks)
     change(case, creds='bob-id')
     with pytest.raises(exceptions.Transient, match='its own user has to update it once'):
-        look(case)
+        case.wake_once()
     change(case, creds='alice-id')
     case.wake()
     assert stacks.wakes(case.resource_id) == 1
@@ -279,17 +252,17 @@ def until_awake(case):
 def test_an_answer_that_was_lost(stacks):
     """Heat takes longer to answer than we wait, each time."""
     case = reserved(stacks)
-    stacks.state.faults.append({**UPDATE, 'status': 0, 'after': True, 'count': 99})
+    stacks.fault(*UPDATE, 0, count=99, after=True)
     assert until_awake(case) == 1
     assert stacks.effects(case.resource_id) == ['update']
     assert stacks.wakes(case.resource_id) == 1
-    assert look(case) is None
+    assert case.wake_once() is None
 
 
 def test_a_question_that_was_lost(stacks):
     case = reserved(stacks)
     change(case, status='UPDATE_COMPLETE', updated=7)
-    stacks.state.faults.append({**UPDATE, 'status': 0})
+    stacks.fault(*UPDATE, 0)
     assert until_awake(case) == 1
     assert stacks.effects(case.resource_id) == ['update']
 
@@ -297,7 +270,7 @@ def test_a_question_that_was_lost(stacks):
 def test_a_lost_answer_to_an_update_that_fails(stacks):
     case = reserved(stacks)
     change(case, update_failures=1)
-    stacks.state.faults.append({**UPDATE, 'status': 504, 'after': True})
+    stacks.fault(*UPDATE, 504, after=True)
     with pytest.raises(exceptions.Transient, match='504'):
         case.wake()
     with pytest.raises(exceptions.Transient, match='No valid host'):
@@ -309,7 +282,7 @@ def test_a_lost_answer_to_an_update_that_fails(stacks):
 def test_a_resume_whose_answers_are_lost(stacks):
     case = reserved(stacks)
     change(case, status='SUSPEND_COMPLETE')
-    stacks.state.faults.append({**RESUME, 'status': 0, 'after': True, 'count': 99})
+    stacks.fault(*RESUME, 0, count=99, after=True)
     assert until_awake(case) == 1
     assert stacks.effects(case.resource_id) == ['resume', 'update']
 

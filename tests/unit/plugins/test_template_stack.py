@@ -163,18 +163,17 @@ def test_a_name_that_is_taken_in_another_project(stacks):
 
 @pytest.mark.parametrize('status', [500, 503])
 def test_heat_does_not_answer(stacks, status):
-    fault = {'method': 'POST', 'path': '/preview', 'status': status, 'count': 1}
-    stacks.state.faults.append(fault)
+    stacks.fault('POST', '/preview', status)
     refused(stacks, exceptions.ServiceUnavailable)
 
 
 def test_heat_does_not_let_them(stacks):
-    stacks.state.faults.append({'method': 'POST', 'path': '/preview', 'status': 403, 'count': 1})
+    stacks.fault('POST', '/preview', 403)
     assert refused(stacks, exceptions.Forbidden)[0] == 'template'
 
 
 def test_a_proxy_finds_it_too_large(stacks):
-    stacks.state.faults.append({'method': 'POST', 'path': '/preview', 'status': 413, 'count': 1})
+    stacks.fault('POST', '/preview', 413)
     assert refused(stacks)[0] == 'template'
 
 
@@ -201,10 +200,16 @@ def test_making_it_again_finds_it(stacks, hold, prepare):
 )
 def test_the_placeholder_of_another_request(stacks, lease_id, values):
     """A lease with another id, or another stack for the same."""
+    plugin, user = stacks.plugin(), stacks.user()
+    claimed = plugin.reserve_for(user, lease_id, wanted(**values))
     make(stacks)
-    with pytest.raises(exceptions.NameTaken) as caught:
-        make(stacks, lease_id, **values)
-    assert caught.value.field == 'name'
+    for ask in (
+        lambda: plugin.make(user, lease_id, wanted(**values), claimed),
+        lambda: plugin.reserve_for(user, lease_id, wanted(**values)),
+    ):
+        with pytest.raises(exceptions.NameTaken) as caught:
+            ask()
+        assert caught.value.field == 'name'
 
 
 def test_hidden_parameters_cannot_be_guessed(stacks):

@@ -4,14 +4,6 @@
 import pytest
 
 from tests.support.fakes import cinder, nova
-from tests.unit.plugins.leased import Leased
-
-
-@pytest.fixture
-def leased(stacks):
-    made = Leased(stacks)
-    yield made
-    made.database.dispose()
 
 
 @pytest.fixture
@@ -57,8 +49,7 @@ def test_it_is_looked_up_once(leased, uses, lease_id):
 
 def test_it_is_waited_for_as_long_as_that_is_not_known(leased, uses, lease_id):
     _, servers = uses
-    fault = {'method': 'GET', 'path': f'/servers/{servers[1]["id"]}', 'status': 503, 'count': 2}
-    leased.stacks.state.faults.append(fault)
+    leased.stacks.fault('GET', f'/servers/{servers[1]["id"]}', 503, 2)
     leased.run_until_idle()
     assert leased.server(servers[1]['id']) == 'RESERVED'
     leased.look_around(9)

@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.plugins.base import Wait
-from tests.unit.plugins.ending import asked, attached, look, status, without_rights, woken
+from tests.unit.plugins.cases import asked, attached, change, status, without_rights, woken
 
 COPYING = ['backup', 'snapshot']
 
@@ -27,23 +27,9 @@ def test_the_copy_has_a_name_and_is_made_once(volumes, on_end):
 )
 def test_the_name_of_a_copy_fits(volumes, name, called):
     case = woken(volumes, 'backup', name=name)
-    look(case)
+    case.end_once()
     (copy,) = volumes.state.backups.values()
     assert copy['name'] == called.format(id=case.resource_id)
-
-
-@pytest.mark.parametrize('on_end', COPYING)
-def test_an_answer_that_was_lost(volumes, on_end):
-    """Cinder began the copy, but its answer never came."""
-    case = woken(volumes, on_end)
-    path = f'/{on_end}s$'
-    volumes.state.faults.append(
-        {'method': 'POST', 'path': path, 'status': 0, 'count': 1, 'after': True}
-    )
-    with pytest.raises(exceptions.Transient):
-        look(case)
-    case.end()
-    assert asked(case).count(on_end) == 1
 
 
 @pytest.mark.parametrize('on_end', COPYING)
@@ -59,7 +45,7 @@ def test_the_copies_of_others_do_not_count(volumes, on_end):
             'metadata': metadata,
         }
         volumes.state.put(table, copy, {'what': 'copy create', 'id': key})
-    look(case)
+    case.end_once()
     assert asked(case) == [on_end]
 
 
@@ -82,51 +68,51 @@ def test_a_copy_that_failed_is_told_and_made_again(volumes, on_end, reason, afte
 
 def test_a_failed_copy_that_cannot_be_deleted(volumes):
     case = woken(volumes, 'backup')
-    look(case)
-    volumes.state.volumes[case.resource_id].update(status='available', next=[])
+    case.end_once()
+    change(case, status='available', next=[])
     (backup,) = volumes.state.backups.values()
     backup['status'] = 'error_deleting'
     with pytest.raises(exceptions.Transient, match=backup['id']):
-        look(case)
+        case.end_once()
     assert asked(case) == ['backup']
 
 
 def test_a_backup_that_somebody_deletes_does_not_count(volumes):
     case = woken(volumes, 'backup')
-    look(case)
-    volumes.state.volumes[case.resource_id].update(status='available', next=[])
+    case.end_once()
+    change(case, status='available', next=[])
     (backup,) = volumes.state.backups.values()
     backup['status'] = 'deleting'
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     assert asked(case) == ['backup']
 
 
 @pytest.mark.parametrize(('on_end', 'busy'), [('backup', 'restoring'), ('snapshot', 'backing-up')])
 def test_a_copy_that_is_used_counts(volumes, on_end, busy):
     case = woken(volumes, on_end)
-    look(case)
+    case.end_once()
     (copy,) = getattr(volumes.state, f'{on_end}s').values()
     copy['status'] = busy
-    volumes.state.volumes[case.resource_id].update(status='available', next=[])
+    change(case, status='available', next=[])
     case.end()
     assert asked(case) == {'backup': ['backup', 'delete'], 'snapshot': ['snapshot']}[on_end]
 
 
 def test_a_copy_that_somebody_deleted(volumes):
     case = woken(volumes, 'snapshot')
-    look(case)
+    case.end_once()
     volumes.state.snapshots.clear()
     with pytest.raises(exceptions.Transient, match='gone'):
-        look(case)
+        case.end_once()
     case.end()
     assert asked(case) == ['snapshot', 'snapshot']
 
 
 def test_the_project_may_have_no_more_backups(volumes):
     case = woken(volumes, 'backup')
-    volumes.state.faults.append({'method': 'POST', 'path': '/backups', 'status': 413, 'count': 1})
+    volumes.fault('POST', '/backups', 413)
     with pytest.raises(exceptions.Transient, match='413'):
-        look(case)
+        case.end_once()
     case.end()
     assert asked(case) == ['backup', 'delete']
 
@@ -134,8 +120,8 @@ def test_the_project_may_have_no_more_backups(volumes):
 @pytest.mark.parametrize('before', ['error', 'error_deleting'])
 def test_a_broken_volume_whose_backup_is_complete_is_deleted(volumes, before):
     case = woken(volumes, 'backup')
-    look(case)
-    volumes.state.volumes[case.resource_id].update(status=before, next=[])
+    case.end_once()
+    change(case, status=before, next=[])
     (backup,) = volumes.state.backups.values()
     backup['status'] = 'available'
     case.end()
@@ -147,15 +133,15 @@ def test_a_broken_volume_whose_backup_is_complete_is_deleted(volumes, before):
 def test_a_broken_volume_whose_snapshot_is_complete_stays(volumes, before):
     case = woken(volumes, 'snapshot')
     case.end()
-    volumes.state.volumes[case.resource_id]['status'] = before
-    assert look(case) is None
+    change(case, status=before)
+    assert case.end_once() is None
     assert asked(case) == ['snapshot']
 
 
 def test_a_backup_with_the_rights_of_the_service(volumes):
     """One that was begun with the owner's is found."""
     case = woken(volumes, 'backup')
-    look(case)
+    case.end_once()
     without_rights(case)
     case.end()
     assert asked(case) == ['backup', 'delete']

@@ -7,7 +7,15 @@ from climate_core import exceptions
 from climate_core.plugins.base import Wait
 from climate_core.plugins.volume import end_steps
 from tests.support.fakes import cinder, nova
-from tests.unit.plugins.ending import asked, attached, look, shelved, status, without_rights, woken
+from tests.unit.plugins.cases import (
+    asked,
+    attached,
+    change,
+    shelved,
+    status,
+    without_rights,
+    woken,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,17 +59,6 @@ def test_attached_again_when_it_was_about_to_be_deleted(volumes, monkeypatch, on
     assert len(volumes.state.backups) == (on_end == 'backup')
 
 
-def test_what_a_look_at_a_shared_volume_costs(volumes):
-    costs = []
-    for count in (1, 5):
-        case, _ = attached(volumes, servers=count)
-        with volumes.counted() as sent:
-            look(case)
-        # The token of the owner, and three calls.
-        costs.append(len([line for line in sent if '/identity' not in line]))
-    assert costs == [3, 3]
-
-
 def test_a_shelved_server_has_the_volume_though_cinder_does_not_show_it(volumes):
     case = shelved(volumes, 'delete')
     case.end()
@@ -89,10 +86,10 @@ def test_a_server_that_was_deleted_without_its_attachment(volumes):
     case, (server,) = attached(volumes)
     volumes.state.drop('servers', server['id'], {'what': 'server lost', 'id': server['id']})
     for _ in range(3):
-        assert isinstance(look(case), Wait)
+        assert isinstance(case.end_once(), Wait)
         assert volumes.state.attachments
     case.time.forward(10)
-    look(case)
+    case.end_once()
     assert not volumes.state.attachments
     case.end()
     assert asked(case) == ['delete']
@@ -109,7 +106,7 @@ def test_a_server_that_is_being_deleted_is_followed(volumes):
     case, (server,) = attached(volumes)
     server['task_state'] = 'deleting'
     with pytest.raises(exceptions.Transient, match='deleting'):
-        look(case)
+        case.end_once()
     cinder.leave_all(volumes.state, server['id'])
     case.end()
     assert asked(case) == ['delete']
@@ -118,14 +115,14 @@ def test_a_server_that_is_being_deleted_is_followed(volumes):
 def test_a_volume_that_goes_with_its_server(volumes):
     case, (server,) = attached(volumes, delete_on_termination=True)
     cinder.leave_all(volumes.state, server['id'])
-    assert look(case) is None
+    assert case.end_once() is None
     assert asked(case) == []
 
 
 def test_the_root_disk_of_a_server_that_goes_on(volumes):
     case, _ = attached(volumes, root=True)
     with pytest.raises(exceptions.Transient, match=r'root device.* Delete that server, or'):
-        look(case)
+        case.end_once()
     assert asked(case) == []
 
 
@@ -133,16 +130,16 @@ def test_the_server_is_locked(volumes):
     case, (server,) = attached(volumes)
     server['locked'] = True
     with pytest.raises(exceptions.Transient, match='locked'):
-        look(case)
+        case.end_once()
 
 
 def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
     case, (server,) = attached(volumes)
-    look(case)
-    volumes.state.volumes[case.resource_id].update(status='in-use', next=[])
+    case.end_once()
+    change(case, status='in-use', next=[])
     with pytest.raises(exceptions.Transient, match=server['id']):
-        look(case)
-    assert isinstance(look(case), Wait)
+        case.end_once()
+    assert isinstance(case.end_once(), Wait)
     case.end()
     assert asked(case) == ['detach', 'detach', 'delete']
 
@@ -150,10 +147,10 @@ def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
 @pytest.mark.parametrize('before', ['in-use', 'reserved'])
 def test_in_use_by_nobody(volumes, before):
     case = woken(volumes, status=before)
-    look(case)
+    case.end_once()
     case.time.forward(end_steps.LONG)
     with pytest.raises(exceptions.Transient, match=before):
-        look(case)
+        case.end_once()
 
 
 def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes):

@@ -9,7 +9,7 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder
-from tests.unit.plugins.ending import asked, attached, look, status, without_rights, woken
+from tests.unit.plugins.cases import asked, attached, change, status, without_rights, woken
 
 #: (end action, status before) -> (what Cinder is asked for, in order; status after)
 ENDS = {
@@ -41,11 +41,6 @@ def test_the_way_to_the_end(volumes, on_end, before):
     assert (asked(case), status(case)) == ENDS[on_end, before]
 
 
-def test_each_end_action_has_its_steps():
-    names = {name for name, _ in end_steps.CHOICES}
-    assert set(end_steps.STEPS) == names - {'nothing'}
-
-
 @pytest.mark.parametrize(
     'before',
     ['backing-up', 'uploading', 'retyping', 'extending', 'restoring-backup', 'deleting', 'new'],
@@ -53,7 +48,7 @@ def test_each_end_action_has_its_steps():
 @pytest.mark.parametrize('on_end', sorted(end_steps.STEPS))
 def test_a_volume_on_its_way_is_waited_for(volumes, on_end, before):
     case = woken(volumes, on_end, status=before)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     assert asked(case) == []
 
 
@@ -62,7 +57,7 @@ def test_a_volume_on_its_way_is_waited_for(volumes, on_end, before):
 def test_the_data_of_a_broken_volume_is_not_thrown_away(volumes, on_end, before):
     case = woken(volumes, on_end, status=before)
     with pytest.raises(exceptions.Transient, match='cannot be kept'):
-        look(case)
+        case.end_once()
     assert asked(case) == []
 
 
@@ -70,7 +65,7 @@ def test_the_data_of_a_broken_volume_is_not_thrown_away(volumes, on_end, before)
 @pytest.mark.parametrize('on_end', [name for name, _ in end_steps.CHOICES])
 def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end, before):
     case = reserved(volumes, on_end=on_end)
-    volumes.state.volumes[case.resource_id]['status'] = before
+    change(case, status=before)
     case.end()
     assert asked(case) == ['delete']
 
@@ -81,7 +76,7 @@ def test_a_broken_member_that_was_noted_as_awake_was_there(volumes):
     params = {**case.reservation.params, 'stack_id': str(uuid.uuid4())}
     case.reservation = dataclasses.replace(case.reservation, params=params)
     with pytest.raises(exceptions.Transient, match='cannot be kept'):
-        look(case)
+        case.end_once()
     assert asked(case) == []
 
 
@@ -89,7 +84,7 @@ def test_a_broken_member_that_was_noted_as_awake_was_there(volumes):
 def test_one_that_was_never_there_and_could_not_be_deleted(volumes, on_end):
     """Nobody wants to keep what is left of it."""
     case = reserved(volumes, on_end=on_end)
-    volumes.state.volumes[case.resource_id].update(status='error', delete_failures=1)
+    change(case, status='error', delete_failures=1)
     with pytest.raises(exceptions.Transient, match='could not delete'):
         case.end()
     case.end()
@@ -112,15 +107,13 @@ def test_a_broken_volume_that_is_taken_out_was_there(volumes):
 def test_a_broken_volume_that_a_server_has_was_there(volumes, on_end, wanted):
     case, _ = attached(volumes, on_end)
     case.reservation = dataclasses.replace(case.reservation, status='pending')
-    volumes.state.volumes[case.resource_id]['status'] = 'error'
-    volumes.state.faults.append(
-        {'method': 'DELETE', 'path': 'os-volume_att', 'status': 400, 'count': 1}
-    )
+    change(case, status='error')
+    volumes.fault('DELETE', 'os-volume_att', 400)
     if wanted:
         with pytest.raises(exceptions.Transient, match='400'):
-            look(case)
+            case.end_once()
     else:
-        assert look(case) is None
+        assert case.end_once() is None
     assert asked(case) == []
 
 
@@ -138,7 +131,7 @@ def test_a_volume_whose_start_was_not_noted(volumes, on_end):
 def test_a_creation_is_waited_for(volumes, on_end):
     case = reserved(volumes, on_end=on_end)
     assert isinstance(case.wake_once(), Wait)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     case.end()
     left = {'delete': (['delete'], None), 'nothing': ([], 'available')}
     assert (asked(case), status(case)) == left[on_end]
@@ -146,9 +139,9 @@ def test_a_creation_is_waited_for(volumes, on_end):
 
 def test_a_creation_that_never_ends(volumes):
     case = reserved(volumes)
-    volumes.state.volumes[case.resource_id].update(status='creating', next=[])
+    change(case, status='creating', next=[])
     for _ in range(3):
-        assert isinstance(look(case), Wait)
+        assert isinstance(case.end_once(), Wait)
     assert asked(case) == []
     case.time.forward(3600)
     case.end()
@@ -159,7 +152,7 @@ def test_a_volume_that_is_written_anew_is_not_broken_off(volumes):
     """It is ``downloading`` when its image is changed, too (cinder/volume/api.py reimage)."""
     case = woken(volumes, 'detach', status='downloading')
     for _ in range(5):
-        assert isinstance(look(case), Wait)
+        assert isinstance(case.end_once(), Wait)
         case.time.forward(3600)
     assert asked(case) == []
 
@@ -167,7 +160,7 @@ def test_a_volume_that_is_written_anew_is_not_broken_off(volumes):
 def test_an_administrators_maintenance_is_told(volumes):
     case = woken(volumes, status='maintenance')
     with pytest.raises(exceptions.Transient, match='maintenance'):
-        look(case)
+        case.end_once()
 
 
 def test_an_offer_to_another_project_is_taken_back(volumes):
@@ -183,10 +176,10 @@ def test_an_offer_to_another_project_is_taken_back(volumes):
 def test_an_offer_that_cannot_be_found(volumes):
     case = woken(volumes, status='awaiting-transfer')
     for _ in range(2):
-        assert isinstance(look(case), Wait)
+        assert isinstance(case.end_once(), Wait)
     case.time.forward(end_steps.LONG)
     with pytest.raises(exceptions.Transient, match='awaiting-transfer'):
-        look(case)
+        case.end_once()
 
 
 @pytest.mark.parametrize('trusted', [True, False])
@@ -194,45 +187,25 @@ def test_a_volume_that_was_given_away_is_left_alone(volumes, trusted):
     case = woken(volumes, project_id='other-id')
     if not trusted:
         without_rights(case)
-    assert look(case) is None
+    assert case.end_once() is None
     assert asked(case) == []
-
-
-def test_a_refusal_is_tried_again(volumes):
-    """The end frees capacity: it is never given up."""
-    case = woken(volumes)
-    volumes.state.faults.append(
-        {'method': 'DELETE', 'path': '/volumes', 'status': 403, 'count': 1}
-    )
-    with pytest.raises(exceptions.Transient, match='403'):
-        look(case)
-    case.end()
-    assert asked(case) == ['delete']
-
-
-def test_a_deletion_is_asked_for_once(volumes):
-    case = woken(volumes)
-    look(case)
-    volumes.state.volumes[case.resource_id]['next'] = []
-    assert isinstance(look(case), Wait)
-    assert asked(case) == ['delete']
 
 
 def test_a_deletion_that_failed_is_told_and_tried_again(volumes):
     case = woken(volumes, delete_failures=1)
     with pytest.raises(exceptions.Transient, match='could not delete'):
         case.end()
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     case.end()
     assert asked(case) == ['delete', 'os-reset_status', 'delete']
 
 
 def test_a_volume_that_is_busy_comes_back(volumes):
     case = woken(volumes)
-    look(case)
-    volumes.state.volumes[case.resource_id].update(status='available', next=[])
+    case.end_once()
+    change(case, status='available', next=[])
     with pytest.raises(exceptions.Transient, match='could not delete'):
-        look(case)
+        case.end_once()
     case.end()
     assert asked(case) == ['delete', 'delete']
 
@@ -250,7 +223,7 @@ def test_the_snapshots_of_the_user_are_not_ours_to_delete(volumes, trusted):
     }
     volumes.state.put('snapshots', snapshot, {'what': 'snapshot create', 'id': 's'})
     with pytest.raises(exceptions.Transient, match='not ours to delete'):
-        look(case)
+        case.end_once()
     assert asked(case) == []
     volumes.state.snapshots.clear()
     case.end()
@@ -260,9 +233,7 @@ def test_the_snapshots_of_the_user_are_not_ours_to_delete(volumes, trusted):
 def test_something_else_is_not_found(volumes):
     """Only the volume itself tells that it is gone."""
     case = woken(volumes)
-    volumes.state.faults.append(
-        {'method': 'DELETE', 'path': '/volumes', 'status': 404, 'count': 1}
-    )
-    assert isinstance(look(case), Wait)
+    volumes.fault('DELETE', '/volumes', 404)
+    assert isinstance(case.end_once(), Wait)
     case.end()
     assert asked(case) == ['delete']

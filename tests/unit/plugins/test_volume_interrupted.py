@@ -7,11 +7,11 @@ import pytest
 import requests
 
 from climate_core import exceptions
-from climate_core.cloud import volumes as cloud_volumes
+from climate_core.cloud import services
 from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved, settle
 from tests.support.fakes import cinder, nova
-from tests.unit.plugins.ending import attached, shelved, woken
+from tests.unit.plugins.cases import attached, shelved, woken
 
 ON_END = [name for name, _ in end_steps.CHOICES]
 #: Where the volume is when its end begins.
@@ -189,7 +189,7 @@ def crowd(volumes, case):
 @pytest.mark.parametrize(('on_end', 'place'), sorted(COSTS))
 def test_what_each_look_costs(volumes, monkeypatch, on_end, place, crowded):
     """It does not depend on what else there is in the cloud."""
-    monkeypatch.setattr(cloud_volumes, '_PAGE', 3)
+    monkeypatch.setattr(services, 'PAGE', 3)
     case = PLACES[place](volumes, on_end)
     if crowded:
         crowd(volumes, case)

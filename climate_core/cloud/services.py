@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Send requests to a service of the cloud, and judge its answers."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ksa
+
+from climate_core.cloud import errors
+
+if TYPE_CHECKING:
+    import requests
+    from openstack import connection
+
+#: Items per page; the limit of the services themselves is 1000 by default.
+PAGE = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A service of the cloud; its methods take the connection whose rights they use.
+
+    They raise the exceptions of :mod:`climate_core.cloud.errors`.
+
+    :param name: for people
+    :param client: returns what sends requests with the rights of a connection
+    :param microversion: of requests that name none
+    """
+
+    name: str
+    client: Callable[['connection.Connection'], adapter.Adapter]
+    microversion: str | None = None
+
+    def send(
+        self,
+        conn: 'connection.Connection',
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        microversion: str | None = None,
+    ) -> 'requests.Response':
+        """Return the answer to a request, whatever it is.
+
+        :raises climate_core.exceptions.Transient: there is none
+        """
+        with errors.translated(self.name):
+            return self.client(conn).request(
+                path,
+                method,
+                json=body,
+                params=query,
+                microversion=microversion or self.microversion,
+                raise_exc=False,
+            )
+
+    def ask(
+        self,
+        conn: 'connection.Connection',
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Send a request that the service has to accept."""
+        errors.check(self.send(conn, method, path, body), self.name)
+
+    def read(
+        self,
+        conn: 'connection.Connection',
+        path: str,
+        name: str | None = None,
+        query: Mapping[str, Any] | None = None,
+        microversion: str | None = None,
+    ) -> Any:
+        """Return what the answer to a GET has under a name; without one, all of it."""
+        response = self.send(conn, 'GET', path, query=query, microversion=microversion)
+        return errors.read(response, self.name, name)
+
+    def pages(
+        self, conn: 'connection.Connection', path: str, name: str, query: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Give all of a collection, one call for each page.
+
+        :param name: of the collection in the answer
+        """
+        marker: Mapping[str, str] = {}
+        while True:
+            params = {'limit': PAGE, **query, **marker}
+            response = self.send(conn, 'GET', path, query=params)
+            page = errors.read(response, self.name, name)
+            yield from page
+            # Heat gives no links.
+            if len(page) < PAGE and not response.json().get(f'{name}_links'):
+                return
+            marker = {'marker': page[-1]['id']}
+
+    def is_offered(self, conn: 'connection.Connection') -> bool:
+        """Tell whether the cloud has the service at all."""
+        with errors.translated(self.name):
+            try:
+                return self.client(conn).get_endpoint() is not None
+            except ksa.EndpointNotFound:
+                return False
+
+
+def optional(
+    service_type: str, version: str | None = None
+) -> Callable[['connection.Connection'], adapter.Adapter]:
+    """Return the client of a service that a cloud may get later, or never.
+
+    ``conn.block_storage`` and ``conn.orchestration`` of openstacksdk keep what they found in the
+    catalogue first, so they would never notice a service that comes.
+
+    :param service_type: as in the catalogue, ``block-storage``
+    :param version: the major version of its API; None: whatever the catalogue has
+    """
+
+    def client(conn: 'connection.Connection') -> adapter.Adapter:
+        config = conn.config
+        return adapter.Adapter(
+            session=conn.session,
+            service_type=service_type,
+            version=version,
+            interface=config.get_interface(service_type),
+            region_name=config.get_region_name(service_type),
+            endpoint_override=config.get_endpoint(service_type),
+        )
+
+    return client
+
+
+class Copy(NamedTuple):
+    """An image, a backup or a snapshot that is made at the end of a reservation.
+
+    :param reason: why it could not be made, if its service says so
+    """
+
+    id: str
+    status: str
+    reason: str = ''
+
+    @classmethod
+    def best(cls, copies: Iterable['Copy'], complete: Iterable[str]) -> 'Copy | None':
+        """Return the copy that is complete, if there are more."""
+        return min(copies, key=lambda copy: copy.status not in complete, default=None)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserved resources of the fake cloud, and looks at their end."""
+
+import dataclasses
+
+from tests.conformance.world import reserved
+from tests.support.fakes import cinder, nova
+
+
+def change(case, **fields):
+    case.world.table[case.resource_id].update(fields)
+
+
+def status(case):
+    """The status of a resource, None if it is gone."""
+    found = case.world.table.get(case.resource_id)
+    return found and found['status']
+
+
+def woken(world, on_end='delete', **fields):
+    case = reserved(world, on_end=on_end)
+    case.woken()
+    change(case, **fields)
+    return case
+
+
+def asked(case):
+    """What was asked for beside the wake-up."""
+    told = case.world.effects(case.resource_id)
+    return [each for each in told if each not in ('wake_up', 'os-wake_up')]
+
+
+def without_rights(case):
+    """The owner's trust is no more."""
+    case.lease = dataclasses.replace(case.lease, trust_id=None)
+
+
+def attached(volumes, on_end='delete', servers=1, **fields):
+    """A volume that is in servers."""
+    case = woken(volumes, on_end)
+    made = [nova.add(volumes.state, status='ACTIVE', hints={}) for _ in range(servers)]
+    for server in made:
+        cinder.attach(volumes.state, case.resource_id, server['id'], **fields)
+    return case, made
+
+
+def shelved(volumes, on_end, **fields):
+    """In a server that is off its host; Cinder does not show such an attachment."""
+    case, (server,) = attached(volumes, on_end, status='reserved', **fields)
+    server['status'] = 'SHELVED_OFFLOADED'
+    change(case, status='reserved')
+    return case
