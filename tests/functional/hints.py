@@ -24,15 +24,14 @@ class Accepted:
     :cvar ON_END: a value that only this service knows
     """
 
-    def test_reserved_alone_takes_the_defaults_of_the_service(self):
+    def test_values_or_the_defaults_of_the_service_reach_the_lease(self):
         self.flags(reservation_length_days=0, reservation_length_hours=3, group='climate')
         resource = self.reserved({'reserved': True})
         lease = self.lease_service.lease
         assert iso(minutes=-1) < lease['start_date'] <= iso(seconds=1)
         assert iso(hours=3, minutes=-1) < lease['end_date'] <= iso(hours=3, seconds=1)
         assert lease['reservations'] == [self._item(resource)]
-
-    def test_all_values_reach_the_lease(self):
+        self.lease_service.leases.clear()
         start, end, event = iso(hours=1), iso(hours=3), iso(hours=2)
         values = {
             'name': 'l',
@@ -64,7 +63,7 @@ class Refused:
     :cvar ON_END: a value that only this service knows
     """
 
-    def test_wrong_hint_is_named_before_any_request(self):
+    def test_wrong_hint_or_lease_is_named_and_a_lease_service_that_is_down_is_503(self):
         for hints, *words in [
             ({'reserved': None}, 'reserved'),
             ({'lease_params': params(colour='red')}, 'lease_params.colour'),
@@ -73,15 +72,11 @@ class Refused:
             with self.subTest(hints=str(hints)):
                 self.refused(hints, 'Invalid scheduler hint', *words)
         assert self.lease_service.requests == []
-
-    def test_lease_that_cannot_be_used_is_named(self):
         self.refused({'lease_id': LEASE}, 'lease_id', 'There is no such lease')
         lease = {'id': LEASE, 'name': 'other', 'status': 'PENDING'}
         lease |= {'start_date': iso(hours=1), 'end_date': iso(hours=2)}
         self.lease_service.leases[LEASE] = lease
         self.refused({'lease_params': params(id=LEASE)}, 'lease_params.id', 'lease_id')
-
-    def test_lease_service_that_is_down_is_503(self):
         self.lease_service.answer = refusal(500, 'broken')
         for hints in ({'lease_id': LEASE}, {'lease_params': params(id=LEASE)}):
             self.refused(hints, 'lease service', status=503)

@@ -137,7 +137,7 @@ class VolumesTest(NovaTest):
     def awake(self, *volumes):
         """The lease service has woken them."""
         for each in volumes:
-            self.volumes.statuses.pop(each)
+            self.volumes.statuses.pop(each, None)
 
     def attached(self, server):
         return sorted(self.cinder.volume_ids_for_instance(server['id']))

@@ -56,8 +56,8 @@ class TestTables(NovaTest):
         ]:
             assert getattr(cls, name).__module__.startswith('nova.'), name
         assert type(self.compute.manager) is ComputeManager
-
-    def test_enabling_twice_is_enabling_once(self):
+        assert service.SERVICE_MANAGERS['nova-compute'] == enable.MANAGER
+        # Enabling twice is enabling once.
         before = [dict(methods) for _, methods in routes.ROUTE_LIST if isinstance(methods, dict)]
         enums = [list(each) for each in states._enums(vars(nova_servers.schema).values())]
         api_routes.enable_api()
@@ -67,6 +67,8 @@ class TestTables(NovaTest):
         assert len(create[0].args[1]) == len(routes.server_controller.args[1]) + 1
         assert enums == [list(each) for each in states._enums(vars(nova_servers.schema).values())]
 
+
+class TestSeams:
     def test_nova_with_other_extension_points_is_refused(self):
         table = {
             ('nova.compute.manager', 'ComputeManager._init_instance'): ('self', 'instance'),
@@ -81,9 +83,6 @@ class TestTables(NovaTest):
             'nova.no_such_module.x is missing',
         ):
             assert words in str(caught.value)
-
-    def test_service_table_names_the_manager_of_the_extension(self):
-        assert service.SERVICE_MANAGERS['nova-compute'] == enable.MANAGER
 
 
 CONF = """

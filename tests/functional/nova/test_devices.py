@@ -69,6 +69,12 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         assert self.pins() == pins
         assert self.cards() == [server['id']]
 
+        spawned = self.spy_on('compute1')
+        spawned.fail_with = RuntimeError('no more smoke')
+        self.wake_up(server)
+        self.assert_status(server, 'RESERVED')
+        assert (self.pins(), self.cards()) == (pins, [server['id']])
+        spawned.fail_with = None
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
         assert self.pins() == pins
@@ -78,34 +84,19 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         assert self.pins() == pins
 
         self.delete(server)
-        assert self.pins() == []
-        assert self.cards() == []
-
-    def test_cpus_and_pci_devices_stay_held_after_a_failed_start(self):
-        server = self.reserve(flavorRef=self.pinned)
-        pins = self.pins()
-        spawned = self.spy_on('compute1')
-        spawned.fail_with = RuntimeError('no more smoke')
-        self.wake_up(server)
-        self.assert_status(server, 'RESERVED')
-        assert (self.pins(), self.cards()) == (pins, [server['id']])
-        spawned.fail_with = None
-        self.wake_up(server)
-        self.assert_status(server, 'ACTIVE')
-        assert (self.pins(), self.cards()) == (pins, [server['id']])
-
-    def test_held_cpus_and_pci_devices_go_to_no_other_server(self):
+        assert (self.pins(), self.cards()) == ([], [])
+        # Nor does a refused lease keep them.
+        self.lease_service.answer = refusal(403, 'no')
+        self.assert_status(self.reserve(flavorRef=self.pinned), 'ERROR')
+        assert (self.pins(), self.cards()) == ([], [])
+        self.lease_service.answer = None
+        # What is held goes to no other server.
         servers = [self.reserve(flavorRef=self.pinned) for _ in range(2)]
         for server in servers:
             self.assert_status(server, 'RESERVED')
         third = self.reserve(flavorRef=self.pinned)
         self.assert_status(third, 'ERROR')
         assert sorted(self.cards()) == sorted(server['id'] for server in servers)
-
-    def test_refused_lease_gives_devices_back(self):
-        self.lease_service.answer = refusal(403, 'no')
-        self.assert_status(self.reserve(flavorRef=self.pinned), 'ERROR')
-        assert (self.pins(), self.cards()) == ([], [])
 
     def test_other_host_gives_its_own_cpus_and_pci_devices(self):
         server = self.reserve(flavorRef=self.pinned)
@@ -196,36 +187,25 @@ class TestAccelerators(Reservations, test_servers.AcceleratorServerBase):
 
     def test_accelerators_are_held_until_the_delete(self):
         server = self.reserve(flavorRef=self.accelerated)
-        self.assert_status(server, 'RESERVED')
         bound = self.arqs(server)
         assert bound
-        self.wake_up(server)
-        self.assert_status(server, 'ACTIVE')
-        assert self.arqs(server) == bound
+        self.spawned.fail_with = RuntimeError('no more smoke')
+        for status in ('RESERVED', 'ACTIVE'):
+            self.wake_up(server)
+            self.assert_status(server, status)
+            assert self.arqs(server) == bound
+            self.spawned.fail_with = None
         given = [arq['uuid'] for arq in self.spawned.last['accel_info']]
         assert given == [arq['uuid'] for arq in bound]
         self.delete(server)
         assert self.arqs(server) == []
 
-    def test_failed_start_keeps_the_accelerators(self):
-        server = self.reserve(flavorRef=self.accelerated)
-        bound = self.arqs(server)
-        self.spawned.fail_with = RuntimeError('no more smoke')
-        self.wake_up(server)
-        self.assert_status(server, 'RESERVED')
-        assert self.arqs(server) == bound
-        self.spawned.fail_with = None
-        self.wake_up(server)
-        self.assert_status(server, 'ACTIVE')
-        assert self.arqs(server) == bound
-
-    def test_refused_lease_gives_devices_back(self):
+    def test_refused_lease_gives_devices_back_and_a_lost_host_keeps_them(self):
         self.lease_service.answer = refusal(403, 'no')
         server = self.reserve(flavorRef=self.accelerated)
         self.assert_status(server, 'ERROR')
         assert self.arqs(server) == []
-
-    def test_server_with_accelerators_stays_on_its_lost_host(self):
+        self.lease_service.answer = None
         server = self.reserve(flavorRef=self.accelerated)
         self.lose('accel_host0')
         answer = self.wake_up(server, status=409)

@@ -23,17 +23,14 @@ class TestAccepted(Accepted, NovaTest):
         server = self.reserved(hints, place='OS-SCH-HNT:scheduler_hints')
         spec = objects.RequestSpec.get_by_instance_uuid(self.ctxt, server['id'])
         assert spec.scheduler_hints['group'] == [group['id']]
-
-    def test_reserved_false_is_an_ordinary_boot(self):
-        server = self.boot({'reserved': 'False'})
-        self.assert_status(server, 'ACTIVE')
-        assert self.lease_service.requests == []
-
-    def test_members_see_the_lease_in_their_hints(self):
+        # Members see the lease in their hints.
         self.api.microversion = '2.100'
-        server = self.reserve()
         hints = self.api.get_server(server['id'])['scheduler_hints']
-        assert json.loads(hints['lease_params'][0])['name'] == 'lease1'
+        assert json.loads(hints['lease_params'][0])['name'] == 'l'
+        self.api.microversion = self.microversion
+        self.lease_service.requests.clear()
+        self.assert_status(self.boot({'reserved': 'False'}), 'ACTIVE')
+        assert self.lease_service.requests == []
 
 
 class TestRefused(Refused, NovaTest):

@@ -34,18 +34,13 @@ class TestHostGone(NovaTest):
         assert provider == self._get_provider_uuid_by_host(self.other)
         assert self.used(self.other) == 1
 
-    def test_server_of_a_lost_host_starts_on_another(self):
+    def test_server_of_a_lost_host_starts_on_another_that_keeps_it(self):
+        spawned = self.spy_on(self.other)
         self.wake_up(self.server)
         self.assert_on_the_other('ACTIVE')
         assert self.guests(self.other) == [self.server['id']]
-
-    def test_password_reaches_the_other_host(self):
-        spawned = self.spy_on(self.other)
-        self.wake_up(self.server)
         assert spawned.last['password'] == self.server['adminPass']
-
-    def test_lost_host_that_comes_back_holds_nothing(self):
-        self.wake_up(self.server)
+        # The lost host that comes back holds nothing.
         self.lose(self.lost, False)
         self.restart(self.lost)
         self._run_periodics()
@@ -71,7 +66,24 @@ class TestHostGone(NovaTest):
         assert self.allocations(self.server) == {}
         assert self.ports(self.server) == []
 
-    def test_failed_start_on_the_other_host_is_reserved_there(self):
+    def test_failed_claim_leaves_the_server_where_it_was_and_a_failed_start_moves_it(self):
+        there = self.computes[self.other].manager.rt
+        refused = exception.ComputeResourcesUnavailable(reason='somebody was faster')
+        for step, error in (
+            ('_set_instance_host_and_node', refused),
+            ('_claim_resources', RuntimeError('no database')),
+            ('_update', RuntimeError('no placement')),
+        ):
+            with self.subTest(step=step):
+                with fixtures.MonkeyPatch(f'{__name__}.TRACKER.{step}', _raising(error)):
+                    self.wake_up(self.server)
+                found = self.assert_status(self.server, 'RESERVED')
+                assert found['OS-EXT-SRV-ATTR:host'] == self.lost
+                assert str(error) in found['fault']['message']
+                assert self.allocations(self.server) == self.held
+                assert len(self.ports(self.server)) == 1
+                there.update_available_resource(self.ctxt, self.other)
+                assert self.used(self.other) == 0
         spawned = self.spy_on(self.other)
         spawned.fail_with = RuntimeError('no more smoke')
         self.wake_up(self.server)
@@ -80,54 +92,24 @@ class TestHostGone(NovaTest):
         self.wake_up(self.server)
         self.assert_on_the_other('ACTIVE')
 
-    def check_claim_that_fails(self, step, error):
-        """Let a step of the claim on the other host fail, then let it succeed."""
-        there = self.computes[self.other].manager.rt
-
-        def fail(*args, **kwargs):
-            raise error
-
-        with fixtures.MonkeyPatch(f'{__name__}.TRACKER.{step}', fail):
-            self.wake_up(self.server)
-        found = self.assert_status(self.server, 'RESERVED')
-        assert found['OS-EXT-SRV-ATTR:host'] == self.lost
-        assert str(error) in found['fault']['message']
-        assert self.allocations(self.server) == self.held
-        assert len(self.ports(self.server)) == 1
-        there.update_available_resource(self.ctxt, self.other)
-        assert self.used(self.other) == 0
-        self.wake_up(self.server)
-        self.assert_on_the_other('ACTIVE')
-
-    def test_claim_refused_by_the_other_host_leaves_the_server_where_it_was(self):
-        error = exception.ComputeResourcesUnavailable(reason='somebody was faster')
-        self.check_claim_that_fails('_set_instance_host_and_node', error)
-
-    def test_claim_broken_by_an_error_leaves_the_server_where_it_was(self):
-        self.check_claim_that_fails('_claim_resources', RuntimeError('no database'))
-
-    def test_claim_broken_at_its_end_leaves_the_server_where_it_was(self):
-        self.check_claim_that_fails('_update', RuntimeError('no placement'))
-
 
 class TestGroups(NovaTest):
     COMPUTES = ('host1', 'host2')
 
-    def test_anti_affinity_of_reserved_servers_holds(self):
-        group = self.api.post_server_groups({'name': 'g', 'policy': 'anti-affinity'})
+    def reserve_group(self, policy, count):
+        group = self.api.post_server_groups({'name': policy, 'policy': policy})
         hints = {'reserved': 'True', 'group': group['id']}
-        servers = [self.boot(hints) for _ in range(3)]
+        return [self.boot(hints) for _ in range(count)]
+
+    def test_policy_of_a_group_of_reserved_servers_holds(self):
+        servers = self.reserve_group('anti-affinity', 3)
         found = [self.show(each) for each in servers]
         assert [each['status'] for each in found] == ['RESERVED', 'RESERVED', 'ERROR']
         assert {each['OS-EXT-SRV-ATTR:host'] for each in found[:2]} == {'host1', 'host2'}
         for server in servers[:2]:
             self.wake_up(server)
             self.assert_status(server, 'ACTIVE')
-
-    def test_affinity_of_reserved_servers_holds(self):
-        group = self.api.post_server_groups({'name': 'g', 'policy': 'affinity'})
-        hints = {'reserved': 'True', 'group': group['id']}
-        servers = [self.boot(hints) for _ in range(2)]
+        servers = self.reserve_group('affinity', 2)
         for server in servers:
             self.wake_up(server)
         assert len({self.show(each)['OS-EXT-SRV-ATTR:host'] for each in servers}) == 1
@@ -163,27 +145,29 @@ class TestCells(NovaTest):
         body = {'networks': self.network(), 'host': host}
         return self.boot({'reserved': 'True'}, api=self.admin_api, **body)
 
-    def test_servers_of_each_cell_start_on_their_hosts(self):
+    def test_servers_start_in_their_cell_or_stay_reserved(self):
         servers = [self.reserve_on('host1'), self.reserve_on('host2')]
         assert len(self.admin_api.get_servers(search_opts={'status': 'RESERVED'})) == 2
         for server, host in zip(servers, ('host1', 'host2'), strict=True):
             self.wake_up(server)
             found = self.assert_status(server, 'ACTIVE')
             assert found['OS-EXT-SRV-ATTR:host'] == host
-
-    def test_server_of_a_lost_host_stays_in_its_cell(self):
-        server = self.reserve_on('host2')
-        self.lose('host2')
-        self.wake_up(server)
-        assert self.assert_status(server, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host3'
-
-    def test_server_without_a_host_in_its_cell_stays_reserved(self):
-        server = self.reserve_on('host1')
-        self.lose('host1')
-        answer = self.wake_up(server, status=409)
+        alone, other = self.reserve_on('host1'), self.reserve_on('host2')
+        for host in ('host1', 'host2'):
+            self.lose(host)
+        self.wake_up(other)
+        assert self.assert_status(other, 'ACTIVE')['OS-EXT-SRV-ATTR:host'] == 'host3'
+        answer = self.wake_up(alone, status=409)
         assert 'No valid host' in answer.body['conflictingRequest']['message']
-        self.assert_status(server, 'RESERVED')
+        self.assert_status(alone, 'RESERVED')
         mapping = objects.InstanceMapping.get_by_instance_uuid(
-            nova_context.get_admin_context(), server['id']
+            nova_context.get_admin_context(), alone['id']
         )
         assert mapping.cell_mapping.name == 'cell1'
+
+
+def _raising(error):
+    def fail(*args, **kwargs):
+        raise error
+
+    return fail

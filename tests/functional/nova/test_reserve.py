@@ -58,7 +58,17 @@ class TestReserve(NovaTest):
         assert self.api.get_limits()['absolute']['totalInstancesUsed'] == 0
 
     def test_lease_is_created_with_the_token_and_request_id_of_the_user(self):
+        seen = []
+
+        def ask(request):
+            for each in request.json['reservations']:
+                seen.append(self.api.get_server(each['resource_id'])['status'])
+
+        self.lease_service.on_post = ask
         server = self.reserve()
+        self.assert_status(server, 'RESERVED')
+        # The lease service can show the server meanwhile.
+        assert seen == ['BUILD']
         (request,) = self.lease_service.requests
         assert request.headers['X-Auth-Token'] == 'token-of-fake'
         booted = self.api.api_get(f'/servers/{server["id"]}/os-instance-actions').body
@@ -70,17 +80,6 @@ class TestReserve(NovaTest):
         assert lease['reservations'] == [
             {'resource_type': 'virtual:instance', 'resource_id': server['id']}
         ]
-
-    def test_lease_service_can_show_the_server_while_it_is_reserved(self):
-        seen = []
-
-        def ask(request):
-            for each in request.json['reservations']:
-                seen.append(self.api.get_server(each['resource_id'])['status'])
-
-        self.lease_service.on_post = ask
-        self.assert_status(self.reserve(), 'RESERVED')
-        assert seen == ['BUILD']
 
     def test_reserved_server_is_listed_by_its_status(self):
         server = self.reserve()
@@ -104,26 +103,22 @@ class TestReserve(NovaTest):
             {'volumeAttachment': {'volumeId': self.cinder.IMAGE_BACKED_VOL}},
             check_response_status=[409],
         )
+        (service,) = self.admin_api.get_services(binary='nova-compute')
+        self.admin_api.api_delete(f'/os-services/{service["id"]}', check_response_status=[409])
         self.assert_status(server, 'RESERVED')
         assert self.guests() == []
-
-    def test_wake_up_of_an_ordinary_server_is_409(self):
         self.wake_up(self.boot(), status=409)
 
-    def test_versioned_notifications_carry_the_state(self):
-        server = self.reserve()
-        self.notifier.reset()
-        self.delete(server)
-        (start,) = self.notifier.wait_for_versioned_notifications('instance.delete.start')
-        assert start['payload']['nova_object.data']['state'] == 'reserved'
-
-    def test_capacity_is_held_until_the_delete(self):
+    def test_capacity_is_held_until_the_delete_that_is_notified(self):
         flavor = {'name': 'big', 'ram': 6144, 'vcpus': 1, 'disk': 1, 'id': 'big'}
         self.admin_api.post_flavor({'flavor': flavor})
         server = self.reserve(flavorRef='big')
         other = self.boot(flavorRef='big')
         assert 'No valid host' in self.assert_status(other, 'ERROR')['fault']['message']
+        self.notifier.reset()
         self.delete(server)
+        (start,) = self.notifier.wait_for_versioned_notifications('instance.delete.start')
+        assert start['payload']['nova_object.data']['state'] == 'reserved'
         self.assert_status(self.boot(flavorRef='big'), 'ACTIVE')
 
     def test_soft_delete_and_force_delete_leave_nothing(self):
@@ -152,11 +147,6 @@ class TestReserve(NovaTest):
         held = {each['resource_id'] for each in self.lease_service.lease['reservations']}
         assert held == {each['id'] for each in servers}
 
-    def test_delete_of_the_service_of_its_host_is_409(self):
-        self.reserve()
-        (service,) = self.admin_api.get_services(binary='nova-compute')
-        self.admin_api.api_delete(f'/os-services/{service["id"]}', check_response_status=[409])
-
 
 class TestRefusedLease(NovaTest):
     def failed(self, server, *words):
@@ -183,8 +173,6 @@ class TestRefusedLease(NovaTest):
                 self.lease_service.answer = refusal(status, reason)
                 self.failed(self.boot_with_port(), *(words or [reason]))
                 assert len(self.lease_service.requests) == requests
-
-    def test_lease_service_that_does_not_listen_is_the_fault_of_the_server(self):
         self.flags(endpoint_override='http://127.0.0.1:9/v1', group='climate')
         self.failed(self.boot_with_port(), 'lease service')
 
@@ -193,9 +181,9 @@ class TestRefusedLease(NovaTest):
         self.assert_status(self.boot_with_port(), 'RESERVED')
         assert len(self.lease_service.requests) == 2
         assert len(self.lease_service.lease['reservations']) == 1
-
-    def test_refused_lease_keeps_a_port_of_the_user(self):
+        # A refusal keeps a port of the user.
         self.lease_service.answer = refusal(409, 'no')
+        self.lease_service.on_post = lambda request: None
         port = self.neutron.port_1
         server = self.boot({'reserved': 'True'}, networks=[{'port': port['id']}])
         self.assert_status(server, 'ERROR')
@@ -209,16 +197,14 @@ class TestWakeUpPolicy(NovaTest):
 
     def test_only_the_service_with_the_trust_of_the_owner_can(self):
         self.wake_up(self.server, api=self.api, status=403)
-        self.assert_status(self.server, 'RESERVED')
-        self.wake_up(self.server, api=self.api, headers=dict(SERVICE_TOKEN))
-        self.assert_status(self.server, 'ACTIVE')
-
-    def test_service_with_the_trust_of_another_project_gets_404(self):
         other = client.TestOpenStackClient(
             'other', self.api_fixture.base_url, project_id='other', roles=['reader', 'member']
         )
         other.microversion = self.microversion
         self.wake_up(self.server, api=other, status=404, headers=dict(SERVICE_TOKEN))
+        self.assert_status(self.server, 'RESERVED')
+        self.wake_up(self.server, api=self.api, headers=dict(SERVICE_TOKEN))
+        self.assert_status(self.server, 'ACTIVE')
 
     def test_wrong_body_is_400_and_no_such_server_404(self):
         for body in ({'now': True}, 'yes'):
@@ -226,17 +212,12 @@ class TestWakeUpPolicy(NovaTest):
         self.wake_up({'id': '11111111-2222-3333-4444-555555555555'}, status=404)
         self.wake_up(self.server, body={})
 
-    def test_locked_server_is_409_until_it_is_unlocked(self):
+    def test_locked_server_is_409_but_for_an_administrator_who_wakes_it_once(self):
         self.api.post_server_action(self.server['id'], {'lock': None})
         answer = self.wake_up(self.server, api=self.api, status=409, headers=dict(SERVICE_TOKEN))
         assert 'locked' in answer.body['conflictingRequest']['message']
         self.api.api_delete(f'/servers/{self.server["id"]}', check_response_status=[409])
         self.assert_status(self.server, 'RESERVED')
-        self.api.post_server_action(self.server['id'], {'unlock': None})
-        self.wake_up(self.server, api=self.api, headers=dict(SERVICE_TOKEN))
-
-    def test_administrator_wakes_a_locked_server_once_and_the_action_is_recorded(self):
-        self.api.post_server_action(self.server['id'], {'lock': None})
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
         self.wake_up(self.server, status=409)
@@ -244,3 +225,7 @@ class TestWakeUpPolicy(NovaTest):
         actions = [each['action'] for each in self.api.get_instance_actions(self.server['id'])]
         assert actions[0] == 'wake_up'
         assert actions.count('wake_up') == 1
+        other = self.reserve()
+        for action in ('lock', 'unlock'):
+            self.api.post_server_action(other['id'], {action: None})
+        self.wake_up(other, api=self.api, headers=dict(SERVICE_TOKEN))

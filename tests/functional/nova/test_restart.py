@@ -37,17 +37,13 @@ class RestartTest(NovaTest):
 
 
 class TestRestart(RestartTest):
-    def test_restart_leaves_a_reserved_server_as_it_is(self):
+    def test_restart_leaves_a_reserved_server_and_its_message_as_they_are(self):
         plugged = []
         driver = self.computes['host1'].manager.driver
         driver.plug_vifs = lambda *args: plugged.append(args)
         self.restart()
         self.assert_held()
         assert plugged == []
-        self.wake_up(self.server)
-        self.assert_status(self.server, 'ACTIVE')
-
-    def test_restart_keeps_a_waiting_message_valid(self):
         with self.messages_kept() as queue:
             self.wake_up(self.server)
         self.assert_status(self.server, 'RESERVED', 'scheduling')

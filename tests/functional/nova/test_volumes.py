@@ -27,18 +27,32 @@ class TestAccepted(VolumesTest):
         self.delete(server)
         assert self.attached(server) == []
         assert self.volumes.made('detach') == self.volumes.made('terminate_connection') == []
+        del self.volumes.calls[:]
 
-    def test_reserved_root_volume_is_accepted(self):
-        server = self.join(disk(ROOT, 0))
-        reservation = self.lease_service.lease['reservations'][-1]
-        assert reservation['resource_id'] == server['id']
+    def test_reserved_volumes_are_accepted(self):
+        self.compute.manager.driver.capabilities['supports_device_tagging'] = True
+        lease = self.lease_service.leases[LEASE]
+        again = {'id': LEASE, 'name': 'l', 'start': lease['start_date'], 'end': lease['end_date']}
+        for disks, hints in (
+            ([disk(ROOT, 0)], None),
+            ([disk(DATA)], None),
+            ([disk(ROOT, 0), disk(DATA)], None),
+            ([disk(DATA, tag='data')], None),
+            # The hints of the lease, repeated.
+            ([disk(ROOT, 0)], {'lease_params': json.dumps(again)}),
+        ):
+            with self.subTest(disks=disks, hints=hints):
+                server = self.join(*disks, hints=hints)
+                reservation = self.lease_service.lease['reservations'][-1]
+                assert reservation['resource_id'] == server['id']
+                self.check(server, *(each['uuid'] for each in disks))
+                self.volumes.statuses |= {ROOT: HELD, DATA: HELD}
+        self.api.microversion = self.admin_api.microversion = '2.1'
+        mapping = [{'device_name': '/dev/vda', 'volume_id': ROOT}]
+        server = self.boot(
+            {'lease_id': LEASE}, imageRef='', networks=None, block_device_mapping=mapping
+        )
         self.check(server, ROOT)
-
-    def test_reserved_data_volume_is_accepted(self):
-        self.check(self.join(disk(DATA)), DATA)
-
-    def test_reserved_root_and_data_volumes_are_accepted(self):
-        self.check(self.join(disk(ROOT, 0), disk(DATA)), ROOT, DATA)
 
     def test_ordinary_volume_beside_a_reserved_one_is_attached(self):
         server = self.join(disk(ORDINARY, 0), disk(DATA))
@@ -48,23 +62,6 @@ class TestAccepted(VolumesTest):
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
         assert self.disks() == sorted([ORDINARY, DATA])
-
-    def test_block_device_mapping_of_the_older_api_is_accepted(self):
-        self.api.microversion = self.admin_api.microversion = '2.1'
-        mapping = [{'device_name': '/dev/vda', 'volume_id': ROOT}]
-        server = self.boot(
-            {'lease_id': LEASE}, imageRef='', networks=None, block_device_mapping=mapping
-        )
-        self.check(server, ROOT)
-
-    def test_tag_of_a_reserved_volume_is_accepted(self):
-        self.compute.manager.driver.capabilities['supports_device_tagging'] = True
-        self.check(self.join(disk(DATA, tag='data')), DATA)
-
-    def test_repeated_hints_of_the_lease_accept_its_volume(self):
-        lease = self.lease_service.leases[LEASE]
-        again = {'id': LEASE, 'name': 'l', 'start': lease['start_date'], 'end': lease['end_date']}
-        self.check(self.join(disk(ROOT, 0), hints={'lease_params': json.dumps(again)}), ROOT)
 
     def test_volume_that_is_being_created_is_accepted(self):
         """The lease is starting: cinder would attach a volume whose image is still copied."""
@@ -76,14 +73,6 @@ class TestAccepted(VolumesTest):
                 self.delete(server)
 
     def test_volume_of_the_lease_that_exists_is_attached(self):
-        self.awake(ROOT)
-        server = self.join(disk(ROOT, 0))
-        self.assert_status(server, 'RESERVED')
-        assert self.attached(server) == [ROOT]
-        self.wake_up(server)
-        self.assert_status(server, 'ACTIVE')
-
-    def test_reserved_volume_is_listed_with_the_server(self):
         server = self.join(disk(ROOT, 0))
         (found,) = self.show(server)['os-extended-volumes:volumes_attached']
         assert found['id'] == ROOT
@@ -91,6 +80,14 @@ class TestAccepted(VolumesTest):
         self.api.microversion = '2.88'
         (found,) = self.api.get_server_volumes(server['id'])
         assert found['volumeId'] == ROOT
+        self.api.microversion = self.microversion
+        self.delete(server)
+        self.awake(ROOT)
+        server = self.join(disk(ROOT, 0))
+        self.assert_status(server, 'RESERVED')
+        assert self.attached(server) == [ROOT]
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
 
 
 class TestRefused(VolumesTest):
@@ -106,48 +103,33 @@ class TestRefused(VolumesTest):
         (lease,) = self.lease_service.leases.values()
         assert all(each['resource_type'] == 'virtual:volume' for each in lease['reservations'])
 
-    def test_volume_of_another_lease_is_400(self):
+    def test_volume_of_no_or_another_lease_is_400(self):
+        for hints in ({}, {'reserved': 'False'}):
+            self.check(ROOT, 'Create the server with', hints=hints)
+        for hints in ({'reserved': 'True'}, {'lease_params': json.dumps({'name': 'l'})}):
+            self.check(ROOT, 'These hints make a new lease', 'instead', hints=hints)
         self.check(OTHER, f'not in lease {LEASE}')
-
-    def test_volume_that_left_the_lease_is_400(self):
+        # Only reservations of volumes count, and only those that did not leave the lease.
+        (first, _) = self.lease_service.lease['reservations']
+        first['resource_type'] = 'virtual:instance'
+        assert f'not in lease {LEASE}' in self.join(disk(ROOT, 0), status=400)
         for status in ('deleting', 'deleted'):
             with self.subTest(status=status):
                 self.make_lease(LEASE, ROOT, status=status)
                 self.check(ROOT, f'not in lease {LEASE}')
 
-    def test_reservation_of_a_server_with_the_id_of_the_volume_is_400(self):
-        """Only reservations of volumes count."""
-        (first, _) = self.lease_service.lease['reservations']
-        first['resource_type'] = 'virtual:instance'
-        message = self.join(disk(ROOT, 0), status=400)
-        assert f'not in lease {LEASE}' in message
-
-    def test_volume_without_a_lease_in_the_hints_is_400(self):
-        self.check(ROOT, 'Create the server with', hints={})
-        self.check(ROOT, 'Create the server with', hints={'reserved': 'False'})
-
-    def test_volume_with_hints_of_a_new_lease_is_400(self):
-        for hints in ({'reserved': 'True'}, {'lease_params': json.dumps({'name': 'l'})}):
-            self.check(ROOT, 'These hints make a new lease', 'instead', hints=hints)
-
-    def test_other_refusals_of_cinder_are_answered(self):
+    def test_other_refusals_are_answered(self):
         self.volumes.statuses[ORDINARY] = 'backing-up'
         for hints in ({}, {'lease_id': LEASE}):
             message = self.join(disk(ORDINARY), hints=hints, status=400)
             assert 'the current status is backing-up' in message
             assert 'lease_id' not in message
-
-    def test_lease_service_that_is_down_is_503(self):
         self.lease_service.answer = refusal(500, 'broken')
-        message = self.join(disk(ROOT, 0), status=503)
-        assert 'lease service' in message
-        assert self.api.get_servers() == []
-
-    def test_missing_volume_is_400(self):
+        assert 'lease service' in self.join(disk(ROOT, 0), status=503)
+        self.lease_service.answer = None
         self.volumes.gone.add(ROOT)
         assert ROOT in self.join(disk(ROOT, 0), status=400)
-
-    def test_running_server_with_a_reserved_volume_is_400(self):
+        assert self.api.get_servers() == []
         server = self.boot()
         answer = self.api.api_post(
             f'/servers/{server["id"]}/os-volume_attachments',
@@ -169,7 +151,7 @@ class TestTwoServers(VolumesTest):
         return self.computes['host1']
 
     def test_second_server_with_a_volume_is_400_in_any_cell(self):
-        """In whatever cell the first is."""
+        """In whatever cell the first is, or in none yet."""
         for host in self.computes:
             with self.subTest(host=host):
                 others = [each for each in self.computes if each != host]
@@ -183,32 +165,25 @@ class TestTwoServers(VolumesTest):
                 self.delete(server)
                 for each in others:
                     self.lose(each, False)
-        self.assert_waits(self.join(disk(ROOT, 0)))
-
-    def test_second_server_is_400_while_the_first_is_in_no_cell(self):
+        # A cell that does not answer keeps nobody from a volume: wake_up still looks.
+        with fixtures.MonkeyPatch('nova_ext.api.volumes._in_cell', _silent):
+            server = self.join(disk(ROOT, 0))
+        self.assert_waits(server)
+        self.delete(server)
+        # Nor does a server without a host.
+        for host in self.computes:
+            self.lose(host)
+        self.assert_status(self.join(disk(ROOT, 0)), 'ERROR')
+        self.lose('host1', False)
+        server = self.join(disk(ROOT, 0))
+        self.assert_waits(server)
+        self.delete(server)
         with fixtures.MonkeyPatch(
             'nova.conductor.api.ComputeTaskAPI.schedule_and_build_instances', lambda *a, **k: None
         ):
             server = self.join(disk(ROOT, 0))
         assert server['id'] in self.join(disk(ROOT), status=400)
         self.assert_waits(self.join(disk(DATA)))
-
-    def test_silent_cell_refuses_no_volume(self):
-        """It keeps nobody from a volume: wake_up still looks."""
-
-        def silent(*args):
-            raise exception.CellTimeout()
-
-        with fixtures.MonkeyPatch('nova_ext.api.volumes._in_cell', silent):
-            server = self.join(disk(ROOT, 0))
-        self.assert_waits(server)
-
-    def test_server_without_a_host_takes_no_volume(self):
-        for host in self.computes:
-            self.lose(host)
-        self.assert_status(self.join(disk(ROOT, 0)), 'ERROR')
-        self.lose('host1', False)
-        self.assert_waits(self.join(disk(ROOT, 0)))
 
     def test_multiattach_volume_is_taken_by_many_servers(self):
         many = self.cinder.MULTIATTACH_VOL
@@ -235,3 +210,7 @@ class TestTwoServers(VolumesTest):
         assert ROOT in message
         assert 'in-use' in message
         self.assert_waits(second)
+
+
+def _silent(*args):
+    raise exception.CellTimeout()

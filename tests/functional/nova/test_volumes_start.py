@@ -36,32 +36,31 @@ class TestWake(VolumesTest):
         self.assert_status(self.server, 'RESERVED')
         assert self.spawned.calls == []
 
-    def test_wake_up_before_the_volume_exists_is_409(self):
+    def test_wake_up_before_each_volume_can_be_attached_is_409(self):
         for status in (HELD, 'creating', 'downloading', 'error'):
             with self.subTest(status=status):
                 self.volumes.statuses[ROOT] = status
                 self.refuse(ROOT, status)
                 self.assert_waits(self.server)
-        self.assert_wakes(self.server, ROOT, DATA)
-
-    def test_wake_up_before_the_second_volume_exists_is_409(self):
         self.awake(ROOT)
         for _ in range(2):
             self.refuse(DATA, HELD)
             assert self.attached(self.server) == [ROOT]
-        self.awake(DATA)
-        self.wake_up(self.server)
-        self.assert_status(self.server, 'ACTIVE')
-        assert self.disks() == [ROOT, DATA]
-        assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
-
-    def test_volume_that_another_server_has_or_reserves_is_409(self):
-        self.awake(ROOT, DATA)
+        # Another server has it, or reserves it; or it is deleted.
         self.volumes.statuses[DATA] = 'in-use'
         self.refuse(DATA, 'in-use')
         self.cinder.create_vol_attachment(DATA, 'another-server')
         self.volumes.statuses[DATA] = 'reserved'
         self.refuse(DATA, 'reserved')
+        self.cinder.delete_vol_attachment(DATA)
+        self.volumes.gone.add(DATA)
+        self.refuse(DATA, 'could not be found')
+        self.volumes.gone.clear()
+        self.assert_wakes(self.server, ROOT, DATA)
+        assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
+        self.wake_up(self.server, status=409)
+        assert self.attached(self.server) == [ROOT, DATA]
+        assert len(self.spawned.calls) == 1
 
     def test_attachment_of_a_broken_wake_up_is_used(self):
         """Cinder has made the attachment, and nobody lived to note its id."""
@@ -76,18 +75,10 @@ class TestWake(VolumesTest):
         assert self.disks() == self.attached(self.server) == [ROOT, DATA]
         assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
 
-    def test_deleted_volume_is_409(self):
-        self.awake(ROOT)
-        self.volumes.gone.add(DATA)
-        self.refuse(DATA, 'could not be found')
-
-    def test_second_wake_up_is_409_and_attaches_nothing(self):
-        self.assert_wakes(self.server, ROOT, DATA)
-        self.wake_up(self.server, status=409)
-        assert self.attached(self.server) == [ROOT, DATA]
-        assert len(self.spawned.calls) == 1
-
-    def test_failed_start_keeps_the_attachments_for_the_next(self):
+    def test_volumes_are_attached_after_a_restart_and_kept_by_a_failed_start(self):
+        self.restart()
+        self.spawned = self.spy_on('host1')
+        self.assert_waits(self.server)
         self.awake(ROOT, DATA)
         self.spawned.fail_with = RuntimeError('the array is on fire')
         self.wake_up(self.server)
@@ -95,14 +86,6 @@ class TestWake(VolumesTest):
         assert 'on fire' in found['fault']['message']
         assert self.attached(self.server) == [ROOT, DATA]
         self.spawned.fail_with = None
-        self.wake_up(self.server)
-        self.assert_status(self.server, 'ACTIVE')
-        assert self.disks() == [ROOT, DATA]
-
-    def test_volumes_are_attached_after_a_restart(self):
-        self.restart()
-        self.spawned = self.spy_on('host1')
-        self.assert_waits(self.server)
         self.assert_wakes(self.server, ROOT, DATA)
 
 
@@ -115,13 +98,15 @@ class TestDelete(VolumesTest):
         self.delete(server)
         return [call for call in self.volumes.calls if call[0] != 'get']
 
-    def test_delete_before_the_start_asks_cinder_for_nothing(self):
+    def test_delete_before_the_start_asks_cinder_only_to_delete_on_termination(self):
         server = self.join(disk(ROOT, 0), disk(DATA))
         assert self.remove(server) == []
         assert self.allocations(server) == {}
         self.assert_waits(self.join(disk(ROOT, 0)))
-
-    def test_delete_with_delete_on_termination_deletes_the_volume(self):
+        self.delete(self.api.get_servers()[0])
+        server = self.join(disk(ROOT, 0), disk(ORDINARY))
+        assert self.remove(server) == []
+        assert self.attached(server) == []
         server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
         assert self.remove(server) == [('delete', ROOT)]
 
@@ -136,11 +121,6 @@ class TestDelete(VolumesTest):
             self.delete(server)
         assert disks == ['image']
 
-    def test_delete_frees_an_ordinary_volume(self):
-        server = self.join(disk(ROOT, 0), disk(ORDINARY))
-        assert self.remove(server) == []
-        assert self.attached(server) == []
-
     def test_delete_does_not_detach_a_volume_from_another_server(self):
         """Nova would tell cinder to detach it, without saying from whom."""
         for host in (None, 'host1'):
@@ -154,15 +134,8 @@ class TestDelete(VolumesTest):
                 self.cinder.delete_vol_attachment(DATA)
                 self.volumes.statuses[DATA] = HELD
 
-    def test_delete_while_the_host_is_lost_deletes_the_volume(self):
-        server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
-        self.lose(self.show(server)['OS-EXT-SRV-ATTR:host'])
-        assert self.remove(server) == [('delete', ROOT)]
-
-    def test_force_delete_while_the_host_is_lost_deletes_the_volume(self):
-        server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
-        self.lose(self.show(server)['OS-EXT-SRV-ATTR:host'])
-        del self.volumes.calls[:]
+    def test_delete_while_the_host_is_lost_or_none_is_left_deletes_the_volume(self):
+        disks = (disk(ROOT, 0, delete_on_termination=True), disk(DATA))
         # Nova sends it, and has forgotten it in this list of its own tests.
         allowed = rpc.LegacyValidatingNotifier.allowed_legacy_notification_event_types
         new = [*allowed, *(f'compute.instance.force_delete.{end}' for end in ('start', 'end'))]
@@ -171,14 +144,22 @@ class TestDelete(VolumesTest):
                 'nova.rpc.LegacyValidatingNotifier.allowed_legacy_notification_event_types', new
             )
         )
-        self.api.post_server_action(server['id'], {'forceDelete': None})
-        self._wait_until_deleted(server)
-        assert [call for call in self.volumes.calls if call[0] != 'get'] == [('delete', ROOT)]
-
-    def test_delete_of_a_server_without_a_host_deletes_the_volume(self):
+        for force in (False, True):
+            server = self.join(*disks)
+            host = self.show(server)['OS-EXT-SRV-ATTR:host']
+            self.lose(host)
+            del self.volumes.calls[:]
+            if force:
+                self.api.post_server_action(server['id'], {'forceDelete': None})
+                self._wait_until_deleted(server)
+            else:
+                self.delete(server)
+            assert [call for call in self.volumes.calls if call[0] != 'get'] == [('delete', ROOT)]
+            self.volumes.gone.clear()
+            self.lose(host, False)
         for host in self.computes:
             self.lose(host)
-        server = self.join(disk(ROOT, 0, delete_on_termination=True), disk(DATA))
+        server = self.join(*disks)
         self.assert_status(server, 'ERROR')
         assert self.remove(server) == [('delete', ROOT)]
 

@@ -9,7 +9,7 @@ from nova import objects
 from nova.compute import task_states
 
 from nova_ext import saved_build_args, wake_marker
-from tests.functional.nova.base import NovaTest
+from tests.functional.nova.base import KEY, NovaTest
 
 VOLUMES = 'nova.volume.cinder.API'
 
@@ -21,14 +21,12 @@ class WakeUpTest(NovaTest):
 
 
 class TestKept(WakeUpTest):
-    def test_password_of_the_answer_and_image_are_spawned(self):
+    def test_saved_arguments_are_encrypted_and_spawned_and_removed_at_the_start(self):
         server = self.reserve()
         assert self.spawned.calls == []
         self.wake_up(server)
         assert self.spawned.last['password'] == server['adminPass']
         assert self.spawned.last['image'].id == '155d900f-4e14-4e4c-a73d-069cbf4541e6'
-
-    def test_saved_arguments_are_encrypted_and_removed_at_the_start(self):
         server = self.reserve(adminPass='correct horse')
         kept = self.instance(server).system_metadata
         rows = [key for key in kept if key.startswith(saved_build_args.PREFIX)]
@@ -36,6 +34,7 @@ class TestKept(WakeUpTest):
         assert 'correct horse' not in str(kept)
         assert ''.join(kept[key] for key in sorted(rows)).startswith('sealed:')
         self.wake_up(server)
+        assert self.spawned.last['password'] == 'correct horse'
         left = self.instance(server).system_metadata
         assert not [key for key in left if key.startswith('climate')]
         assert 'network_allocated' not in left
@@ -92,8 +91,7 @@ class TestNetworks(WakeUpTest):
         assert [vif['id'] for vif in self.spawned.last['network_info']] == [port['id']]
         self.delete(server)
         assert self.ports(server) == []
-
-    def test_port_of_the_user_stays_after_the_delete(self):
+        # One of the user stays.
         port = self.neutron.port_1
         server = self.reserve(networks=[{'port': port['id']}])
         self.wake_up(server)
@@ -102,19 +100,19 @@ class TestNetworks(WakeUpTest):
         self.delete(server)
         assert not self.neutron.show_port(port['id'])['port'].get('device_id')
 
-    def test_tag_of_a_network_is_accepted(self):
-        self.compute.manager.driver.capabilities['supports_device_tagging'] = True
-        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id'], 'tag': 'nic'}])
+    def test_tag_of_a_network_is_accepted_by_a_host_with_tags_only(self):
+        capabilities = self.compute.manager.driver.capabilities
+        tagged = [{'uuid': self.neutron.network_1['id'], 'tag': 'nic'}]
+        capabilities['supports_device_tagging'] = False
+        server = self.reserve(networks=tagged)
+        assert 'tagging' in self.assert_status(server, 'ERROR')['fault']['message']
+        assert self.lease_service.requests == []
+        capabilities['supports_device_tagging'] = True
+        server = self.reserve(networks=tagged)
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
         (vif,) = self.spawned.last['network_info']
         assert vif['id'] == self.ports(server)[0]['id']
-
-    def test_host_without_tags_fails_at_the_reservation(self):
-        self.compute.manager.driver.capabilities['supports_device_tagging'] = False
-        server = self.reserve(networks=[{'uuid': self.neutron.network_1['id'], 'tag': 'nic'}])
-        assert 'tagging' in self.assert_status(server, 'ERROR')['fault']['message']
-        assert self.lease_service.requests == []
 
 
 class TestVolumes(WakeUpTest):
@@ -156,14 +154,13 @@ class TestVolumes(WakeUpTest):
     def test_each_source_is_attached_at_the_start(self):
         for source, ident, values in self.sources():
             with self.subTest(source=source):
+                # A delete before the start frees the volume.
+                server = self.boot_from(source, ident, **values)
+                self.delete(server)
+                assert self.attachments(server) == []
                 server = self.boot_from(source, ident, **values)
                 assert len(self.attachments(server)) == (source == 'volume')
                 self.check(server)
-
-    def test_delete_before_the_start_frees_the_volume(self):
-        server = self.boot_from('volume', self.cinder.IMAGE_BACKED_VOL)
-        self.delete(server)
-        assert self.attachments(server) == []
 
     def test_failed_start_keeps_the_volume_and_the_next_takes_it(self):
         for source, ident, values in self.sources():
@@ -209,7 +206,21 @@ class TestFailedStart(WakeUpTest):
         assert self.ports(self.server) == []
         assert self.used() == 0
 
-    def test_third_wake_up_works_after_two_failed(self):
+    def test_wake_up_works_after_others_failed(self):
+        self.flags(stash_keys=['A' * 43 + '='], group='climate')
+        self.wake_up(self.server)
+        assert 'stash_keys' in self.assert_still_held()['fault']['message']
+        assert self.spawned.calls == []
+        self.flags(stash_keys=[KEY], group='climate')
+
+        def broken(*args, **kwargs):
+            raise RuntimeError('neutron is away')
+
+        network_api = self.compute.manager.network_api
+        network_api.setup_instance_network_on_host = broken
+        self.wake_up(self.server)
+        self.assert_still_held()
+        del network_api.setup_instance_network_on_host
         self.spawned.fail_with = RuntimeError('no more smoke')
         self.wake_up(self.server)
         self.wake_up(self.server)
@@ -220,24 +231,6 @@ class TestFailedStart(WakeUpTest):
         assert self.spawned.last['password'] == self.server['adminPass']
         assert self.allocations(self.server) == self.held
         assert self.used() == 1
-
-    def test_missing_key_is_the_fault_of_a_reserved_server(self):
-        self.flags(stash_keys=['A' * 43 + '='], group='climate')
-        self.wake_up(self.server)
-        assert 'stash_keys' in self.assert_still_held()['fault']['message']
-        assert self.spawned.calls == []
-
-    def test_outage_of_neutron_leaves_the_server_reserved(self):
-        def broken(*args, **kwargs):
-            raise RuntimeError('neutron is away')
-
-        network_api = self.compute.manager.network_api
-        network_api.setup_instance_network_on_host = broken
-        self.wake_up(self.server)
-        self.assert_still_held()
-        del network_api.setup_instance_network_on_host
-        self.wake_up(self.server)
-        self.assert_status(self.server, 'ACTIVE')
 
     def test_delete_during_the_start_leaves_nothing(self):
         def delete(context, instance, *args, **kwargs):
