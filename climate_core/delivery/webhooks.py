@@ -180,7 +180,6 @@ def _gone(session: orm.Session, delivery: Delivery, now: datetime.datetime) -> N
     if lease.webhook is None or lease.webhook['url'] != delivery.url:
         return
     why = 'The webhook answered 410: it is not called any more.'
-    without = dataclasses.replace(lease, webhook=None)
     notices = {'lease.update': why} if lease.deleted_at is None else {}
-    cause = Cause(ACTION, failure=why)
-    store.save(session, lease, Change(without, notices), now, cause)
+    change = Change(dataclasses.replace(lease, webhook=None), notices)
+    store.save(session, lease, change, now, Cause(ACTION, failure=why))

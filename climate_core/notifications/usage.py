@@ -27,26 +27,22 @@ def payload(uses: Sequence[usage.Use], period: usage.Span) -> dict[str, Any]:
         'end': dates.serialize(period.end),
         'reserved': usage.rounded(total.reserved),
         'used': usage.rounded(total.used),
-        'resources': [_resource(each, period) for each in uses],
-    }
-
-
-def _resource(use: usage.Use, period: usage.Span) -> dict[str, Any]:
-    return {
-        'reservation_id': use.id,
-        'resource_type': use.resource_type,
-        'resource_id': use.resource_id,
-        'units': dict(use.amounts),
-        'reserved': _span(use.reserved(period)),
-        'used': _span(use.used(period)),
+        'resources': [
+            {
+                'reservation_id': each.id,
+                'resource_type': each.resource_type,
+                'resource_id': each.resource_id,
+                'units': dict(each.amounts),
+                'reserved': _span(each.reserved(period)),
+                'used': _span(each.used(period)),
+            }
+            for each in uses
+        ],
     }
 
 
 def _span(span: usage.Span | None) -> dict[str, Any] | None:
     if span is None:
         return None
-    return {
-        'begin': dates.serialize(span.begin),
-        'end': dates.serialize(span.end),
-        'hours': round(span.hours, 6),
-    }
+    begin, end = dates.serialize(span.begin), dates.serialize(span.end)
+    return {'begin': begin, 'end': end, 'hours': round(span.hours, 6)}

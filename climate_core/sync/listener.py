@@ -35,6 +35,7 @@ LOG = log.getLogger(__name__)
 #: What keeps us from noting; the next comparison makes up for it.
 _TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
 _Note = Callable[[Database, str, str, str], bool]
+_LOST: _Note = missing.mark_resource_lost
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,10 +62,7 @@ SERVERS = Source(
     notifications.NOVA.GROUP,
     ('uuid', 'instance_id'),
     {
-        'instance.delete.end': (
-            missing.mark_resource_lost,
-            'The server was deleted outside of the lease.',
-        ),
+        'instance.delete.end': (_LOST, 'The server was deleted outside of the lease.'),
         'instance.evacuate': (missing.change_resource, 'The server was evacuated from its host.'),
     },
     prefix='compute.',
@@ -74,14 +72,8 @@ VOLUMES = Source(
     notifications.CINDER.GROUP,
     ('volume_id',),
     {
-        'volume.delete.end': (
-            missing.mark_resource_lost,
-            'The volume was deleted outside of the lease.',
-        ),
-        'scheduler.create_volume': (
-            missing.mark_resource_lost,
-            'Cinder found no backend for the volume.',
-        ),
+        'volume.delete.end': (_LOST, 'The volume was deleted outside of the lease.'),
+        'scheduler.create_volume': (_LOST, 'Cinder found no backend for the volume.'),
     },
 )
 #: Nested stacks tell their deletion, too, but are not reserved.
@@ -91,7 +83,7 @@ STACKS = Source(
     ('stack_identity',),
     {
         'orchestration.stack.delete.end': (
-            missing.mark_resource_lost,
+            _LOST,
             'The stack was deleted or abandoned outside of the lease.',
         ),
     },

@@ -47,16 +47,17 @@ def test_defaults():
     }
 
 
-@pytest.mark.parametrize('word', [True, 1, 'True', 'yes', 'ON', ['1']])
-def test_reserved_true(word):
-    assert hints.wants_reservation({'reserved': word})
-    assert parse({'reserved': word})
-
-
-@pytest.mark.parametrize('word', [False, 0, 'False', 'no', 'off', ['0']])
-def test_reserved_false(word):
-    assert not hints.wants_reservation({'reserved': word})
-    assert parse({'reserved': word}) is None
+@pytest.mark.parametrize(
+    ('words', 'reserved'),
+    [
+        ((True, 1, 'True', 'yes', 'ON', ['1']), True),
+        ((False, 0, 'False', 'no', 'off', ['0']), False),
+    ],
+)
+def test_reserved_is_a_boolean(words, reserved):
+    for word in words:
+        assert hints.wants_reservation({'reserved': word}) is reserved
+        assert (parse({'reserved': word}) is not None) is reserved
 
 
 @pytest.mark.parametrize('word', [None, '', 'maybe', 2, 1.0, {}, [], ['1', '1'], [None]])

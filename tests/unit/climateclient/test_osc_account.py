@@ -3,6 +3,8 @@
 
 import json
 
+import pytest
+
 from tests.unit.climateclient.samples import ENDPOINT
 
 PROJECT_ID = 32 * 'a'
@@ -44,13 +46,16 @@ def test_usage_without_dates_sends_none(run, http):
     assert http.last_request.qs == {}
 
 
-def test_limits(run, http):
-    http.get(
-        f'{ENDPOINT}/limits',
-        json={'limits': {'leases': {'limit': 10, 'used': 3}, 'reserved_servers': {'limit': -1}}},
-    )
-    out = run('lease', 'limits', '-f', 'value')
+@pytest.mark.parametrize(
+    ('argv', 'asked'),
+    [([], {}), (['--project', PROJECT_ID], {'project_id': [PROJECT_ID]})],
+)
+def test_limits(run, http, argv, asked):
+    limits = {'leases': {'limit': 10, 'used': 3}, 'reserved_servers': {'limit': -1}}
+    http.get(f'{ENDPOINT}/limits', json={'limits': limits})
+    out = run('lease', 'limits', '-f', 'value', *argv)
     assert out.splitlines() == ['leases 10 3', 'reserved_servers -1 None']
+    assert http.last_request.qs == asked
 
 
 def test_plugins(openstack, http):
@@ -59,9 +64,3 @@ def test_plugins(openstack, http):
     status, out, err = openstack('lease', 'plugins', '-f', 'value')
     assert (status, err) == (0, '')
     assert out == 'virtual:instance Server It waits.\n'
-
-
-def test_limits_of_another_project(run, http):
-    http.get(f'{ENDPOINT}/limits', json={'limits': {}})
-    run('lease', 'limits', '--project', PROJECT_ID)
-    assert http.last_request.qs == {'project_id': [PROJECT_ID]}

@@ -71,18 +71,12 @@ def test_list_with_all_filters(run, http, listed):
     assert 'project_id' not in asked(http)
 
 
-def test_list_of_a_project_by_id(openstack, http, listed):
-    openstack('lease', 'list', '--project', PROJECT_ID)
-    assert asked(http)['project_id'] == PROJECT_ID
-
-
-def test_list_of_a_project_by_name(run, http, listed):
+@pytest.mark.parametrize('project', [PROJECT_ID, 'theirs'])
+def test_list_of_a_project_by_id_or_name(run, http, listed, project):
     http.get(f'{KEYSTONE}/projects/theirs', status_code=404, json={})
-    http.get(
-        f'{KEYSTONE}/projects?name=theirs',
-        json={'projects': [{'id': PROJECT_ID, 'name': 'theirs'}]},
-    )
-    run('lease', 'list', '--project', 'theirs')
+    found = {'projects': [{'id': PROJECT_ID, 'name': 'theirs'}]}
+    http.get(f'{KEYSTONE}/projects?name=theirs', json=found)
+    run('lease', 'list', '--project', project)
     assert asked(http)['project_id'] == PROJECT_ID
 
 
