@@ -98,7 +98,9 @@ def test_the_end_of_a_period_is_waited_for(world: World, time: Time) -> None:
     world.create('a', end='2026-12-01 18:00')
     time.forward(minutes=55)
     assert one.tell() == usage.GRACE.total_seconds()
-    time.forward(seconds=usage.GRACE.total_seconds())
+    time.forward(seconds=usage.GRACE.total_seconds() - 1)
+    assert one.tell() == 1
+    time.forward(seconds=1)
     assert one.tell() == 0
     assert len(told(world)) == 1
 
