@@ -14,10 +14,7 @@ TRUST = 60.0
 
 
 class Clock:
-    """Tells the time of the database. Whether an event is due is judged by the database alone.
-
-    :param monotonic: seconds of a clock that is never set
-    """
+    """Tells the time of the database. Whether an event is due is judged by the database alone."""
 
     def __init__(
         self, database: Database, monotonic: Callable[[], float] = time.monotonic

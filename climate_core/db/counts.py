@@ -39,10 +39,7 @@ class Counts:
 
 
 def read(session: orm.Session, overdue_seconds: float) -> Counts:
-    """Count everything in one statement.
-
-    :param overdue_seconds: how long after its time an event is overdue
-    """
+    """Count everything in one statement; an event is overdue so many seconds after its time."""
     table = tables.LEASES.c.status
     parts: list[Any] = [
         sa.select(

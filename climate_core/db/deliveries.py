@@ -18,8 +18,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import queue, tables, utcnow
-from climate_core.db.engine import signal
+from climate_core.db import rows, tables, utcnow
 from climate_core.lease import model
 
 _ROW = tables.DELIVERIES
@@ -33,12 +32,7 @@ _WINDOW = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delivery:
-    """One notification for one webhook.
-
-    :param target: the host and port of the URL
-    :param attempts: failed ones, up to now
-    :param claim: the name under which it was claimed
-    """
+    """One notification for one webhook; ``target`` is the host and port of its URL."""
 
     id: int
     lease_id: str
@@ -93,42 +87,30 @@ def add(
     notices: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime.datetime,
 ) -> None:
-    """Put down what the webhook of a lease wants to be told; nothing if it has none.
-
-    :param notices: event types and payloads with their ``event_id``
-    """
+    """Put down event types and payloads that the webhook of a lease wants, if it has one."""
     if lease.webhook is None:
         return
     patterns = lease.webhook.get('events') or ['*']
-    base = {
-        'lease_id': lease.id,
-        'project_id': lease.project_id,
-        **_where(lease.webhook),
-        'attempts': 0,
-        'claim': None,
-        'next_at': now,
-        'created_at': now,
-    }
-    rows = [
-        {**base, 'event_id': payload['event_id'], 'event_type': event_type, 'payload': payload}
-        for event_type, payload in notices
-        if any(fnmatch.fnmatchcase(event_type, pattern) for pattern in patterns)
+    wanted = [
+        (kind, payload)
+        for kind, payload in notices
+        if any(fnmatch.fnmatchcase(kind, pattern) for pattern in patterns)
     ]
-    if rows:
-        session.connection().execute(sa.insert(_ROW), rows)
-        signal(session, ADDED)
+    hook = _hook(lease.webhook)
+    common = {'lease_id': lease.id, 'project_id': lease.project_id, 'attempts': 0, **hook}
+    rows.enqueue(session, _ROW, wanted, now, ADDED, **common)
 
 
 def redirect(session: orm.Session, lease: model.Lease) -> None:
     """Send what waits for the webhook that a lease had to the one that it has, if any."""
     mine = _ROW.c.lease_id == lease.id
-    statement: Any = sa.delete(_ROW).where(mine)
-    if lease.webhook is not None:
-        statement = sa.update(_ROW).where(mine).values(**_where(lease.webhook))
-    session.connection().execute(statement)
+    if lease.webhook is None:
+        rows.change(session, sa.delete(_ROW).where(mine))
+    else:
+        rows.change(session, sa.update(_ROW).where(mine).values(**_hook(lease.webhook)))
 
 
-def _where(webhook: Mapping[str, Any]) -> dict[str, str]:
+def _hook(webhook: Mapping[str, Any]) -> dict[str, str]:
     url = webhook['url']
     # The column has 255 characters; a host that is longer does not exist.
     target = urllib.parse.urlsplit(url).netloc.lower()[:255]
@@ -137,24 +119,11 @@ def _where(webhook: Mapping[str, Any]) -> dict[str, str]:
 
 def due_in(session: orm.Session, busy: Busy) -> float | None:
     """Tell in how many seconds there is something to send for which there is room."""
-    return queue.due_in(session, _ROW, busy.room())
+    return rows.due_in(session, _ROW, busy.room())
 
 
 def claim(session: orm.Session, ttl: float, limit: int, busy: Busy) -> list[Delivery]:
-    """Take what was due first, at most ``limit``, for ``ttl`` seconds.
-
-    :param busy: what is being sent already
-    """
-    ids = _choose(session, limit, busy)
-    if not ids:
-        return []
-    name = queue.claim(session, _ROW, ids, ttl)
-    columns = [_ROW.c[f.name] for f in dataclasses.fields(Delivery)]
-    query = sa.select(*columns).where(_ROW.c.claim == name).order_by(_ROW.c.id)
-    return [Delivery(*row) for row in session.execute(query)]
-
-
-def _choose(session: orm.Session, limit: int, busy: Busy) -> list[int]:
+    """Take what was due first, at most ``limit``, for ``ttl`` seconds, beside what is busy."""
     query = (
         sa.select(_ROW.c.id, _ROW.c.lease_id, _ROW.c.project_id, _ROW.c.target)
         .where(_ROW.c.next_at <= utcnow.now(session), busy.room())
@@ -163,23 +132,24 @@ def _choose(session: orm.Session, limit: int, busy: Busy) -> list[int]:
     )
     # A copy: the transaction may be repeated, and not all that is chosen is got.
     taken = copy.deepcopy(busy)
-    return [row.id for row in session.execute(query) if taken.take(row)][:limit]
+    ids = [row.id for row in session.execute(query) if taken.take(row)][:limit]
+    return rows.claim(session, _ROW, Delivery, ids, ttl)[1]
 
 
 def done(session: orm.Session, delivery: Delivery) -> bool:
     """Forget one that was told, or given up; False if it is not ours any more."""
-    statement = sa.delete(_ROW).where(_ROW.c.id == delivery.id, _ROW.c.claim == delivery.claim)
-    return session.connection().execute(statement).rowcount == 1
+    return rows.change(session, sa.delete(_ROW).where(_claimed(delivery))) == 1
 
 
 def later(session: orm.Session, delivery: Delivery, seconds: float) -> None:
     """Give one back that failed, to be sent again."""
-    session.connection().execute(
-        sa.update(_ROW)
-        .where(_ROW.c.id == delivery.id, _ROW.c.claim == delivery.claim)
-        .values(
-            attempts=_ROW.c.attempts + 1,
-            claim=None,
-            next_at=utcnow.now(session, seconds),
-        )
-    )
+    again = {
+        'attempts': _ROW.c.attempts + 1,
+        'claim': None,
+        'next_at': utcnow.now(session, seconds),
+    }
+    rows.change(session, sa.update(_ROW).where(_claimed(delivery)).values(again))
+
+
+def _claimed(delivery: Delivery) -> sa.ColumnElement[bool]:
+    return sa.and_(_ROW.c.id == delivery.id, _ROW.c.claim == delivery.claim)

@@ -22,24 +22,6 @@ from climate_core.db import utcnow
 
 T = TypeVar('T')
 
-_FACADE_OPTIONS = (
-    'connection',
-    'slave_connection',
-    'sqlite_synchronous',
-    'mysql_sql_mode',
-    'mysql_wsrep_sync_wait',
-    'connection_recycle_time',
-    'connection_debug',
-    'max_pool_size',
-    'max_overflow',
-    'pool_timeout',
-    'max_retries',
-    'retry_interval',
-    'connection_trace',
-    'connection_parameters',
-)
-
-
 #: What a database that is away, busy or out of connections raises. oslo.db translates errors of
 #: the driver, but not that of an exhausted pool.
 TROUBLE: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
@@ -49,8 +31,8 @@ class Stale(Exception):
     """The lease or the event was changed meanwhile; nothing may be committed."""
 
 
-#: Runs a function again after a deadlock, a lost connection or a change of
-#: another process. It must open its own writer.
+#: Runs a function again after a deadlock, a lost connection or a change of another process. It
+#: must open its own writer.
 retry = db_api.wrap_db_retry(
     max_retries=10,
     retry_interval=0.02,
@@ -68,10 +50,7 @@ _SIGNALS = 'signals'
 
 
 def signal(session: orm.Session, name: str) -> None:
-    """Have those who :meth:`Database.listen` to ``name`` called once this is committed.
-
-    It works in what :meth:`Database.write` calls.
-    """
+    """Have listeners to ``name`` called once the work of :meth:`Database.write` is committed."""
     session.info.setdefault(_SIGNALS, {})[name] = None
 
 
@@ -83,7 +62,6 @@ def register(conf: cfg.ConfigOpts) -> None:
 class Database:
     """A database and its connections.
 
-    :param conf: configuration with the section ``[database]``
     :param clock: in tests, a function that returns the time instead of the database's clock
     """
 
@@ -125,10 +103,7 @@ class Database:
             yield session
 
     def write(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
-        """Call ``function(session, ...)`` in one transaction, again if the database asks for it.
-
-        :returns: what the function returned in the transaction that was committed
-        """
+        """Return ``function(session, ...)`` of one transaction, again if the database asks."""
 
         @retry
         def attempt() -> tuple[T, Iterable[str]]:
@@ -168,7 +143,7 @@ class _Scope:
 
 
 def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
-    options = {name: conf.database[name] for name in _FACADE_OPTIONS}
+    options = dict(conf.database)
     url = sa.make_url(options['connection'])
     if url.get_backend_name() in ('mysql', 'mariadb') and 'charset' not in url.query:
         options['connection_parameters'] = '&'.join(

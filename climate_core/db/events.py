@@ -8,12 +8,13 @@ manager that died is followed by any other.
 
 import dataclasses
 import datetime
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import rows, tables, utcnow
 from climate_core.lease import events, model, states
 
 _EVENT = tables.EVENTS
@@ -39,17 +40,16 @@ def upcoming(session: orm.Session, limit: int) -> tuple[datetime.datetime | None
     """
     now = utcnow.now(session)
     due = _first(now, _EVENT.c.next_at <= now, limit)
-    rows = session.execute(sa.union_all(due, _first(now, _EVENT.c.next_at > now, 1))).all()
-    found = sorted((Due(*row[1:]) for row in rows), key=lambda d: (d.next_at, d.priority))
-    return (rows[0][0] if rows else None), found
+    found = session.execute(sa.union_all(due, _first(now, _EVENT.c.next_at > now, 1))).all()
+    events = sorted((Due(*row[1:]) for row in found), key=lambda d: (d.next_at, d.priority))
+    return (found[0][0] if found else None), events
 
 
 def _first(
     now: sa.ColumnElement[datetime.datetime], where: sa.ColumnElement[bool], limit: int
 ) -> sa.Select[Any]:
-    columns = [_EVENT.c[f.name] for f in dataclasses.fields(Due)]
     query = (
-        sa.select(now.label('now'), *columns)
+        sa.select(now.label('now'), *rows.columns(_EVENT, Due))
         .where(where)
         .order_by(_EVENT.c.next_at, _EVENT.c.priority)
         .limit(limit)
@@ -64,58 +64,51 @@ def claim(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
     :param generation: the one that was read; the claim has the next one
     :returns: whether it is ours; if not, another manager was faster or it is not due any more
     """
-    return _change(
-        session,
-        sa.and_(
-            _EVENT.c.id == event_id,
-            _EVENT.c.generation == generation,
-            _EVENT.c.next_at <= utcnow.now(session),
-        ),
-        status=states.EventStatus.IN_PROGRESS,
-        generation=generation + 1,
-        next_at=utcnow.now(session, ttl),
-    )
+    claimed = {
+        'status': states.EventStatus.IN_PROGRESS,
+        'generation': generation + 1,
+        'next_at': utcnow.now(session, ttl),
+    }
+    due = _EVENT.c.next_at <= utcnow.now(session)
+    return _change(session, event_id, generation, claimed, due)
 
 
 def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> bool:
     """Keep a claim for ``ttl`` seconds from now; False when it is lost."""
-    return _change(
-        session,
-        sa.and_(
-            _EVENT.c.id == event_id,
-            _EVENT.c.generation == generation,
-            _EVENT.c.status == states.EventStatus.IN_PROGRESS,
-        ),
-        next_at=utcnow.now(session, ttl),
-    )
+    claimed = _EVENT.c.status == states.EventStatus.IN_PROGRESS
+    return _change(session, event_id, generation, {'next_at': utcnow.now(session, ttl)}, claimed)
 
 
 def insert(session: orm.Session, events: list[model.Event]) -> None:
     """Write new events."""
-    if events:
-        session.connection().execute(sa.insert(_EVENT), [columns(e) for e in events])
+    rows.insert(session, _EVENT, [columns(each) for each in events])
 
 
 def delete(session: orm.Session, events: list[model.Event]) -> None:
     """Delete events that their user cancelled; a manager at work on one finds it gone."""
     if events:
-        ids = [e.id for e in events]
-        session.connection().execute(sa.delete(_EVENT).where(_EVENT.c.id.in_(ids)))
+        rows.change(session, sa.delete(_EVENT).where(_EVENT.c.id.in_([e.id for e in events])))
 
 
 def columns(event: model.Event) -> dict[str, Any]:
     """Return what the table keeps of an event."""
-    values = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
-    return values | {'priority': events.of(event.event_type).priority}
+    return rows.values(_EVENT, event) | {'priority': events.of(event.event_type).priority}
 
 
 def update(session: orm.Session, before: model.Event, after: model.Event) -> bool:
     """Change an event, if it still has the generation that was read."""
-    new, old = columns(after), columns(before)
-    where = sa.and_(_EVENT.c.id == before.id, _EVENT.c.generation == before.generation)
-    return _change(session, where, **{k: v for k, v in new.items() if v != old[k]})
+    new = rows.difference(columns(after), columns(before))
+    return _change(session, before.id, before.generation, new)
 
 
-def _change(session: orm.Session, where: sa.ColumnElement[bool], **values: Any) -> bool:
-    statement = sa.update(_EVENT).where(where).values(**values)
-    return session.connection().execute(statement).rowcount == 1
+def _change(
+    session: orm.Session,
+    event_id: str,
+    generation: int,
+    new: Mapping[str, Any],
+    *conditions: sa.ColumnElement[bool],
+) -> bool:
+    statement = sa.update(_EVENT).where(
+        _EVENT.c.id == event_id, _EVENT.c.generation == generation, *conditions
+    )
+    return rows.change(session, statement.values(**new)) == 1

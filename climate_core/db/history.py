@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The history of leases in the database: one row for each change, kept until the purge."""
 
-import dataclasses
-
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables
+from climate_core.db import rows, tables
 from climate_core.lease import history
 
 _ROW = tables.HISTORY
@@ -15,7 +13,7 @@ _ROW = tables.HISTORY
 def add(session: orm.Session, entry: history.Entry | None) -> None:
     """Write what happened, in the transaction in which it happens; None is nothing."""
     if entry is not None:
-        session.connection().execute(sa.insert(_ROW).values(dataclasses.asdict(entry)))
+        rows.insert(session, _ROW, [rows.values(_ROW, entry)])
 
 
 def page(
@@ -26,9 +24,8 @@ def page(
     :param after: the number of the last entry of the page before
     :returns: entries with their numbers
     """
-    columns = [_ROW.c[f.name] for f in dataclasses.fields(history.Entry)]
     query = (
-        sa.select(_ROW.c.id, *columns)
+        sa.select(_ROW.c.id, *rows.columns(_ROW, history.Entry))
         .where(_ROW.c.lease_id == lease_id, _ROW.c.id > after)
         .order_by(_ROW.c.id)
         .limit(limit)

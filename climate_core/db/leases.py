@@ -2,6 +2,7 @@
 """Leases in the database. Reading one takes three statements; pages are in ``listing``."""
 
 import datetime
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,13 +11,13 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import reservations as db_reservations
-from climate_core.db import tables, utcnow
-from climate_core.lease import model, states
+from climate_core.db import rows, tables, utcnow
+from climate_core.lease import states
+from climate_core.lease.model import Event, Key, Lease, Reservation
 
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
-_RESERVATION_COLUMNS = [c for c in _RESERVATION.columns if c.name != 'hold']
-_EVENT_COLUMNS = [c for c in _EVENT.columns if c.name != 'priority']
+_EVENT_COLUMNS = rows.columns(_EVENT, Event)
 
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})
@@ -24,7 +25,7 @@ PARTS: Final = frozenset({'reservations', 'events'})
 
 def get(
     session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
-) -> model.Lease:
+) -> Lease:
     """Read one lease with its reservations and events.
 
     :param lock: keep other transactions from changing the lease until the end of this one
@@ -39,93 +40,88 @@ def get(
 
 def find(
     session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
-) -> model.Lease | None:
+) -> Lease | None:
     """Read one lease, also a deleted one; None when there is none."""
     query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
     row = session.execute(query.with_for_update() if lock else query).mappings().first()
     return None if row is None else assemble(session, [row], parts)[0]
 
 
+def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
+    """Find who holds resources, by type and id, in one statement; only the leases themselves."""
+    by_type: dict[str, list[str]] = defaultdict(list)
+    for resource_type, resource_id in keys:
+        by_type[resource_type].append(resource_id)
+    if not by_type:
+        return {}
+    column = _RESERVATION.c
+    wanted = [
+        sa.and_(db_reservations.held_of(kind), column.resource_id.in_(ids))
+        for kind, ids in by_type.items()
+    ]
+    query = (
+        sa.select(column.resource_type, column.resource_id, *_LEASE.columns)
+        .join_from(_RESERVATION, _LEASE, column.lease_id == _LEASE.c.id)
+        .where(sa.or_(*wanted))
+    )
+    found = session.execute(query).mappings()
+    return {(row['resource_type'], row['resource_id']): _read(row) for row in found}
+
+
 def assemble(
-    session: orm.Session, rows: Sequence[Any], parts: Collection[str] = PARTS
-) -> list[model.Lease]:
-    """Make leases of their rows, in their order.
-
-    :param parts: which of :data:`PARTS` are read for all of them; a statement for each
-    """
-    reservations: dict[str, list[model.Reservation]] = {row['id']: [] for row in rows}
-    events: dict[str, list[model.Event]] = {row['id']: [] for row in rows}
+    session: orm.Session, found: Sequence[Any], parts: Collection[str] = PARTS
+) -> list[Lease]:
+    """Make leases of their rows, in their order; a statement for each of the parts."""
+    reservations: dict[str, list[Reservation]] = {row['id']: [] for row in found}
+    events: dict[str, list[Event]] = {row['id']: [] for row in found}
     ids = list(reservations)
-    if 'reservations' in parts:
-        order = _RESERVATION.c.created_at, _RESERVATION.c.id
-        for row in _children(session, _RESERVATION_COLUMNS, _RESERVATION.c.lease_id, ids, order):
+    if ids and 'reservations' in parts:
+        query = sa.select(*db_reservations.COLUMNS).where(_RESERVATION.c.lease_id.in_(ids))
+        query = query.order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
+        for row in session.execute(query).mappings():
             reservations[row['lease_id']].append(db_reservations.read(row))
-    if 'events' in parts:
-        order = _EVENT.c.time, _EVENT.c.id
-        for row in _children(session, _EVENT_COLUMNS, _EVENT.c.lease_id, ids, order):
-            events[row['lease_id']].append(model.Event(**row))
-    return [read(row, reservations[row['id']], events[row['id']]) for row in rows]
+    if ids and 'events' in parts:
+        query = sa.select(*_EVENT_COLUMNS).where(_EVENT.c.lease_id.in_(ids))
+        for row in session.execute(query.order_by(_EVENT.c.time, _EVENT.c.id)).mappings():
+            events[row['lease_id']].append(Event(**row))
+    return [_read(row, reservations[row['id']], events[row['id']]) for row in found]
 
 
-def _children(
-    session: orm.Session,
-    columns: Sequence[Any],
-    lease_id: sa.Column[Any],
-    ids: Sequence[str],
-    order: Sequence[Any],
-) -> Iterable[Any]:
-    if not ids:
-        return ()
-    query = sa.select(*columns).where(lease_id.in_(ids)).order_by(*order)
-    return session.execute(query).mappings()
-
-
-def read(
+def _read(
     row: Mapping[Any, Any],
-    reservations: Sequence[model.Reservation] = (),
-    events: Sequence[model.Event] = (),
-) -> model.Lease:
+    reservations: Sequence[Reservation] = (),
+    events: Sequence[Event] = (),
+) -> Lease:
     """Make a lease of a row, which may have more columns than those of a lease."""
     values = {c.name: row[c.name] for c in _LEASE.columns}
     # What the release before this one writes has no list.
     values['before_start'] = tuple(values['before_start'] or ())
-    return model.Lease(**values, reservations=tuple(reservations), events=tuple(events))
+    return Lease(**values, reservations=tuple(reservations), events=tuple(events))
 
 
-def insert(session: orm.Session, lease: model.Lease) -> None:
-    """Write a new lease without its reservations and events.
-
-    :raises oslo_db.exception.DBDuplicateEntry: the id is taken
-    """
-    session.execute(sa.insert(_LEASE).values(columns(lease)))
+def insert(session: orm.Session, lease: Lease) -> None:
+    """Write a new lease without its reservations and events; DBDuplicateEntry: its id is taken."""
+    rows.insert(session, _LEASE, [columns(lease)])
 
 
-def columns(lease: model.Lease) -> dict[str, Any]:
+def columns(lease: Lease) -> dict[str, Any]:
     """Return what the table keeps of a lease."""
-    return {c.name: getattr(lease, c.name) for c in _LEASE.columns}
+    return rows.values(_LEASE, lease)
 
 
-def update(session: orm.Session, lease: model.Lease, **values: Any) -> bool:
-    """Change a lease, if it is still the one that was read.
+def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
+    """Change columns of a lease, and its generation, if it is still the one that was read.
 
-    :param lease: what was read
-    :param values: the new values of columns; ``generation`` and ``updated_at`` are added
     :returns: False if the lease was changed meanwhile; nothing is written then
     """
-    statement = (
-        sa.update(_LEASE)
-        .where(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)
-        .values(generation=lease.generation + 1, **{'updated_at': utcnow.now(session), **values})
-    )
-    return session.connection().execute(statement).rowcount == 1
+    own = {'generation': lease.generation + 1, 'updated_at': utcnow.now(session)}
+    where = sa.and_(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)
+    return rows.change(session, sa.update(_LEASE).where(where).values({**own, **values})) == 1
 
 
 def purge(session: orm.Session, before: datetime.datetime) -> int:
-    """Remove leases that were deleted, or were over, before a time, with all that is theirs.
-
-    :returns: how many
-    """
-    return session.connection().execute(sa.delete(_LEASE).where(_gone(before))).rowcount
+    """Remove leases that were deleted, or over, before a time, with all of theirs; count them."""
+    return rows.change(session, sa.delete(_LEASE).where(_gone(before)))
 
 
 def purgeable(session: orm.Session, before: datetime.datetime) -> int:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_core.db import tables
+from climate_core.db import rows, tables
 from climate_core.db.engine import Stale
 from climate_core.lease import limits, states
 
@@ -24,23 +24,18 @@ _LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
 
 
 def lock(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
-    """Keep other transactions from adding to what the project holds until the end of this one.
+    """Keep other transactions from adding to what a project with limits holds.
 
-    :param most: the limits of the project; None: it has none, and nothing is asked
     :raises climate_core.db.engine.Stale: another transaction was the first ever to do this; the
         next attempt comes after it
     """
     if most is None:
         return
-    change = (
-        sa.update(_PROJECT)
-        .where(_PROJECT.c.id == project_id)
-        .values(generation=_PROJECT.c.generation + 1)
-    )
-    if session.connection().execute(change).rowcount:
+    mine = sa.update(_PROJECT).where(_PROJECT.c.id == project_id)
+    if rows.change(session, mine.values(generation=_PROJECT.c.generation + 1)):
         return
     try:
-        session.connection().execute(sa.insert(_PROJECT).values(id=project_id, generation=1))
+        rows.insert(session, _PROJECT, [{'id': project_id, 'generation': 1}])
     except db_exc.DBDuplicateEntry as exc:
         raise Stale(f'project {project_id}') from exc
 
@@ -68,11 +63,9 @@ def check(
     adding: limits.Amounts,
     most: limits.Amounts | None,
 ) -> None:
-    """Make sure that a project may hold more; with :func:`lock` that is true until the end.
+    """Refuse more than the limits of a project, if it has any, by LimitExceeded.
 
-    :param adding: what is added, by the names of the limits
-    :param most: the limits of the project; None: it has none, and nothing is asked
-    :raises climate_core.exceptions.LimitExceeded: it may not
+    With :func:`lock` the answer is true until the end of the transaction.
     """
     if most is not None:
         limits.check(most, used(session, project_id), adding)
@@ -90,9 +83,7 @@ def held(session: orm.Session, project_id: str) -> list[limits.Held]:
         )
         .where(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(_LIVE))
     )
-    ends: dict[str, datetime.datetime] = {}
-    units: dict[str, list[Mapping[str, int]]] = defaultdict(list)
+    units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
     for lease_id, end, amounts in session.execute(query):
-        ends[lease_id] = end
-        units[lease_id].append(amounts or {})
-    return [limits.Held(ends[each], limits.total(units[each], 1)) for each in ends]
+        units[lease_id, end].append(amounts or {})
+    return [limits.Held(end, limits.total(each, 1)) for (_, end), each in units.items()]

@@ -66,11 +66,9 @@ class Query:
 
 
 def page(session: orm.Session, query: Query) -> tuple[list[model.Lease], bool]:
-    """Read a page.
+    """Read a page of leases, and whether there are more.
 
-    :returns: the leases, and whether there are more
-    :raises climate_core.exceptions.BadRequest: the marker is not there (any more), or not in the
-        project
+    :raises climate_core.exceptions.BadRequest: the project has no lease that is the marker
     """
     order = _order(query.sort)
     where = _filters(session, query)
@@ -87,10 +85,9 @@ def _marker(session: orm.Session, query: Query, order: Sequence[Sort]) -> Mappin
     here = sa.and_(_LEASE.c.id == query.marker, *_of_project(query))
     found = session.execute(sa.select(*columns).where(here)).mappings().first()
     if found is None:
-        raise exceptions.BadRequest(
-            f'marker: there is no lease {query.marker} to go on after.', field='marker'
-        )
-    return {key: found[key] for key, _ in order}
+        message = f'marker: there is no lease {query.marker} to go on after.'
+        raise exceptions.BadRequest(message, field='marker')
+    return dict(found)
 
 
 def _of_project(query: Query) -> list[sa.ColumnElement[bool]]:
@@ -116,14 +113,10 @@ def _filters(session: orm.Session, query: Query) -> list[sa.ColumnElement[bool]]
 
 def _named(session: orm.Session, name: str) -> list[sa.ColumnElement[bool]]:
     same: list[sa.ColumnElement[bool]] = [_LEASE.c.name == name]
-    if _dialect(session) in ('mysql', 'mariadb'):
+    if session.get_bind().dialect.name in ('mysql', 'mariadb'):
         # To their usual collation "A " is "a"; it is that of the index, which is searched first.
         same.append(sa.cast(_LEASE.c.name, sa.LargeBinary) == name.encode())
     return same
-
-
-def _dialect(session: orm.Session) -> str:
-    return session.get_bind().dialect.name
 
 
 def _reserves(query: Query) -> sa.ColumnElement[bool]:
@@ -160,7 +153,7 @@ def _column(key: str) -> sa.ColumnElement[Any]:
 
 def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list[Any]:
     directed = [_column(key).desc() if down else _column(key).asc() for key, down in order]
-    if query.deleted or _dialect(session) != 'postgresql':
+    if query.deleted or session.get_bind().dialect.name != 'postgresql':
         return directed
     # They are all NULL, but only with this PostgreSQL reads the index in its order. The others do
     # so only without it.
@@ -170,16 +163,12 @@ def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list
 
 def _after(order: Sequence[Sort], marker: Mapping[str, Any]) -> sa.ColumnElement[bool]:
     """Return the condition for rows behind the marker: greater in one key, before it equal."""
-    places = [order[: length + 1] for length in range(len(order))]
-    behind = sa.or_(*(sa.and_(*_behind(place, marker)) for place in places))
+    places = []
+    for place, (key, down) in enumerate(order):
+        equal = [_column(each) == marker[each] for each, _ in order[:place]]
+        mine = _column(key)
+        places.append(sa.and_(*equal, mine < marker[key] if down else mine > marker[key]))
     # Says nothing new, but lets an index begin at the marker.
     key, down = order[0]
     mine = _column(key)
-    return sa.and_(mine <= marker[key] if down else mine >= marker[key], behind)
-
-
-def _behind(place: Sequence[Sort], marker: Mapping[str, Any]) -> list[sa.ColumnElement[bool]]:
-    *equal, (key, down) = place
-    mine = _column(key)
-    same = [_column(each) == marker[each] for each, _ in equal]
-    return [*same, mine < marker[key] if down else mine > marker[key]]
+    return sa.and_(mine <= marker[key] if down else mine >= marker[key], sa.or_(*places))

@@ -36,19 +36,13 @@ class WrongVersion(Exception):
 
 
 def upgrade(conf: cfg.ConfigOpts, revision: str = 'head') -> None:
-    """Upgrade the database of ``[database]``; nothing happens if it is there or further.
-
-    :raises WrongVersion: a later release has upgraded it
-    """
+    """Upgrade the database of ``[database]``; nothing happens if it is there or further."""
     with _connected(conf) as connection:
         upgrade_connection(connection, revision)
 
 
 def upgrade_connection(connection: sa.Connection, revision: str = 'head') -> None:
-    """Upgrade the database of a connection.
-
-    :raises WrongVersion: a later release has upgraded it
-    """
+    """Upgrade the database of a connection; WrongVersion if a later release has done so."""
     present = _version(connection)
     if present is not None and present not in _order():
         raise WrongVersion(
@@ -63,21 +57,13 @@ def upgrade_connection(connection: sa.Connection, revision: str = 'head') -> Non
 
 
 def expand(conf: cfg.ConfigOpts) -> str:
-    """Add what this release needs; the release before it goes on working.
-
-    :returns: the revision of the database
-    :raises WrongVersion: a later release has upgraded it
-    """
+    """Add what this release needs; the one before goes on working. Return the new revision."""
     upgrade(conf, expanded())
     return str(version(conf))
 
 
 def contract(conf: cfg.ConfigOpts) -> str:
-    """Take away what only the release before this one needed, when nothing of it runs any more.
-
-    :returns: the revision of the database
-    :raises WrongVersion: it was not expanded, or a later release has upgraded it
-    """
+    """Take away what only the release before this one needed. Return the new revision."""
     check(conf)
     upgrade(conf)
     return str(version(conf))
@@ -100,18 +86,14 @@ def expanded() -> str:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Make sure that the database fits.
-
-    :raises WrongVersion: it does not, and what to do
-    """
-    present, order = version(conf), _order()
-    names = list(order)
-    if present in order:
+    """Raise WrongVersion, with what to do, if the database does not fit."""
+    present, names = version(conf), list(_order())
+    if present in names:
         if names.index(present) >= names.index(expanded()):
             return
     elif present is not None:
         later = _LATER.fullmatch(present)
-        if later and later['contract'] in order:
+        if later and later['contract'] in names:
             return
         raise WrongVersion(
             f'the database is at revision {present}: it was made for a later release than this '
@@ -146,7 +128,7 @@ def _config() -> alembic_config.Config:
     # A percent sign in a path would be taken for an interpolation.
     location = str(pathlib.Path(place).parent).replace('%', '%%')
     config.set_main_option('script_location', location)
-    config.attributes['target_metadata'] = tables.Base.metadata
+    config.attributes['target_metadata'] = tables.METADATA
     return config
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reservations in the database."""
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,19 +8,22 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables
-from climate_core.lease import model
+from climate_core.db import rows, tables
+from climate_core.lease.model import Reservation
 
 _RESERVATION = tables.RESERVATIONS
-_COLUMNS = [c for c in _RESERVATION.columns if c.name != 'hold']
+COLUMNS = rows.columns(_RESERVATION, Reservation)
 
 
-def holder(session: orm.Session, resource_type: str, resource_id: str) -> model.Reservation | None:
+def held_of(resource_type: str) -> sa.ColumnElement[bool]:
+    """Return the condition for reservations of a type that hold their resource."""
+    return sa.and_(_RESERVATION.c.resource_type == resource_type, _RESERVATION.c.hold == 1)
+
+
+def holder(session: orm.Session, resource_type: str, resource_id: str) -> Reservation | None:
     """Find the reservation that holds a resource."""
-    query = sa.select(*_COLUMNS).where(
-        _RESERVATION.c.resource_type == resource_type,
-        _RESERVATION.c.resource_id == resource_id,
-        _RESERVATION.c.hold == 1,
+    query = sa.select(*COLUMNS).where(
+        held_of(resource_type), _RESERVATION.c.resource_id == resource_id
     )
     row = session.execute(query).mappings().first()
     return None if row is None else read(row)
@@ -29,59 +31,36 @@ def holder(session: orm.Session, resource_type: str, resource_id: str) -> model.
 
 def held(
     session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
-) -> list[model.Reservation]:
-    """Read a page of the reservations of a type that hold their resource, ordered by id.
-
-    :param after: the id of the last reservation of the page before
-    """
-    query = (
-        sa.select(*_COLUMNS)
-        .where(
-            _RESERVATION.c.resource_type == resource_type,
-            _RESERVATION.c.hold == 1,
-            _RESERVATION.c.id > after,
-        )
-        .order_by(_RESERVATION.c.id)
-        .limit(limit)
-    )
+) -> list[Reservation]:
+    """Read a page of the reservations of a type that hold their resource, after one by its id."""
+    page = sa.select(*COLUMNS).where(held_of(resource_type), _RESERVATION.c.id > after)
+    query = page.order_by(_RESERVATION.c.id).limit(limit)
     return [read(row) for row in session.execute(query).mappings()]
 
 
-def read(row: Mapping[Any, Any]) -> model.Reservation:
+def read(row: Mapping[Any, Any]) -> Reservation:
     """Make a reservation of a row; one of the release before this one has no amounts."""
-    return model.Reservation(**{**row, 'amounts': row['amounts'] or {}})
+    return Reservation(**{**row, 'amounts': row['amounts'] or {}})
 
 
-def insert(session: orm.Session, reservations: Sequence[model.Reservation]) -> None:
-    """Write new reservations.
-
-    :raises oslo_db.exception.DBDuplicateEntry: a resource is reserved already
-    """
-    if reservations:
-        session.connection().execute(sa.insert(_RESERVATION), [columns(r) for r in reservations])
+def insert(session: orm.Session, reservations: Sequence[Reservation]) -> None:
+    """Write new reservations; DBDuplicateEntry: a resource is reserved already."""
+    rows.insert(session, _RESERVATION, [columns(each) for each in reservations])
 
 
-def columns(reservation: model.Reservation) -> dict[str, Any]:
+def columns(reservation: Reservation) -> dict[str, Any]:
     """Return what the table keeps of a reservation."""
-    values = {f.name: getattr(reservation, f.name) for f in dataclasses.fields(reservation)}
-    return values | {'hold': 1 if reservation.live else None}
+    return rows.values(_RESERVATION, reservation) | {'hold': 1 if reservation.live else None}
 
 
-def update(
-    session: orm.Session, changes: Sequence[tuple[model.Reservation, model.Reservation]]
-) -> None:
-    """Change reservations: one statement for all that change in the same way.
-
-    :param changes: what each was and what it shall be
-    """
+def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservation]]) -> None:
+    """Change pairs of reservations, before and after: one statement for all alike changes."""
     groups: dict[str, tuple[dict[str, Any], list[str]]] = defaultdict(lambda: ({}, []))
     for before, after in changes:
-        old, new = columns(before), columns(after)
-        values = {k: v for k, v in new.items() if v != old[k]}
+        values = rows.difference(columns(after), columns(before))
         group = groups[repr(sorted(values.items()))]
         group[0].update(values)
         group[1].append(before.id)
     for values, ids in groups.values():
-        session.connection().execute(
-            sa.update(_RESERVATION).where(_RESERVATION.c.id.in_(ids)).values(**values)
-        )
+        changed = sa.update(_RESERVATION).where(_RESERVATION.c.id.in_(ids))
+        rows.change(session, changed.values(**values))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import orm
 
 from climate_core import notifications
-from climate_core.db import deliveries, events, history, leases, outbox, reservations
+from climate_core.db import deliveries, events, history, leases, outbox, reservations, rows
 from climate_core.db.engine import Stale
 from climate_core.lease import model
 from climate_core.lease.history import Cause, entry
@@ -67,10 +67,7 @@ def _tell(
     notices: Mapping[str, str | None],
     now: datetime.datetime,
 ) -> None:
-    """Write down what is told, on the bus and to the webhook of the lease.
-
-    :param notices: event types and reasons
-    """
+    """Write event types and reasons down for the bus and for the webhook of the lease."""
     told = [notifications.make(kind, lease, now, why) for kind, why in notices.items()]
     deliveries.add(session, lease, outbox.add(session, told, now), now)
 
@@ -78,8 +75,7 @@ def _tell(
 def _lease(
     session: orm.Session, before: model.Lease, change: Change, now: datetime.datetime
 ) -> model.Lease:
-    old, new = leases.columns(before), leases.columns(change.lease)
-    values = {k: v for k, v in new.items() if v != old[k]}
+    values = rows.difference(leases.columns(change.lease), leases.columns(before))
     # What users change of reservations and events counts as a change of the lease.
     if not values and 'lease.update' not in change.notifications:
         return change.lease

@@ -7,10 +7,9 @@ microseconds. Ids are UUIDs in their text form.
 
 import datetime
 import json
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import orm
 from sqlalchemy.dialects import mysql
 
 UTC = datetime.UTC
@@ -56,237 +55,187 @@ class Json(sa.types.TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
-class Base(orm.DeclarativeBase):
-    __table_args__: Any = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
+METADATA = sa.MetaData()
 
-
-_OPTIONS = Base.__table_args__
 _Uuid = sa.String(36)
 _Serial = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 
-class Lease(Base):
-    __tablename__ = 'leases'
-    __table_args__ = (
-        # A page of the leases of a project, and of all; what may be purged.
-        sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
-        sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),
-        # What a project holds, for its limits.
-        sa.Index('leases_live_idx', 'project_id', 'status'),
-        # A page of those of a name, of a status, of a time.
-        sa.Index('leases_name_idx', 'name'),
-        sa.Index('leases_status_idx', 'status', 'deleted_at', 'created_at', 'id'),
-        sa.Index('leases_time_idx', 'deleted_at', 'end_date', 'start_date'),
-        sa.Index('leases_project_time_idx', 'project_id', 'deleted_at', 'end_date', 'start_date'),
-        _OPTIONS,
-    )
-
-    id: orm.Mapped[str] = orm.mapped_column(_Uuid, primary_key=True)
-    name: orm.Mapped[str] = orm.mapped_column(sa.String(255))
-    project_id: orm.Mapped[str] = orm.mapped_column(sa.String(255))
-    user_id: orm.Mapped[str] = orm.mapped_column(sa.String(255))
-    start_date: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    end_date: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    before_end_date: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    status: orm.Mapped[str] = orm.mapped_column(sa.String(16))
-    status_reason: orm.Mapped[str | None] = orm.mapped_column(sa.Text)
-    degraded: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    trust_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
-    generation: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    updated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    deleted_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    start_policy: orm.Mapped[str] = orm.mapped_column(sa.String(16), server_default='auto')
-    before_start: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
-    webhook: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
-    request_digest: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
+def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
+    return sa.Table(name, METADATA, *parts, mysql_engine='InnoDB', mysql_charset='utf8mb4')
 
 
-class Reservation(Base):
-    """``hold`` is 1 while the reservation holds its resource and NULL afterwards."""
-
-    __tablename__ = 'reservations'
-    __table_args__ = (
-        # A resource is reserved once. Also: who holds this resource?
-        sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
-        # Reservations of a lease.
-        sa.Index('reservations_lease_idx', 'lease_id'),
-        # Page through what is held, for the reconcile pass.
-        sa.Index('reservations_held_idx', 'resource_type', 'hold', 'id'),
-        # What was held in a period, for the usage.
-        sa.Index('reservations_freed_idx', 'freed_at', 'created_at'),
-        # Leases that have, or had, a resource.
-        sa.Index('reservations_resource_idx', 'resource_id'),
-        _OPTIONS,
-    )
-
-    id: orm.Mapped[str] = orm.mapped_column(_Uuid, primary_key=True)
-    lease_id: orm.Mapped[str] = orm.mapped_column(
-        _Uuid, sa.ForeignKey('leases.id', name='reservations_lease_fkey', ondelete='CASCADE')
-    )
-    resource_type: orm.Mapped[str] = orm.mapped_column(sa.String(66))
-    resource_id: orm.Mapped[str] = orm.mapped_column(sa.String(255))
-    hold: orm.Mapped[int | None] = orm.mapped_column(sa.SmallInteger)
-    status: orm.Mapped[str] = orm.mapped_column(sa.String(16))
-    status_reason: orm.Mapped[str | None] = orm.mapped_column(sa.Text)
-    params: orm.Mapped[Any] = orm.mapped_column(Json)
-    missing_resources: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    resources_changed: orm.Mapped[bool] = orm.mapped_column(sa.Boolean)
-    created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    updated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    amounts: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
-    woken_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    freed_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    parent_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
-    progress: orm.Mapped[Any] = orm.mapped_column(Json, nullable=True)
+def _required(name: str, type_: Any, *more: Any, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, type_, *more, nullable=False, **options)
 
 
-class Event(Base):
-    """``next_at``: due time, time of the next try, or end of the claim; NULL when finished."""
-
-    __tablename__ = 'events'
-    __table_args__ = (
-        # Events of a lease.
-        sa.Index('events_lease_idx', 'lease_id'),
-        # What is due, what was abandoned, and when to wake up next.
-        sa.Index('events_next_idx', 'next_at', 'priority'),
-        _OPTIONS,
-    )
-
-    id: orm.Mapped[str] = orm.mapped_column(_Uuid, primary_key=True)
-    lease_id: orm.Mapped[str] = orm.mapped_column(
-        _Uuid, sa.ForeignKey('leases.id', name='events_lease_fkey', ondelete='CASCADE')
-    )
-    event_type: orm.Mapped[str] = orm.mapped_column(sa.String(66))
-    time: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    status: orm.Mapped[str] = orm.mapped_column(sa.String(16))
-    status_reason: orm.Mapped[str | None] = orm.mapped_column(sa.Text)
-    generation: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    attempts: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    priority: orm.Mapped[int] = orm.mapped_column(sa.SmallInteger)
-    next_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    updated_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
-    reservation_id: orm.Mapped[str | None] = orm.mapped_column(_Uuid)
+def _lease_id(table: str) -> sa.Column[Any]:
+    key = sa.ForeignKey('leases.id', name=f'{table}_lease_fkey', ondelete='CASCADE')
+    return _required('lease_id', _Uuid, key)
 
 
-class Notification(Base):
-    """A notification that is not sent yet. Its row is deleted once it is sent."""
+LEASES = _table(
+    'leases',
+    _required('id', _Uuid, primary_key=True),
+    _required('name', sa.String(255)),
+    _required('project_id', sa.String(255)),
+    _required('user_id', sa.String(255)),
+    _required('start_date', Time),
+    _required('end_date', Time),
+    sa.Column('before_end_date', Time),
+    _required('status', sa.String(16)),
+    sa.Column('status_reason', sa.Text),
+    _required('degraded', sa.Boolean),
+    sa.Column('trust_id', sa.String(255)),
+    _required('generation', sa.Integer),
+    _required('created_at', Time),
+    sa.Column('updated_at', Time),
+    sa.Column('deleted_at', Time),
+    _required('start_policy', sa.String(16), server_default='auto'),
+    sa.Column('before_start', Json),
+    sa.Column('webhook', Json),
+    sa.Column('request_digest', sa.String(64)),
+    # A page of the leases of a project, and of all; what may be purged.
+    sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
+    sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),
+    # What a project holds, for its limits.
+    sa.Index('leases_live_idx', 'project_id', 'status'),
+    # A page of those of a name, of a status, of a time.
+    sa.Index('leases_name_idx', 'name'),
+    sa.Index('leases_status_idx', 'status', 'deleted_at', 'created_at', 'id'),
+    sa.Index('leases_time_idx', 'deleted_at', 'end_date', 'start_date'),
+    sa.Index('leases_project_time_idx', 'project_id', 'deleted_at', 'end_date', 'start_date'),
+)
 
-    __tablename__ = 'notifications'
-    __table_args__ = (
-        # What is to be sent, oldest first, and when to look again.
-        sa.Index('notifications_next_idx', 'next_at', 'id'),
-        # What this publisher has just claimed.
-        sa.Index('notifications_claim_idx', 'claim'),
-        _OPTIONS,
-    )
+#: ``hold`` is 1 while the reservation holds its resource and NULL afterwards.
+RESERVATIONS = _table(
+    'reservations',
+    _required('id', _Uuid, primary_key=True),
+    _lease_id('reservations'),
+    _required('resource_type', sa.String(66)),
+    _required('resource_id', sa.String(255)),
+    sa.Column('hold', sa.SmallInteger),
+    _required('status', sa.String(16)),
+    sa.Column('status_reason', sa.Text),
+    _required('params', Json),
+    _required('missing_resources', sa.Boolean),
+    _required('resources_changed', sa.Boolean),
+    _required('created_at', Time),
+    sa.Column('updated_at', Time),
+    sa.Column('amounts', Json),
+    sa.Column('woken_at', Time),
+    sa.Column('freed_at', Time),
+    sa.Column('parent_id', sa.String(255)),
+    sa.Column('progress', Json),
+    # A resource is reserved once. Also: who holds this resource?
+    sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
+    # Reservations of a lease.
+    sa.Index('reservations_lease_idx', 'lease_id'),
+    # Page through what is held, for the reconcile pass.
+    sa.Index('reservations_held_idx', 'resource_type', 'hold', 'id'),
+    # What was held in a period, for the usage.
+    sa.Index('reservations_freed_idx', 'freed_at', 'created_at'),
+    # Leases that have, or had, a resource.
+    sa.Index('reservations_resource_idx', 'resource_id'),
+)
 
-    id: orm.Mapped[int] = orm.mapped_column(_Serial, primary_key=True)
-    event_id: orm.Mapped[str] = orm.mapped_column(_Uuid)
-    event_type: orm.Mapped[str] = orm.mapped_column(sa.String(128))
-    payload: orm.Mapped[Any] = orm.mapped_column(Json)
-    claim: orm.Mapped[str | None] = orm.mapped_column(_Uuid)
-    next_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+#: ``next_at``: due time, time of the next try, or end of the claim; NULL when finished.
+EVENTS = _table(
+    'events',
+    _required('id', _Uuid, primary_key=True),
+    _lease_id('events'),
+    _required('event_type', sa.String(66)),
+    _required('time', Time),
+    _required('status', sa.String(16)),
+    sa.Column('status_reason', sa.Text),
+    _required('generation', sa.Integer),
+    _required('attempts', sa.Integer),
+    _required('priority', sa.SmallInteger),
+    sa.Column('next_at', Time),
+    _required('created_at', Time),
+    sa.Column('updated_at', Time),
+    sa.Column('reservation_id', _Uuid),
+    # Events of a lease.
+    sa.Index('events_lease_idx', 'lease_id'),
+    # What is due, what was abandoned, and when to wake up next.
+    sa.Index('events_next_idx', 'next_at', 'priority'),
+)
 
+#: A notification that is not sent yet. Its row is deleted once it is sent.
+NOTIFICATIONS = _table(
+    'notifications',
+    _required('id', _Serial, primary_key=True),
+    _required('event_id', _Uuid),
+    _required('event_type', sa.String(128)),
+    _required('payload', Json),
+    sa.Column('claim', _Uuid),
+    _required('next_at', Time),
+    _required('created_at', Time),
+    # What is to be sent, oldest first, and when to look again.
+    sa.Index('notifications_next_idx', 'next_at', 'id'),
+    # What this publisher has just claimed.
+    sa.Index('notifications_claim_idx', 'claim'),
+)
 
-class History(Base):
-    """An entry in the history of a lease, kept until the lease is purged."""
+#: An entry in the history of a lease, kept until the lease is purged.
+HISTORY = _table(
+    'lease_history',
+    _required('id', _Serial, primary_key=True),
+    _lease_id('lease_history'),
+    _required('time', Time),
+    _required('action', sa.String(128)),
+    _required('result', sa.String(16)),
+    sa.Column('reason', sa.Text),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('request_id', sa.String(64)),
+    _required('changes', Json),
+    # The history of a lease, in order.
+    sa.Index('lease_history_lease_idx', 'lease_id', 'id'),
+)
 
-    __tablename__ = 'lease_history'
-    __table_args__ = (
-        # The history of a lease, in order.
-        sa.Index('lease_history_lease_idx', 'lease_id', 'id'),
-        _OPTIONS,
-    )
+#: A notification that a webhook must still be told. A row is deleted once it is told. ``target``
+#: is the host of the URL: not all senders shall wait for the same one.
+DELIVERIES = _table(
+    'webhook_deliveries',
+    _required('id', _Serial, primary_key=True),
+    _lease_id('webhook_deliveries'),
+    _required('project_id', sa.String(255)),
+    _required('event_id', _Uuid),
+    _required('event_type', sa.String(128)),
+    _required('payload', Json),
+    _required('target', sa.String(255)),
+    _required('url', sa.Text),
+    _required('secret', sa.String(255)),
+    _required('attempts', sa.Integer),
+    sa.Column('claim', _Uuid),
+    _required('next_at', Time),
+    _required('created_at', Time),
+    # What is to be sent, and when to look again.
+    sa.Index('webhook_deliveries_next_idx', 'next_at', 'id'),
+    # What this sender has just claimed.
+    sa.Index('webhook_deliveries_claim_idx', 'claim'),
+    sa.Index('webhook_deliveries_lease_idx', 'lease_id'),
+)
 
-    id: orm.Mapped[int] = orm.mapped_column(_Serial, primary_key=True)
-    lease_id: orm.Mapped[str] = orm.mapped_column(
-        _Uuid, sa.ForeignKey('leases.id', name='lease_history_lease_fkey', ondelete='CASCADE')
-    )
-    time: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    action: orm.Mapped[str] = orm.mapped_column(sa.String(128))
-    result: orm.Mapped[str] = orm.mapped_column(sa.String(16))
-    reason: orm.Mapped[str | None] = orm.mapped_column(sa.Text)
-    user_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
-    request_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
-    changes: orm.Mapped[Any] = orm.mapped_column(Json)
+#: A period whose usage was told, by the manager that writes the row.
+USAGE_PERIODS = _table(
+    'usage_periods',
+    _required('start', Time, primary_key=True),
+    _required('end', Time),
+)
 
+#: A trust to the service user that no lease has, and since when that is known.
+STRAY_TRUSTS = _table(
+    'stray_trusts',
+    _required('id', sa.String(255), primary_key=True),
+    _required('since', Time),
+)
 
-class Delivery(Base):
-    """A notification that a webhook must still be told. A row is deleted once it is told.
-
-    ``target`` is the host of the URL: not all senders shall wait for the same one.
-    """
-
-    __tablename__ = 'webhook_deliveries'
-    __table_args__ = (
-        # What is to be sent, and when to look again.
-        sa.Index('webhook_deliveries_next_idx', 'next_at', 'id'),
-        # What this sender has just claimed.
-        sa.Index('webhook_deliveries_claim_idx', 'claim'),
-        sa.Index('webhook_deliveries_lease_idx', 'lease_id'),
-        _OPTIONS,
-    )
-
-    id: orm.Mapped[int] = orm.mapped_column(_Serial, primary_key=True)
-    lease_id: orm.Mapped[str] = orm.mapped_column(
-        _Uuid, sa.ForeignKey('leases.id', name='webhook_deliveries_lease_fkey', ondelete='CASCADE')
-    )
-    project_id: orm.Mapped[str] = orm.mapped_column(sa.String(255))
-    event_id: orm.Mapped[str] = orm.mapped_column(_Uuid)
-    event_type: orm.Mapped[str] = orm.mapped_column(sa.String(128))
-    payload: orm.Mapped[Any] = orm.mapped_column(Json)
-    target: orm.Mapped[str] = orm.mapped_column(sa.String(255))
-    url: orm.Mapped[str] = orm.mapped_column(sa.Text)
-    secret: orm.Mapped[str] = orm.mapped_column(sa.String(255))
-    attempts: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    claim: orm.Mapped[str | None] = orm.mapped_column(_Uuid)
-    next_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    created_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-
-
-class UsagePeriod(Base):
-    """A period whose usage was told, by the manager that writes the row."""
-
-    __tablename__ = 'usage_periods'
-    __table_args__ = (_OPTIONS,)
-
-    start: orm.Mapped[datetime.datetime] = orm.mapped_column(Time, primary_key=True)
-    end: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-
-
-class StrayTrust(Base):
-    """A trust to the service user that no lease has, and since when that is known."""
-
-    __tablename__ = 'stray_trusts'
-    __table_args__ = (_OPTIONS,)
-
-    id: orm.Mapped[str] = orm.mapped_column(sa.String(255), primary_key=True)
-    since: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-
-
-class Project(Base):
-    """One row for each project that has limits: who adds to what it holds changes it first.
-
-    A real change, and not only a lock: a Galera cluster does not carry locks between its nodes,
-    but refuses the second of two changes.
-    """
-
-    __tablename__ = 'projects'
-    __table_args__ = (_OPTIONS,)
-
-    id: orm.Mapped[str] = orm.mapped_column(sa.String(255), primary_key=True)
-    generation: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-
-
-LEASES = cast(sa.Table, Lease.__table__)
-RESERVATIONS = cast(sa.Table, Reservation.__table__)
-EVENTS = cast(sa.Table, Event.__table__)
-NOTIFICATIONS = cast(sa.Table, Notification.__table__)
-HISTORY = cast(sa.Table, History.__table__)
-DELIVERIES = cast(sa.Table, Delivery.__table__)
-USAGE_PERIODS = cast(sa.Table, UsagePeriod.__table__)
-STRAY_TRUSTS = cast(sa.Table, StrayTrust.__table__)
-PROJECTS = cast(sa.Table, Project.__table__)
+#: One row for each project that has limits: who adds to what it holds changes it first. A real
+#: change, and not only a lock: a Galera cluster does not carry locks between its nodes, but
+#: refuses the second of two changes.
+PROJECTS = _table(
+    'projects',
+    _required('id', sa.String(255), primary_key=True),
+    _required('generation', sa.Integer),
+)

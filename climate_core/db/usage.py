@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables
+from climate_core.db import rows, tables
 from climate_core.lease import usage
 
 _LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
@@ -26,8 +26,7 @@ _FREED = sa.case(
     (_RESERVATION.c.hold == 1, sa.null()),
     else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
 )
-_FIELDS = tuple(field.name for field in dataclasses.fields(usage.Use))
-#: In the order of the fields.
+#: In the order of the fields of :class:`climate_core.lease.usage.Use`.
 _COLUMNS = (
     _RESERVATION.c.id,
     _RESERVATION.c.lease_id,
@@ -46,10 +45,7 @@ _COLUMNS = (
 def uses(
     session: orm.Session, period: usage.Span, project_id: str | None = None
 ) -> Iterator[usage.Use]:
-    """Read what was reserved in a period. One statement; the rows come as they are asked for.
-
-    :param project_id: only of this project
-    """
+    """Read what was reserved, by one project or all. One statement; rows come as asked for."""
     query = _reserved(period).execution_options(yield_per=_PAGE)
     if project_id is not None:
         query = query.where(_LEASE.c.project_id == project_id)
@@ -90,8 +86,8 @@ def _reserved(period: usage.Span) -> sa.Select[Any]:
 
 
 def _use(row: Any) -> usage.Use:
-    values = dict(zip(_FIELDS, row, strict=True))
-    return usage.Use(**{**values, 'amounts': values['amounts'] or {}})
+    use = usage.Use(*row)
+    return dataclasses.replace(use, amounts=use.amounts or {})
 
 
 def told_until(session: orm.Session) -> datetime.datetime | None:
@@ -101,11 +97,6 @@ def told_until(session: orm.Session) -> datetime.datetime | None:
 
 
 def take(session: orm.Session, period: usage.Span) -> None:
-    """Say that this transaction tells a period.
-
-    :raises oslo_db.exception.DBDuplicateEntry: another manager told it
-    """
-    row = {'start': period.begin, 'end': period.end}
-    session.connection().execute(sa.insert(_PERIOD).values(row))
-    old = sa.delete(_PERIOD).where(_PERIOD.c.start < period.begin - _KEPT)
-    session.connection().execute(old)
+    """Say that this transaction tells a period; DBDuplicateEntry: another manager told it."""
+    rows.insert(session, _PERIOD, [{'start': period.begin, 'end': period.end}])
+    rows.change(session, sa.delete(_PERIOD).where(_PERIOD.c.start < period.begin - _KEPT))

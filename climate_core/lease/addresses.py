@@ -10,10 +10,14 @@ from collections.abc import Iterator
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_COMPATIBLE = ipaddress.IPv6Network('::/96')  # RFC 4291, 2.5.5.1
-_TRANSLATED = ipaddress.IPv6Network('::ffff:0:0:0/96')  # RFC 2765, 2.1
-_NAT64 = ipaddress.IPv6Network('64:ff9b::/96')  # RFC 6052, 2.1
 _NAT64_LOCAL = ipaddress.IPv6Network('64:ff9b:1::/48')  # RFC 8215
+#: Networks whose addresses end with an IPv4 address.
+_ENDING = (
+    ipaddress.IPv6Network('::/96'),  # RFC 4291, 2.5.5.1
+    ipaddress.IPv6Network('::ffff:0:0:0/96'),  # RFC 2765, 2.1
+    ipaddress.IPv6Network('64:ff9b::/96'),  # RFC 6052, 2.1
+    _NAT64_LOCAL,
+)
 #: In a prefix of so many bits the IPv4 address is so far from the right (RFC 6052, 2.2); bits 64
 #: to 71 are left out of it.
 _LOCAL_LENGTHS = (48, 56, 64)
@@ -32,12 +36,11 @@ def meant(address: Address) -> Iterator[Address]:
         return
     yield address
     bits = int(address)
-    # :: and ::1 are themselves only.
-    compatible = address in _COMPATIBLE and bits > 1
-    if compatible or address in _TRANSLATED or address in _NAT64:
+    # :: and ::1 are themselves only. ISATAP: RFC 5214, 6.1.
+    ending = bits > 1 and any(address in network for network in _ENDING)
+    if ending or bits >> 32 & 0xFCFFFFFF == 0x5EFE:
         yield _last(bits)
     if address in _NAT64_LOCAL:
-        yield _last(bits)
         # The length of the prefix is not known. One that is too long leaves nothing but zeros.
         found = (_behind(bits, length) for length in _LOCAL_LENGTHS)
         yield from (each for each in found if int(each) >> 24)
@@ -45,9 +48,6 @@ def meant(address: Address) -> Iterator[Address]:
         yield address.sixtofour
     if address.teredo is not None:
         yield from address.teredo
-    # ISATAP: RFC 5214, 6.1.
-    if bits >> 32 & 0xFCFFFFFF == 0x5EFE:
-        yield _last(bits)
 
 
 def _last(bits: int) -> ipaddress.IPv4Address:

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raise the first error of a request, or, in a dry run, collect all of them. Pure.
-
-Each check of a request is written once, for both: those that can be made without the one before
-stand in a block of their own.
-"""
+"""Raise the first error of a request, or, in a dry run, collect all of them. Pure."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -52,16 +48,12 @@ class _RaiseFirst(ErrorCollector):
         raise error
 
 
-#: Raises the first error.
 RAISE_FIRST = _RaiseFirst()
 
 
 @contextlib.contextmanager
 def within(field: str) -> Iterator[None]:
-    """Say of an error that comes out of the block in which field of the request it is.
-
-    :param field: as ``reservations[2]``; empty for the request itself
-    """
+    """Say of an error in the block in which field of the request it is, as ``reservations[2]``."""
     try:
         yield
     except exceptions.ClimateError as exc:

@@ -7,14 +7,13 @@ changes a lease can forget to tell it.
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from climate_common import dates
-from climate_core.lease import events, model, serialize, states
-
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
+from climate_core.context import RequestContext
+from climate_core.lease import events, serialize, states
+from climate_core.lease.model import Event, Lease, Reservation
 
 DONE: Final = 'done'
 PROGRESS: Final = 'progress'
@@ -42,7 +41,7 @@ class Cause:
     failure: str | None = None
 
 
-def user_cause(context: 'RequestContext', action: str) -> Cause:
+def user_cause(context: RequestContext, action: str) -> Cause:
     """Return the cause of an action that a user asked for."""
     return Cause(action, user_id=context.user_id, request_id=context.global_id)
 
@@ -82,7 +81,7 @@ _RESERVATION_FIELDS = ('status', 'status_reason', 'params')
 
 
 def entry(
-    before: model.Lease | None, after: model.Lease, cause: Cause, now: datetime.datetime
+    before: Lease | None, after: Lease, cause: Cause, now: datetime.datetime
 ) -> Entry | None:
     """Return the entry for a change; None when nothing is worth it.
 
@@ -91,26 +90,25 @@ def entry(
 
     :param before: None for a new lease
     """
-    event = _event(after, cause)
+    event, old = _event(after, cause), _event(before, cause)
     changes = dict(_changes(before, after))
-    if event is not None and event.status == states.EventStatus.IN_PROGRESS and not changes:
-        return None
+    if not changes:
+        if event is None or event.status == states.EventStatus.IN_PROGRESS:
+            return None
+        if event.open and old is not None and old.status_reason == event.status_reason:
+            return None
     result, reason = _result(before, after, event)
     if cause.failure is not None:
         result, reason = FAILED, cause.failure
-    closed = event is not None and not event.open
-    if not changes and not closed and not _news(before, cause, event):
-        return None
     return Entry(
         after.id, now, cause.action, result, reason, cause.user_id, cause.request_id, changes
     )
 
 
-def _result(
-    before: model.Lease | None, after: model.Lease, event: model.Event | None
-) -> tuple[str, str | None]:
+def _result(before: Lease | None, after: Lease, event: Event | None) -> tuple[str, str | None]:
     if event is None:
-        return DONE, after.status_reason if _differs(before, after) else None
+        differs = before is not None and before.status_reason != after.status_reason
+        return DONE, after.status_reason if differs else None
     if event.status == states.EventStatus.ERROR:
         return FAILED, event.status_reason
     if event.open and event.status_reason is not None:
@@ -118,35 +116,23 @@ def _result(
     return (PROGRESS if event.open else DONE), event.status_reason
 
 
-def _news(before: model.Lease | None, cause: Cause, event: model.Event | None) -> bool:
-    """Tell whether the event has another reason than before."""
-    old = _event(before, cause) if before is not None else None
-    return event is not None and (old is None or old.status_reason != event.status_reason)
+def _event(lease: Lease | None, cause: Cause) -> Event | None:
+    events_ = () if lease is None else lease.events
+    return next((e for e in events_ if e.id == cause.event_id), None)
 
 
-def _event(lease: model.Lease, cause: Cause) -> model.Event | None:
-    return next((e for e in lease.events if e.id == cause.event_id), None)
-
-
-def _differs(before: model.Lease | None, after: model.Lease) -> bool:
-    return before is not None and before.status_reason != after.status_reason
-
-
-def _changes(before: model.Lease | None, after: model.Lease) -> Iterator[tuple[str, Any]]:
-    for field in _LEASE_FIELDS:
-        if getattr(before, field, None) != getattr(after, field):
-            yield field, [_shown(before, field), _shown(after, field)]
+def _changes(before: Lease | None, after: Lease) -> Iterator[tuple[str, Any]]:
+    yield from _differences(before, after, _LEASE_FIELDS)
     given = [_given(before), _given(after)]
     if given[0] != given[1]:
         yield 'events', given
     olds = {r.id: r for r in before.reservations} if before is not None else {}
     changed = {r.id: dict(_reservation(olds.get(r.id), r)) for r in after.reservations}
-    changed = {key: value for key, value in changed.items() if value}
-    if changed:
-        yield 'reservations', changed
+    if any(changed.values()):
+        yield 'reservations', {key: value for key, value in changed.items() if value}
 
 
-def _given(lease: model.Lease | None) -> list[str]:
+def _given(lease: Lease | None) -> list[str]:
     """Return the events that a user gave."""
     return [
         f'{e.event_type} {dates.serialize(e.time)}'
@@ -155,28 +141,27 @@ def _given(lease: model.Lease | None) -> list[str]:
     ]
 
 
-def _reservation(
-    before: model.Reservation | None, after: model.Reservation
-) -> Iterator[tuple[str, Any]]:
+def _reservation(before: Reservation | None, after: Reservation) -> Iterator[tuple[str, Any]]:
     if before is None:
         yield 'resource', f'{after.resource_type} {after.resource_id}'
-    for field in _RESERVATION_FIELDS:
-        old, new = _kept(before, field), _kept(after, field)
-        if old != new:
+    yield from _differences(before, after, _RESERVATION_FIELDS)
+
+
+def _differences(before: Any, after: Any, fields: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    for field in fields:
+        old, new = _shown(before, field), _shown(after, field)
+        # The secret of a webhook is never shown, so one that is new looks as before.
+        secret = field == 'webhook' and before is not None and before.webhook != after.webhook
+        if old != new or secret:
             yield field, [old, new]
 
 
-def _kept(reservation: model.Reservation | None, field: str) -> Any:
-    if field == 'params' and reservation is not None:
-        return serialize.params(reservation)
-    return getattr(reservation, field, None)
-
-
-def _shown(lease: model.Lease | None, field: str) -> Any:
-    value = getattr(lease, field, None)
+def _shown(one: Any, field: str) -> Any:
+    value = getattr(one, field, None)
     if isinstance(value, datetime.datetime):
         return dates.serialize(value)
     if field == 'webhook' and value is not None:
-        # The secret is never shown, so one that is new looks as before.
         return value.get('url')
+    if field == 'params' and value is not None:
+        return serialize.params(one)
     return list(value) if isinstance(value, tuple) else value

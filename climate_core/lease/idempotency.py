@@ -37,11 +37,6 @@ def digest(values: Mapping[str, Any]) -> str | None:
 
 
 def check_repeated(present: model.Lease, digest_: str) -> None:
-    """Refuse an Idempotency-Key that was used for a different request.
-
-    :param present: the lease of the key
-    :param digest_: of the request
-    :raises climate_core.exceptions.IdempotencyConflict: it was, or its lease is deleted
-    """
+    """Refuse an Idempotency-Key whose lease is deleted or was asked for by another request."""
     if present.deleted_at is not None or present.request_digest != digest_:
         raise exceptions.IdempotencyConflict(field='Idempotency-Key')

@@ -17,10 +17,7 @@ from climate_core.lease import model
 LEASES: Final = 'leases'
 _PREFIX = 'reserved_'
 #: The names of the limits, in the order in which they are shown.
-NAMES: Final = (
-    LEASES,
-    *(f'{_PREFIX}{unit}' for unit in LIMITED),
-)
+NAMES: Final = (LEASES, *(f'{_PREFIX}{unit}' for unit in LIMITED))
 #: What Keystone says for "no limit".
 UNLIMITED: Final = -1
 
@@ -35,39 +32,23 @@ class Held:
     amounts: Amounts
 
 
-def check_length(
-    start: datetime.datetime, end: datetime.datetime, most: float, field: str = 'end_date'
-) -> None:
-    """Refuse a lease that is too long.
-
-    :param most: seconds; 0 for no limit
-    :param field: the field of the request that is to blame
-    :raises climate_core.exceptions.LeaseTooLong: it is
-    """
+def check_length(start: datetime.datetime, end: datetime.datetime, most: float) -> None:
+    """Refuse a lease that is longer than ``most`` seconds, if that is not 0, by LeaseTooLong."""
     seconds = (end - start).total_seconds()
     if most and seconds > most:
-        raise exceptions.LeaseTooLong(
-            f'A lease may be {_span(most)} long at most, not {_span(seconds)}.', field=field
-        )
+        message = f'A lease may be {_span(most)} long at most, not {_span(seconds)}.'
+        raise exceptions.LeaseTooLong(message, field='end_date')
 
 
 def check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -> None:
-    """Refuse a lease that starts too far in the future.
-
-    :param most: seconds; 0 for no limit
-    :raises climate_core.exceptions.LeaseTooFarAhead: it does
-    """
+    """Refuse a start that is more than ``most`` seconds ahead, if not 0, by LeaseTooFarAhead."""
     if most and (start - now).total_seconds() > most:
-        raise exceptions.LeaseTooFarAhead(
-            f'A lease may start {_span(most)} from now at most.', field='start_date'
-        )
+        message = f'A lease may start {_span(most)} from now at most.'
+        raise exceptions.LeaseTooFarAhead(message, field='start_date')
 
 
 def amounts(reservations: Iterable[model.Reservation], leases: int = 0) -> dict[str, int]:
-    """Add up what reservations hold, by the names of the limits.
-
-    :param leases: how many leases come with them
-    """
+    """Add up what reservations, and leases, hold, by the names of the limits."""
     return total([each.amounts for each in reservations], leases)
 
 
@@ -87,20 +68,15 @@ def times(units: Amounts, count: int) -> dict[str, int]:
 
 
 def check(limits: Amounts, used: Amounts, adding: Amounts) -> None:
-    """Refuse what would exceed a limit. What adds nothing to it is never refused.
-
-    :param limits: by name; a name that is missing has no limit
-    :raises climate_core.exceptions.LimitExceeded: naming the first of them as its field
-    """
-    over = _over(limits, used, adding)
-    if not over:
-        return
-    told = '; '.join(
-        f'{name}: {adding[name]} more would exceed the limit of {limits[name]}, '
-        f'{used.get(name, 0)} in use'
-        for name in over
-    )
-    raise exceptions.LimitExceeded(f'The project would exceed its limits. {told}.', field=over[0])
+    """Refuse what would exceed a limit, by LimitExceeded; an addition of 0 is never refused."""
+    if over := _over(limits, used, adding):
+        told = '; '.join(
+            f'{name}: {adding[name]} more would exceed the limit of {limits[name]}, '
+            f'{used.get(name, 0)} in use'
+            for name in over
+        )
+        message = f'The project would exceed its limits. {told}.'
+        raise exceptions.LimitExceeded(message, field=over[0])
 
 
 def available_from(
@@ -108,9 +84,7 @@ def available_from(
 ) -> datetime.datetime | None:
     """Say when enough leases have ended for this to fit.
 
-    :param held: what the leases of the project hold
-    :returns: the end of one of them, or ``now`` if that is past or it fits already; None if it
-        never fits
+    :returns: the end of one of them, or ``now`` if it is past or it fits already; None: never
     """
     going = sorted(held, key=lambda each: each.end)
     used = {name: sum(each.amounts.get(name, 0) for each in going) for name in adding}

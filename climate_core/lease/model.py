@@ -6,8 +6,8 @@ All times are timezone-aware UTC with microseconds. The statuses are the ones of
 """
 
 import dataclasses
-import datetime
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from oslo_utils import uuidutils
@@ -26,6 +26,9 @@ RELEASE_TRUST: Final = 'release_trust'
 EXTERNAL_END: Final = 'external_end'
 END_RESERVATION: Final = 'end_reservation'
 PREPARE: Final = 'prepare_reservation'
+
+#: Type and id of a resource.
+Key = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +54,18 @@ class Reservation:
     params: Mapping[str, Any]
     missing_resources: bool = False
     resources_changed: bool = False
-    created_at: datetime.datetime
-    updated_at: datetime.datetime | None = None
+    created_at: datetime
+    updated_at: datetime | None = None
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    woken_at: datetime.datetime | None = None
-    freed_at: datetime.datetime | None = None
+    woken_at: datetime | None = None
+    freed_at: datetime | None = None
     parent_id: str | None = None
     progress: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Return the type and the id of its resource."""
+        return self.resource_type, self.resource_id
 
     @property
     def live(self) -> bool:
@@ -78,14 +86,14 @@ class Event:
     id: str
     lease_id: str
     event_type: str
-    time: datetime.datetime
+    time: datetime
     status: str = states.EventStatus.UNDONE
     status_reason: str | None = None
     generation: int = 0
     attempts: int = 0
-    next_at: datetime.datetime | None
-    created_at: datetime.datetime
-    updated_at: datetime.datetime | None = None
+    next_at: datetime | None
+    created_at: datetime
+    updated_at: datetime | None = None
     reservation_id: str | None = None
 
     @property
@@ -94,7 +102,7 @@ class Event:
         return self.status in states.OPEN
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """Describe the contract between a project and the cloud.
 
@@ -113,17 +121,17 @@ class Lease:
     name: str
     project_id: str
     user_id: str
-    start_date: datetime.datetime
-    end_date: datetime.datetime
-    before_end_date: datetime.datetime | None
-    status: str
-    status_reason: str | None
-    degraded: bool
-    trust_id: str | None
-    generation: int
-    created_at: datetime.datetime
-    updated_at: datetime.datetime | None
-    deleted_at: datetime.datetime | None
+    start_date: datetime
+    end_date: datetime
+    before_end_date: datetime | None = None
+    status: str = states.LeaseStatus.PENDING
+    status_reason: str | None = None
+    degraded: bool = False
+    trust_id: str | None = None
+    generation: int = 0
+    created_at: datetime
+    updated_at: datetime | None = None
+    deleted_at: datetime | None = None
     start_policy: str = states.StartPolicy.AUTO
     before_start: tuple[int, ...] = ()
     webhook: Mapping[str, Any] | None = None
@@ -141,10 +149,7 @@ class Lease:
         return next(iter(self.events_of(event_type)), None)
 
     def events_of(self, *event_types: str, reservation_id: str | None = None) -> tuple[Event, ...]:
-        """Return the events of these types.
-
-        :param reservation_id: only those about this reservation
-        """
+        """Return the events of these types, or only those about one reservation."""
         return tuple(
             e
             for e in self.events
@@ -152,20 +157,22 @@ class Lease:
         )
 
     def get_reservation(self, reservation_id: str) -> Reservation:
-        """Return a reservation, also one that no longer holds its resource.
+        """Return a reservation, also one that no longer holds its resource."""
+        found = next((r for r in self.reservations if r.id == reservation_id), None)
+        if found is None:
+            raise reservation_not_found(self.id, reservation_id)
+        return found
 
-        :raises climate_core.exceptions.ReservationNotFound: the lease has no such reservation
-        """
-        for each in self.reservations:
-            if each.id == reservation_id:
-                return each
-        raise reservation_not_found(self.id, reservation_id)
-
-    def has_started(self, now: datetime.datetime) -> bool:
+    def has_started(self, now: datetime) -> bool:
         """Tell whether the start of the lease has begun, or is due."""
         if self.status not in (states.LeaseStatus.PENDING, states.LeaseStatus.ERROR):
             return True
         return self.event(START) is not None and now >= self.start_date
+
+    def moved_to(self, status: str, reason: str | None) -> 'Lease':
+        """Return the lease in a status of the state table, with the reason for it."""
+        status = states.check(states.LEASE, self.status, status)
+        return dataclasses.replace(self, status=status, status_reason=reason)
 
     def with_events(self, *events: Event) -> 'Lease':
         """Return the lease with events added, or in place of those with the same id."""
@@ -174,8 +181,8 @@ class Lease:
 
     def with_reservations(self, *reservations: Reservation) -> 'Lease':
         """Return the lease with reservations in place of those with the same id."""
-        by_id = {r.id: r for r in reservations}
-        changed = tuple(by_id.get(r.id, r) for r in self.reservations)
+        new = {r.id: r for r in reservations}
+        changed = tuple(new.get(r.id, r) for r in self.reservations)
         return dataclasses.replace(self, reservations=changed)
 
 
@@ -184,40 +191,30 @@ def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.Rese
     return exceptions.ReservationNotFound(f'Lease {lease_id} has no reservation {reservation_id}.')
 
 
-#: The least difference between two times, on every database.
-_TICK = datetime.timedelta(microseconds=1)
-
-
 def in_order(
     present: Sequence[Reservation], joining: Iterable[Reservation]
 ) -> tuple[Reservation, ...]:
     """Return reservations that join others, with times of creation that keep their order.
 
     Reservations are read by that time, so each gets one that is later than all before it.
-
-    :param present: those that the lease has, in their order
     """
-    last = present[-1].created_at if present else None
-    ordered = []
+    ordered = [*present]
     for each in joining:
-        if last is not None and each.created_at <= last:
-            each = dataclasses.replace(each, created_at=last + _TICK)
-        last = each.created_at
+        if ordered and each.created_at <= ordered[-1].created_at:
+            later = ordered[-1].created_at + timedelta(microseconds=1)
+            each = dataclasses.replace(each, created_at=later)
         ordered.append(each)
-    return tuple(ordered)
+    return tuple(ordered[len(present) :])
 
 
 def new_event(
     lease_id: str,
     event_type: str,
-    time: datetime.datetime,
-    now: datetime.datetime,
+    time: datetime,
+    now: datetime,
     reservation_id: str | None = None,
 ) -> Event:
-    """Return a new event that is due at ``time``.
-
-    :param reservation_id: the only reservation that it is about; None for all
-    """
+    """Return a new event that is due at ``time``."""
     return Event(
         id=uuidutils.generate_uuid(),
         lease_id=lease_id,
@@ -234,7 +231,7 @@ def new_reservation(
     resource_type: str,
     resource_id: str,
     params: Mapping[str, Any],
-    now: datetime.datetime,
+    now: datetime,
     amounts: Mapping[str, int] | None = None,
     parent_id: str | None = None,
 ) -> Reservation:

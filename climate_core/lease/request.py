@@ -5,14 +5,16 @@ The shape of the request has been checked by JSON Schema; here is what a schema 
 """
 
 import dataclasses
-import datetime
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
-from climate_common import limits
+from climate_common import dates, durations, limits
 from climate_core import exceptions
-from climate_core.lease import period, states, times, webhook
+from climate_core.lease import states, times, webhook
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+
+T = TypeVar('T')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,21 +25,19 @@ class LeaseRequest:
     :param end_is_relative: the end was given so that it counts from now
     :param events: types and times of events beside those that every lease has
     :param lasts: the duration, if that was given in place of the end
-    :param start_policy: one of :class:`climate_core.lease.states.StartPolicy`; this and the next
-        two are None if nothing is said about it
+    :param start_policy: this and the next two are None if nothing is said about it
     :param before_start: seconds before the start at which it is told, longest first
-    :param webhook: see :func:`climate_core.lease.webhook.read`
     :param identified: the request names the lease, by its id or by an Idempotency-Key
     :param may_join: the policy was asked whether resources may join a lease that is there
     """
 
     name: str
-    start: datetime.datetime
-    end: datetime.datetime
-    before_end: datetime.datetime | None
+    start: datetime
+    end: datetime
+    before_end: datetime | None
     start_is_relative: bool
-    events: tuple[tuple[str, datetime.datetime], ...]
-    lasts: datetime.timedelta | None = None
+    events: tuple[tuple[str, datetime], ...]
+    lasts: timedelta | None = None
     end_is_relative: bool = False
     start_policy: str | None = None
     before_start: tuple[int, ...] | None = None
@@ -60,17 +60,15 @@ class Defaults:
 
 def read_request(
     values: Mapping[str, Any],
-    now: datetime.datetime,
+    now: datetime,
     defaults: Defaults,
     errors: ErrorCollector = RAISE_FIRST,
 ) -> LeaseRequest:
     """Read the request for a new lease. Its time may be past.
 
     :param errors: takes what is wrong with it, except for a start or an end that has no meaning
-    :raises climate_core.exceptions.BadRequest: something is wrong with it
     """
-    time = period.read_period(values, now)
-    start, end = time.start, time.end
+    start, end, lasts = _read_period(values, now)
     if end <= start:
         errors.add(exceptions.InvalidDate('The end must be after the start.', field='end_date'))
     get = errors.get
@@ -79,81 +77,92 @@ def read_request(
         start=start,
         end=end,
         before_end=get(None, _before_end, values, start, end, now, defaults.minutes_before_end),
-        start_is_relative=time.start_is_relative,
+        start_is_relative=dates.is_relative(values.get('start_date') or 'now'),
         events=get((), events, values.get('events') or (), end, now),
-        lasts=time.lasts,
-        end_is_relative=time.end_is_relative,
+        lasts=lasts,
+        end_is_relative=dates.is_relative(values.get('end_date')),
         start_policy=get(None, start_policy, values.get('start_policy')),
         before_start=get(None, before_start, values.get('before_start')),
-        webhook=get(None, _webhook, values.get('webhook'), defaults),
+        webhook=get(None, read_webhook, values.get('webhook'), defaults.webhooks),
         identified=bool({'id', 'idempotency_key'} & values.keys()),
         may_join=values.get('may_join', True),
     )
 
 
-def name(value: Any) -> str:
-    """Read the name of a lease.
+def _read_period(
+    values: Mapping[str, Any], now: datetime
+) -> tuple[datetime, datetime, timedelta | None]:
+    """Return the start (default now), the end, and the duration if that was given."""
+    given = [each for each in ('end_date', 'duration') if values.get(each) is not None]
+    if len(given) != 1:
+        raise exceptions.BadRequest(
+            'Exactly one of end_date and duration is needed.',
+            field='duration' if given else 'end_date',
+        )
+    with times.in_field('start_date'):
+        start = dates.parse(values.get('start_date') or 'now', now)
+    if given == ['end_date']:
+        with times.in_field('end_date'):
+            return start, dates.parse(values['end_date'], now), None
+    with times.in_field('duration'):
+        lasts = durations.parse(values['duration'])
+        return start, durations.end(start, lasts), lasts
 
-    :raises climate_core.exceptions.BadRequest: it is no text, blank or too long
-    """
-    try:
-        return limits.check_name(value)
-    except ValueError as error:
-        raise exceptions.BadRequest(str(error), field='name') from None
+
+def name(value: Any) -> str:
+    """Read the name of a lease; BadRequest if it is no text, blank or too long."""
+    return _checked(limits.check_name, value, 'name')
 
 
 def start_policy(value: Any) -> str | None:
-    """Read who starts the lease; None if nothing is said.
-
-    :raises climate_core.exceptions.BadRequest: there is no such policy
-    """
+    """Read who starts the lease, None if nothing is said; BadRequest if it is no policy."""
     if value is not None and value not in list(states.StartPolicy):
         raise exceptions.BadRequest('It must be auto or manual.', field='start_policy')
     return value if value is None else str(value)
 
 
 def before_start(value: Any) -> tuple[int, ...] | None:
-    """Read how many seconds before its start a lease is told, longest first; None if not said.
-
-    :raises climate_core.exceptions.BadRequest: it is no list of numbers that make sense
-    """
+    """Read how many seconds before its start a lease is told, longest first; None if not said."""
     if value is None:
         return None
+    seconds = _checked(limits.check_start_notices, value, 'before_start')
+    return tuple(sorted(set(seconds), reverse=True))
+
+
+def _checked(check: Callable[[Any], T], value: Any, field: str) -> T:
     try:
-        return tuple(sorted(set(limits.check_start_notices(value)), reverse=True))
+        return check(value)
     except ValueError as error:
-        raise exceptions.BadRequest(str(error), field='before_start') from None
+        raise exceptions.BadRequest(str(error), field=field) from None
 
 
-def _webhook(value: Any, defaults: Defaults) -> dict[str, Any] | None:
-    return None if value is None else webhook.read(value, defaults.webhooks)
+def read_webhook(value: Any, rules: webhook.Rules) -> dict[str, Any] | None:
+    """Read the webhook of a lease, see :func:`climate_core.lease.webhook.read`; None for none."""
+    return None if value is None else webhook.read(value, rules)
 
 
 def _before_end(
     values: Mapping[str, Any],
-    start: datetime.datetime,
-    end: datetime.datetime,
-    now: datetime.datetime,
+    start: datetime,
+    end: datetime,
+    now: datetime,
     minutes: int,
-) -> datetime.datetime | None:
+) -> datetime | None:
     for field in ('before_end_date', 'before_end_notification'):
         if values.get(field):
             return check_before_end(times.date(values[field], now, field), start, end, field)
     if not minutes:
         return None
-    return max(start, end - datetime.timedelta(minutes=minutes))
+    return max(start, end - timedelta(minutes=minutes))
 
 
 def check_before_end(
-    time: datetime.datetime,
-    start: datetime.datetime,
-    end: datetime.datetime,
+    time: datetime,
+    start: datetime,
+    end: datetime,
     field: str = 'before_end_date',
-) -> datetime.datetime:
-    """Return the time, which must lie within the lease.
-
-    :raises climate_core.exceptions.InvalidDate: it does not
-    """
+) -> datetime:
+    """Return the time, which must lie within the lease."""
     if not start <= time <= end:
         raise exceptions.InvalidDate(
             'It must lie between the start and the end of the lease.', field=field
@@ -162,22 +171,14 @@ def check_before_end(
 
 
 def events(
-    given: Sequence[Mapping[str, Any]], end: datetime.datetime, now: datetime.datetime
-) -> tuple[tuple[str, datetime.datetime], ...]:
-    """Read types and times of the events that a user gives.
-
-    :raises climate_core.exceptions.BadRequest: a type that cannot be given, or a bad time
-    """
+    given: Sequence[Mapping[str, Any]], end: datetime, now: datetime
+) -> tuple[tuple[str, datetime], ...]:
+    """Read types and times of the events that a user gives; BadRequest if one may not be."""
     return tuple(_event(item, end, now) for item in given)
 
 
-def _event(
-    item: Mapping[str, Any], end: datetime.datetime, now: datetime.datetime
-) -> tuple[str, datetime.datetime]:
-    try:
-        kind = limits.check_event_type(item.get('event_type'))
-    except ValueError as error:
-        raise exceptions.BadRequest(str(error), field='events') from None
+def _event(item: Mapping[str, Any], end: datetime, now: datetime) -> tuple[str, datetime]:
+    kind = _checked(limits.check_event_type, item.get('event_type'), 'events')
     time = times.date(item.get('time') or item.get('event_date'), now, 'events')
     if time > end:
         raise exceptions.InvalidDate(

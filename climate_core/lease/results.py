@@ -2,12 +2,13 @@
 """Describe the work of an event, its outcome, and what a lease becomes. Pure."""
 
 import dataclasses
-import datetime
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from climate_core.lease import model, states
+from climate_core.lease.model import Lease, Reservation
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
@@ -19,12 +20,9 @@ _NAMED = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """Describe what a lease becomes, and which notifications are sent.
+    """Describe what a lease becomes; types of notifications are sent with their reasons."""
 
-    :param notifications: type of the notification -> reason, None where there is none
-    """
-
-    lease: model.Lease
+    lease: Lease
     notifications: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
@@ -64,13 +62,13 @@ class Work:
     :param notifications: what is told before it is done, as in :class:`Change`
     """
 
-    lease: model.Lease
-    reservations: tuple[model.Reservation, ...] = ()
+    lease: Lease
+    reservations: tuple[Reservation, ...] = ()
     skip_reason: str | None = None
     notifications: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
-def with_progress(reservation: model.Reservation, outcome: Outcome) -> model.Reservation:
+def with_progress(reservation: Reservation, outcome: Outcome) -> Reservation:
     """Return a reservation with what its plugin keeps until the next look."""
     over = outcome.result in (Result.DONE, Result.FAILED)
     progress = None if over else outcome.progress or reservation.progress
@@ -79,54 +77,16 @@ def with_progress(reservation: model.Reservation, outcome: Outcome) -> model.Res
     return dataclasses.replace(reservation, progress=progress)
 
 
-def reschedule(
-    event: model.Event, outcomes: Sequence[Outcome], now: datetime.datetime
-) -> model.Event:
-    """Return the event as due again when the first of its resources is to be looked at."""
-    failing = [o for o in outcomes if o.result is Result.RETRY]
-    # Resources that are on their way are not kept waiting by one that fails.
-    seconds = min(o.seconds for o in outcomes)
-    return dataclasses.replace(
-        event,
-        status=_E.UNDONE,
-        status_reason=failing[0].reason if failing else None,
-        attempts=event.attempts + 1 if failing else 0,
-        next_at=now + datetime.timedelta(seconds=max(0.0, seconds)),
-        updated_at=now,
-    )
-
-
-def complete(
-    event: model.Event,
-    reason: str | None,
-    now: datetime.datetime,
-    status: states.EventStatus = _E.DONE,
-) -> model.Event:
-    """Return the event as finished.
-
-    :param status: ERROR if it failed for good
-    """
-    return dataclasses.replace(
-        event, status=status, status_reason=reason, next_at=None, attempts=0, updated_at=now
-    )
-
-
 def apply_outcomes(
-    lease: model.Lease, outcomes: Mapping[str, Outcome], done: str, now: datetime.datetime
-) -> model.Lease:
-    """Return the lease with what became of its reservations.
-
-    :param outcomes: reservation id -> outcome
-    :param done: the status of a reservation whose outcome is DONE: ACTIVE or DELETED
-    """
+    lease: Lease, outcomes: Mapping[str, Outcome], done: str, now: datetime
+) -> Lease:
+    """Return the lease with outcomes of reservations by id; ``done`` is the status for DONE."""
     return lease.with_reservations(
         *(_after(r, outcomes[r.id], done, now) for r in lease.live if r.id in outcomes)
     )
 
 
-def _after(
-    reservation: model.Reservation, outcome: Outcome, done: str, now: datetime.datetime
-) -> model.Reservation:
+def _after(reservation: Reservation, outcome: Outcome, done: str, now: datetime) -> Reservation:
     if done == _R.ACTIVE and reservation.status != _R.PENDING:
         # It was taken out of the lease while it was woken.
         return reservation
@@ -155,7 +115,7 @@ def _after(
     )
 
 
-def recovered_status(lease: model.Lease, now: datetime.datetime) -> str:
+def recovered_status(lease: Lease, now: datetime) -> str:
     """Return the status of a lease that had a failure when some of its resources are gone."""
     started = lease.has_started(now)
     wrong = (_R.ERROR, _R.PENDING) if started else (_R.ERROR,)
@@ -164,13 +124,13 @@ def recovered_status(lease: model.Lease, now: datetime.datetime) -> str:
     return states.check(states.LEASE, lease.status, _L.ACTIVE if started else _L.PENDING)
 
 
-def permanent_errors(lease: model.Lease) -> str | None:
+def permanent_errors(lease: Lease) -> str | None:
     """Describe the resources that cannot be woken and those that were lost, if there are any."""
     wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
     return summarize_errors(wrong) or None
 
 
-def summarize_errors(reservations: Iterable[model.Reservation]) -> str:
+def summarize_errors(reservations: Iterable[Reservation]) -> str:
     """Describe what is wrong with resources; of many, the first ones and how many more."""
     wrong = list(reservations)
     named = [f'{r.resource_type} {r.resource_id}: {r.status_reason}' for r in wrong[:_NAMED]]
@@ -178,7 +138,7 @@ def summarize_errors(reservations: Iterable[model.Reservation]) -> str:
     return '; '.join([*named, *more])
 
 
-def waits_for_user(lease: model.Lease) -> str | None:
+def waits_for_user(lease: Lease) -> str | None:
     """Return the reason of a lease that only its user can start, if it is one."""
     told = any(e.status == _E.DONE for e in lease.events_of(model.READY))
     return WAITS_FOR_USER if told and lease.status == _L.PENDING else None

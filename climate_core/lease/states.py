@@ -2,7 +2,7 @@
 """List the states of leases, reservations and events, and the moves between them.
 
 The tables below are the whole truth: the engine asks :func:`check` before it writes a state, and
-the pictures in the documents are drawn by :func:`mermaid` and :func:`graphviz`.
+the pictures in the documents are drawn by :func:`graphviz`.
 """
 
 import enum
@@ -114,19 +114,10 @@ def allowed(table: Sequence[Move], source: str, target: str) -> bool:
 
 
 def check(table: Sequence[Move], source: str, target: str) -> str:
-    """Return ``target``.
-
-    :raises ValueError: the table has no such move; a mistake in the program
-    """
+    """Return ``target``; ValueError if the table has no such move: a mistake in the program."""
     if not allowed(table, source, target):
         raise ValueError(f'{source} -> {target} is not a move of the state table')
     return str(target)
-
-
-def mermaid(table: Sequence[Move]) -> str:
-    """Draw a table as a Mermaid state diagram."""
-    lines = [f'    {m.source} --> {m.target}: {m.cause}' for m in table]
-    return '\n'.join(['stateDiagram-v2', f'    [*] --> {table[0].source}', *lines, ''])
 
 
 def graphviz(table: Sequence[Move], name: str) -> str:

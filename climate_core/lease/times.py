@@ -2,38 +2,27 @@
 """Dates and durations of a request: the grammar is shared, an error names the field here."""
 
 import contextlib
-import datetime
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from climate_common import dates, durations
 from climate_core import exceptions
 
 
-def date(value: object, now: datetime.datetime, field: str) -> datetime.datetime:
-    """Read a date of a request, as :func:`climate_common.dates.parse` does.
-
-    :raises climate_core.exceptions.InvalidDate: naming the field
-    """
+def date(value: object, now: datetime, field: str) -> datetime:
+    """Read a date of a request; InvalidDate names its field."""
     with in_field(field):
         return dates.parse(value, now)
 
 
-def duration(value: object, field: str = 'duration') -> datetime.timedelta:
-    """Read a duration of a request, as :func:`climate_common.durations.parse` does.
-
-    :raises climate_core.exceptions.InvalidDuration: naming the field
-    """
+def duration(value: object, field: str = 'duration') -> timedelta:
+    """Read a duration of a request; InvalidDuration names its field."""
     with in_field(field):
         return durations.parse(value)
 
 
-def end_after(
-    start: datetime.datetime, duration: datetime.timedelta, field: str = 'duration'
-) -> datetime.datetime:
-    """Return when something ends that starts then and lasts so long.
-
-    :raises climate_core.exceptions.InvalidDuration: it would end after the year 9999
-    """
+def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> datetime:
+    """Return when something ends that lasts so long; InvalidDuration: after the year 9999."""
     with in_field(field):
         return durations.end(start, duration)
 

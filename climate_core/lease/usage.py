@@ -50,11 +50,7 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Use:
-    """One reservation, and whose it is.
-
-    :param amounts: by unit, as in :class:`climate_core.lease.model.Reservation`
-    :param freed_at: None while it holds its resource
-    """
+    """One reservation, and whose it is; ``freed_at`` is None while it holds its resource."""
 
     id: str
     lease_id: str
@@ -89,15 +85,12 @@ class Total:
 
     def add(self, use: Use, period: Span) -> None:
         self.leases.add(use.lease_id)
-        _add(self.reserved, use.amounts, use.reserved(period))
-        _add(self.used, use.amounts, use.used(period))
-
-
-def _add(total: dict[str, float], amounts: Mapping[str, int], span: Span | None) -> None:
-    if span is None:
-        return
-    for name, (unit, per) in HOURS.items():
-        total[name] += amounts.get(unit, 0) / per * span.hours
+        for total, span in (
+            (self.reserved, use.reserved(period)),
+            (self.used, use.used(period)),
+        ):
+            for name, (unit, per) in HOURS.items():
+                total[name] += use.amounts.get(unit, 0) / per * (span.hours if span else 0)
 
 
 def rounded(hours: Mapping[str, float]) -> dict[str, float]:
@@ -124,7 +117,7 @@ def of_lease(uses: Iterable[Use], period: Span) -> Total:
 
 def month(now: datetime.datetime) -> datetime.datetime:
     """Return the first moment of the month."""
-    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return _midnight(now).replace(day=1)
 
 
 def next_period(
@@ -132,18 +125,19 @@ def next_period(
 ) -> Span:
     """Return the period that is to be told next; it is due :data:`GRACE` after its end.
 
-    Periods end at full hours, or at midnight. The first one ever is the last that is due. Without
-    a gap and without telling anything twice the length may be changed: the first period
-    afterwards is a shorter one.
+    Periods end at full hours, or at midnight. The first one ever is the last that is due. After a
+    change of the length, :data:`HOUR` or :data:`DAY`, the first period is a shorter one.
 
     :param told: the end of the last one that was told
-    :param length: :data:`HOUR` or :data:`DAY`
     """
     if told is None:
         told = _floor(now - GRACE, length) - length
     return Span(told, _floor(told, length) + length)
 
 
+def _midnight(time: datetime.datetime) -> datetime.datetime:
+    return time.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 def _floor(time: datetime.datetime, length: datetime.timedelta) -> datetime.datetime:
-    midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight + (time - midnight) // length * length
+    return _midnight(time) + (time - _midnight(time)) // length * length

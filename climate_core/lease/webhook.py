@@ -46,8 +46,7 @@ DEFAULT = Rules()
 def read(given: Any, rules: Rules = DEFAULT, field: str = 'webhook') -> dict[str, Any]:
     """Check what a user says and return what is kept: ``url``, ``secret``, ``events``.
 
-    :param given: ``url``; ``secret``, with which what is sent is signed; perhaps ``events``,
-        patterns of the types of notifications that are sent, all of them by default
+    :param given: ``url``, ``secret``, perhaps ``events``: patterns of types of notifications
     :raises climate_core.exceptions.InvalidWebhook: naming the field; the secret is not repeated
     """
     if not rules.enabled:
@@ -58,10 +57,7 @@ def read(given: Any, rules: Rules = DEFAULT, field: str = 'webhook') -> dict[str
         raise exceptions.InvalidWebhook('It is not known here.', field=f'{field}.{name}')
     secret = given.get('secret')
     if not isinstance(secret, str) or not re.fullmatch(limits.SECRET_PATTERN, secret):
-        raise exceptions.InvalidWebhook(
-            f'It must be {limits.SECRET}.',
-            field=f'{field}.secret',
-        )
+        raise exceptions.InvalidWebhook(f'It must be {limits.SECRET}.', field=f'{field}.secret')
     return {
         'url': read_url(given.get('url'), rules, f'{field}.url'),
         'secret': secret,
@@ -70,10 +66,7 @@ def read(given: Any, rules: Rules = DEFAULT, field: str = 'webhook') -> dict[str
 
 
 def read_url(url: Any, rules: Rules = DEFAULT, field: str = 'webhook.url') -> str:
-    """Return the URL.
-
-    :raises climate_core.exceptions.InvalidWebhook: it is none that may be called
-    """
+    """Return a URL that may be called; InvalidWebhook if it may not."""
     most = limits.WEBHOOK_URL_LENGTH
     if not isinstance(url, str) or len(url) > most or not _PRINTABLE.fullmatch(url):
         raise exceptions.InvalidWebhook(
@@ -97,15 +90,14 @@ def forbidden(address: Address, rules: Rules = DEFAULT) -> bool:
 
 
 def _forbidden(address: Address, rules: Rules) -> bool:
-    if any(address in network for network in rules.allowed):
-        return False
-    return (
+    special = (
         address.is_loopback
         or address.is_link_local
         or address.is_multicast
         or address.is_unspecified
-        or any(address in network for network in (*_NOWHERE, *rules.refused))
     )
+    refused = special or any(address in network for network in (*_NOWHERE, *rules.refused))
+    return refused and not any(address in network for network in rules.allowed)
 
 
 def _host(url: str, field: str) -> str:

@@ -5,15 +5,17 @@ Nothing is written. Each step takes an :class:`~climate_core.lease.errors.ErrorC
 a create raises the first error and a dry run collects all of them.
 """
 
+import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.conf.webhooks import networks
+from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
@@ -25,39 +27,25 @@ from climate_core.operations.interfaces import ExternalService
 from climate_core.operations.reserve import Reserver
 from climate_core.plugins.base import ResourcePlugin
 
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
 
-
+@dataclasses.dataclass
 class Builder:
     """Build drafts of leases, and of reservations that join them."""
 
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        database: Database,
-        clock: Clock,
-        plugins: Mapping[str, ResourcePlugin],
-        external: ExternalService,
-    ) -> None:
-        self.conf = conf
-        self.database = database
-        self.clock = clock
-        self.reserver = Reserver(plugins)
-        self.external = external
+    conf: cfg.ConfigOpts
+    database: Database
+    clock: Clock
+    plugins: Mapping[str, ResourcePlugin]
+    external: ExternalService
 
     def build_lease(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         values: Mapping[str, Any],
         errors: ErrorCollector = RAISE_FIRST,
     ) -> Draft:
-        """Build the lease of a request, or what joins the lease that has its id already.
-
-        :param values: see :meth:`climate_core.operations.leases.LeaseOperations.create_lease`
-        :raises climate_core.exceptions.ClimateError: it is refused
-        """
-        now = self.clock.now()
+        """Build the lease of a request, or what joins the lease that has its id already."""
+        now, manager = self.clock.now(), self.conf.manager
         chosen = idempotency.chosen_id(context.project_id, values)
         digest = idempotency.digest(values)
         present = self.database.read(leases.find, chosen) if chosen else None
@@ -65,9 +53,10 @@ class Builder:
             with errors.collected():
                 idempotency.check_repeated(present, digest)
             return Draft(present, (), now, present)
-        asked = request.read_request(values, now, self._defaults(), errors)
+        defaults = request.Defaults(manager.minutes_before_end_lease, webhook_rules(self.conf))
+        asked = request.read_request(values, now, defaults, errors)
         if present is None:
-            check_time(asked, now, self.conf.manager.late_start_seconds, errors)
+            check_time(asked, now, manager.late_start_seconds, errors)
         else:
             with errors.collected():
                 check_same(asked, present, context.project_id)
@@ -75,10 +64,9 @@ class Builder:
                 # Nothing of the lease of another project may be told.
                 return Draft(present, (), now, present, asked=asked)
         lease_id = chosen or uuidutils.generate_uuid()
+        reserver = Reserver(self.plugins, context, lease_id, now, present)
         with noticed(self.database, lease_id, present):
-            items, found = self.reserver.reserve_items(
-                context, lease_id, values.get('reservations') or (), now, present, errors
-            )
+            items, found = reserver.reserve_items(values.get('reservations') or (), errors)
         if present is not None:
             after = errors.get(present, _joined, present, items, now)
             return Draft(after, items, now, present, found, asked)
@@ -89,49 +77,37 @@ class Builder:
             context,
             [each.reservation for each in items],
             now,
-            self.conf.manager.before_start_seconds,
+            manager.before_start_seconds,
             self.external.on_end,
         )
         return Draft(lease, items, now, asked=asked)
 
     def build_reservation(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         lease_id: str,
         values: Mapping[str, Any],
         generation: int | None,
     ) -> Draft:
-        """Build a reservation that joins a lease of the same project.
-
-        :param generation: that of the lease that the user has seen; None: it does not matter
-        :raises climate_core.exceptions.LeaseNotFound: the project has no such lease
-        :raises climate_core.exceptions.ClimateError: it is refused
-        """
+        """Build a reservation that joins a lease of the same project; else LeaseNotFound."""
         now = self.clock.now()
         lease = self.database.read(leases.get, lease_id)
         if lease.project_id != context.project_id:
             raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
+        reserver = Reserver(self.plugins, context, lease_id, now, lease)
         with noticed(self.database, lease_id, lease):
-            items, found = self.reserver.reserve_items(
-                context, lease_id, [values], now, lease, field=''
-            )
+            items, found = reserver.reserve_items([values], field='')
         if items:
             check_generation(lease, generation)
         after = _joined(lease, items, now)
         return Draft(after, items, now, lease, found, generation=generation)
-
-    def _defaults(self) -> request.Defaults:
-        minutes = self.conf.manager.minutes_before_end_lease
-        return request.Defaults(minutes, webhook_rules(self.conf))
 
 
 def webhook_rules(conf: cfg.ConfigOpts) -> webhook.Rules:
     """Return the rules of climate.conf for the addresses of webhooks."""
     section = conf.webhooks
     return webhook.Rules(
-        allowed=networks(section.allowed_networks),
-        refused=networks(section.refused_networks),
-        enabled=section.enabled,
+        networks(section.allowed_networks), networks(section.refused_networks), section.enabled
     )
 
 
@@ -141,30 +117,18 @@ def check_time(
     late: float,
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Refuse a new lease whose time is past.
-
-    :param late: seconds that the start may be late
-    :raises climate_core.exceptions.InvalidDate: it is
-    """
+    """Refuse a new lease whose time is past, or whose start is too many seconds late."""
     earliest = now - datetime.timedelta(seconds=late)
-    past = {
-        'start_date': ('The start must not be in the past.', asked.start < earliest),
-        'events': (
-            'An event must not be in the past.',
-            any(time < earliest for _, time in asked.events),
-        ),
-        'end_date': ('The end must be in the future.', asked.end <= now),
-    }
-    for field, (told, wrong) in past.items():
-        if wrong:
-            errors.add(exceptions.InvalidDate(told, field=field))
+    if asked.start < earliest:
+        errors.add(exceptions.InvalidDate('The start must not be in the past.', 'start_date'))
+    if any(time < earliest for _, time in asked.events):
+        errors.add(exceptions.InvalidDate('An event must not be in the past.', 'events'))
+    if asked.end <= now:
+        errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
 
 
 def check_generation(lease: model.Lease, generation: int | None) -> None:
-    """Refuse to change a lease that is not the one that the user has seen.
-
-    :raises climate_core.exceptions.GenerationConflict: it has another generation
-    """
+    """Refuse to change a lease that is not the one that the user has seen, if that is said."""
     if generation not in (None, lease.generation):
         raise exceptions.GenerationConflict
 

@@ -6,14 +6,8 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from climate_core.db import holders
 from climate_core.lease import model
 from climate_core.lease.request import LeaseRequest
-
-
-def key(reservation: model.Reservation) -> holders.Key:
-    """Return type and id of the resource of a reservation."""
-    return reservation.resource_type, reservation.resource_id
 
 
 class Item(NamedTuple):
@@ -26,11 +20,6 @@ class Item(NamedTuple):
     reservation: model.Reservation
     values: Mapping[str, Any]
     field: str = ''
-
-    @property
-    def key(self) -> holders.Key:
-        """Type and id of the resource."""
-        return key(self.reservation)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,21 +10,19 @@ import contextlib
 import datetime
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from oslo_db import exception as db_exc
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.db import holders, leases
+from climate_core.context import RequestContext
+from climate_core.db import leases
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.lease.request import LeaseRequest
 from climate_core.operations.draft import Draft
-
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
 
 #: By so much a time that counts from now may be earlier than it was in an equal request.
 _AT_ONCE = datetime.timedelta(minutes=1)
@@ -60,8 +58,7 @@ def built_anew(operation: Callable[P, T]) -> Callable[P, T]:
 def noticed(database: Database, lease_id: str, before: model.Lease | None) -> Iterator[None]:
     """Look at the lease again if an equal request may have been faster than the block.
 
-    :param before: the lease as the request has seen it; None if it was not there
-    :raises climate_core.exceptions.LeaseAppeared: the lease appeared or changed since then
+    :raises climate_core.exceptions.LeaseAppeared: it appeared or changed since ``before`` was read
     """
     try:
         yield
@@ -73,14 +70,14 @@ def noticed(database: Database, lease_id: str, before: model.Lease | None) -> It
 
 
 def find_answer(
-    database: Database, context: 'RequestContext', draft: Draft, error: Exception
+    database: Database, context: RequestContext, draft: Draft, error: Exception
 ) -> model.Lease:
     """Return the equal lease that holds all that is asked for.
 
     :param error: one of :data:`DUPLICATE`, raised if there is no such lease
     :raises climate_core.exceptions.ResourceReserved: another lease holds a resource
     """
-    held = database.read(holders.find, [each.key for each in draft.items])
+    held = database.read(leases.find_holders, [each.reservation.key for each in draft.items])
     equal = equal_holder(context, draft, held)
     if equal is not None:
         return equal
@@ -93,13 +90,11 @@ def find_answer(
 
 
 def equal_holder(
-    context: 'RequestContext', draft: Draft, held: Mapping[holders.Key, model.Lease]
+    context: RequestContext, draft: Draft, held: Mapping[model.Key, model.Lease]
 ) -> model.Lease | None:
     """Return the lease that holds all that is asked for, if it is the lease that is asked for.
 
     An id that was chosen is part of the request, so there is none then.
-
-    :param held: the leases that hold resources of the draft
     """
     asked = draft.asked
     if asked is None or asked.identified or len(held) < len(draft.items):
@@ -108,33 +103,29 @@ def equal_holder(
     if len(found) != 1:
         return None
     (lease,) = found.values()
-    own = lease.project_id == context.project_id and same(asked, lease)
-    return lease if own else None
+    return lease if lease.project_id == context.project_id and same(asked, lease) else None
 
 
 def check_free(
-    context: 'RequestContext',
+    context: RequestContext,
     draft: Draft,
-    held: Mapping[holders.Key, model.Lease],
+    held: Mapping[model.Key, model.Lease],
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Refuse resources that other leases hold.
+    """Refuse resources that other leases hold, by ResourceReserved.
 
     Only the project of the other lease learns which one it is.
-
-    :param held: the leases that hold resources of the draft
-    :raises climate_core.exceptions.ResourceReserved: one is held
     """
     for item in draft.items:
-        holder = held.get(item.key)
+        key = item.reservation.key
+        holder = held.get(key)
         if holder is None or (draft.before is not None and holder.id == draft.before.id):
             continue
-        kind, resource_id = item.key
         message = ''
         if holder.project_id == context.project_id:
-            start, end = (dates.serialize(t) for t in (holder.start_date, holder.end_date))
+            start, end = dates.serialize(holder.start_date), dates.serialize(holder.end_date)
             message = (
-                f'{kind} {resource_id} is already reserved by lease {holder.id}, from {start} to '
+                f'{" ".join(key)} is already reserved by lease {holder.id}, from {start} to '
                 f'{end} (UTC).'
             )
         with errors.collected(), within(item.field):
@@ -164,7 +155,6 @@ def _same_time(asked: datetime.datetime, stored: datetime.datetime, is_relative:
 def check_same(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
     """Refuse an id that a different lease has, in the same words whosever lease it is.
 
-    :param project_id: of the user who asks
     :raises climate_core.exceptions.LeaseConflict: the lease is a different one
     :raises climate_core.exceptions.LeaseAppeared: the API did not see it, so it did not ask the
         policy about it; that of the first release asks before and does not say

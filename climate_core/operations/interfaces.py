@@ -2,12 +2,10 @@
 """Interfaces of the services that the operations ask, and of those that are not configured."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
-
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
 
 
 class Limits(Protocol):
@@ -21,23 +19,18 @@ class ExternalService(Protocol):
 
     @property
     def on_create(self) -> bool: ...
-
     @property
     def on_update(self) -> bool: ...
-
     @property
     def on_end(self) -> bool: ...
-
     def check_create(self, lease: Lease) -> None: ...
-
     def check_update(self, before: Lease, after: Lease) -> None: ...
 
 
 class Trusts(Protocol):
     """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
 
-    def create(self, context: 'RequestContext') -> str: ...
-
+    def create(self, context: RequestContext) -> str: ...
     def delete(self, trust_id: str) -> None: ...
 
 

@@ -14,12 +14,13 @@ another :class:`climate_core.exceptions.ClimateError` when the request is refuse
 import dataclasses
 import datetime
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
@@ -27,8 +28,8 @@ from climate_core.lease import changes, model
 from climate_core.lease.errors import within
 from climate_core.lease.history import user_cause
 from climate_core.lease.results import Change
+from climate_core.operations import dry_run
 from climate_core.operations.build import Builder, check_generation, webhook_rules
-from climate_core.operations.dry_run import DryRun
 from climate_core.operations.duplicates import built_anew
 from climate_core.operations.interfaces import (
     ExternalService,
@@ -37,26 +38,17 @@ from climate_core.operations.interfaces import (
     NoLimits,
     Trusts,
 )
-from climate_core.operations.persist import Persister
+from climate_core.operations.persist import WritePath
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota
-from climate_core.operations.write import WritePath
 from climate_core.plugins.base import ResourcePlugin
-
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
 
 _Change = Callable[[model.Lease, datetime.datetime], Change]
 
 
 @dataclasses.dataclass
 class LeaseOperations:
-    """Do what users ask of leases.
-
-    :param clock: that of the database
-    :param plugins: resource type -> plugin
-    :param limits: asked only if ``[limits] enabled``
-    """
+    """Do what users ask of leases; ``limits`` are asked only if ``[limits] enabled``."""
 
     conf: cfg.ConfigOpts
     database: Database
@@ -70,13 +62,10 @@ class LeaseOperations:
         self.quota = Quota(self.conf, self.database, self.limits, self.external)
         self.builder = Builder(self.conf, self.database, self.clock, self.plugins, self.external)
         provisioner = Provisioner(self.database, self.plugins, self.trusts)
-        self.write_path = WritePath(
-            self.database, self.quota, provisioner, Persister(self.plugins)
-        )
-        self.dry_run = DryRun(self.database, self.builder, self.quota, self.plugins)
+        self.write_path = WritePath(self.database, self.quota, provisioner, self.plugins)
 
     @built_anew
-    def create_lease(self, context: 'RequestContext', values: Mapping[str, Any]) -> str:
+    def create_lease(self, context: RequestContext, values: Mapping[str, Any]) -> str:
         """Create a lease with its reservations, all or nothing.
 
         With an ``idempotency_key`` that an equal request had, its lease is the answer as it is.
@@ -93,16 +82,13 @@ class LeaseOperations:
         draft = self.builder.build_lease(context, values)
         return self.write_path.write_draft(context, draft).lease.id
 
-    def check_lease(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what would become of :meth:`create_lease`; nothing is written.
-
-        :returns: see :meth:`climate_core.operations.dry_run.DryRun.check`
-        """
-        return self.dry_run.check(context, values)
+    def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what would become of :meth:`create_lease`, see :func:`.dry_run.check`."""
+        return dry_run.check(self.builder, self.quota, context, values)
 
     def update_lease(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         lease_id: str,
         values: Mapping[str, Any],
         generation: int | None = None,
@@ -124,7 +110,11 @@ class LeaseOperations:
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             for place, item in enumerate(values.get('reservations') or ()):
                 with within(f'reservations[{place}]'):
-                    self._check_item(lease, item)
+                    try:
+                        self._check_changeable(lease, str(item.get('id')), item)
+                    except exceptions.ReservationNotFound as exc:
+                        # Here it is not the resource of the request, but a mistake in the body.
+                        raise exceptions.BadRequest(exc.message, field='id') from exc
             changed = changes.update.apply(lease, values, now, rules)
             self.quota.check_time(changed.lease, now, lease)
             return changed
@@ -134,22 +124,19 @@ class LeaseOperations:
         return lease_id
 
     def delete_lease(
-        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+        self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed."""
         self._change(context, 'lease.delete', lease_id, generation, changes.delete.apply)
 
     def start_lease(
-        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+        self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
-        """Start a lease that waits for its user.
-
-        :raises climate_core.exceptions.InvalidState: it does not, or not yet
-        """
+        """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
         self._change(context, 'lease.start', lease_id, generation, changes.start.apply)
 
     def end_lease(
-        self, context: 'RequestContext', lease_id: str, generation: int | None = None
+        self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
         self._change(context, 'lease.end', lease_id, generation, changes.end.apply)
@@ -157,7 +144,7 @@ class LeaseOperations:
     @built_anew
     def add_reservation(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         lease_id: str,
         values: Mapping[str, Any],
         generation: int | None = None,
@@ -175,19 +162,13 @@ class LeaseOperations:
 
     def update_reservation(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         lease_id: str,
         reservation_id: str,
         values: Mapping[str, Any],
         generation: int | None = None,
     ) -> str:
-        """Change what the plugin of a reservation lets change.
-
-        :returns: the id of the reservation
-        :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
-        :raises climate_core.exceptions.BadRequest: this cannot be changed
-        :raises climate_core.exceptions.InvalidState: its end has begun
-        """
+        """Change what the plugin of a reservation lets change, until its end; return its id."""
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             self._check_changeable(lease, reservation_id, values)
@@ -198,25 +179,23 @@ class LeaseOperations:
 
     def remove_reservation(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         lease_id: str,
         reservation_id: str,
         generation: int | None = None,
     ) -> None:
-        """Free one resource and take it out of a lease that goes on.
-
-        :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
-        :raises climate_core.exceptions.InvalidState: the lease is ending
-        """
-
-        def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            return changes.remove_reservation.apply(lease, reservation_id, now)
-
-        self._change(context, 'reservation.delete', lease_id, generation, change)
+        """Free one resource and take it out of a lease that goes on."""
+        self._change(
+            context,
+            'reservation.delete',
+            lease_id,
+            generation,
+            lambda lease, now: changes.remove_reservation.apply(lease, reservation_id, now),
+        )
 
     def _change(
         self,
-        context: 'RequestContext',
+        context: RequestContext,
         action: str,
         lease_id: str,
         generation: int | None,
@@ -235,7 +214,6 @@ class LeaseOperations:
         """Ask the external service about a change before the transaction: it may take its time.
 
         :returns: the generation that the lease must still have: the service permitted this change
-        :raises climate_core.exceptions.LeaseNotPermitted: it does not permit the change
         """
         if not self.external.on_update:
             return generation
@@ -247,13 +225,6 @@ class LeaseOperations:
             return generation
         self.quota.check_quota(after, now, lease)
         return lease.generation
-
-    def _check_item(self, lease: model.Lease, item: Mapping[str, Any]) -> None:
-        try:
-            self._check_changeable(lease, str(item.get('id')), item)
-        except exceptions.ReservationNotFound as exc:
-            # Here it is not the resource of the request, but a mistake in the body.
-            raise exceptions.BadRequest(exc.message, field='id') from exc
 
     def _check_changeable(
         self, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]

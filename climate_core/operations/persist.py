@@ -1,27 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Persist a draft with what was provisioned for it: one transaction, all or nothing."""
+"""The one way to write a draft: quota, provision, persist, all or nothing."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
+from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model
-from climate_core.lease.history import Cause
+from climate_core.lease.history import Cause, user_cause
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
-from climate_core.operations.provision import Provisioned
+from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
+from climate_core.operations.provision import Provisioned, Provisioner
+from climate_core.operations.quota import Quota
 from climate_core.operations.reserve import find
 from climate_core.plugins.base import ResourcePlugin
 
+#: After these the lease may be written. Also after a refusal: an attempt that follows a lost
+#: connection counts what the one before it wrote.
+_MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
 
-class Persister:
-    """Write drafts in a transaction of the caller."""
 
-    def __init__(self, plugins: Mapping[str, ResourcePlugin]) -> None:
-        self.plugins = plugins
+class Written(NamedTuple):
+    """The lease of a request, and the reservations that were asked for, none of an equal lease."""
+
+    lease: model.Lease
+    reservations: tuple[model.Reservation, ...] = ()
+
+
+@dataclasses.dataclass
+class WritePath:
+    """Write drafts, all or nothing."""
+
+    database: Database
+    quota: Quota
+    provisioner: Provisioner
+    plugins: Mapping[str, ResourcePlugin]
+
+    def write_draft(self, context: RequestContext, draft: Draft) -> Written:
+        """Write what a request adds, or find that it is written already.
+
+        :raises climate_core.exceptions.LeaseAppeared: an equal request may have been faster
+        """
+        if draft.before is not None and not draft.items:
+            return Written(draft.before, draft.found)
+        try:
+            with noticed(self.database, draft.lease.id, draft.before):
+                return self._write(context, draft)
+        except DUPLICATE as exc:
+            return Written(find_answer(self.database, context, draft, exc))
+
+    def _write(self, context: RequestContext, draft: Draft) -> Written:
+        most = self.quota.check_quota(draft.lease, draft.now, draft.before)
+        done = self.provisioner.provision(context, draft)
+        action = 'lease.create' if draft.before is None else 'reservation.create'
+        cause = user_cause(context, action)
+        try:
+            lease = self.database.write(self.persist, draft, done, most, cause)
+        except _MAYBE_WRITTEN:
+            found = self.provisioner.discard(done, draft.lease.id)
+            if found is None:
+                raise
+            lease = found
+        held = {each.key: each for each in lease.live}
+        made = tuple(held[each.reservation.key] for each in done.items)
+        return Written(lease, draft.found + made)
 
     def persist(
         self,
@@ -34,8 +83,6 @@ class Persister:
         """Write a new lease, or let reservations join one that is locked first.
 
         :param most: the limits of the project; None: none
-        :returns: the lease as it is now
-        :raises climate_core.exceptions.ClimateError: it is refused
         :raises oslo_db.exception.DBDuplicateEntry: its id, or a resource, is taken
         """
         project_id = draft.lease.project_id
@@ -60,7 +107,7 @@ class Persister:
         """Return what has not joined since the draft was built: nothing may join twice."""
         missing = []
         for item in done.items:
-            found = find(lease, item.key)
+            found = find(lease.live, item.reservation.key)
             if found is None:
                 missing.append(item.reservation)
             elif item.reservation.id in done.reused:
@@ -68,10 +115,7 @@ class Persister:
         return missing
 
     def _check_reused(self, found: model.Reservation, item: Item) -> None:
-        """Refuse what an earlier request made if the lease does not have it in this form.
-
-        :raises climate_core.exceptions.NameTaken: it could not be held, or is something else
-        """
+        """Refuse what an earlier request made if the lease does not have it in this form."""
         if not self.plugins[found.resource_type].matches_request(found, item.values):
             raise exceptions.NameTaken(
                 f'{found.resource_type} {found.resource_id} of this name could not be held and is '

@@ -6,12 +6,12 @@ That is the owner's trust of a new lease, and the resources that plugins make.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from oslo_log import log
 
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
+from climate_core.context import RequestContext
 from climate_core.db import leases, missing
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import events, model
@@ -20,17 +20,10 @@ from climate_core.operations.draft import Draft, Item
 from climate_core.operations.interfaces import Trusts
 from climate_core.plugins.base import Claimed, ResourcePlugin
 
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
-
 LOG = log.getLogger(__name__)
 
 _TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, *TROUBLE)
-_NO_TRUST: tuple[type[Exception], ...] = (
-    exceptions.Transient,
-    exceptions.Permanent,
-    exceptions.ClimateError,
-)
+_NO_TRUST = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
 
 
 @dataclasses.dataclass(slots=True)
@@ -57,21 +50,16 @@ class Provisioned:
         return events.prepare.add(lease, self.preparing, draft.now)
 
 
+@dataclasses.dataclass
 class Provisioner:
     """Make trusts and resources with the rights of the user, and discard them."""
 
-    def __init__(
-        self, database: Database, plugins: Mapping[str, ResourcePlugin], trusts: Trusts
-    ) -> None:
-        self.database = database
-        self.plugins = plugins
-        self.trusts = trusts
+    database: Database
+    plugins: Mapping[str, ResourcePlugin]
+    trusts: Trusts
 
-    def provision(self, context: 'RequestContext', draft: Draft) -> Provisioned:
-        """Make what a draft needs, in the order of the request.
-
-        :raises climate_core.exceptions.ClimateError: something cannot be made, and nothing is left
-        """
+    def provision(self, context: RequestContext, draft: Draft) -> Provisioned:
+        """Make what a draft needs, in the order of the request, or leave nothing behind."""
         done = Provisioned(self.trusts.create(context) if draft.before is None else None)
         try:
             for item in draft.items:
@@ -86,11 +74,9 @@ class Provisioner:
     def discard(self, done: Provisioned, lease_id: str) -> model.Lease | None:
         """Delete what was made, except what a lease holds by now.
 
-        What cannot be deleted, or of which that is not known, is logged and stays:
-        ``climate-manage repair`` finds it.
+        What cannot be deleted is logged and stays: ``climate-manage repair`` finds it.
 
-        :returns: the new lease if it has this trust: a commit went through before the connection
-            broke, and nothing is deleted
+        :returns: the new lease if it has this trust: its commit went through after all
         """
         if done.trust_id is not None:
             try:
@@ -110,9 +96,7 @@ class Provisioner:
         self._discard_resources(done)
         return None
 
-    def _make(
-        self, context: 'RequestContext', lease_id: str, item: Item, done: Provisioned
-    ) -> None:
+    def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:
         before = item.reservation
         claimed = Claimed(before.resource_id, before.params, before.amounts)
         claimed = self.plugins[before.resource_type].make(context, lease_id, item.values, claimed)
@@ -130,17 +114,13 @@ class Provisioner:
 
     def _discard_resources(self, done: Provisioned) -> None:
         for each in done.made:
+            kind, resource_id = each.resource_type, each.resource_id
             try:
-                kind, resource_id = each.resource_type, each.resource_id
                 if self.database.read(missing.unheld, kind, [resource_id]):
                     self.plugins[kind].discard(resource_id)
             except _TROUBLE:
-                LOG.warning(
-                    'The %s %s of a lease that was not created stays',
-                    each.resource_type,
-                    each.resource_id,
-                    exc_info=True,
-                )
+                told = 'The %s %s of a lease that was not created stays'
+                LOG.warning(told, kind, resource_id, exc_info=True)
 
     def _delete_trust(self, done: Provisioned) -> None:
         if done.trust_id is None:
@@ -148,6 +128,5 @@ class Provisioner:
         try:
             self.trusts.delete(done.trust_id)
         except _NO_TRUST:
-            LOG.warning(
-                'The trust %s of a lease that was not created stays', done.trust_id, exc_info=True
-            )
+            told = 'The trust %s of a lease that was not created stays'
+            LOG.warning(told, done.trust_id, exc_info=True)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check whether a lease may be created, changed or enlarged, before anything is written.
 
-Three checks, the cheap one first: the length of the lease and how far ahead it is, the limits of
-the project, and the external service of the operator. What a project holds is counted once more in
-the transaction that writes, see :mod:`climate_core.db.limits`: that count decides.
-
-With nothing of section ``[limits]`` turned on it costs neither a statement nor a request.
+The cheap check comes first. What a project holds is counted once more in the transaction that
+writes, see :mod:`climate_core.db.limits`: that count decides. With nothing of section ``[limits]``
+turned on it costs neither a statement nor a request.
 """
 
+import dataclasses
 import datetime
 
 from oslo_config import cfg
@@ -19,19 +18,14 @@ from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations.interfaces import ExternalService, Limits
 
 
+@dataclasses.dataclass
 class Quota:
-    """Check leases against what the operator allows.
+    """Check leases against what the operator allows."""
 
-    :param limits: asked only if ``[limits] enabled``
-    """
-
-    def __init__(
-        self, conf: cfg.ConfigOpts, database: Database, limits: Limits, external: ExternalService
-    ) -> None:
-        self.conf = conf
-        self.database = database
-        self.limits = limits
-        self.external = external
+    conf: cfg.ConfigOpts
+    database: Database
+    most: Limits
+    external: ExternalService
 
     def check_quota(
         self,
@@ -40,20 +34,22 @@ class Quota:
         before: model.Lease | None = None,
         errors: ErrorCollector = RAISE_FIRST,
     ) -> limits.Amounts | None:
-        """Refuse a lease that is not allowed.
+        """Refuse a lease that is too long, too far ahead, over a limit, or not permitted.
 
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
         :returns: the limits of the project, for the transaction that writes; None: none
-        :raises climate_core.exceptions.Forbidden: it is too long, too far ahead, over a limit, or
-            not permitted by the external service
-        :raises climate_core.exceptions.ServiceUnavailable: a service that must be asked does not
-            answer
+        :raises climate_core.exceptions.Forbidden: it is
+        :raises climate_core.exceptions.ServiceUnavailable: a service does not answer
         """
         self.check_time(lease, now, before, errors)
         most = errors.get(None, self._check_limits, lease, before)
         with errors.collected():
-            self._ask_external(lease, before)
+            if self.asks_external(lease, before):
+                if before is None:
+                    self.external.check_create(lease)
+                else:
+                    self.external.check_update(before, lease)
         return most
 
     def check_time(
@@ -66,9 +62,6 @@ class Quota:
         """Refuse a lease that is too long or too far ahead. Pure: for use in a transaction, too.
 
         A change that makes it neither longer nor later is fine, whatever the operator allows now.
-
-        :raises climate_core.exceptions.LeaseTooLong: too long
-        :raises climate_core.exceptions.LeaseTooFarAhead: too far ahead
         """
         section = self.conf.limits
         if lease.project_id in section.exempt_projects:
@@ -94,7 +87,7 @@ class Quota:
     ) -> datetime.datetime | None:
         """Return when enough leases of the project have ended for a new one; None if never."""
         held = self.database.read(db.held, lease.project_id)
-        most = self.limits.of(lease.project_id)
+        most = self.most.of(lease.project_id)
         return limits.available_from(most, _added(lease, None), held, now)
 
     def _check_limits(
@@ -103,18 +96,10 @@ class Quota:
         adding = _added(lease, before)
         if not self.conf.limits.enabled or not any(adding.values()):
             return None
-        most = self.limits.of(lease.project_id)
+        most = self.most.of(lease.project_id)
         # Not the last word, but it spares a trust and a question to the external service.
         limits.check(most, self.database.read(db.used, lease.project_id), adding)
         return most
-
-    def _ask_external(self, lease: model.Lease, before: model.Lease | None) -> None:
-        if not self.asks_external(lease, before):
-            return
-        if before is None:
-            self.external.check_create(lease)
-        else:
-            self.external.check_update(before, lease)
 
 
 def _added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:

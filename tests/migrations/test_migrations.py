@@ -23,7 +23,7 @@ def _differences(connection: sa.Connection) -> list[object]:
     context = runtime.MigrationContext.configure(
         connection, opts={'compare_type': True, 'compare_server_default': True}
     )
-    return list(autogenerate.compare_metadata(context, tables.Base.metadata))
+    return list(autogenerate.compare_metadata(context, tables.METADATA))
 
 
 def test_upgrade_leads_to_the_models(conf: cfg.ConfigOpts) -> None:
@@ -48,7 +48,7 @@ def test_an_old_database_is_refused_with_what_to_do(conf: cfg.ConfigOpts) -> Non
 def test_every_index_of_the_models_exists(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf)
     inspector = sa.inspect(Database(conf).engine)
-    for table in tables.Base.metadata.tables.values():
+    for table in tables.METADATA.tables.values():
         present = {index['name'] for index in inspector.get_indexes(table.name)}
         assert {index.name for index in table.indexes} <= present
 

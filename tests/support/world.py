@@ -124,7 +124,7 @@ class World:
         self.time = time
         self.database = Database(self.conf, clock=time)
         if not sa.inspect(self.database.engine).has_table('leases'):
-            tables.Base.metadata.create_all(self.database.engine)
+            tables.METADATA.create_all(self.database.engine)
         self.clock = Clock(self.database)
         self.things = things or Things()
         self.plugins: dict[str, ResourcePlugin] = {TYPE: self.things}
@@ -229,18 +229,23 @@ class World:
 
     def statements(self, function: Callable[[], Any]) -> list[str]:
         """Return the SQL statements of a call, without BEGIN and COMMIT."""
-        seen: list[str] = []
+        return [statement for statement, _ in executed(self.database, function)]
 
-        def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-            if not statement.startswith('BEGIN'):
-                seen.append(statement)
 
-        sa.event.listen(self.database.engine, 'before_cursor_execute', note)
-        try:
-            function()
-        finally:
-            sa.event.remove(self.database.engine, 'before_cursor_execute', note)
-        return seen
+def executed(database: Database, function: Callable[[], Any]) -> list[tuple[str, Any]]:
+    """Return the SQL statements of a call with their parameters, without BEGIN and COMMIT."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
+        if not statement.startswith('BEGIN'):
+            seen.append((statement, parameters))
+
+    sa.event.listen(database.engine, 'before_cursor_execute', note)
+    try:
+        function()
+    finally:
+        sa.event.remove(database.engine, 'before_cursor_execute', note)
+    return seen
 
 
 def configure(url: str, **engine: Any) -> cfg.ConfigOpts:

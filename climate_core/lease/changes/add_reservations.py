@@ -2,25 +2,25 @@
 """Let resources join a lease. Pure."""
 
 import dataclasses
-import datetime
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
 from climate_core.lease.events import prepare
+from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.results import Change
 
 
 def apply(
-    lease: model.Lease,
-    reservations: Sequence[model.Reservation],
-    now: datetime.datetime,
+    lease: Lease,
+    reservations: Sequence[Reservation],
+    now: datetime,
     preparing: Iterable[str] = (),
 ) -> Change:
     """Return a lease with more reservations; if it has started, they are woken at once.
 
     A lease in ERROR takes more as well: what failed does not keep the others from being woken.
-    What joins comes after all that the lease has.
 
     :param preparing: the ids of those that are to be prepared
     :raises climate_core.exceptions.InvalidState: it is over, or about to be

@@ -2,20 +2,19 @@
 """Change what the plugin of a reservation lets change. Pure."""
 
 import dataclasses
-import datetime
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from climate_core import exceptions
-from climate_core.lease import model, states
+from climate_core.lease import states
+from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
 _ENDED = (states.ReservationStatus.DELETING, states.ReservationStatus.DELETED)
 
 
-def apply(
-    lease: model.Lease, reservation_id: str, params: Mapping[str, Any], now: datetime.datetime
-) -> Change:
+def apply(lease: Lease, reservation_id: str, params: Mapping[str, Any], now: datetime) -> Change:
     """Return a lease one of whose reservations has other params.
 
     :param params: only what the plugin lets change

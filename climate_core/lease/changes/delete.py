@@ -2,21 +2,20 @@
 """Delete a lease. Pure."""
 
 import dataclasses
-import datetime
+from datetime import datetime
 
-from climate_core.lease import events, model, states
+from climate_core.lease import events, states
 from climate_core.lease.events import end
+from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
 _L = states.LeaseStatus
 
 
-def apply(lease: model.Lease, now: datetime.datetime) -> Change:
+def apply(lease: Lease, now: datetime) -> Change:
     """Return a lease that is deleted: at once if it holds nothing, otherwise by an end due now."""
-    status = lease.status
-    if status != _L.TERMINATED:
-        status = states.check(states.LEASE, status, _L.DELETING)
-    deleting = dataclasses.replace(lease, status=status)
+    status = lease.status if lease.status == _L.TERMINATED else _L.DELETING
+    deleting = lease.moved_to(status, lease.status_reason)
     if not lease.live:
         gone = events.terminate(deleting, now, lease.status_reason)
         return Change(dataclasses.replace(gone, deleted_at=now), {'lease.delete': None})

@@ -2,7 +2,7 @@
 """Take a resource out of a lease that goes on. Pure."""
 
 import dataclasses
-import datetime
+from datetime import datetime
 
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
@@ -12,7 +12,7 @@ from climate_core.lease.results import Change
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
 
-def apply(lease: model.Lease, reservation_id: str, now: datetime.datetime) -> Change:
+def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
     """Return a lease one of whose resources is to be freed; its end action is done.
 
     :raises climate_core.exceptions.ReservationNotFound: it does not have it any more
@@ -27,9 +27,8 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime.datetime) -> Ch
         )
     if reservation.status == _R.DELETING:
         return Change(lease)
-    status = states.check(states.RESERVATION, reservation.status, _R.DELETING)
     after = lease.with_reservations(
-        dataclasses.replace(reservation, status=status, updated_at=now)
+        dataclasses.replace(reservation, status=_R.DELETING, updated_at=now)
     )
     due = model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)
     after = after.with_events(due)

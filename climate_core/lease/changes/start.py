@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start a lease that waits for its user. Pure."""
 
-import dataclasses
-import datetime
+from datetime import datetime
 
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
+from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
 _L = states.LeaseStatus
 
 
-def apply(lease: model.Lease, now: datetime.datetime) -> Change:
-    """Return a lease whose start is due now.
-
-    :raises climate_core.exceptions.InvalidState: it starts by itself, or it is not the time
-    """
-    _check(lease, now)
+def apply(lease: Lease, now: datetime) -> Change:
+    """Return a lease whose start is due now; InvalidState if it starts by itself, or not now."""
+    if lease.start_policy != states.StartPolicy.MANUAL:
+        raise exceptions.InvalidState(f'Lease {lease.id} starts by itself.')
+    if lease.status in states.ENDING or now >= lease.end_date:
+        raise exceptions.InvalidState(f'Lease {lease.id} is over and cannot be started.')
     if lease.has_started(now):
         return Change(lease)
     if now < lease.start_date:
@@ -25,24 +25,10 @@ def apply(lease: model.Lease, now: datetime.datetime) -> Change:
             f'Lease {lease.id} cannot be started before {dates.serialize(lease.start_date)} '
             '(UTC). Move its start if it shall be earlier.'
         )
-    after = lease
-    if lease.status == _L.PENDING:
-        status = states.check(states.LEASE, lease.status, _L.STARTING)
-        after = dataclasses.replace(lease, status=status, status_reason=None)
-    cancelled = (
-        schedule.cancel_event(event, 'Its user started the lease.', now)
-        for event in lease.events_of(model.READY)
-    )
+    after = lease.moved_to(_L.STARTING, None) if lease.status == _L.PENDING else lease
+    ready = lease.events_of(model.READY)
+    after = schedule.cancel_events(after, ready, 'Its user started the lease.', now)
     start = lease.event(model.START)
-    if start is None:
-        start = model.new_event(lease.id, model.START, now, now)
-    else:
-        start = schedule.reschedule(start, now, now)
-    return Change(after.with_events(*cancelled, start), {'lease.update': None})
-
-
-def _check(lease: model.Lease, now: datetime.datetime) -> None:
-    if lease.start_policy != states.StartPolicy.MANUAL:
-        raise exceptions.InvalidState(f'Lease {lease.id} starts by itself.')
-    if lease.status in states.ENDING or now >= lease.end_date:
-        raise exceptions.InvalidState(f'Lease {lease.id} is over and cannot be started.')
+    new = model.new_event(lease.id, model.START, now, now)
+    due = new if start is None else schedule.reschedule(start, now, now)
+    return Change(after.with_events(due), {'lease.update': None})

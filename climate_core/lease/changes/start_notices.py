@@ -1,33 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the events ``before_start_lease`` of a lease with its start. Pure.
-
-Those of a new lease come from :func:`climate_core.lease.changes.create.first_events`.
-"""
+"""Move the events ``before_start_lease`` of a lease with its start. Pure."""
 
 import dataclasses
-import datetime
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from climate_core.lease import model, schedule, states
+from climate_core.lease.model import Event, Lease
 
 
-def apply(
-    before: model.Lease, after: model.Lease, always: Iterable[int], now: datetime.datetime
-) -> model.Lease:
+def apply(before: Lease, after: Lease, always: Iterable[int], now: datetime) -> Lease:
     """Return a lease whose notices follow its start and its ``before_start``.
 
     Each keeps its distance from the start. One that was told is told again if its new time is to
     come; of several whose time has passed one is told, now; none when the start is now.
 
-    :param before: the lease as it was
-    :param after: the same with its new start and ``before_start``, and its old notices
     :param always: how many seconds before its start every lease is told
     """
     same = (before.start_date, before.before_start) == (after.start_date, after.before_start)
     if same or after.status != states.LeaseStatus.PENDING:
         return after
     old, new = {*always, *before.before_start}, {*always, *after.before_start}
-    kept: list[model.Event] = []
+    kept: list[Event] = []
     gone: set[str] = set()
     for event in after.events_of(model.BEFORE_START):
         distance = (before.start_date - event.time).total_seconds()
@@ -43,7 +37,7 @@ def apply(
         kept.append(_moved(event, after.start_date, distance, now))
     coming = after.start_date > now
     for seconds in sorted(new):
-        time = after.start_date - datetime.timedelta(seconds=seconds)
+        time = after.start_date - timedelta(seconds=seconds)
         if coming and (time > now or seconds not in old):
             due = model.new_event(after.id, model.BEFORE_START, time, now)
             kept.append(dataclasses.replace(due, next_at=max(time, now)))
@@ -52,18 +46,14 @@ def apply(
     return dataclasses.replace(after, events=events).with_events(*kept)
 
 
-def _moved(
-    event: model.Event, start: datetime.datetime, distance: float, now: datetime.datetime
-) -> model.Event:
-    time = start - datetime.timedelta(seconds=distance)
-    if time == event.time:
-        return event
-    if event.open or time > now:
-        event = schedule.reschedule(event, max(time, now), now)
-    return dataclasses.replace(event, time=time)
+def _moved(event: Event, start: datetime, distance: float, now: datetime) -> Event:
+    moved = schedule.move_event(event, start - timedelta(seconds=distance), now)
+    if moved is event or moved.next_at is None:
+        return moved
+    return dataclasses.replace(moved, next_at=max(moved.next_at, now))
 
 
-def _one_now(events: list[model.Event], coming: bool, now: datetime.datetime) -> list[model.Event]:
+def _one_now(events: list[Event], coming: bool, now: datetime) -> list[Event]:
     """Of those that are due leave the last one, and none when the start is not to come."""
     due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
     due.sort(key=lambda e: e.time)

@@ -1,34 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change a lease as its user asks: texts in, the lease as it shall be out. Pure.
-
-A change that cannot be made raises and changes nothing.
-"""
+"""Change a lease as its user asks: texts in, the lease as it shall be out. Pure."""
 
 import dataclasses
-import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from climate_core import exceptions
 from climate_core.lease import events, model, request, results, states, times, webhook
 from climate_core.lease.changes import change_reservation, start_notices
-from climate_core.lease.events import before_end
+from climate_core.lease.events import notices
+from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
 _TIMES = ('start_date', 'end_date', 'before_end_date')
-_CHANGEABLE = frozenset(
-    {
-        'name',
-        *_TIMES,
-        'duration',
-        'start_policy',
-        'before_start',
-        'webhook',
-        'events',
-        'reservations',
-    }
-)
+_PLAIN = ('name', 'start_policy', 'before_start')
+_CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
 _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
 
@@ -46,18 +34,15 @@ class Rules:
     webhooks: webhook.Rules = webhook.DEFAULT
 
 
-def apply(
-    lease: model.Lease, values: Mapping[str, Any], now: datetime.datetime, rules: Rules
-) -> Change:
+def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: Rules) -> Change:
     """Return a lease as its user wants it; its events move with it.
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
         ``before_end_date``, ``start_policy`` and ``before_start`` (before the start), ``webhook``
         (None takes it away), ``events`` (in place of those that were given), ``reservations``
         (each ``id`` and what its plugin lets change). None is nothing, except of the webhook.
-    :raises climate_core.exceptions.BadRequest: something else was to be changed, or a bad value
-    :raises climate_core.exceptions.InvalidState: the lease is too far for this
-    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    :raises climate_core.exceptions.ClimateError: something else was to be changed, a value is bad,
+        the lease is too far for this, or does not have the reservation
     """
     wanted = {
         _OLD_NAMES.get(k, k): v for k, v in values.items() if v is not None or k == 'webhook'
@@ -79,22 +64,18 @@ def apply(
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
-    revoked = {before_end.STOP: None} if before_end.is_revoked(lease, after) else {}
+    revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
 
 
-def _plain(lease: model.Lease, wanted: Mapping[str, Any], rules: Rules) -> model.Lease:
+def _plain(lease: Lease, wanted: Mapping[str, Any], rules: Rules) -> Lease:
     """Change what has no time."""
     new: dict[str, Any] = {}
-    if 'name' in wanted:
-        new['name'] = request.name(wanted['name'])
+    for field in _PLAIN:
+        if field in wanted:
+            new[field] = getattr(request, field)(wanted[field])
     if 'webhook' in wanted:
-        given = wanted['webhook']
-        new['webhook'] = None if given is None else webhook.read(given, rules.webhooks)
-    if 'start_policy' in wanted:
-        new['start_policy'] = request.start_policy(wanted['start_policy'])
-    if 'before_start' in wanted:
-        new['before_start'] = request.before_start(wanted['before_start'])
+        new['webhook'] = request.read_webhook(wanted['webhook'], rules.webhooks)
     for field in ('start_policy', 'before_start'):
         started = lease.status != states.LeaseStatus.PENDING
         if started and new.get(field, getattr(lease, field)) != getattr(lease, field):
@@ -105,9 +86,7 @@ def _plain(lease: model.Lease, wanted: Mapping[str, Any], rules: Rules) -> model
     return dataclasses.replace(lease, **new)
 
 
-def _times(
-    lease: model.Lease, wanted: Mapping[str, Any], now: datetime.datetime
-) -> dict[str, datetime.datetime]:
+def _times(lease: Lease, wanted: Mapping[str, Any], now: datetime) -> dict[str, datetime]:
     given = {k: times.date(wanted[k], now, k) for k in _TIMES if k in wanted}
     if 'duration' in wanted:
         if 'end_date' in given:
@@ -118,12 +97,12 @@ def _times(
 
 
 def _move(
-    old: model.Lease,
-    lease: model.Lease,
-    given: Mapping[str, datetime.datetime],
-    now: datetime.datetime,
+    old: Lease,
+    lease: Lease,
+    given: Mapping[str, datetime],
+    now: datetime,
     rules: Rules,
-) -> model.Lease:
+) -> Lease:
     """Give a lease its new times. ``before_end_date`` follows the end unless it is given."""
     moved = {k: v for k, v in given.items() if v != getattr(old, k)}
     if not moved and lease.start_policy == old.start_policy:
@@ -145,12 +124,11 @@ def _move(
     after = dataclasses.replace(
         lease, start_date=start, end_date=end, before_end_date=told, status_reason=reason
     )
-    return _move_events(lease, after, now)
+    followed = (events.of(e.event_type).move(e, lease, after, now) for e in after.events)
+    return notices.add_before_end(lease, after.with_events(*followed), now)
 
 
-def _check_move(
-    lease: model.Lease, moved: Mapping[str, datetime.datetime], now: datetime.datetime, late: float
-) -> None:
+def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late: float) -> None:
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
@@ -160,7 +138,7 @@ def _check_move(
             'The start of a lease that has started or failed cannot be changed.',
             field='start_date',
         )
-    if moved.get('start_date', now) < now - datetime.timedelta(seconds=late):
+    if moved.get('start_date', now) < now - timedelta(seconds=late):
         raise exceptions.InvalidDate('The start must not be in the past.', field='start_date')
     end = moved.get('end_date', lease.end_date)
     if 'end_date' in moved and end < now:
@@ -169,14 +147,7 @@ def _check_move(
         raise exceptions.InvalidDate('The end must be after the start.', field='end_date')
 
 
-def _move_events(before: model.Lease, after: model.Lease, now: datetime.datetime) -> model.Lease:
-    moved = (events.of(e.event_type).move(e, before, after, now) for e in after.events)
-    return before_end.add_missing(before, after.with_events(*moved), now)
-
-
-def _give(
-    lease: model.Lease, given: Sequence[Mapping[str, Any]], now: datetime.datetime, late: float
-) -> model.Lease:
+def _give(lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late: float) -> Lease:
     """Put events of the user in the place of those that they gave before."""
     wanted = Counter(request.events(given, lease.end_date, now))
     kept = []
@@ -192,7 +163,7 @@ def _give(
             raise exceptions.BadRequest(
                 f'{kind} follows from before_start and before_end_date.', field='events'
             )
-        if time < now - datetime.timedelta(seconds=late):
+        if time < now - timedelta(seconds=late):
             raise exceptions.InvalidDate('An event must not be in the past.', field='events')
         kept.append(model.new_event(lease.id, kind, time, now))
     return dataclasses.replace(lease, events=tuple(kept))

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define what a type of event has. Pure.
+"""Define what a type of event has, and find the handler of a type. Pure.
 
 An event is handled in two moves. :meth:`EventHandler.begin` says what the lease is while the work
 is done, :meth:`EventHandler.settle` what it is afterwards, from what became of each reservation.
 Between the two the world may have changed: ``settle`` is given the lease as it is then.
 """
 
-import datetime
+import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from climate_core.lease import model, results, schedule, states
+from climate_core.lease import schedule, states
+from climate_core.lease.model import Event, Lease, Reservation
+from climate_core.lease.results import Change, Outcome, Work
 
-Outcomes = Mapping[str, results.Outcome]
+Outcomes = Mapping[str, Outcome]
 
 #: Stands for all types that users name themselves.
 BY_USER: Final = 'of_user'
@@ -67,15 +70,11 @@ class EventHandler:
     #: that is repaired does it.
     bug_is_permanent: ClassVar[bool] = False
 
-    def begin(
-        self, lease: model.Lease, event: model.Event, now: datetime.datetime
-    ) -> results.Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
         """Return the work of an event that was claimed."""
-        return results.Work(lease)
+        return Work(lease)
 
-    def settle(
-        self, lease: model.Lease, event: model.Event, outcomes: Outcomes, now: datetime.datetime
-    ) -> results.Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         """Return what a lease is after the work on an event.
 
         :param event: the event as it was claimed, one of the lease's
@@ -84,77 +83,60 @@ class EventHandler:
         """
         raise NotImplementedError
 
-    def skip(
-        self, lease: model.Lease, event: model.Event, reason: str, now: datetime.datetime
-    ) -> results.Change:
+    def skip(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:
         """Return what a lease is after an event of which there is nothing to do."""
-        return results.Change(lease.with_events(results.complete(event, reason, now)))
+        return Change(lease.with_events(schedule.complete(event, reason, now)))
 
-    def plugin_method(self, lease: model.Lease, reservation: model.Reservation) -> str:
+    def plugin_method(self, lease: Lease, reservation: Reservation) -> str:
         """Return the name of the method of a plugin that is called for a reservation."""
         return self.plugin_methods[0]
 
-    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:
+    def retries_forever(self, lease: Lease, event: Event) -> bool:
         """Tell whether it is retried after a permanent failure, too, because it frees capacity."""
         return False
 
-    def move(
-        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
-    ) -> model.Event:
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
         """Return the event of a lease whose dates or start policy were changed."""
         return event
 
-    def after_termination(self, lease: model.Lease, now: datetime.datetime) -> model.Lease:
+    def after_termination(self, lease: Lease, now: datetime) -> Lease:
         """Return a lease that was just terminated, with its event of this type if it needs one."""
         return lease
 
-    def payload(self, lease: model.Lease, now: datetime.datetime) -> Mapping[str, Any]:
+    def payload(self, lease: Lease, now: datetime) -> Mapping[str, Any]:
         """Return what its notification has beside the lease."""
         return {}
 
 
-class Notice(EventHandler):
-    """Handle an event that only notifies."""
-
-    def begin(
-        self, lease: model.Lease, event: model.Event, now: datetime.datetime
-    ) -> results.Work:
-        skip_reason = None if lease.deleted_at is None else 'The lease is deleted.'
-        return results.Work(lease, skip_reason=skip_reason)
-
-    def settle(
-        self, lease: model.Lease, event: model.Event, outcomes: Outcomes, now: datetime.datetime
-    ) -> results.Change:
-        after = lease.with_events(results.complete(event, None, now))
-        return results.Change(after, {f'lease.event.{event.event_type}': None})
-
-    def move(
-        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
-    ) -> model.Event:
-        return move_to(event, min(event.time, after.end_date), now)
+_HANDLERS: dict[str, EventHandler] = {}
 
 
-class Cleanup(EventHandler):
-    """Handle an event that is done after the end of the lease, without a notification."""
-
-    on_failure = 'retried; given up after a permanent failure'
-    priority = 3
-    hidden = True
-    cancelled_by = Stage.NEVER
-
-    def settle(
-        self, lease: model.Lease, event: model.Event, outcomes: Outcomes, now: datetime.datetime
-    ) -> results.Change:
-        outcome = outcomes[event.id]
-        if outcome.result is results.Result.DONE:
-            settled = results.complete(event, None, now)
-        elif outcome.result is results.Result.FAILED:
-            settled = results.complete(event, outcome.reason, now, states.EventStatus.ERROR)
-        else:
-            settled = results.reschedule(event, [outcome], now)
-        return results.Change(lease.with_events(settled))
+def register(handlers: Iterable[EventHandler]) -> None:
+    """Add handlers to those that are found by their type."""
+    _HANDLERS.update({handler.event_type: handler for handler in handlers})
 
 
-def move_to(event: model.Event, time: datetime.datetime, now: datetime.datetime) -> model.Event:
-    """Return the event at a new time, if that is another one."""
-    return event if time == event.time else schedule.move_event(event, time, now)
+def of(event_type: str) -> EventHandler:
+    """Return the handler of a type; one without a handler of its own was named by a user."""
+    return _HANDLERS.get(event_type, _HANDLERS[BY_USER])
+
+
+def cancel_events(lease: Lease, stage: Stage, reason: str, now: datetime) -> Lease:
+    """Cancel the open events of a lease that have no place after a stage of its end."""
+    cancelled = (e for e in lease.events if of(e.event_type).cancelled_by <= stage)
+    return schedule.cancel_events(lease, cancelled, reason, now)
+
+
+def terminate(lease: Lease, now: datetime, reason: str | None) -> Lease:
+    """Return a lease that holds nothing as TERMINATED; hide it if it is being deleted."""
+    deleting = lease.status == states.LeaseStatus.DELETING
+    after = dataclasses.replace(
+        lease,
+        status=states.check(states.LEASE, lease.status, states.LeaseStatus.TERMINATED),
+        status_reason=reason,
+        deleted_at=now if deleting else lease.deleted_at,
+    )
+    after = cancel_events(after, Stage.TERMINATED, 'The lease is over.', now)
+    for handler in _HANDLERS.values():
+        after = handler.after_termination(after, now)
+    return after

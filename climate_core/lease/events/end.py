@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``end_lease``: does the end action of everything that the lease holds."""
+"""``end_lease`` and ``end_reservation``: do the end action of all, or one, that a lease holds."""
 
 import dataclasses
-import datetime
+from datetime import datetime
 from typing import Final
 
 from climate_core.lease import model, results, schedule, states
-from climate_core.lease.events import base, registry, start
+from climate_core.lease.events import base, start
+from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change, Outcome, Result, Work
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
@@ -30,7 +31,7 @@ class EndLease(base.EventHandler):
     cancelled_by = base.Stage.TERMINATED
     plugin_methods = ('end',)
 
-    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
         if lease.status == _L.TERMINATED:
             return Work(lease, skip_reason='The lease is over.')
         never_started = any(e.open for e in lease.events_of(model.START))
@@ -38,42 +39,66 @@ class EndLease(base.EventHandler):
         if lease.status in (_L.PENDING, _L.STARTING) and end_reason(lease) != CANCELLED:
             lease = _with_never_awake(lease, now)
         if lease.status != _L.DELETING:
-            target = states.check(states.LEASE, lease.status, _L.TERMINATING)
-            lease = dataclasses.replace(lease, status=target, status_reason=end_reason(lease))
+            lease = lease.moved_to(_L.TERMINATING, end_reason(lease))
         # What was being taken out of the lease is freed with the rest.
         why = 'The end of the lease came first.'
-        after = registry.cancel_events(lease, base.Stage.END_BEGINS, why, now)
+        after = base.cancel_events(lease, base.Stage.END_BEGINS, why, now)
         notifications = {start.FAILED: start.TOO_LATE} if told else {}
         return Work(after, lease.live, notifications=notifications)
 
-    def settle(
-        self,
-        lease: model.Lease,
-        event: model.Event,
-        outcomes: base.Outcomes,
-        now: datetime.datetime,
-    ) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)
         if after.live:
-            todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in after.live]
             after = dataclasses.replace(after, status_reason=_freeing(after, outcomes))
-            return Change(after.with_events(results.reschedule(event, todo, now)))
-        after = after.with_events(results.complete(event, None, now))
+            return Change(schedule.look_again(after, event, after.live, outcomes, now))
+        after = after.with_events(schedule.complete(event, None, now))
         told: dict[str, str | None] = {DONE: None}
         if lease.status == _L.DELETING:
             told['lease.delete'] = None
-        return Change(registry.terminate(after, now, end_reason(after)), told)
+        return Change(base.terminate(after, now, end_reason(after)), told)
 
-    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:
+    def retries_forever(self, lease: Lease, event: Event) -> bool:
         return True
 
-    def move(
-        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
-    ) -> model.Event:
-        return base.move_to(event, after.end_date, now)
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
+        return schedule.move_event(event, after.end_date, now)
 
 
-def _with_never_awake(lease: model.Lease, now: datetime.datetime) -> model.Lease:
+class EndReservation(base.EventHandler):
+    event_type = model.END_RESERVATION
+    due = 'when the user takes a resource out of the lease'
+    action = 'does the end action of this resource'
+    on_failure = 'retried for ever'
+    notifications = {'lease.update': 'a resource left the lease'}
+    priority = 1
+    hidden = True
+    cancelled_by = base.Stage.END_BEGINS
+    plugin_methods = ('end',)
+
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+        todo = tuple(r for r in lease.live if r.id == event.reservation_id)
+        if not todo or lease.status in states.ENDING:
+            return Work(lease, skip_reason='It is freed with the rest of the lease.')
+        return Work(lease, todo)
+
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+        after = results.apply_outcomes(lease, outcomes, self.done_status, now)
+        left = [r for r in after.live if r.id == event.reservation_id]
+        if left:
+            return Change(schedule.look_again(after, event, left, outcomes, now))
+        after = after.with_events(schedule.complete(event, None, now))
+        if lease.status == _L.ERROR:
+            # What was taken out may be what was wrong.
+            after = dataclasses.replace(after, status=results.recovered_status(after, now))
+            reason = results.permanent_errors(after) or results.waits_for_user(after)
+            after = dataclasses.replace(after, status_reason=reason)
+        return Change(after, {'lease.update': None})
+
+    def retries_forever(self, lease: Lease, event: Event) -> bool:
+        return True
+
+
+def _with_never_awake(lease: Lease, now: datetime) -> Lease:
     """Return a lease that was never ACTIVE with the reason for each resource that was not awake.
 
     It stays readable when the resource is freed, and in the history. A lease that its user did
@@ -90,18 +115,17 @@ def _with_never_awake(lease: model.Lease, now: datetime.datetime) -> model.Lease
     )
 
 
-def _freeing(lease: model.Lease, outcomes: base.Outcomes) -> str | None:
+def _freeing(lease: Lease, outcomes: base.Outcomes) -> str | None:
     """Say what keeps a lease that ends from being over; the last trouble is told until then."""
     told = []
     for each in lease.live:
-        outcome = outcomes.get(each.id, Outcome(Result.WAIT))
-        reason = outcome.reason or each.status_reason
+        reason = outcomes.get(each.id, Outcome(Result.WAIT)).reason or each.status_reason
         if reason is not None:
             told.append(dataclasses.replace(each, status_reason=reason))
     return results.summarize_errors(told) or end_reason(lease)
 
 
-def due_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
+def due_now(lease: Lease, now: datetime) -> Event:
     """Return the end of a lease as due now."""
     end = lease.event(model.END)
     if end is None:
@@ -110,22 +134,18 @@ def due_now(lease: model.Lease, now: datetime.datetime) -> model.Event:
     return end if end.status == _E.IN_PROGRESS else schedule.reschedule(end, now, now)
 
 
-def end_reason(lease: model.Lease) -> str | None:
+def end_reason(lease: Lease) -> str | None:
     """Say how a lease came to its end, if there is something to say."""
     starts = lease.events_of(model.START, model.READY)
     if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in starts):
         return CANCELLED
     removed = {e.reservation_id for e in lease.events_of(model.END_RESERVATION)}
-    wrong = [
-        r
-        for r in lease.reservations
-        if r.id not in removed and r.status_reason is not None and _failed(r)
-    ]
+    wrong = [r for r in lease.reservations if r.id not in removed and _failed(r)]
     if wrong or lease.event(model.START) is not None:
         return results.summarize_errors(wrong) or None
     return NOT_STARTED if starts else None
 
 
-def _failed(reservation: model.Reservation) -> bool:
+def _failed(reservation: Reservation) -> bool:
     failed = reservation.status in (_R.PENDING, _R.ERROR, _R.DELETED)
-    return failed or reservation.missing_resources
+    return reservation.status_reason is not None and (failed or reservation.missing_resources)

@@ -6,12 +6,13 @@ cannot be held is freed again, and the lease is in ERROR until its user takes it
 """
 
 import dataclasses
-import datetime
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from climate_core.lease import model, results, schedule, states
 from climate_core.lease.events import base
+from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change, Outcome, Result, Work
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
@@ -34,107 +35,74 @@ class PrepareReservation(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     plugin_methods = ('prepare', 'rollback_prepare')
 
-    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
         """Work on a reservation: prepare it, or free what failed."""
-        todo = tuple(
-            r
-            for r in lease.live
-            if r.id == event.reservation_id and r.status in (_R.PENDING, _R.ERROR)
-        )
+        todo = _asleep(lease, {event.reservation_id})
         if not todo or lease.status in states.ENDING:
             return Work(lease, skip_reason='Its resource is gone, or freed with the lease.')
         return Work(lease, todo)
 
-    def settle(
-        self,
-        lease: model.Lease,
-        event: model.Event,
-        outcomes: base.Outcomes,
-        now: datetime.datetime,
-    ) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         """Return what a lease is after the work on one reservation before its start.
 
         What cannot be prepared is in ERROR first and freed then, so that any manager that goes
         on with it knows why it is gone.
         """
-        ours = next((r for r in lease.live if r.id in outcomes), None)
-        if ours is None or ours.status not in (_R.PENDING, _R.ERROR):
-            return Change(lease.with_events(results.complete(event, None, now)))
+        ours = next(iter(_asleep(lease, outcomes.keys())), None)
+        if ours is None:
+            return Change(lease.with_events(schedule.complete(event, None, now)))
         outcome = outcomes[ours.id]
         ours = results.with_progress(ours, outcome)
         lease = lease.with_reservations(ours)
         if ours.status == _R.PENDING:
             return _settle_pending(lease, event, ours, outcome, now)
+        # It is freed after its failure, which stays readable.
         if outcome.result is Result.DONE:
-            event = results.complete(event, ours.status_reason, now, _E.ERROR)
+            event = schedule.complete(event, ours.status_reason, now, _E.ERROR)
         else:
-            event = results.reschedule(event, [outcome], now)
+            event = schedule.retry(event, [outcome], now)
         return Change(lease.with_events(event))
 
-    def plugin_method(self, lease: model.Lease, reservation: model.Reservation) -> str:
+    def plugin_method(self, lease: Lease, reservation: Reservation) -> str:
         prepare, rollback = self.plugin_methods
         return rollback if reservation.id in unprepared(lease) else prepare
 
-    def retries_forever(self, lease: model.Lease, event: model.Event) -> bool:
+    def retries_forever(self, lease: Lease, event: Event) -> bool:
         """Tell whether it frees what it could not prepare."""
         return event.reservation_id in unprepared(lease)
 
 
+def _asleep(lease: Lease, ids: Iterable[str | None]) -> tuple[Reservation, ...]:
+    statuses = (_R.PENDING, _R.ERROR)
+    return tuple(r for r in lease.reservations if r.id in ids and r.status in statuses)
+
+
 def _settle_pending(
-    lease: model.Lease,
-    event: model.Event,
-    reservation: model.Reservation,
-    outcome: Outcome,
-    now: datetime.datetime,
+    lease: Lease, event: Event, reservation: Reservation, outcome: Outcome, now: datetime
 ) -> Change:
-    if outcome.result is Result.FAILED:
-        return _fail(lease, event, reservation, outcome, now)
-    after = _with_reason(lease, reservation, outcome, now)
-    if after is not lease:
-        after = dataclasses.replace(after, status_reason=_reason(after))
-    if outcome.result is Result.DONE:
-        event = results.complete(event, None, now)
-    else:
-        event = results.reschedule(event, [outcome], now)
-    return Change(after.with_events(event))
+    failed = outcome.result is Result.FAILED
+    new = reservation
+    if outcome.result is not Result.WAIT or outcome.reason is not None:
+        new = dataclasses.replace(new, status_reason=outcome.reason)
+    if failed:
+        new = dataclasses.replace(new, status=_R.ERROR)
+    if new != reservation:
+        lease = lease.with_reservations(dataclasses.replace(new, updated_at=now))
+        lease = lease.moved_to(_L.ERROR if failed else lease.status, _reason(lease))
+    if failed:
+        rollback = schedule.reschedule(event, now, now)
+        return Change(lease.with_events(rollback), {'lease.update': lease.status_reason})
+    return Change(lease.with_events(schedule.settle(event, outcome, now)))
 
 
-def _fail(
-    lease: model.Lease,
-    event: model.Event,
-    reservation: model.Reservation,
-    outcome: Outcome,
-    now: datetime.datetime,
-) -> Change:
-    status = states.check(states.RESERVATION, reservation.status, _R.ERROR)
-    after = _with_reason(lease, dataclasses.replace(reservation, status=status), outcome, now)
-    reason = _reason(after)
-    status = states.check(states.LEASE, lease.status, _L.ERROR)
-    after = dataclasses.replace(after, status=status, status_reason=reason)
-    rollback = schedule.reschedule(event, now, now)
-    return Change(after.with_events(rollback), {'lease.update': reason})
-
-
-def _with_reason(
-    lease: model.Lease, reservation: model.Reservation, outcome: Outcome, now: datetime.datetime
-) -> model.Lease:
-    """Put a reservation into a lease with the reason of what became of it, if that has one."""
-    kept = outcome.result is Result.WAIT and outcome.reason is None
-    reason = reservation.status_reason if kept else outcome.reason
-    new = dataclasses.replace(reservation, status_reason=reason)
-    if new in lease.reservations:
-        return lease
-    return lease.with_reservations(dataclasses.replace(new, updated_at=now))
-
-
-def _reason(lease: model.Lease) -> str | None:
+def _reason(lease: Lease) -> str | None:
     """Say what is wrong with a lease that has not begun."""
     troubled = (r for r in lease.live if r.status_reason is not None and r.status == _R.PENDING)
     told = [results.permanent_errors(lease), results.summarize_errors(troubled)]
     return '; '.join(each for each in told if each) or results.waits_for_user(lease)
 
 
-def add(lease: model.Lease, reservation_ids: Iterable[str], now: datetime.datetime) -> model.Lease:
+def add(lease: Lease, reservation_ids: Iterable[str], now: datetime) -> Lease:
     """Have reservations prepared now; the start does it if that has begun."""
     if lease.has_started(now):
         return lease
@@ -143,33 +111,21 @@ def add(lease: model.Lease, reservation_ids: Iterable[str], now: datetime.dateti
     )
 
 
-def cancel(
-    lease: model.Lease,
-    reservations: Iterable[model.Reservation],
-    reason: str,
-    now: datetime.datetime,
-) -> model.Lease:
+def cancel(lease: Lease, reservations: Iterable[Reservation], reason: str, now: datetime) -> Lease:
     """Have reservations not be prepared any more."""
-    return lease.with_events(
-        *(
-            schedule.cancel_event(event, reason, now)
-            for each in reservations
-            for event in lease.events_of(model.PREPARE, reservation_id=each.id)
-        )
-    )
+    ids = {each.id for each in reservations}
+    events = (e for e in lease.events_of(model.PREPARE) if e.reservation_id in ids)
+    return schedule.cancel_events(lease, events, reason, now)
 
 
-def unprepared(lease: model.Lease) -> frozenset[str]:
+def unprepared(lease: Lease) -> frozenset[str]:
     """Return the ids of the reservations whose resource was freed again, or is being so."""
-    failed = {
-        event.reservation_id
-        for event in lease.events_of(model.PREPARE)
-        if event.open or event.status == _E.ERROR
-    }
+    events = lease.events_of(model.PREPARE)
+    failed = {e.reservation_id for e in events if e.open or e.status == _E.ERROR}
     return frozenset(r.id for r in lease.reservations if r.id in failed and r.status == _R.ERROR)
 
 
-def was_broken_off(lease: model.Lease, reservation: model.Reservation) -> bool:
+def was_broken_off(lease: Lease, reservation: Reservation) -> bool:
     """Tell whether a lease ended before a reservation was prepared, and before its start."""
     return any(
         event.status_reason not in (None, START_FIRST)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``start_lease``: wakes what the lease holds."""
+"""``start_lease``: wakes what the lease holds; ``ready_to_start`` waits for its user to do so."""
 
 import dataclasses
-import datetime
+from datetime import datetime
 from typing import Final
 
 from climate_core.lease import model, results, schedule, states
-from climate_core.lease.events import base, prepare
-from climate_core.lease.results import Change, Outcome, Result, Work
+from climate_core.lease.events import base, notices, prepare
+from climate_core.lease.model import Event, Lease
+from climate_core.lease.results import Change, Work
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
@@ -38,7 +39,7 @@ class StartLease(base.EventHandler):
     # A bug does not pass by itself: the start fails at once, and the user knows.
     bug_is_permanent = True
 
-    def begin(self, lease: model.Lease, event: model.Event, now: datetime.datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
         if lease.status in states.ENDING or lease.deleted_at is not None:
             return Work(lease, skip_reason='The lease is over.')
         if now >= lease.end_date:
@@ -49,83 +50,72 @@ class StartLease(base.EventHandler):
         # From now on what is not prepared yet is left to the wake-up.
         return Work(prepare.cancel(lease, todo, prepare.START_FIRST, now), todo)
 
-    def settle(
-        self,
-        lease: model.Lease,
-        event: model.Event,
-        outcomes: base.Outcomes,
-        now: datetime.datetime,
-    ) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)
         waiting = [r for r in after.reservations if r.status == _R.PENDING]
         if waiting:
-            return _wait(after, event, waiting, outcomes, now)
+            # The last trouble is told until its resource is awake, also while that is on its way.
+            troubled = [r for r in waiting if r.status_reason is not None][:1]
+            reason = results.summarize_errors(troubled) or results.permanent_errors(after)
+            after = dataclasses.replace(after, status_reason=reason)
+            return Change(schedule.look_again(after, event, waiting, outcomes, now))
         failed = [r for r in after.reservations if r.status == _R.ERROR]
         if failed:
-            return _fail(after, event, results.summarize_errors(failed), now)
-        after = dataclasses.replace(
-            after,
-            status=states.check(states.LEASE, after.status, _L.ACTIVE),
-            status_reason=results.permanent_errors(after),
-        )
-        return Change(after.with_events(results.complete(event, None, now)), {DONE: None})
+            reason = results.summarize_errors(failed)
+            after = after.moved_to(_L.ERROR, reason)
+            event = schedule.complete(event, reason, now, _E.ERROR)
+            return Change(after.with_events(event), {FAILED: reason})
+        after = after.moved_to(_L.ACTIVE, results.permanent_errors(after))
+        return Change(after.with_events(schedule.complete(event, None, now)), {DONE: None})
 
-    def skip(
-        self, lease: model.Lease, event: model.Event, reason: str, now: datetime.datetime
-    ) -> Change:
+    def skip(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:
         """Notify that the lease was never started, unless its user gave it up."""
-        after = lease.with_events(results.complete(event, reason, now, _E.ERROR))
+        after = lease.with_events(schedule.complete(event, reason, now, _E.ERROR))
         told = lease.status not in states.ENDING and lease.deleted_at is None
         return Change(after, {FAILED: reason} if told else {})
 
-    def move(
-        self, event: model.Event, before: model.Lease, after: model.Lease, now: datetime.datetime
-    ) -> model.Event:
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
         manual = after.start_policy == states.StartPolicy.MANUAL
         if after.status == _L.PENDING and manual:
-            return become(event, model.READY, after, now)
-        return follow(event, before, after, now, given_up=True)
+            return _become(event, model.READY, after, now)
+        return _follow(event, before, after, now, given_up=True)
 
 
-def _wait(
-    lease: model.Lease,
-    event: model.Event,
-    waiting: list[model.Reservation],
-    outcomes: base.Outcomes,
-    now: datetime.datetime,
-) -> Change:
-    # One that joined meanwhile has no outcome: look again at once.
-    todo = [outcomes.get(r.id, Outcome(Result.WAIT)) for r in waiting]
-    # The last trouble is told until its resource is awake, also while that is on its way.
-    troubled = [r for r in waiting if r.status_reason is not None][:1]
-    reason = results.summarize_errors(troubled) or results.permanent_errors(lease)
-    after = dataclasses.replace(lease, status_reason=reason)
-    return Change(after.with_events(results.reschedule(event, todo, now)))
+class ReadyToStart(notices.Notice):
+    event_type = model.READY
+    due = '``start_date``, if ``start_policy`` is ``manual``'
+    action = 'notifies; the lease waits for its user to start it'
+    notifications = {
+        'lease.event.ready_to_start': 'its start has come, and it waits for its user to start it'
+    }
+    cancelled_by = base.Stage.END_BEGINS
+
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+        work = super().begin(lease, event, now)
+        if work.skip_reason is None and (lease.has_started(now) or now >= lease.end_date):
+            return Work(lease, skip_reason='There is nothing to start any more.')
+        return work
+
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+        if lease.status == _L.PENDING:
+            lease = dataclasses.replace(lease, status_reason=results.WAITS_FOR_USER)
+        return super().settle(lease, event, outcomes, now)
+
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
+        if after.status != _L.PENDING:
+            return event
+        if after.start_policy == states.StartPolicy.AUTO:
+            return _become(event, model.START, after, now)
+        return _follow(event, before, after, now, given_up=event.status_reason is not None)
 
 
-def _fail(lease: model.Lease, event: model.Event, reason: str, now: datetime.datetime) -> Change:
-    status = states.check(states.LEASE, lease.status, _L.ERROR)
-    after = dataclasses.replace(lease, status=status, status_reason=reason)
-    return Change(
-        after.with_events(results.complete(event, reason, now, _E.ERROR)), {FAILED: reason}
-    )
-
-
-def become(
-    event: model.Event, event_type: str, lease: model.Lease, now: datetime.datetime
-) -> model.Event:
+def _become(event: Event, event_type: str, lease: Lease, now: datetime) -> Event:
     """Return the event as one of another type, due at the start of the lease."""
     due = schedule.reschedule(event, lease.start_date, now)
     return dataclasses.replace(due, event_type=event_type, time=lease.start_date)
 
 
-def follow(
-    event: model.Event,
-    before: model.Lease,
-    after: model.Lease,
-    now: datetime.datetime,
-    given_up: bool,
-) -> model.Event:
+def _follow(event: Event, before: Lease, after: Lease, now: datetime, given_up: bool) -> Event:
     """Move a start with its lease.
 
     :param given_up: whether an event that is done was given up because the lease was over. If it

@@ -204,7 +204,7 @@ class ContractWorld(World):
         self.revive()
         self.ledger.time.now = NOON
         with self.database.engine.begin() as connection:
-            for table in reversed(tables.Base.metadata.sorted_tables):
+            for table in reversed(tables.METADATA.sorted_tables):
                 connection.execute(table.delete())
         self.ledger.forget()
         self.trusts.present.clear()
@@ -281,7 +281,7 @@ class ContractWorld(World):
 
     def _rows(self) -> Iterator[tuple[str, list[Row]]]:
         with self.database.engine.connect() as connection:
-            for table in tables.Base.metadata.sorted_tables:
+            for table in tables.METADATA.sorted_tables:
                 order = list(table.primary_key.columns)
                 found = connection.execute(sa.select(table).order_by(*order)).mappings()
                 yield table.name, [dict(row) for row in found]

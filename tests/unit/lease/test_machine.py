@@ -8,6 +8,7 @@ once time has passed the lease is over, holds nothing, and its trust is being re
 import dataclasses
 import datetime
 from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -103,20 +104,14 @@ class LeaseMachine(RuleBasedStateMachine):
         self, event: model.Event, work: results.Work, results: list[str]
     ) -> Mapping[str, results.Outcome]:
         ids = [r.id for r in work.reservations] or [event.id]
-        outcomes = {}
-        for each, result in zip(ids, results, strict=False):
-            outcomes[each] = self._outcome(result, event)
-        return outcomes
+        return {i: self._outcome(r, event) for i, r in zip(ids, results, strict=False)}
 
     def _outcome(self, result: str, event: model.Event) -> results.Outcome:
-        trouble = {
-            'transient': exceptions.Transient('away'),
-            'permanent': exceptions.Permanent('no'),
-        }
+        if result in ('transient', 'permanent'):
+            trouble = exceptions.Transient if result == 'transient' else exceptions.Permanent
+            return retry.decide(trouble('no'), event, self.lease, self.now, BACKOFF)
         if result == 'bug':
             return retry.bug(KeyError('x'), event, BACKOFF)
-        if result in trouble:
-            return retry.decide(trouble[result], event, self.lease, self.now, BACKOFF)
         return results.DONE if result == 'done' else results.Outcome(results.Result.WAIT, 5.0)
 
     @rule()
@@ -133,32 +128,21 @@ class LeaseMachine(RuleBasedStateMachine):
         new = model.new_reservation('lease', 't', f'joined{self.joined}', {}, asked)
         self._user(lambda: changes.add_reservations.apply(self.lease, [new], self.now))
 
-    @rule()
-    def delete(self) -> None:
-        self._user(lambda: changes.delete.apply(self.lease, self.now))
+    @rule(verb=st.sampled_from([changes.delete, changes.start, changes.end]))
+    def delete_start_or_end(self, verb: Any) -> None:
+        self._user(lambda: verb.apply(self.lease, self.now))
 
     @rule(field=st.sampled_from(['start_date', 'end_date']), minutes=st.integers(-60, 240))
     def move(self, field: str, minutes: int) -> None:
         text = (self.now + datetime.timedelta(minutes=minutes)).isoformat()
         self._user(lambda: changes.update.apply(self.lease, {field: text}, self.now, RULES))
 
-    @rule(policy=st.sampled_from(['auto', 'manual']))
-    def let_it_start(self, policy: str) -> None:
-        values = {'start_policy': policy}
+    @rule(
+        values=st.sampled_from(['auto', 'manual']).map(lambda policy: {'start_policy': policy})
+        | st.sets(st.sampled_from([60, 600, 7200])).map(lambda told: {'before_start': [*told]})
+    )
+    def change_how_it_starts(self, values: dict[str, Any]) -> None:
         self._user(lambda: changes.update.apply(self.lease, values, self.now, RULES))
-
-    @rule(seconds=st.sets(st.sampled_from([60, 600, 7200])))
-    def tell_before(self, seconds: set[int]) -> None:
-        values = {'before_start': sorted(seconds)}
-        self._user(lambda: changes.update.apply(self.lease, values, self.now, RULES))
-
-    @rule()
-    def start(self) -> None:
-        self._user(lambda: changes.start.apply(self.lease, self.now))
-
-    @rule()
-    def end(self) -> None:
-        self._user(lambda: changes.end.apply(self.lease, self.now))
 
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:

@@ -5,33 +5,14 @@ import dataclasses
 
 import pytest
 
-from climate_core.lease import model, results
+from climate_core.lease import results
 from climate_core.lease.results import DONE, Outcome, Result
-from tests.support.leases import HOUR, NOON, event, lease, reservation
+from tests.support.leases import HOUR, NOON, lease, reservation
 
 WAIT = Outcome(Result.WAIT, 5)
 SLOW = Outcome(Result.WAIT, 5, 'slow')
 RETRY = Outcome(Result.RETRY, 2, 'away')
 FAILED = Outcome(Result.FAILED, reason='never')
-
-
-@pytest.mark.parametrize(
-    ('outcomes', 'seconds', 'reason', 'attempts'),
-    [
-        ([WAIT], 5, None, 0),
-        ([WAIT, RETRY], 2, 'away', 4),
-        ([Outcome(Result.RETRY, 9, 'locked'), WAIT], 5, 'locked', 4),
-        ([Outcome(Result.WAIT, -1)], 0, None, 0),
-    ],
-)
-def test_reschedule(
-    outcomes: list[Outcome], seconds: float, reason: str | None, attempts: int
-) -> None:
-    due = dataclasses.replace(event(lease(), model.START), attempts=3, status='IN_PROGRESS')
-    after = results.reschedule(due, outcomes, NOON)
-    assert after.status == 'UNDONE'
-    assert ((after.next_at or NOON) - NOON).total_seconds() == seconds
-    assert (after.status_reason, after.attempts) == (reason, attempts)
 
 
 @pytest.mark.parametrize(

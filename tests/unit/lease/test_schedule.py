@@ -6,8 +6,11 @@ import dataclasses
 import pytest
 
 from climate_core.lease import model, schedule
+from climate_core.lease.results import Outcome, Result
 from tests.support.leases import HOUR, NOON
 
+WAIT = Outcome(Result.WAIT, 5)
+RETRY = Outcome(Result.RETRY, 2, 'away')
 EVENT = dataclasses.replace(
     model.new_event('lease', 'note', NOON, NOON), attempts=3, generation=5, status_reason='away'
 )
@@ -43,3 +46,20 @@ def test_move_event(status: str, hours: int, due: bool) -> None:
     after = schedule.move_event(event, NOON + hours * HOUR, NOON)
     assert after.time == NOON + hours * HOUR
     assert (after.open, after.next_at is not None) == (due, due)
+
+
+@pytest.mark.parametrize(
+    ('outcomes', 'seconds', 'reason', 'attempts'),
+    [
+        ([WAIT], 5, None, 0),
+        ([WAIT, RETRY], 2, 'away', 4),
+        ([Outcome(Result.RETRY, 9, 'locked'), WAIT], 5, 'locked', 4),
+        ([Outcome(Result.WAIT, -1)], 0, None, 0),
+    ],
+)
+def test_retry(outcomes: list[Outcome], seconds: float, reason: str | None, attempts: int) -> None:
+    due = dataclasses.replace(EVENT, status='IN_PROGRESS')
+    after = schedule.retry(due, outcomes, NOON)
+    assert after.status == 'UNDONE'
+    assert ((after.next_at or NOON) - NOON).total_seconds() == seconds
+    assert (after.status_reason, after.attempts) == (reason, attempts)

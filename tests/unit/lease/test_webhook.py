@@ -68,22 +68,13 @@ def test_what_is_no_url(url: Any) -> None:
     assert caught.value.field == 'webhook.url'
 
 
+#: The addresses themselves are tested in test_addresses.
 FORBIDDEN = [
-    'http://127.0.0.1/',
     'http://127.8.8.8:80/',
     'http://localhost/',
     'http://a.localhost./',
     'http://[::1]/',
     'http://[::ffff:127.0.0.1]/',
-    'http://169.254.169.254/latest',
-    'http://[fe80::1]/',
-    'http://[::ffff:169.254.1.1]/',
-    'http://224.0.0.1/',
-    'http://[ff02::1]/',
-    'http://0.0.0.0/',
-    'http://0.1.2.3/',
-    'http://[::]/',
-    'http://255.255.255.255/',
     # Old ways of writing 127.0.0.1.
     'http://127.1/',
     'http://2130706433/',
@@ -111,7 +102,7 @@ def test_addresses_that_the_operator_refuses() -> None:
     ten, five = ipaddress.ip_network('10.0.0.0/8'), ipaddress.ip_network('10.0.0.5/32')
     rules = webhook.Rules(allowed=[five], refused=[ten])
     assert webhook.read_url('http://10.0.0.5/', rules)
-    for url in ('http://10.0.0.6/', 'http://[::ffff:10.0.0.6]/'):
+    for url in ('http://10.0.0.6/', 'http://[::ffff:10.0.0.6]/', 'http://[64:ff9b::10.0.0.6]/'):
         with pytest.raises(exceptions.InvalidWebhook):
             webhook.read_url(url, rules)
 

@@ -10,7 +10,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import history, leases, listing
-from tests.support.world import TYPE, Time, World, at, user
+from tests.support.world import Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LATER = '2026-12-01 13:00'
@@ -22,22 +22,9 @@ def _all(world: World) -> list[Any]:
     return list(world.database.read(listing.page, listing.Query())[0])
 
 
-def test_a_duration_in_place_of_the_end(world: World) -> None:
-    lease = world.lease(world.create('a', end=None, duration='1h30m5s'))
-    assert lease.end_date == at('2026-12-01 13:30:05')
-    assert lease.event('end_lease').time == lease.end_date
-
-
 def test_seconds_are_kept(world: World) -> None:
     lease = world.lease(world.create('a', start='2026-12-01 13:00:07', end='2026-12-01 14:00:09'))
     assert (lease.start_date.second, lease.end_date.second) == (7, 9)
-
-
-@pytest.mark.parametrize('values', [{'duration': 60}, {'end': None}])
-def test_either_an_end_or_a_duration(world: World, values: dict[str, Any]) -> None:
-    with pytest.raises(exceptions.BadRequest) as caught:
-        world.create('a', **values)
-    assert caught.value.field in ('duration', 'end_date')
 
 
 def test_now_and_a_duration_are_the_same_when_repeated(world: World, time: Time) -> None:
@@ -46,23 +33,6 @@ def test_now_and_a_duration_are_the_same_when_repeated(world: World, time: Time)
     assert world.create('b', id=ID, end=None, duration='2h') == first
     with pytest.raises(exceptions.LeaseConflict):
         world.create('c', id=ID, end=None, duration='3h')
-
-
-def test_a_lease_that_starts_by_hand(world: World, time: Time) -> None:
-    lease_id = world.create('a', start=LATER, start_policy='manual')
-    time.forward(hours=1)
-    world.run_until_idle()
-    lease = world.lease(lease_id)
-    assert (lease.status, lease.status_reason) == (
-        'PENDING',
-        'Waiting to be started by its user.',
-    )
-    assert world.things.calls == []
-    assert 'lease.event.ready_to_start' in world.told()
-    time.forward(hours=1)
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'TERMINATED'
-    assert world.things.journal == [('end', 'a')]
 
 
 def test_a_coming_start_is_told(world: World, time: Time) -> None:
@@ -147,28 +117,6 @@ def test_a_key_with_an_end_that_is_past(world: World, time: Time) -> None:
     assert world.create('a', idempotency_key='k') == first
 
 
-@pytest.mark.parametrize('other', [{'name': 'other'}, {'end': '2026-12-01 15:00'}])
-def test_a_key_that_was_used_for_something_else(world: World, other: dict[str, Any]) -> None:
-    world.create('a', idempotency_key='k')
-    with pytest.raises(exceptions.IdempotencyConflict):
-        world.create('a', idempotency_key='k', **other)
-    with pytest.raises(exceptions.IdempotencyConflict):
-        world.create('a', 'b', idempotency_key='k')
-
-
-def test_a_key_whose_lease_is_deleted(world: World) -> None:
-    lease_id = world.create(idempotency_key='k', start=LATER)
-    world.delete(lease_id)
-    with pytest.raises(exceptions.IdempotencyConflict):
-        world.create(idempotency_key='k', start=LATER)
-
-
-def test_each_project_has_its_own_keys(world: World) -> None:
-    mine = world.create('a', idempotency_key='k')
-    theirs = world.create('b', idempotency_key='k', context=user('project2'))
-    assert mine != theirs
-
-
 def test_a_key_of_a_request_that_was_refused_can_be_used_again(world: World) -> None:
     with pytest.raises(exceptions.ResourceNotFound):
         world.create('unknown', idempotency_key='k')
@@ -223,27 +171,11 @@ def test_all_or_nothing_when_one_is_held(world: World) -> None:
     assert world.create('a', 'c', name='third')
 
 
-def test_only_the_same_project_learns_who_holds_a_resource(world: World) -> None:
-    holder = world.create('a', name='first', start=LATER)
-    with pytest.raises(exceptions.ResourceReserved) as ours:
-        world.create('a', name='second')
-    assert holder in ours.value.message
-    assert '2026-12-01T13:00:00.000000 to 2026-12-01T14:00:00.000000' in ours.value.message
-    with pytest.raises(exceptions.ResourceReserved) as theirs:
-        world.create('a', name='second', context=user('project2'))
-    assert theirs.value.message == 'The resource is already reserved by another lease.'
-    other = world.create('b', name='third')
-    with pytest.raises(exceptions.ResourceReserved) as joining:
-        world.join(other, 'a')
-    assert holder in joining.value.message
-    assert joining.value.field == 'resource_id'
-
-
 def test_a_lease_may_reserve_things_of_several_types(world: World) -> None:
     body = {
         'name': 'n',
         'duration': 60,
-        'reservations': [{'resource_type': TYPE, 'resource_id': each} for each in 'cab'],
+        'reservations': [world.wanted(each) for each in 'cab'],
     }
     lease_id = world.operations.create_lease(user(), body)
     lease = world.database.read(leases.get, lease_id)

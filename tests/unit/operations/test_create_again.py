@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A create that is repeated with its id and more resources: all of them join, or none does."""
 
+from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.db import history
 from tests.support.quotas import judge, limit
-from tests.support.world import TYPE, Time, World, user
+from tests.support.world import Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 FAR = '2099-01-01 00:00'
@@ -147,16 +148,21 @@ def test_none_joins_while_one_is_being_taken_out(world: World) -> None:
     assert _held(world) == ['a', 'b']
 
 
-def test_what_joined_meanwhile_is_skipped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.create('a', id=ID)
+def _meanwhile(world: World, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], Any]) -> None:
+    """Let something happen when the plugin is asked for the next time."""
     reserve = world.things.reserve
 
     def slow(context: Any, values: Any) -> Any:
         monkeypatch.setattr(world.things, 'reserve', reserve)
-        world.join(ID, 'c')
+        happens()
         return reserve(context, values)
 
     monkeypatch.setattr(world.things, 'reserve', slow)
+
+
+def test_what_joined_meanwhile_is_skipped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.create('a', id=ID)
+    _meanwhile(world, monkeypatch, lambda: world.join(ID, 'c'))
     assert world.create('a', 'b', 'c', id=ID) == ID
     assert _held(world) == ['a', 'b', 'c']
 
@@ -195,14 +201,7 @@ def test_several_that_want_the_same_things(any_world: World) -> None:
 def test_the_lease_of_a_faster_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its id appears after we looked; what we want beside it is held by others."""
     world.create('x', name='other')
-    reserve = world.things.reserve
-
-    def slow(context: Any, values: Any) -> Any:
-        monkeypatch.setattr(world.things, 'reserve', reserve)
-        world.create('a', id=ID)
-        return reserve(context, values)
-
-    monkeypatch.setattr(world.things, 'reserve', slow)
+    _meanwhile(world, monkeypatch, lambda: world.create('a', id=ID))
     with pytest.raises(exceptions.ResourceReserved):
         world.create('a', 'b', 'x', id=ID)
     assert _held(world) == ['a']
@@ -220,16 +219,8 @@ def test_cost(world: World) -> None:
 
 def test_a_type_that_is_not_known(world: World) -> None:
     world.create('a', id=ID)
-    body = {
-        'id': ID,
-        'name': 'lease1',
-        'start_date': 'now',
-        'end_date': '2026-12-01 14:00',
-        'reservations': [
-            {'resource_type': TYPE, 'resource_id': 'b'},
-            {'resource_type': 'other', 'resource_id': 'c'},
-        ],
-    }
+    other = {'resource_type': 'other', 'resource_id': 'c'}
+    body = {'id': ID, 'name': 'lease1', 'end_date': '2026-12-01 14:00'}
     with pytest.raises(exceptions.UnknownResourceType):
-        world.operations.create_lease(user(), body)
+        world.operations.create_lease(user(), body | {'reservations': [world.wanted('b'), other]})
     assert _held(world) == ['a']

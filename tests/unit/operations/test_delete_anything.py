@@ -11,7 +11,8 @@ import itertools
 
 import pytest
 
-from climate_core.db import store
+from climate_core import exceptions
+from climate_core.db import listing, store
 from climate_core.lease import model, schedule, states
 from climate_core.lease.history import Cause
 from tests.support import leases
@@ -97,6 +98,7 @@ def _let_it_end(world: World, time: Time) -> model.Lease:
     assert not lease.live
     assert not any(e.open for e in lease.events)
     assert world.things.state == {'a': 'gone', 'b': 'gone'}
+    assert max(world.things.count('end', thing) for thing in 'ab') <= 1
     assert ('wake', 'a') not in world.things.calls
     assert world.trusts.present == set()
     return lease
@@ -109,6 +111,9 @@ def test_delete(world: World, time: Time, status: str, held: str, claim: str) ->
     world.delete('lease')
     assert _let_it_end(world, time).deleted_at is not None
     assert world.told().count('lease.delete') == 1
+    assert world.database.read(listing.page, listing.Query()) == ([], False)
+    with pytest.raises(exceptions.LeaseNotFound):
+        world.delete('lease')
 
 
 @pytest.mark.parametrize('claim', CLAIMS)

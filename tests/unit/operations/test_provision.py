@@ -2,8 +2,9 @@
 """What is made with a lease: once, and not without it."""
 
 import dataclasses
-import threading
+import datetime
 from collections.abc import Mapping
+from concurrent import futures
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from oslo_db import exception as db_exc
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
+from climate_core.db import leases
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, Wait
 from tests.support.quotas import limit, replace
-from tests.support.world import TYPE, Things, World, user
+from tests.support.world import TYPE, Things, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LATER = '2026-12-01 13:00'
@@ -104,23 +106,17 @@ def test_a_dry_run_makes_nothing(world: World, crafts: Crafts) -> None:
     assert crafts.made == {}
 
 
-def test_one_of_two_cannot_be_made(world: World, crafts: Crafts) -> None:
-    crafts.trouble['b'] = exceptions.BadRequest('no', field='template')
-    with pytest.raises(exceptions.BadRequest) as caught:
+@pytest.mark.parametrize('error', [exceptions.BadRequest('no', field='template'), KeyError('x')])
+def test_one_of_two_cannot_be_made(world: World, crafts: Crafts, error: Exception) -> None:
+    """Nothing is left, also after a mistake in a plugin."""
+    crafts.trouble['b'] = error
+    with pytest.raises(type(error)) as caught:
         world.create('a', 'b', id=ID)
-    assert caught.value.field == 'reservations[1].template'
+    if isinstance(error, exceptions.BadRequest):
+        assert caught.value.field == 'reservations[1].template'
     assert crafts.discarded == ['made-a']
     assert world.trusts.present == set()
-    with pytest.raises(AssertionError):
-        world.lease(ID)
-
-
-def test_a_mistake_in_a_plugin_leaves_nothing_behind(world: World, crafts: Crafts) -> None:
-    crafts.trouble['b'] = KeyError('a mistake')
-    with pytest.raises(KeyError):
-        world.create('a', 'b', id=ID)
-    assert crafts.discarded == ['made-a']
-    assert world.trusts.present == set()
+    assert world.database.read(leases.find, ID) is None
 
 
 def test_nothing_is_made_of_what_is_refused(world: World, crafts: Crafts) -> None:
@@ -141,24 +137,12 @@ def test_a_limit_that_is_reached_meanwhile(world: World, crafts: Crafts) -> None
         world.create('a')
     assert crafts.discarded == ['made-a']
     assert set(crafts.made) == {'b'}
+    assert (world.trusts.made, len(world.trusts.present)) == (2, 1)
 
 
+@pytest.mark.parametrize('joins', [True, False])
 def test_the_commit_went_through(
-    world: World, crafts: Crafts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = world.database.write
-
-    def broken(*args: Any) -> None:
-        write(*args)
-        raise db_exc.DBConnectionError
-
-    monkeypatch.setattr(world.database, 'write', broken)
-    assert crafts.made == {'a': world.create('a')}
-    assert crafts.discarded == []
-
-
-def test_the_commit_of_a_join_went_through(
-    world: World, crafts: Crafts, monkeypatch: pytest.MonkeyPatch
+    world: World, crafts: Crafts, monkeypatch: pytest.MonkeyPatch, joins: bool
 ) -> None:
     lease_id = world.create('a')
     write = world.database.write
@@ -168,8 +152,11 @@ def test_the_commit_of_a_join_went_through(
         raise db_exc.DBConnectionError
 
     monkeypatch.setattr(world.database, 'write', broken)
-    with pytest.raises(db_exc.DBConnectionError):
-        world.join(lease_id, 'b')
+    if joins:
+        with pytest.raises(db_exc.DBConnectionError):
+            world.join(lease_id, 'b')
+    else:
+        assert world.create('b', name='other') == crafts.made['b']
     assert crafts.discarded == []
     assert set(crafts.made) == {'a', 'b'}
 
@@ -184,23 +171,21 @@ def test_what_cannot_be_discarded_is_logged(
     assert 'made-a' in caplog.text
 
 
-def test_a_request_that_was_broken_off_is_repeated(world: World, crafts: Crafts) -> None:
-    """The manager died between the placeholder and the lease: the one that is there is taken."""
-    crafts.made['a'] = ID
-    crafts.state['made-a'] = 'asleep'
-    assert world.create('a', id=ID) == ID
-    assert world.lease(ID).reservations[0].resource_id == 'made-a'
-    assert world.create('a', id=ID) == ID
-
-
-def test_what_another_request_made_is_not_discarded(world: World, crafts: Crafts) -> None:
-    """It is about to be written by that."""
+@pytest.mark.parametrize('refused', [False, True])
+def test_a_request_that_was_broken_off_is_repeated(
+    world: World, crafts: Crafts, refused: bool
+) -> None:
+    """What the first one made is taken, and not discarded: it may be about to write it."""
     limited(world, leases=1)
     crafts.made['a'] = ID
     crafts.state['made-a'] = 'asleep'
-    crafts.meanwhile = lambda: world.create('b', name='other')  # type: ignore[assignment]
-    with pytest.raises(exceptions.LimitExceeded):
-        world.create('a', id=ID)
+    if refused:
+        crafts.meanwhile = lambda: world.create('b', name='other')  # type: ignore[assignment]
+        with pytest.raises(exceptions.LimitExceeded):
+            world.create('a', id=ID)
+    else:
+        assert world.create('a', id=ID) == world.create('a', id=ID) == ID
+        assert world.lease(ID).reservations[0].resource_id == 'made-a'
     assert crafts.discarded == []
 
 
@@ -209,16 +194,12 @@ def test_an_equal_request_was_faster(world: World, crafts: Crafts, chosen: str) 
     """Its stack is not unfilled any more, so that its name is just taken."""
     values = {chosen: ID}
     seen: list[str] = []
-
-    def faster() -> None:
-        seen.append(world.create('a', **values))
-        crafts.trouble['a'] = exceptions.NameTaken(field='name')
-
     create_trust = world.trusts.create
 
     def meanwhile(context: RequestContext) -> str:
         world.trusts.create = create_trust  # type: ignore[method-assign]
-        faster()
+        seen.append(world.create('a', **values))
+        crafts.trouble['a'] = exceptions.NameTaken(field='name')
         return create_trust(context)
 
     world.trusts.create = meanwhile  # type: ignore[method-assign]
@@ -281,45 +262,39 @@ def test_a_lease_that_is_over_takes_nothing(world: World, crafts: Crafts) -> Non
 
 def test_many_requests_for_one_name(world: World, crafts: Crafts) -> None:
     """Of different leases one gets it, the others leave nothing."""
-    made: list[str] = []
 
-    def ask(number: int) -> None:
+    def ask(number: int) -> str | None:
         try:
-            made.append(world.create('a', name=f'lease{number}'))
+            return world.create('a', name=f'lease{number}')
         except exceptions.NameTaken:
-            return
+            return None
 
-    threads = [threading.Thread(target=ask, args=(n,)) for n in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with futures.ThreadPoolExecutor(4) as pool:
+        made = [each for each in pool.map(ask, range(4)) if each]
     assert len(made) == 1
     assert len(world.trusts.present) == 1
 
 
-def test_a_mistake_in_a_plugin_is_tried_again(world: World, crafts: Crafts) -> None:
+def test_a_mistake_in_a_plugin_is_tried_again(world: World, crafts: Crafts, time: Time) -> None:
     crafts.answers['prepare', 'made-a'] = [KeyError('x')]
     lease_id = world.create('a', start=LATER)
     world.run_until_idle()
     assert preparations(world, lease_id) == ['UNDONE']
     assert 'KeyError' in str(world.lease(lease_id).status_reason)
-    assert world.time
-    world.time.forward(minutes=5)
+    time.forward(minutes=5)
     world.run_until_idle()
     assert preparations(world, lease_id) == ['DONE']
     assert world.lease(lease_id).status_reason is None
 
 
-def test_what_cannot_be_prepared_is_taken_back(world: World, crafts: Crafts) -> None:
+def test_what_cannot_be_prepared_is_taken_back(world: World, crafts: Crafts, time: Time) -> None:
     """Also if that fails for good at first: it holds capacity."""
     crafts.answers['prepare', 'made-a'] = [Wait(5, 'long'), exceptions.Permanent('no room')]
     crafts.answers['take back', 'made-a'] = [Wait(5), exceptions.Permanent('not now')]
     lease_id = world.create('a', 'b', start=LATER)
-    assert world.time
     for _ in range(60):
         world.run_until_idle()
-        world.time.forward(seconds=10)
+        time.forward(seconds=10)
     lease = world.lease(lease_id)
     assert [each.status for each in lease.reservations] == ['error', 'pending']
     assert lease.reservations[0].status_reason == 'no room'
@@ -328,27 +303,36 @@ def test_what_cannot_be_prepared_is_taken_back(world: World, crafts: Crafts) -> 
     assert crafts.count('take back', 'made-a') == 1
 
 
-def test_the_start_is_not_disturbed_by_a_late_preparation(world: World, crafts: Crafts) -> None:
-    """The start begins while the preparation is asked for, and fails then."""
-    lease_id = world.create('a', start=LATER)
+def run_due(world: World, time: Time, moment: datetime.datetime, kind: str) -> None:
+    """Do an event of this type at its time, in the middle of another one."""
+    time.now = moment
+    (due,) = [each for each in world.due() if each.event_type == kind]
+    world.executor.run(due)
+
+
+@pytest.mark.parametrize('kind', [model.START, model.END])
+def test_another_event_is_due_while_it_is_prepared(
+    world: World, crafts: Crafts, time: Time, kind: str
+) -> None:
+    """The preparation fails then; the end is that of a lease that its user did not start."""
+    starts = kind == model.START
+    lease_id = world.create('a', start=LATER, start_policy='auto' if starts else 'manual')
+    lease = world.lease(lease_id)
 
     def late() -> Exception:
-        assert world.time
-        world.time.now = world.lease(lease_id).start_date
-        (due,) = [each for each in world.due() if each.event_type == model.START]
-        world.executor.run(due)
-        return exceptions.Permanent('It failed while it was woken.')
+        run_due(world, time, lease.start_date if starts else lease.end_date, kind)
+        return exceptions.Permanent('It failed meanwhile.')
 
     crafts.answers['prepare', 'made-a'] = [late]
-    crafts.answers['wake', 'made-a'] = [Wait(5)]
+    crafts.answers['wake' if starts else 'end', 'made-a'] = [Wait(5)]
     world.run_until_idle()
-    assert world.lease(lease_id).status == 'STARTING'
-    assert world.time
-    world.time.forward(seconds=5)
+    assert world.lease(lease_id).status == ('STARTING' if starts else 'TERMINATING')
+    time.forward(seconds=5)
     world.run_until_idle()
     lease = world.lease(lease_id)
-    assert (lease.status, lease.reservations[0].status) == ('ACTIVE', 'active')
-    assert crafts.count('take back', 'made-a') == 0
+    held = lease.reservations[0].status
+    assert (lease.status, held) == (('ACTIVE', 'active') if starts else ('TERMINATED', 'deleted'))
+    assert crafts.journal == [('wake' if starts else 'end', 'made-a')]
 
 
 @pytest.mark.parametrize('ask', ['end', 'delete', 'remove'])
@@ -366,37 +350,16 @@ def test_the_end_comes_while_it_is_prepared(world: World, crafts: Crafts, ask: s
     assert world.lease(lease_id).live == ()
 
 
-def test_the_end_is_due_while_it_is_prepared(world: World, crafts: Crafts) -> None:
-    """Of a lease that its user did not start."""
-    lease_id = world.create('a', start=LATER, start_policy='manual')
-
-    def late() -> Exception:
-        assert world.time
-        world.time.now = world.lease(lease_id).end_date
-        (due,) = [each for each in world.due() if each.event_type == model.END]
-        world.executor.run(due)
-        return exceptions.Permanent('no room')
-
-    crafts.answers['prepare', 'made-a'] = [late]
-    crafts.answers['end', 'made-a'] = [Wait(5)]
-    world.run_until_idle()
-    assert world.lease(lease_id).status == 'TERMINATING'
-    assert world.time
-    world.time.forward(seconds=5)
-    world.run_until_idle()
-    assert crafts.journal == [('end', 'made-a')]
-    assert world.lease(lease_id).status == 'TERMINATED'
-
-
 @pytest.mark.parametrize('begun', [True, False])
-def test_joining_a_lease_that_failed(world: World, crafts: Crafts, begun: bool) -> None:
+def test_joining_a_lease_that_failed(
+    world: World, crafts: Crafts, time: Time, begun: bool
+) -> None:
     crafts.answers['prepare', 'made-a'] = [exceptions.Permanent('no room')]
     lease_id = world.create('a', start=LATER)
     world.run_until_idle()
     assert world.lease(lease_id).status == 'ERROR'
     if begun:
-        assert world.time
-        world.time.now = world.lease(lease_id).start_date
+        time.now = world.lease(lease_id).start_date
         world.run_until_idle()
     world.join(lease_id, 'b')
     world.run_until_idle()
@@ -404,7 +367,9 @@ def test_joining_a_lease_that_failed(world: World, crafts: Crafts, begun: bool) 
     assert world.lease(lease_id).status == 'ERROR'
 
 
-def test_what_cannot_be_taken_back_is_tried_rarely(world: World, crafts: Crafts) -> None:
+def test_what_cannot_be_taken_back_is_tried_rarely(
+    world: World, crafts: Crafts, time: Time
+) -> None:
     """As an end that is refused: an operator may mend it."""
     crafts.answers['prepare', 'made-a'] = [exceptions.Permanent('no room')]
     crafts.answers['take back', 'made-a'] = [exceptions.Permanent('not allowed')]
@@ -414,7 +379,6 @@ def test_what_cannot_be_taken_back_is_tried_rarely(world: World, crafts: Crafts)
     (event,) = [e for e in world.lease(lease_id).events if e.event_type == model.PREPARE]
     assert event.open
     assert event.status_reason == 'not allowed'
-    assert world.time
-    world.time.forward(seconds=world.conf.engine.retry_max_seconds)
+    time.forward(seconds=world.conf.engine.retry_max_seconds)
     world.run_until_idle()
     assert crafts.state['made-a'] == 'gone'

@@ -8,10 +8,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
-from climate_core import exceptions
-from climate_core.context import RequestContext
-from climate_core.db import leases, missing
-from tests.support.quotas import limit
+from climate_core.db import leases
 from tests.support.world import World
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
@@ -34,23 +31,6 @@ def test_nothing_was_written(
         world.create('a')
     assert world.trusts.made == 1
     assert world.trusts.present == set()
-
-
-def test_a_limit_that_is_reached_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There was room at the first look, and none in the transaction."""
-    limit(world, leases=1)
-    create = world.trusts.create
-
-    def meanwhile(context: RequestContext) -> str:
-        monkeypatch.setattr(world.trusts, 'create', create)
-        world.create('b', name='other')
-        return create(context)
-
-    monkeypatch.setattr(world.trusts, 'create', meanwhile)
-    with pytest.raises(exceptions.LimitExceeded):
-        world.create('a')
-    assert world.trusts.made == 2
-    assert world.trusts.present == world.database.read(missing.trusts)
 
 
 @pytest.mark.parametrize('trouble', TROUBLE)

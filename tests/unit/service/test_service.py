@@ -66,7 +66,7 @@ def run(tmp_path: pathlib.Path, things: Things) -> Iterator[Callable[[str], Runn
     """Return a function that starts one more manager on one database."""
     url = f'sqlite:///{tmp_path}/manager.sqlite'
     database = Database(configure(url))
-    tables.Base.metadata.create_all(database.engine)
+    tables.METADATA.create_all(database.engine)
     running: list[Running] = []
 
     def make(name: str = 'one', **webhooks: Any) -> Running:

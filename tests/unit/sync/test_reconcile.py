@@ -19,8 +19,10 @@ from tests.support.stopping import stop
 def age(database, seconds):
     """Let it be known for longer that trusts have no lease."""
     with database.writer() as session:
-        for each in session.scalars(sa.select(tables.StrayTrust)):
-            each.since -= datetime.timedelta(seconds=seconds)
+        table = tables.STRAY_TRUSTS
+        for each in session.execute(sa.select(table)).all():
+            since = each.since - datetime.timedelta(seconds=seconds)
+            session.execute(sa.update(table).where(table.c.id == each.id).values(since=since))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import datetime
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import changes, model, results
+from climate_core.lease import changes, model, schedule
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
 
@@ -30,7 +30,7 @@ def test_what_joins_a_lease_that_has_started_is_woken_now(
 ) -> None:
     one = lease(reservation('a', 'active'), status=status)
     if start_done:
-        one = one.with_events(results.complete(event(one, model.START), None, NOON))
+        one = one.with_events(schedule.complete(event(one, model.START), None, NOON))
     change = changes.add_reservations.apply(one, [reservation('b')], NOON + HOUR)
     assert [r.id for r in change.lease.reservations] == ['a', 'b']
     assert event(change.lease, model.START).next_at == next_at

@@ -5,27 +5,28 @@ import datetime
 
 import pytest
 
-from climate_core.lease import changes
-from tests.support.leases import HOUR, NOON
+from climate_core.lease import changes, model
+from tests.support.leases import HOUR, MINUTE, NOON
 
 
-def _minutes(start: datetime.datetime, *seconds: int) -> list[float]:
-    return [
-        (t - NOON).total_seconds() / 60 for t in changes.create.start_notices(start, seconds, NOON)
-    ]
-
-
-def test_a_coming_start_is_told_as_often_as_wanted() -> None:
-    assert _minutes(NOON + HOUR, 60, 1800, 60) == [30, 59]
-
-
-def test_what_is_past_is_told_once_and_now() -> None:
-    assert _minutes(NOON + HOUR, 86400, 7200, 3600, 60) == [0, 59]
-
-
-@pytest.mark.parametrize('start', [NOON, NOON - HOUR])
-def test_a_start_that_is_now_is_not_told_before(start: datetime.datetime) -> None:
-    assert _minutes(start, 60, 86400) == []
+@pytest.mark.parametrize(
+    ('start', 'seconds', 'told'),
+    [
+        (NOON + HOUR, (60, 1800, 60), [30, 59]),
+        # What is past is told once, and now.
+        (NOON + HOUR, (86400, 7200, 3600, 60), [0, 59]),
+        (NOON, (60, 86400), []),
+        (NOON - HOUR, (60, 86400), []),
+    ],
+)
+def test_only_a_coming_start_is_told_before(
+    start: datetime.datetime, seconds: tuple[int, ...], told: list[int]
+) -> None:
+    events = changes.create.first_events(
+        'lease', start, NOON + 2 * HOUR, None, (), NOON, before_start=seconds
+    )
+    notices = [(e.time - NOON) / MINUTE for e in events if e.event_type == model.BEFORE_START]
+    assert notices == told
 
 
 def test_a_manual_lease_has_no_start_of_its_own() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import changes, model, results
+from climate_core.lease import changes, model, results, schedule
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
 NOW = NOON - HOUR
@@ -33,6 +33,10 @@ def update(one: model.Lease, now: Any = NOW, **values: Any) -> results.Change:
         ({'start_date': ONE_}, {'start_date': NOON + HOUR, 'before_end_date': NOON + HOUR}),
         ({'start_date': ONE_, 'duration': '3h'}, {'end_date': NOON + 4 * HOUR}),
         ({'before_end_date': TWO}, {'before_end_date': NOON + 2 * HOUR}),
+        (
+            {'end_date': FOUR, 'before_end_date': TWO},
+            {'end_date': NOON + 4 * HOUR, 'before_end_date': NOON + 2 * HOUR},
+        ),
         ({'before_end_notification': TWO}, {'before_end_date': NOON + 2 * HOUR}),
         ({'start_policy': 'manual'}, {'start_policy': 'manual'}),
         ({'before_start': [60]}, {'before_start': (60,)}),
@@ -75,6 +79,9 @@ def test_events_of_the_user_are_replaced() -> None:
         ({}, {'status': 'ACTIVE'}, exceptions.BadRequest, 'status'),
         ({}, {'end_date': FOUR, 'duration': '1h'}, exceptions.BadRequest, 'duration'),
         ({}, {'end_date': '2026-12-01 10:00'}, exceptions.InvalidDate, 'end_date'),
+        ({}, {'end_date': 'soon'}, exceptions.InvalidDate, 'end_date'),
+        ({}, {'before_end_date': '2026-12-01 14:01'}, exceptions.InvalidDate, 'before_end_date'),
+        ({}, {'name': ''}, exceptions.BadRequest, 'name'),
         ({}, {'end_date': '2026-12-01 12:00'}, exceptions.InvalidDate, 'end_date'),
         ({}, {'start_date': '2026-12-01 10:00'}, exceptions.InvalidDate, 'start_date'),
         ({'status': 'ACTIVE'}, {'start_date': ONE_}, exceptions.InvalidState, 'start_date'),
@@ -118,7 +125,7 @@ def test_a_lease_waits_for_its_user_until_its_start_moves(
 def test_an_end_that_was_told_and_is_not_near_any_more(told: bool, revoked: bool) -> None:
     one = dataclasses.replace(ONE, status='ACTIVE')
     if told:
-        one = one.with_events(results.complete(event(one, model.BEFORE_END), None, NOON))
+        one = one.with_events(schedule.complete(event(one, model.BEFORE_END), None, NOON))
     stop = ['lease.event.before_end_lease.stop'] if revoked else []
     assert list(update(one, NOON + HOUR, end_date=FOUR).notifications) == [*stop, 'lease.update']
 

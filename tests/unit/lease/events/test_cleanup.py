@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.lease import events, model
-from climate_core.lease.events import external_end
+from climate_core.lease.events import cleanup
 from climate_core.lease.results import DONE, Outcome, Result
 from tests.support.leases import HOUR, NOON, event, lease
 
@@ -46,7 +46,7 @@ def test_a_lease_that_is_over_gives_its_trust_back_once() -> None:
 
 def test_the_external_service_is_told_when_the_lease_is_over() -> None:
     handler = events.of(model.EXTERNAL_END)
-    waiting = lease().with_events(external_end.waiting('lease', NOON))
+    waiting = lease().with_events(cleanup.external_end('lease', NOON))
     assert event(waiting, model.EXTERNAL_END).next_at is None
     due = handler.after_termination(waiting, NOON + HOUR)
     told = event(due, model.EXTERNAL_END)

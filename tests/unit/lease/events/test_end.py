@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a lease: what it cancels, what is freed, and how the lease says it ended."""
+"""The end of a lease, or of one resource: what it cancels, what it frees, how that is told."""
 
 import dataclasses
 
@@ -11,6 +11,7 @@ from climate_core.lease.results import DONE, Outcome, Result
 from tests.support.leases import HOUR, NOON, claimed, event, lease, reservation
 
 HANDLER = events.of(model.END)
+REMOVAL = events.of(model.END_RESERVATION)
 WAIT = Outcome(Result.WAIT, 5)
 RETRY = Outcome(Result.RETRY, 2, 'Nova is away.')
 
@@ -70,7 +71,7 @@ def test_begin_of_what_is_over() -> None:
 
 def test_begin_of_what_was_started_tells_no_error() -> None:
     one = lease(reservation(status='active'), status='ACTIVE')
-    one = one.with_events(results.complete(event(one, model.START), None, NOON))
+    one = one.with_events(schedule.complete(event(one, model.START), None, NOON))
     one, event_ = claimed(one, model.END)
     assert HANDLER.begin(one, event_, NOON).notifications == {}
 
@@ -90,7 +91,7 @@ def test_settle(
 ) -> None:
     held = [reservation(each, 'active') for each in 'ab']
     one, event_ = claimed(lease(*held, status=status), model.END)
-    one = one.with_events(results.complete(event(one, model.START), None, NOON))
+    one = one.with_events(schedule.complete(event(one, model.START), None, NOON))
     given = {key: o for key, o in zip('ab', outcomes, strict=True) if o is not None}
     change = HANDLER.settle(one, event_, given, NOON + HOUR)
     after = change.lease
@@ -156,3 +157,64 @@ def test_move_follows_the_end() -> None:
     before = lease(end=NOON + HOUR)
     after = dataclasses.replace(before, end_date=NOON + 3 * HOUR)
     assert HANDLER.move(event(before, model.END), before, after, NOON).time == NOON + 3 * HOUR
+
+
+def removing(status: str, *others: model.Reservation, **fields: str) -> model.Lease:
+    """Return a lease out of which ``a`` is taken."""
+    one = lease(reservation('a', 'deleting', 'No image.'), *others, status=status, **fields)
+    return one.with_events(model.new_event('lease', model.END_RESERVATION, NOON, NOON, 'a'))
+
+
+@pytest.mark.parametrize(
+    ('status', 'worked_on'),
+    [('ACTIVE', ['a']), ('PENDING', ['a']), ('TERMINATING', []), ('DELETING', [])],
+)
+def test_begin_of_a_removal(status: str, worked_on: list[str]) -> None:
+    one = removing(status, reservation('b', 'active'))
+    work = REMOVAL.begin(one, event(one, model.END_RESERVATION), NOON)
+    assert [r.id for r in work.reservations] == worked_on
+    assert bool(work.skip_reason) == (not worked_on)
+
+
+@pytest.mark.parametrize(
+    ('status', 'others', 'becomes', 'reason'),
+    [
+        ('ACTIVE', [reservation('b', 'active')], 'ACTIVE', None),
+        ('ERROR', [reservation('b', 'active')], 'ACTIVE', None),
+        ('ERROR', [reservation('b', 'error', 'No room.')], 'ERROR', 't b: No room.'),
+        ('ERROR', [reservation('b', 'pending')], 'ERROR', None),
+        ('PENDING', [], 'PENDING', None),
+    ],
+)
+def test_settle_of_a_removal(
+    status: str, others: list[model.Reservation], becomes: str, reason: str | None
+) -> None:
+    one = removing(status, *others)
+    change = REMOVAL.settle(one, event(one, model.END_RESERVATION), {'a': DONE}, NOON + HOUR)
+    after = change.lease
+    assert (after.status, after.status_reason) == (becomes, reason)
+    assert after.reservations[0].status == 'deleted'
+    assert event(after, model.END_RESERVATION).status == 'DONE'
+    assert list(change.notifications) == ['lease.update']
+
+
+def test_removal_before_the_start_recovers_a_pending_lease() -> None:
+    one = removing('ERROR', reservation('b'), start_policy='manual')
+    one = one.with_events(schedule.complete(event(one, model.READY), None, NOON))
+    after = REMOVAL.settle(one, event(one, model.END_RESERVATION), {'a': DONE}, NOON).lease
+    assert (after.status, after.status_reason) == ('PENDING', results.WAITS_FOR_USER)
+
+
+def test_removal_that_fails_is_retried_and_not_told() -> None:
+    one = removing('ACTIVE')
+    change = REMOVAL.settle(one, event(one, model.END_RESERVATION), {'a': RETRY}, NOON)
+    settled = event(change.lease, model.END_RESERVATION)
+    assert (settled.open, settled.attempts, change.notifications) == (True, 1, {})
+    assert change.lease.reservations[0].status_reason == 'Nova is away.'
+
+
+def test_removal_of_what_is_not_there_any_more_is_skipped() -> None:
+    one = removing('ACTIVE')
+    gone = dataclasses.replace(one.reservations[0], status='deleted')
+    one = one.with_reservations(gone)
+    assert REMOVAL.begin(one, event(one, model.END_RESERVATION), NOON).skip_reason

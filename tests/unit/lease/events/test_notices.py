@@ -6,8 +6,8 @@ import datetime
 
 import pytest
 
-from climate_core.lease import events, model, results
-from climate_core.lease.events import before_end
+from climate_core.lease import events, model, schedule
+from climate_core.lease.events import notices
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease
 
 ONE = lease(
@@ -52,14 +52,14 @@ def test_payload_of_a_coming_start(now: datetime.datetime, seconds: int) -> None
 def test_a_lease_gets_the_notice_that_it_did_not_have() -> None:
     before = lease()
     after = dataclasses.replace(before, before_end_date=NOON + HOUR)
-    added = before_end.add_missing(before, after, NOON)
+    added = notices.add_before_end(before, after, NOON)
     assert event(added, model.BEFORE_END).time == NOON + HOUR
-    assert before_end.add_missing(ONE, ONE, NOON) == ONE
-    assert before_end.add_missing(before, before, NOON) == before
+    assert notices.add_before_end(ONE, ONE, NOON) == ONE
+    assert notices.add_before_end(before, before, NOON) == before
 
 
 def test_an_end_that_is_not_near_any_more() -> None:
-    done = ONE.with_events(results.complete(event(ONE, model.BEFORE_END), None, NOON))
-    assert before_end.is_revoked(done, ONE)
-    assert not before_end.is_revoked(done, done)
-    assert not before_end.is_revoked(ONE, ONE)
+    done = ONE.with_events(schedule.complete(event(ONE, model.BEFORE_END), None, NOON))
+    assert notices.is_revoked(done, ONE)
+    assert not notices.is_revoked(done, done)
+    assert not notices.is_revoked(ONE, ONE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import events, model, results
+from climate_core.lease import events, model, results, schedule
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
 HANDLER = events.of(model.PREPARE)
@@ -114,7 +114,7 @@ def test_the_reason_stays_while_it_is_waited_for() -> None:
 
 def test_a_manual_lease_goes_on_waiting_when_all_is_prepared() -> None:
     one, due = preparing(reason='Heat is away.', start_policy='manual')
-    one = one.with_events(results.complete(event(one, model.READY), None, NOON))
+    one = one.with_events(schedule.complete(event(one, model.READY), None, NOON))
     after = HANDLER.settle(one, due, {'thing': results.DONE}, NOON).lease
     assert after.status_reason == results.WAITS_FOR_USER
 

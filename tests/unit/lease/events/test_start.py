@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import events, model, results
+from climate_core.lease import events, model, results, schedule
 from climate_core.lease.results import DONE, Outcome, Result
 from tests.support.leases import HOUR, MINUTE, NOON, claimed, event, lease, reservation
 
 HANDLER = events.of(model.START)
+READY = events.of(model.READY)
 WAIT = Outcome(Result.WAIT, 5)
 SLOW = Outcome(Result.WAIT, 5, 'It has been creating.')
 RETRY = Outcome(Result.RETRY, 2, 'Nova is away.')
@@ -141,7 +142,7 @@ def test_move(
     after = dataclasses.replace(before, start_date=NOON + HOUR, start_policy=policy)
     start = event(before, model.START)
     if done:
-        start = results.complete(start, None, NOON)
+        start = schedule.complete(start, None, NOON)
     moved = HANDLER.move(start, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)
     assert moved.generation == start.generation + 1
@@ -149,6 +150,55 @@ def test_move(
 
 def test_move_leaves_a_start_that_is_done() -> None:
     before = lease(reservation(status='active'), status='ACTIVE')
-    start = results.complete(event(before, model.START), None, NOON)
+    start = schedule.complete(event(before, model.START), None, NOON)
     after = dataclasses.replace(before, end_date=NOON + 9 * HOUR)
     assert HANDLER.move(start, before, after, NOON) == start
+
+
+MANUAL = lease(reservation(), start_policy='manual')
+WAITING = event(MANUAL, model.READY)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'late', 'skipped'),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({'status': 'STARTING'}, False, True),
+        ({'status': 'ERROR'}, False, False),
+        ({'deleted_at': NOON}, False, True),
+    ],
+)
+def test_ready_begins(fields: dict[str, str], late: bool, skipped: bool) -> None:
+    one = dataclasses.replace(MANUAL, **fields)
+    work = READY.begin(one, WAITING, one.end_date if late else NOON)
+    assert bool(work.skip_reason) == skipped
+
+
+@pytest.mark.parametrize('status', ['PENDING', 'ERROR'])
+def test_ready_settles(status: str) -> None:
+    one = dataclasses.replace(MANUAL, status=status, status_reason='why')
+    change = READY.settle(one, WAITING, {}, NOON)
+    waits = status == 'PENDING'
+    assert change.lease.status_reason == (results.WAITS_FOR_USER if waits else 'why')
+    assert list(change.notifications) == ['lease.event.ready_to_start']
+    assert results.waits_for_user(change.lease) == (results.WAITS_FOR_USER if waits else None)
+
+
+@pytest.mark.parametrize(
+    ('status', 'policy', 'done', 'becomes', 'due'),
+    [
+        ('PENDING', 'manual', None, model.READY, 1),
+        ('PENDING', 'auto', None, model.START, 1),
+        ('PENDING', 'manual', 'told', model.READY, 1),
+        ('PENDING', 'manual', 'given up', model.READY, 0),
+        ('ACTIVE', 'manual', None, model.READY, 0),
+    ],
+)
+def test_ready_moves(status: str, policy: str, done: str | None, becomes: str, due: int) -> None:
+    before = dataclasses.replace(MANUAL, status=status)
+    after = dataclasses.replace(before, start_date=NOON + HOUR, start_policy=policy)
+    why = 'There is nothing to start any more.' if done == 'given up' else None
+    ready = schedule.complete(WAITING, why, NOON) if done else WAITING
+    moved = READY.move(ready, before, after, NOON)
+    assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)

@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core.lease import events, model
+from climate_core.lease.events import cleanup
 from climate_core.lease.events.base import Stage
 from tests.support.leases import HOUR, NOON, lease, reservation
 
@@ -67,7 +68,7 @@ def test_cancel_events(stage: Stage, left: set[str]) -> None:
 @pytest.mark.parametrize(('status', 'hidden'), [('TERMINATING', False), ('DELETING', True)])
 def test_terminate(status: str, hidden: bool) -> None:
     one = lease(reservation(status='deleted'), status=status, given=[('note', NOON + HOUR)])
-    one = one.with_events(events.external_end.waiting('lease', NOON))
+    one = one.with_events(cleanup.external_end('lease', NOON))
     after = events.terminate(one, NOON, 'why')
     assert (after.status, after.status_reason) == ('TERMINATED', 'why')
     assert after.deleted_at == (NOON if hidden else None)

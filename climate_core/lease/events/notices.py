@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that only notify: ``before_start_lease``, ``before_end_lease`` and those of users."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from climate_core.lease import model, schedule, states
+from climate_core.lease.events import base
+from climate_core.lease.model import Event, Lease
+from climate_core.lease.results import Change, Work
+
+#: The end that was near is not near any more.
+STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
+
+
+class Notice(base.EventHandler):
+    """Handle an event that only notifies."""
+
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+        return Work(
+            lease, skip_reason=None if lease.deleted_at is None else 'The lease is deleted.'
+        )
+
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+        after = lease.with_events(schedule.complete(event, None, now))
+        return Change(after, {f'lease.event.{event.event_type}': None})
+
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
+        return schedule.move_event(event, min(event.time, after.end_date), now)
+
+
+class BeforeStart(Notice):
+    event_type = model.BEFORE_START
+    due = 'as many seconds before the start as the operator and ``before_start`` of the lease say'
+    action = 'notifies'
+    notifications = {
+        'lease.event.before_start_lease': (
+            'its start is near: once for each of the times that the operator and the lease want'
+        )
+    }
+
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
+        """Leave it to :mod:`climate_core.lease.changes.start_notices`, which sees all of them."""
+        return event
+
+    def payload(self, lease: Lease, now: datetime) -> Mapping[str, int]:
+        return {'starts_in': max(0, round((lease.start_date - now).total_seconds()))}
+
+
+class BeforeEnd(Notice):
+    event_type = model.BEFORE_END
+    due = '``before_end_date`` of the lease'
+    action = 'notifies'
+    notifications = {
+        'lease.event.before_end_lease': 'its end is near',
+        STOP: (
+            'it was prolonged after it was told that its end is near: that does not hold any more'
+        ),
+    }
+    # Clients of Blazar give it with a new lease.
+    accepted = True
+
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
+        if event.time == before.before_end_date and after.before_end_date is not None:
+            return schedule.move_event(event, after.before_end_date, now)
+        return super().move(event, before, after, now)
+
+
+class UserEvent(Notice):
+    """Handle an event that a user gives a lease, under a name of its own."""
+
+    event_type = base.BY_USER
+    due = 'at the time that the user gives'
+    action = 'notifies'
+    notifications = {'lease.event.<name>': 'an event that the user gave is due'}
+    accepted = True
+
+
+def add_before_end(before: Lease, after: Lease, now: datetime) -> Lease:
+    """Give a lease its ``before_end_lease`` if its ``before_end_date`` is new."""
+    followed = (e.time == before.before_end_date for e in before.events_of(model.BEFORE_END))
+    if after.before_end_date is None or any(followed):
+        return after
+    new = model.new_event(after.id, model.BEFORE_END, after.before_end_date, now)
+    return after.with_events(new)
+
+
+def is_revoked(before: Lease, after: Lease) -> bool:
+    """Tell whether an end that was told to be near is not near any more."""
+    done = states.EventStatus.DONE
+    told = {e.id for e in before.events_of(model.BEFORE_END) if e.status == done}
+    return any(e.id in told and e.open for e in after.events)
