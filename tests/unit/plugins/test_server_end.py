@@ -84,12 +84,28 @@ def test_a_server_on_its_way_is_waited_for(world):
     assert asked(case) == ['os-stop']
 
 
-def test_a_server_that_is_starting_is_waited_for(world):
-    case = reserved(world, on_end='stop')
+def test_a_deletion_waits_for_no_task(world):
+    case = woken(world, task_state='rebooting')
+    case.end_once()
+    assert asked(case) == ['delete']
+
+
+@pytest.mark.parametrize(('on_end', 'wanted'), [('stop', ['os-stop']), ('nothing', [])])
+def test_a_server_that_is_starting_is_waited_for(world, on_end, wanted):
+    case = reserved(world, on_end=on_end)
     assert isinstance(case.wake_once(), Wait)
-    change(case, status='BUILD', task_state=None, next=['ACTIVE'])
+    change(case, status='BUILD', task_state=None, next=['BUILD', 'ACTIVE'])
+    assert isinstance(case.end_once(), Wait)
     case.end()
-    assert asked(case) == ['os-stop']
+    assert (asked(case), world.awake(case.resource_id)) == (wanted, not wanted)
+
+
+def test_an_image_whose_upload_is_about_to_begin_is_waited_for(world):
+    case = woken(world, 'create_image')
+    case.end_once()
+    change(case, task_state=None, next=[])
+    assert isinstance(case.end_once(), Wait)
+    assert asked(case) == ['createImage']
 
 
 def test_the_lock_of_the_owner_is_undone(world):

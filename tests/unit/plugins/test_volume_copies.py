@@ -155,3 +155,10 @@ def test_no_snapshot_in_the_project_of_the_service(volumes):
     case.end()
     assert asked(case) == ['detach']
     assert status(case) == 'available'
+
+
+def test_a_broken_volume_is_not_kept_without_a_snapshot(volumes):
+    case = woken(volumes, 'snapshot', status='error')
+    without_rights(case)
+    with pytest.raises(exceptions.Transient, match='cannot be kept'):
+        case.end_once()
