@@ -64,6 +64,22 @@ def create(
     volumes.CINDER.ask(conn, 'POST', f'/{kind}s', {str(kind): body})
 
 
+def reset(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
+    """Let a copy count as failed, with an administrator's rights.
+
+    That of a backup is done by a cinder-backup, and not to one that none has begun
+    (cinder/backup/manager.py reset_status).
+    """
+    body = {'os-reset_status': {'status': 'error'}}
+    volumes.CINDER.ask(conn, 'POST', f'/{kind}s/{copy_id}/action', body)
+
+
+def disown(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
+    """Let a copy be that of no reservation."""
+    body: dict[str, Any] = {str(kind): {'metadata': {}}}
+    volumes.CINDER.ask(conn, 'PUT', f'/{kind}s/{copy_id}', body)
+
+
 def delete(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
     """Delete a copy; one that is gone is fine."""
     with contextlib.suppress(errors.Gone):

@@ -63,6 +63,11 @@ class Stack(NamedTuple):
         return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
 
     @property
+    def in_progress(self) -> bool:
+        """Whether something is done with it, or was left undone by an engine that died."""
+        return self.status.endswith('_IN_PROGRESS')
+
+    @property
     def path(self) -> str:
         return f'/stacks/{self.name}/{self.id}'
 
@@ -191,6 +196,13 @@ def physical_ids(conn: 'connection.Connection', stack: Stack) -> set[str]:
     path = f'{stack.path}/resources'
     found = HEAT.read(conn, path, 'resources', {'nested_depth': _DEPTH})
     return {str(each['physical_resource_id']) for each in found} - {''}
+
+
+def last_event(conn: 'connection.Connection', stack: Stack) -> str | None:
+    """Return the id of the last thing that happened to a resource of a stack, nested ones too."""
+    query = {'limit': 1, 'sort_dir': 'desc', 'nested_depth': _DEPTH}
+    found = HEAT.read(conn, f'{stack.path}/events', 'events', query)
+    return str(found[0]['id']) if found else None
 
 
 def check_all_visible(conn: 'connection.Connection') -> None:

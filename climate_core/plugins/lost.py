@@ -24,12 +24,14 @@ class Repair(NamedTuple):
     :param told: a sentence for the user about what was done
     :param make: does it
     :param command: what an operator types where the service may not do it
+    :param asked: what is noted as asked for by it, instead of what was asked for before
     """
 
     name: str
     told: str
     make: Callable[[], None]
     command: str
+    asked: str | None = None
 
 
 def wait(
@@ -56,7 +58,7 @@ def wait(
     try:
         repair.make()
     except errors.Busy:
-        return later
+        return dataclasses.replace(later, reason=f'{since}.') if tell else later
     except (errors.Refused, errors.Gone) as exc:
         # What a service may not see is not found, either.
         raise exceptions.Transient(
@@ -66,6 +68,8 @@ def wait(
         ) from exc
     except exceptions.PluginFailure as exc:
         raise exceptions.Transient(f'{since} and is lost: {exc}', later.progress) from exc
+    if repair.asked:
+        later = context.note(repair.asked).put_off()
     return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
 
 

@@ -66,9 +66,9 @@ class StepContext:
         """Tell whether nothing changed and nothing was asked for in so many seconds."""
         return self.progress.quiet(self.now) >= seconds
 
-    def forget(self) -> Self:
-        """Return the same look without what was asked for last."""
-        return dataclasses.replace(self, progress=self.progress.with_intention(None))
+    def note(self, asked: str | None) -> Self:
+        """Return the same look with what counts as asked for last."""
+        return dataclasses.replace(self, progress=self.progress.with_intention(asked))
 
     def wait(self, doing: str | None = None) -> Wait:
         """Return the wait until the next look.

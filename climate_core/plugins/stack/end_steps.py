@@ -23,7 +23,7 @@ from climate_core.cloud import errors, stacks
 from climate_core.lease import events
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
-from climate_core.plugins.stack import template_stack
+from climate_core.plugins.stack import lost_actions, template_stack
 from climate_core.plugins.step_context import EndContext
 
 if TYPE_CHECKING:
@@ -41,11 +41,6 @@ CHOICES = [
 #: Statuses in which Heat may be about to take the lease out of a stack.
 _CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 
-#: Seconds after which the engine that works on a stack may have died.
-HANGS: Final = 600.0
-#: Seconds after which that is believed of an engine that makes a snapshot: what Heat is asked for
-#: meanwhile breaks the snapshot off. An hour is also Heat's own timeout.
-SNAPSHOT_HANGS: Final = 3600.0
 #: Failures after which a snapshot is given up, and as many more for the suspension.
 TRIES: Final = 3
 
@@ -58,29 +53,14 @@ def end(context: EndContext) -> Wait | None:
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
     """
     stack = stacks.get(context.conn, context.resource_id)
-    context = context.seeing(stack.status, stack.updated)
     if stack.status == 'DELETE_COMPLETE':
         return None
+    context = context.seeing(*lost_actions.state(context, stack))
     if stack.status == 'DELETE_IN_PROGRESS':
-        return _go_on(context, stack)
+        return lost_actions.wait(context, stack, 'delete', lambda: _ask_to_delete(context, stack))
     if context.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(context, stack):
         return _delete(context, stack)
     return _STEPS[context.on_end](context, stack)
-
-
-def _wait(context: EndContext, stack: 'Stack') -> Wait:
-    return context.wait(f'The stack has been {stack.status}')
-
-
-def _put_off(context: EndContext, stack: 'Stack') -> Wait:
-    return context.put_off(f'The stack has been {stack.status}')
-
-
-def _go_on(context: EndContext, stack: 'Stack') -> Wait:
-    """Wait for a deletion; ask once more after a long time, for a new engine to go on with it."""
-    if not context.is_due(HANGS):
-        return _wait(context, stack)
-    return context.ask('delete', lambda: _ask_to_delete(context, stack))
 
 
 def _stays(context: EndContext, stack: 'Stack') -> bool:
@@ -134,37 +114,37 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> Wait | 
     """
     if stack.status == 'SUSPEND_COMPLETE':
         return None
-    if stack.status.endswith('_IN_PROGRESS') and not _hangs(context, stack):
-        return _wait(context, stack)
+    if stack.in_progress:
+        return _take_over(context, stack)
     if context.progress.failures >= tries:
         LOG.warning('Stack %s is left unsuspended: %s', stack.id, stack.reason)
         return None
-    return _ask_to_suspend(context, stack)
+    try:
+        return context.once(
+            'suspend',
+            lambda: f'Heat could not suspend the stack: {stack.reason}',
+            lambda: stacks.act(context.conn, stack, 'suspend'),
+        )
+    except errors.Busy:
+        return context.put_off(lost_actions.doing(stack))
 
 
-def _ask_to_suspend(context: EndContext, stack: 'Stack') -> Wait:
-    """Ask for it. One that goes on for ever is taken over by a living engine."""
+def _take_over(context: EndContext, stack: 'Stack') -> Wait:
+    """Wait for what Heat does with a stack; suspend it in the middle of that when it is lost.
 
-    def ask() -> None:
+    Heat makes no snapshot in the middle of something, but suspends a stack then.
+    """
+
+    def suspend() -> None:
         stacks.act(context.conn, stack, 'suspend')
 
-    try:
-        if stack.status.endswith('_IN_PROGRESS'):
-            return context.ask('suspend', ask)
-        return context.once('suspend', lambda: _unsuspended(stack), ask)
-    except errors.Busy:
-        return _put_off(context, stack)
-
-
-def _unsuspended(stack: 'Stack') -> str:
-    return f'Heat could not suspend the stack: {stack.reason}'
+    return lost_actions.wait(context, stack, 'suspend', suspend)
 
 
 def _snapshot(context: EndContext, stack: 'Stack') -> Wait | None:
     """Make the snapshot once, and suspend the stack when it is complete or given up."""
-    if stack.status.endswith('_IN_PROGRESS'):
-        # Heat makes no snapshot in the middle of something, but suspends a stack then.
-        return _ask_to_suspend(context, stack) if _hangs(context, stack) else _wait(context, stack)
+    if stack.in_progress:
+        return _take_over(context, stack)
     found = stacks.find_snapshot(context.conn, stack, context.reservation.id)
     if found and found.status == 'COMPLETE':
         return _suspend(context, stack, 2 * TRIES)
@@ -172,16 +152,11 @@ def _snapshot(context: EndContext, stack: 'Stack') -> Wait | None:
         LOG.warning('Stack %s is kept without a snapshot: %s', stack.id, stack.reason)
         return _suspend(context, stack, 2 * TRIES)
     if found and found.status == 'IN_PROGRESS':
-        return _wait(context, stack)
+        return context.wait(lost_actions.doing(stack))
     if found:
         stacks.delete_snapshot(context.conn, stack, found.id)
         raise context.failure(f'Heat could not make the snapshot: {found.reason}')
     return _ask_for_snapshot(context, stack)
-
-
-def _hangs(context: EndContext, stack: 'Stack') -> bool:
-    """Tell whether it is time to take over what an engine may have left."""
-    return context.is_due(SNAPSHOT_HANGS if stack.status == 'SNAPSHOT_IN_PROGRESS' else HANGS)
 
 
 def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
@@ -201,7 +176,7 @@ def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> Wait:
             lambda: stacks.create_snapshot(context.conn, stack, name),
         )
     except errors.Busy:
-        return _put_off(context, stack)
+        return context.put_off(lost_actions.doing(stack))
 
 
 _STEPS: dict[str, Callable[[EndContext, 'Stack'], Wait | None]] = {

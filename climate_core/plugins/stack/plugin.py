@@ -27,7 +27,7 @@ from climate_core.cloud import errors, stacks
 from climate_core.plugins import parent_stacks, progress, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import Progress
-from climate_core.plugins.stack import end_steps, template_stack
+from climate_core.plugins.stack import end_steps, lost_actions, template_stack
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class StackPlugin(wakeable.WakeablePlugin):
             help='The snapshot that is made at the end is called this plus the name of the stack '
             'and the id of the reservation.',
         ),
+        *lost_actions.OPTIONS,
     )
     schema = {**wakeable.schema(end_steps.CHOICES), **template_stack.SCHEMA}
     required: ClassVar[Sequence[str]] = ()
@@ -119,17 +120,17 @@ class StackPlugin(wakeable.WakeablePlugin):
         return self._start(self._prepare, lease, reservation)
 
     def _prepare(self, context: StepContext, stack: 'Stack') -> Wait | None:
-        context = context.seeing(stack.status, stack.updated)
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
+        context = context.seeing(*lost_actions.state(context, stack))
         try:
             if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
                 template_stack.fill(context.conn, stack, context.reservation)
                 return context.asked(_FILL)
-            if stack.status.endswith('_IN_PROGRESS'):
-                return _take_over(context, stack)
         except errors.Busy:
-            return context.put_off(_doing(stack))
+            return context.put_off(lost_actions.doing(stack))
+        if stack.in_progress:
+            return _take_over(_WAKE, context, stack)
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
         if template_stack.FILLED in stack.tags and not _has_asleep(context.conn, stack):
@@ -188,13 +189,13 @@ class StackPlugin(wakeable.WakeablePlugin):
             raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
-        context = context.seeing(stack.status, stack.updated)
-        if stack.status.endswith('_IN_PROGRESS') and not _hangs(context, stack):
-            return context.wait(_doing(stack))
+        context = context.seeing(*lost_actions.state(context, stack))
+        if stack.status == 'DELETE_IN_PROGRESS':
+            return context.wait(lost_actions.doing(stack))
         if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):
             return None
-        what = _FILL if template_stack.is_unfilled(stack) else _WAKE
-        return _ask(_BEFORE.get(stack.status, what), context, stack)
+        what = _BEFORE.get(stack.status, _FILL if template_stack.is_unfilled(stack) else _WAKE)
+        return (_take_over if stack.in_progress else _ask)(what, context, stack)
 
     def _end(self, context: EndContext) -> Wait | None:
         return end_steps.end(context)
@@ -235,29 +236,9 @@ def _check(context: 'RequestContext', user: 'connection.Connection', stack: 'Sta
         )
 
 
-def _doing(stack: 'Stack') -> str:
-    return f'The stack has been {stack.status}'
-
-
-def _hangs(context: StepContext, stack: 'Stack') -> bool:
-    """Tell whether it is time to ask: no engine goes on with what a dead one has left."""
-    if stack.status == 'DELETE_IN_PROGRESS':
-        return False
-    slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
-    return context.is_due(end_steps.SNAPSHOT_HANGS if slow else end_steps.HANGS)
-
-
-def _take_over(context: StepContext, stack: 'Stack') -> Wait:
-    """Wait for what Heat does; after a long time ask once more, for another engine to go on."""
-    if not _hangs(context, stack):
-        return context.wait(_doing(stack))
-    wait = context.put_off(_doing(stack))
-    try:
-        stacks.wake(context.conn, stack)
-    except exceptions.PluginFailure as exc:
-        exc.progress = wait.progress
-        raise
-    return wait
+def _take_over(what: str, context: StepContext, stack: 'Stack') -> Wait:
+    """Wait for what Heat does; ask for something once more when that is lost."""
+    return lost_actions.wait(context, stack, what, lambda: _request(what, context, stack))
 
 
 def _intention(what: str, stack: 'Stack | None' = None) -> str:
@@ -286,14 +267,14 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> Wait:
     try:
         _request(what, context, stack)
     except errors.Busy:
-        return context.forget().put_off(_doing(stack))
+        return context.note(None).put_off(lost_actions.doing(stack))
     except errors.Refused:
         raise
     except errors.Broken as exc:
         raise exceptions.Transient(f'{exc}. {_OTHERS}') from exc
     except exceptions.Permanent as exc:
         # Heat found a mistake, perhaps because a service did not answer: it may be repaired.
-        raise exceptions.Transient(str(exc), context.forget().progress.dump()) from exc
+        raise exceptions.Transient(str(exc), context.note(None).progress.dump()) from exc
     return context.asked(what)
 
 

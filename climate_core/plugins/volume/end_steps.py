@@ -16,7 +16,7 @@ from climate_core.cloud import copies, errors, servers, volumes
 from climate_core.cloud.copies import Kind
 from climate_core.cloud.services import Copy
 from climate_core.plugins.base import Wait
-from climate_core.plugins.step_context import LONG, EndContext, Step, done, refuse, wait
+from climate_core.plugins.step_context import EndContext, Step, done, refuse, wait
 from climate_core.plugins.volume import lost_steps
 
 LOG = log.getLogger(__name__)
@@ -38,17 +38,6 @@ CHOICES = [
 ]
 
 Volume = Mapping[str, Any]
-
-
-def _hurry(context: EndContext, volume: Volume) -> Wait:
-    """Wait for what should take seconds, and tell when it hangs."""
-    if context.age > LONG:
-        raise exceptions.Transient(
-            f'The volume has been {volume["status"]} for long. If it stays so, an administrator '
-            'must repair it.',
-            context.progress.dump(),
-        )
-    return context.wait()
 
 
 def _delete(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
@@ -89,14 +78,14 @@ _broken = refuse('The volume is in {status}, so its data cannot be kept. Repair 
 def _cancel_transfer(context: EndContext, volume: Volume) -> Wait:
     """Take back a transfer that is not accepted; Cinder deletes no volume that is offered."""
     volumes.cancel_transfers(context.conn, context.resource_id, context.as_service)
-    return _hurry(context, volume)
+    return lost_steps.leave_unused(context, volume)
 
 
 def _detach(context: EndContext, volume: Volume) -> Wait:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
     found = volumes.attachments(context.conn, context.resource_id, context.as_service)
     if not found:
-        return _hurry(context, volume)
+        return lost_steps.leave_unused(context, volume)
     first = min(found, key=lambda attachment: str(attachment['id']))
     return context.once(
         f'detach {first["id"]}',
@@ -131,16 +120,12 @@ def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
 
 
 def _attaching(context: EndContext, volume: Volume) -> Wait:
-    """Wait; take back an attachment of the old kind that is not completed.
+    """Wait. An attachment of the old kind that is not completed is taken back when it is lost.
 
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
-    if context.age < LONG or volumes.attachments(
-        context.conn, context.resource_id, context.as_service
-    ):
-        return lost_steps.detaching(context, volume)
-    volumes.act(context.conn, context.resource_id, 'os-unreserve')
-    return context.wait()
+    found = volumes.attachments(context.conn, context.resource_id, context.as_service)
+    return (lost_steps.detaching if found else lost_steps.unreserve)(context, volume)
 
 
 def _copied(kind: Kind, then: Step, *, broken: bool = False) -> Step:
@@ -160,7 +145,7 @@ def _copied(kind: Kind, then: Step, *, broken: bool = False) -> Step:
         if broken:
             return _broken(context, volume)
         if found:
-            return _incomplete(context, kind, found)
+            return _incomplete(context, volume, kind, found)
         name = context.prefix + (volume.get('name') or volume_id)
         return context.once(
             kind,
@@ -171,7 +156,7 @@ def _copied(kind: Kind, then: Step, *, broken: bool = False) -> Step:
     return step
 
 
-def _incomplete(context: EndContext, kind: Kind, copy: Copy) -> Wait:
+def _incomplete(context: EndContext, volume: Volume, kind: Kind, copy: Copy) -> Wait:
     if copy.status == 'error':
         reason = copy.reason or volumes.reason(context.conn, copy.id)
         copies.delete(context.conn, kind, copy.id)
@@ -181,6 +166,15 @@ def _incomplete(context: EndContext, kind: Kind, copy: Copy) -> Wait:
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '
             'must do it.'
         )
+    return lost_steps.copying(context, volume, kind, copy)
+
+
+def _backing_up(context: EndContext, volume: Volume) -> Wait:
+    """Wait for a backup, ours or that of a user."""
+    conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
+    found = copies.find(conn, Kind.BACKUP, volume_id, key, context.as_service)
+    if found and found.status not in copies.COMPLETE:
+        return lost_steps.copying(context, volume, Kind.BACKUP, found)
     return context.wait()
 
 
@@ -215,6 +209,7 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
     'backup': {
         **_COMMON,
         'available': _copied(Kind.BACKUP, _delete),
+        'backing-up': _backing_up,
         **dict.fromkeys(_DELETABLE, _copied(Kind.BACKUP, _delete, broken=True)),
         **dict.fromkeys(_UNDELETABLE, _copied(Kind.BACKUP, _delete_again, broken=True)),
     },

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 
-from climate_core.cloud import volumes
+from climate_core.cloud import copies, volumes
+from climate_core.cloud.services import Copy
 from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 
@@ -45,7 +46,16 @@ OPTIONS: Final = (
         default=10,
         min=1,
         help='Minutes after which an attachment or detachment that does not change counts as '
-        'lost: the status of the volume is reset and it is detached again.',
+        'lost: the status of the volume is reset and it is detached again. So it is with a volume '
+        'that is in use without an attachment, or offered to another project without an offer.',
+    ),
+    cfg.IntOpt(
+        'lost_copy_minutes',
+        default=360,
+        min=1,
+        help='Minutes after which a backup or a snapshot that is neither complete nor failed '
+        'counts as lost: its status is reset, and it is made again. Cinder does not show how far '
+        'a backup is, so this must be more than the longest one takes.',
     ),
 )
 
@@ -109,6 +119,63 @@ def _wait(
     context: 'EndContext', volume: Mapping[str, Any], minutes: int, repair: lost.Repair
 ) -> Wait:
     return lost.wait(context, f'The volume has been {volume["status"]}', 60 * minutes, repair)
+
+
+def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for a volume that is used or offered by nobody; let it be available then."""
+
+    def make() -> None:
+        free = {'status': 'available', 'attach_status': 'detached'}
+        volumes.act(context.service, context.resource_id, 'os-reset_status', free)
+
+    repair = lost.Repair(
+        'reset_status',
+        'nobody uses it, so its status was reset.',
+        make,
+        f'openstack volume set --state available --detached {context.resource_id}',
+    )
+    doing = f'The volume has been {volume["status"]}'
+    return lost.wait(context, doing, 60 * context.options.lost_detach_minutes, repair)
+
+
+def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for an attachment of the old kind; take back one that is not completed."""
+    repair = lost.Repair(
+        'unreserve',
+        'it was taken back.',
+        lambda: volumes.act(context.conn, context.resource_id, 'os-unreserve'),
+        f'openstack volume set --state available {context.resource_id}',
+    )
+    doing = f'The volume has been {volume["status"]}'
+    return lost.wait(context, doing, 60 * context.options.lost_detach_minutes, repair)
+
+
+def copying(
+    context: 'EndContext', volume: Mapping[str, Any], kind: copies.Kind, copy: Copy
+) -> Wait:
+    """Wait for a copy; have a lost one made again.
+
+    A backup that no cinder-backup has begun keeps its status. It is left to an administrator when
+    that has not changed after as long again.
+    """
+    is_left = kind is copies.Kind.BACKUP and volume['status'] != 'backing-up'
+
+    def make() -> None:
+        if is_left:
+            copies.disown(context.conn, kind, copy.id)
+            return
+        if kind is copies.Kind.BACKUP:
+            _reset(context, 'available')
+        copies.reset(context.service, kind, copy.id)
+
+    repair = lost.Repair(
+        'reset_copy',
+        'it is left as it is, and made again.' if is_left else 'its status was reset.',
+        make,
+        f'openstack volume {kind} set --state error {copy.id}',
+    )
+    doing = f'The {kind} {copy.id} has been {copy.status}'
+    return lost.wait(context, doing, 60 * context.options.lost_copy_minutes, repair)
 
 
 def _reset(context: 'EndContext', status: str) -> None:

@@ -123,6 +123,53 @@ class LeaseServiceTest(CinderTest):
         row.save()
         assert copies.find(CLIMATE, *find, every_project=False).reason == 'full'
 
+    def test_snapshot_whose_message_is_lost_is_reset_and_created_again(self):
+        made, kind = self.available(), copies.Kind.SNAPSHOT
+        find = (kind, made['id'], 'reservation-1')
+        self.bus.lost.add('create_snapshot')
+        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        self.bus.lost.clear()
+        lost = copies.find(CLIMATE, *find, every_project=False)
+        assert lost.status == 'creating'
+        with pytest.raises(exceptions.Permanent, match='400'):
+            copies.delete(CLIMATE, kind, lost.id)
+        with pytest.raises(errors.Refused):
+            copies.reset(CLIMATE, kind, lost.id)
+        copies.reset(ADMIN, kind, lost.id)
+        copies.delete(CLIMATE, kind, lost.id)
+        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        assert copies.find(CLIMATE, *find, every_project=False).status == 'available'
+
+    def test_backup_whose_message_is_lost_is_left_and_created_again(self):
+        made, kind = self.available(), copies.Kind.BACKUP
+        find = (kind, made['id'], 'reservation-1')
+        self.bus.lost.add('create_backup')
+        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        (lost, host) = copies.find(CLIMATE, *find, every_project=False), 'host2'
+        name = 'cinder.backup.api.API._get_available_backup_service_host'
+        with mock.patch(name, return_value=host):
+            copies.reset(ADMIN, kind, lost.id)
+        assert self.bus.casts[-1] == ('reset_status', 'cinder-backup', host)
+        # No cinder-backup has begun it, so none resets it.
+        assert copies.find(CLIMATE, *find, every_project=False) == lost
+        volumes.act(ADMIN, made['id'], 'os-reset_status', {'status': 'available'})
+        copies.disown(CLIMATE, kind, lost.id)
+        assert copies.find(CLIMATE, *find, every_project=False) is None
+        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        assert copies.find(CLIMATE, *find, every_project=False).id != lost.id
+
+    def test_volume_in_use_by_nobody_is_reset_and_deleted(self):
+        for status in ('in-use', 'reserved', 'awaiting-transfer'):
+            with self.subTest(status):
+                made = self.available()
+                self.write(made, status=status, attach_status='attached')
+                with pytest.raises(exceptions.Permanent, match='400'):
+                    volumes.delete(CLIMATE, made['id'])
+                free = {'status': 'available', 'attach_status': 'detached'}
+                volumes.act(ADMIN, made['id'], 'os-reset_status', free)
+                volumes.delete(CLIMATE, made['id'])
+                self.assert_gone(made)
+
     def test_transfers_of_a_volume_are_cancelled(self):
         made, other = self.available(), self.available()
         for volume in (made, other):

@@ -3,8 +3,10 @@
 
 import dataclasses
 import datetime
+import functools
 import json as jsonlib
 import uuid
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -19,12 +21,22 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, services, stacks
+from climate_core.plugins.progress import START, Progress
+from climate_core.plugins.stack import lost_actions
+from climate_core.plugins.step_context import StepContext
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE, ALICES, BOB, User
 
 EMPTY = {'heat_template_version': '2021-04-16'}
 NOTHING = {'a': {'type': 'OS::Heat::None'}, 'b': {'type': 'OS::Heat::TestResource'}}
+GROUP = {
+    'type': 'OS::Heat::ResourceGroup',
+    'properties': {'count': 2, 'resource_def': NOTHING['b']},
+}
 TEMPLATE = {**EMPTY, 'resources': NOTHING}
+
+NOW = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+OPTIONS = SimpleNamespace(lost_action_minutes=10, lost_snapshot_minutes=60)
 
 
 class Administrator(User):
@@ -133,6 +145,32 @@ class TestLeaseService(HeatTest):
         stacks.act(ALICE, self.hangs(made, 'RESUME'), 'resume')
         assert stacks.get(ALICE, made).status == 'RESUME_COMPLETE'
 
+    def test_what_lost_its_message_is_told_then_repaired(self):
+        for ask, action, after in (
+            (stacks.wake, 'update', 'UPDATE_COMPLETE'),
+            (stacks.delete, 'delete', None),
+        ):
+            with self.subTest(action):
+                made = self.create(TEMPLATE, name=action)
+                self.bus.lost.add('check_resource')
+                ask(ALICE, stacks.get(ALICE, made))
+                self.bus.lost.clear()
+                looks = self.look(made, action, ask, (0, 300, 600))
+                assert looks[0].reason is None
+                assert 'without a change for 5 minutes' in looks[1].reason
+                assert [each.repair for each in looks] == [None, None, action]
+                found = stacks.find(ALICE, action)
+                assert (found and found.status) == after
+
+    def test_each_change_of_a_resource_is_an_event(self):
+        made = self.create({**EMPTY, 'resources': {'group': GROUP}})
+        found, seen = stacks.get(ALICE, made), set()
+        for call in (stacks.wake, stacks.delete):
+            seen.add(stacks.last_event(ALICE, found))
+            call(ALICE, found)
+        assert len(seen) == 2
+        assert None not in seen
+
     def test_a_snapshot_that_hangs_is_not_deleted(self):
         made = self.create(TEMPLATE)
         found = stacks.get(ALICE, made)
@@ -142,6 +180,19 @@ class TestLeaseService(HeatTest):
         assert snapshot.status == 'IN_PROGRESS'
         with pytest.raises(exceptions.Permanent, match='in-progress'):
             stacks.delete_snapshot(ALICE, found, snapshot.id)
+
+    def look(self, stack_id, action, ask, times):
+        """Look at a stack some seconds after it was asked for something; return the waits."""
+        waits, kept = [], Progress(START, NOW)
+        for seconds in times:
+            now, stack = NOW + datetime.timedelta(seconds=seconds), stacks.get(ALICE, stack_id)
+            context = StepContext(ALICE, mock.Mock(), mock.Mock(), mock.Mock(), kept, now, OPTIONS)
+            context = context.seeing(*lost_actions.state(context, stack))
+            waits.append(
+                lost_actions.wait(context, stack, action, functools.partial(ask, ALICE, stack))
+            )
+            kept = Progress.load(waits[-1].progress, START, now)
+        return waits
 
     def hangs(self, stack, action):
         """Let the engine die that does something with a stack."""
@@ -171,11 +222,7 @@ class TestLeaseService(HeatTest):
             stacks.delete(ALICE, found)
 
     def test_nested_stacks(self):
-        group = {
-            'type': 'OS::Heat::ResourceGroup',
-            'properties': {'count': 2, 'resource_def': NOTHING['b']},
-        }
-        made = self.create({**EMPTY, 'resources': {'group': group}}, name='web')
+        made = self.create({**EMPTY, 'resources': {'group': GROUP}}, name='web')
         nested = self.nested(made, 'group')
         found = stacks.get(ALICE, nested)
         assert found.parent == made

@@ -23,7 +23,8 @@ def add(state: State, **fields: Any) -> Record:
     """Put a volume into the cloud, reserved unless the fields say otherwise.
 
     Fields beside those of the API: ``next``; how often a wake-up, a backup, a snapshot or a
-    deletion will fail (``wake_failures`` and so on); ``message``, what users are told.
+    deletion will fail (``wake_failures`` and so on); ``message``, what users are told; ``hangs``,
+    no copy of it is completed.
     """
     volume: Record = {
         'id': str(uuid.uuid4()),
@@ -129,6 +130,8 @@ def _step(state: State, volume: Record) -> None:
 def _finish(state: State, kind: str, volume: Record) -> None:
     """Complete the copies of a volume that are being made."""
     table = f'{kind}s'
+    if volume.get('hangs'):
+        return
     for copy in list(getattr(state, table).values()):
         if (copy['volume_id'], copy['status']) != (volume['id'], 'creating'):
             continue
@@ -317,6 +320,27 @@ def _delete(table: str) -> Callable[..., Any]:
     return delete
 
 
+def _reset_copy(table: str) -> Callable[..., Any]:
+    def reset(request: Any, project: str, key: str) -> Any:
+        _check_admin(request.caller())
+        record = getattr(request.server.state, table)[key]
+        if not record.get('unbegun'):
+            record['status'] = request.body['os-reset_status']['status']
+        entry = {'what': 'reset', 'id': record['volume_id'], 'as': request.caller()['user_id']}
+        request.server.state.put(table, record, entry)
+        return 202, {}, None
+
+    return reset
+
+
+def _change_backup(request: Any, project: str, key: str) -> Any:
+    record = _find(request, project, 'backups', key)
+    record.update(request.body['backup'])
+    entry = {'what': 'change', 'id': record['volume_id']}
+    request.server.state.put('backups', record, entry)
+    return {'backup': {}}
+
+
 def _cancel_transfer(request: Any, project: str, key: str) -> Any:
     transfer = _find(request, project, 'transfers', key)
     state = request.server.state
@@ -361,6 +385,9 @@ ROUTES = (
     ('GET', f'{_V3}/backups/detail', _list('backups')),
     ('POST', f'{_V3}/backups', _create('backup')),
     ('DELETE', f'{_V3}/backups/([^/]+)', _delete('backups')),
+    ('PUT', f'{_V3}/backups/([^/]+)', _change_backup),
+    ('POST', f'{_V3}/backups/([^/]+)/action', _reset_copy('backups')),
+    ('POST', f'{_V3}/snapshots/([^/]+)/action', _reset_copy('snapshots')),
     ('GET', f'{_V3}/snapshots/detail', _list('snapshots')),
     ('GET', f'{_V3}/snapshots', _list('snapshots')),
     ('POST', f'{_V3}/snapshots', _create('snapshot')),

@@ -256,6 +256,12 @@ def _resources(request: Any, project: str, name: str, stack_id: str) -> Record:
     return {'resources': [{'physical_resource_id': each} for each in found]}
 
 
+def _events(request: Any, project: str, name: str, stack_id: str) -> Record:
+    """What happens to resources is ``event``, a text of the stack."""
+    _, stack = _find(request, project, name, stack_id)
+    return {'events': [{'id': stack['event']}] if 'event' in stack else []}
+
+
 def _snapshots(request: Any, project: str, name: str, stack_id: str) -> Record:
     _find(request, project, name, stack_id)
     every = request.server.state.stack_snapshots.values()
@@ -306,6 +312,7 @@ ROUTES = (
     ('DELETE', _STACK, _delete),
     ('POST', f'{_STACK}/actions', _action),
     ('GET', f'{_STACK}/resources', _resources),
+    ('GET', f'{_STACK}/events', _events),
     ('GET', f'{_STACK}/snapshots', _snapshots),
     ('POST', f'{_STACK}/snapshots', _snapshot),
     ('DELETE', f'{_STACK}/snapshots/([^/]+)', _delete_snapshot),

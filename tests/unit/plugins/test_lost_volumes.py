@@ -68,3 +68,58 @@ def test_where_the_service_lacks_the_right_the_reason_says_what_to_type(volumes)
     volumes.fault('POST', '/action', 403)
     with pytest.raises(exceptions.Transient, match='must run: openstack volume set --state error'):
         case.end_once()
+
+
+@pytest.mark.parametrize('on_end', ['backup', 'snapshot'])
+def test_a_copy_that_does_not_move_is_told_then_made_again(volumes, on_end):
+    case = woken(volumes, on_end)
+    case.end_once()
+    copy = hang(case, on_end)
+    assert case.end_once().reason is None
+    case.time.forward(3 * 3600)
+    assert f'{on_end} {copy["id"]} has been creating without a change' in case.end_once().reason
+    case.time.forward(3 * 3600)
+    assert case.end_once().repair == 'reset_copy'
+    with pytest.raises(exceptions.Transient, match=f'could not make the {on_end}'):
+        case.end_once()
+    volumes.state.volumes[case.resource_id]['hangs'] = False
+    case.end()
+    after = ['delete'] if on_end == 'backup' else []
+    assert [each for each in asked(case) if each != 'os-reset_status'] == [
+        on_end,
+        'reset',
+        on_end,
+        *after,
+    ]
+
+
+def test_a_backup_that_no_service_has_begun_is_left_and_made_again(volumes):
+    case = woken(volumes, 'backup')
+    case.end_once()
+    left = hang(case, 'backup', unbegun=True)
+    for _ in range(2):
+        case.end_once()
+        case.time.forward(6 * 3600)
+        assert case.end_once().repair == 'reset_copy'
+    with pytest.raises(exceptions.Transient, match='gone before it was complete'):
+        case.end_once()
+    volumes.state.volumes[case.resource_id]['hangs'] = False
+    case.end()
+    assert left['status'] == 'creating'
+    assert asked(case)[-2:] == ['backup', 'delete']
+
+
+def test_a_backup_of_its_user_is_waited_for(volumes):
+    case = woken(volumes, 'backup', status='backing-up', next=[])
+    for _ in range(3):
+        assert case.end_once().repair is None
+        case.time.forward(6 * 3600)
+    assert asked(case) == []
+
+
+def hang(case, kind, **fields):
+    """Let no process work on the copy of the volume any more; return it."""
+    change(case, next=[], hangs=True)
+    (copy,) = getattr(case.world.state, f'{kind}s').values()
+    copy.update(fields)
+    return copy

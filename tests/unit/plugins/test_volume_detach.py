@@ -148,9 +148,12 @@ def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
 def test_in_use_by_nobody(volumes, before):
     case = woken(volumes, status=before)
     case.end_once()
-    case.time.forward(end_steps.LONG)
-    with pytest.raises(exceptions.Transient, match=before):
-        case.end_once()
+    case.time.forward(300)
+    assert f'{before} without a change for 5 minutes' in case.end_once().reason
+    case.time.forward(300)
+    assert case.end_once().repair == 'reset_status'
+    case.end()
+    assert asked(case) == ['os-reset_status', 'delete']
 
 
 def test_an_attachment_of_the_old_kind_that_nobody_goes_on_with(volumes):

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Have a stack taken over whose engine died.
+
+Heat shows an action IN_PROGRESS until an engine ends it, and no engine goes on with what a dead
+one has left. What an administrator does is to ask for an action once more.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from oslo_config import cfg
+
+from climate_core.cloud import stacks
+from climate_core.plugins import lost
+from climate_core.plugins.base import Wait
+
+if TYPE_CHECKING:
+    from climate_core.cloud.stacks import Stack
+    from climate_core.plugins.step_context import StepContext
+
+OPTIONS: Final = (
+    cfg.IntOpt(
+        'lost_action_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which an action of Heat with a stack counts as lost if nothing of the '
+        'stack changes: it is asked for again, and an engine that lives goes on. More than the '
+        'longest time that one resource of a template takes.',
+    ),
+    cfg.IntOpt(
+        'lost_snapshot_minutes',
+        default=60,
+        min=1,
+        help='The same for a snapshot of a stack, which is broken off by what is asked for then.',
+    ),
+)
+#: Action -> what an operator types for it, before the id of the stack.
+_COMMANDS: Final = {
+    'delete': 'openstack stack delete --yes',
+    'suspend': 'openstack stack suspend',
+    'resume': 'openstack stack resume',
+}
+_UPDATE: Final = 'openstack stack update --existing'
+
+
+def state(context: 'StepContext', stack: 'Stack') -> tuple[str | None, ...]:
+    """Return what changes as long as an engine works on a stack, and on those in it."""
+    last = stacks.last_event(context.conn, stack) if stack.in_progress else None
+    return stack.status, stack.updated, last
+
+
+def doing(stack: 'Stack') -> str:
+    return f'The stack has been {stack.status}'
+
+
+def wait(context: 'StepContext', stack: 'Stack', action: str, request: Callable[[], None]) -> Wait:
+    """Wait for what Heat does with a stack; ask for an action when that is lost.
+
+    :param action: the name under which the request is noted
+    """
+    options = context.options
+    slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
+    minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
+    repair = lost.Repair(
+        action,
+        'Heat was asked to go on with another engine.',
+        request,
+        f'{_COMMANDS.get(action, _UPDATE)} {stack.id}',
+        asked=action,
+    )
+    return lost.wait(context, doing(stack), 60 * minutes, repair)
