@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decide whether an update replaces a reserved resource."""
 
+import collections
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from heat.common import exception
+from heat.engine import function
+from heat.engine.properties import Properties
 
 from climateclient.extension import hints
 from heat_ext.members import reservation_request, state
@@ -71,6 +74,8 @@ class ReservedReplace(state.ReservedState):
 
     def update_template_diff_properties(self, after_props: Any, before_props: Any) -> Any:
         self._hints_updatable = self._only_lease_hints_differ(after_props, before_props)
+        if self.lease_id():
+            before_props = _looked_up_alike(before_props, after_props)
         return super().update_template_diff_properties(after_props, before_props)
 
     def calc_update_allowed(self, props: Any) -> set[str]:
@@ -105,6 +110,21 @@ class ReservedReplace(state.ReservedState):
     def _updatable(self, after_props: Mapping[str, Any]) -> frozenset[str]:  # noqa: ARG002
         """Return the properties that this update can change while the resource is reserved."""
         return self.UPDATABLE
+
+
+def _looked_up_alike(before: Properties, after: Properties) -> Mapping[str, Any]:
+    """Return the properties before an update, with the new values of those with the same text.
+
+    Heat looks up the id that a name of a flavor, an image or a network stands for. When that
+    fails it takes the name for the value before the update (heat.engine.translation), so an
+    outage looks like a change, for which a reserved resource would be replaced.
+    """
+    same = {
+        key: after[key]
+        for key in before.data.keys() & after.data.keys() & after.props.keys()
+        if function.resolve(before.data[key]) == function.resolve(after.data[key])
+    }
+    return collections.ChainMap(same, before)
 
 
 def _other_hints(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 import datetime
 
 import sqlalchemy as sa
+from heat.engine import translation
 from oslo_config import cfg
 from oslo_utils import fixture
 
@@ -80,6 +81,18 @@ class TestFailure(ChainTest):
         assert 'A fault that the test ordered.' in found.status_reason
         assert self.wakes() == []
         self.assert_completed_by_the_next_update()
+
+    def test_outage_while_heat_looks_up_the_old_names_replaces_nothing(self):
+        look_up = translation.resolve_and_find
+
+        def fail(value, *args, **kwargs):
+            is_old = kwargs.get('ignore_resolve_error') or True in args
+            return value if is_old else look_up(value, *args, **kwargs)
+
+        self.patchobject(translation, 'resolve_and_find', new=fail)
+        self.start(self.stack)
+        assert self.wakes() == self.members
+        assert self.ids(self.stack, 'first', 'second') == self.members
 
     def test_outage_of_nova_or_of_the_host_is_waited_for(self):
         self.cloud.nova.servers[self.first]['next'] = ['UNKNOWN'] * 12 + ['RESERVED']
