@@ -49,23 +49,22 @@ class Booking:
         """Boot a reserved server and wait until it is RESERVED (or awake already)."""
         params = {'name': f'lease-{uuid.uuid4().hex[:8]}', 'end': at(hours=3), **params}
         hints = hints or {'reserved': 'True', 'lease_params': json.dumps(params)}
-        response = self.post(hints)
-        assert response.status_code == 202, response.text
-        return self.wait(response.json()['server']['id'], 'RESERVED', 'ACTIVE')
+        return self.wait(self.begin(hints), 'RESERVED', 'ACTIVE')
 
     def reserve_with_volumes(self, lease_id: str, *devices: dict[str, Any], **server: Any) -> str:
         """Boot a server with volumes in a lease; return its id when it is RESERVED."""
         for device in devices:
             device |= {'source_type': 'volume', 'destination_type': 'volume'}
-        response = self.post(
-            {'reserved': 'True', 'lease_id': lease_id},
-            block_device_mapping_v2=list(devices),
-            **server,
-        )
-        assert response.status_code == 202, response.text
-        server_id = response.json()['server']['id']
+        hints = {'reserved': 'True', 'lease_id': lease_id}
+        server_id = self.begin(hints, block_device_mapping_v2=list(devices), **server)
         self.wait(server_id, 'RESERVED')
         return server_id
+
+    def begin(self, hints: dict[str, Any], **server: Any) -> str:
+        """Boot a server with hints; return its id at once."""
+        response = self.post(hints, **server)
+        assert response.status_code == 202, response.text
+        return str(response.json()['server']['id'])
 
     def wait(self, server_id: str, *statuses: str) -> Any:
         """Wait until a server has one of these statuses; an ERROR not among them fails."""

@@ -48,11 +48,15 @@ class Reserving:
         volume = params.pop('volume', {})
         params = {'name': f'lease-{uuid.uuid4().hex[:8]}', 'end': at(hours=3), **params}
         hints = hints or {'reserved': 'True', 'lease_params': json.dumps(params)}
-        response = self.post(hints, **volume)
-        assert response.status_code == 202, response.text
-        found = self.wait(response.json()['volume']['id'], RESERVED, 'available')
+        found = self.wait(self.begin(hints, **volume), RESERVED, 'available')
         self.leases.add(self.lease_of(found.id).id)
         return found
+
+    def begin(self, hints: dict[str, Any], **volume: Any) -> str:
+        """Ask for a volume with hints; return its id at once."""
+        response = self.post(hints, **volume)
+        assert response.status_code == 202, response.text
+        return str(response.json()['volume']['id'])
 
     def get(self, volume_id: str) -> Any:
         return self.cinder.get_volume(volume_id)

@@ -139,7 +139,12 @@ class Cloud:
 
     def _needs(self, name: str) -> list[str]:
         """Say what must be there before a service can start."""
-        first = {'epmd': [], 'rabbitmq': ['epmd'], 'keystone-api': ['keystone schema', 'rabbitmq']}
+        first = {
+            'mariadb': [],
+            'epmd': [],
+            'rabbitmq': ['epmd'],
+            'keystone-api': ['keystone schema', 'rabbitmq'],
+        }
         first['ceph-mon'] = ['ceph stores']
         first['ceph-osd'] = first['ceph-mgr'] = ['ceph pools']
         if name in first:
@@ -231,17 +236,20 @@ class Cloud:
         return lambda: self.processes.stop(name, whole_group=name in GROUPS)
 
     def restart(self, names: Sequence[str]) -> None:
-        """Stop processes and start them again, one after the other.
+        """Stop processes and start them again, in the order of what they need.
 
         :raises ServiceFailed: there is no such service, or it does not come up
         """
         table = self.services()
         if unknown := set(names) - set(table):
             raise ServiceFailed(f'there is no service {", ".join(sorted(unknown))}')
+        steps.run({name: ([], self._stopper(name)) for name in names})
+        plan = {}
         for name in names:
-            self.processes.stop(name, whole_group=name in GROUPS)
-            self.processes.start(table[name])
-            self.say(f'{name} restarted')
+            needs = [*self._needs(name), *(() if name in LAST else LAST)]
+            plan[name] = ([each for each in needs if each in names], self._starter(table[name]))
+        steps.run(plan, give_up=self.processes.give_up)
+        self.say(f'restarted {", ".join(names)}')
 
     def destroy(self) -> None:
         """Stop every process and remove the state; what is installed stays."""

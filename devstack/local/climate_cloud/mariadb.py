@@ -29,7 +29,7 @@ character-set-server = utf8mb4
 collation-server = utf8mb4_general_ci
 transaction-isolation = READ-COMMITTED
 # Fast, and safe when a process dies; not when the machine does.
-innodb_flush_log_at_trx_commit = 0
+innodb_flush_log_at_trx_commit = 2
 innodb_buffer_pool_size = 256M
 performance_schema = OFF
 """

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases start and end while the processes of the cloud are killed at random."""
+
+import collections
+import contextlib
+import datetime
+import random
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from climateclient import exceptions
+from tests.chaos.killer import Say, killing
+from tests.chaos.patience import ask
+from tests.chaos.reservations import Reservations
+from tests.cloud.people import Person, at, wait_for
+
+#: Seconds until a lease starts, and until one that is active ends.
+STARTS, ENDS = (2, 30), (5, 15)
+#: Seconds in which processes are killed, at most until every lease has ended.
+KILLING = 90
+#: Seconds in which every lease ends, and those in which it leaves no trace, once all run.
+HEALING = 240
+
+
+class Course:
+    """The way of leases to their end, as their owner goes it.
+
+    :param lease_ids: of the leases
+    :param chance: chooses the times
+    """
+
+    def __init__(
+        self, person: Person, lease_ids: Sequence[str], chance: random.Random, say: Say
+    ) -> None:
+        self.person, self.lease_ids = person, lease_ids
+        self._chance, self._say = chance, say
+        self._seen: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Let each lease start soon."""
+        for lease_id in self.lease_ids:
+            start = at(seconds=self._chance.randint(*STARTS))
+            self.person.leases.update(lease_id, start=start)
+
+    def has_moved(self) -> bool:
+        """Give the leases that have started their end; tell whether one changed since then."""
+        found = ask(lambda: list(self.person.leases.list()))
+        leases = [each for each in found if each.id in self.lease_ids]
+        later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=30)
+        for lease in leases:
+            if lease.status == 'ACTIVE' and lease.end_date > later:
+                self._end(lease.id, self._chance.randint(*ENDS))
+        before, self._seen = self._seen, {each.id: each.status for each in leases}
+        return before != self._seen
+
+    def _end(self, lease_id: str, seconds: int) -> None:
+        """Let a lease end soon; the next look does if the service answers later than that."""
+        with contextlib.suppress(exceptions.BadRequest):
+            ask(lambda: self.person.leases.update(lease_id, end=at(seconds=seconds)))
+
+    def is_over(self) -> bool:
+        """Go on; tell whether each lease has ended."""
+        if self.has_moved():
+            counts = collections.Counter(self._seen.values())
+            self._say(', '.join(f'{counts[status]} {status}' for status in sorted(counts)))
+        return set(self._seen.values()) == {'TERMINATED'}
+
+
+def test_leases_start_once_and_end_without_a_trace(
+    reservations: Reservations, admin: Person, seed: int, say: Say
+) -> None:
+    made = reservations.make()
+    say(f'{len(made.leases)} leases of {len(made.servers)} servers hold what they reserve')
+    course = Course(reservations.person, made.leases, random.Random(seed), say)
+    course.start()
+    with killing(seed, say) as killer:
+        end = time.monotonic() + KILLING
+        wait_for(lambda: course.is_over() or time.monotonic() > end, 'the end', 2 * KILLING)
+    say(f'{killer.kills} processes were killed; from now on all run')
+    wait_for(course.is_over, 'each lease TERMINATED', HEALING)
+    wait_for(
+        lambda: not ask(lambda: traces(admin, reservations, made.servers, say)),
+        'nothing left of the leases',
+        HEALING,
+    )
+    woken = {each: reservations.woken(each) for each in made.servers}
+    assert {each: went for each, went in woken.items() if not is_once(went)} == {}
+    say(f'each of {len(woken)} servers was woken once')
+
+
+def is_once(went: list[str | None]) -> bool:
+    """Tell whether a server was started once: none of its starts followed one that succeeded."""
+    return bool(went) and 'Success' not in went[:-1] and went[-1] != 'Error'
+
+
+def traces(
+    admin: Person, reservations: Reservations, servers: Iterable[str], say: Say
+) -> dict[str, list[str]]:
+    """Return the ids of what is left of leases that have ended, by its kind; tell it."""
+    found = reservations.left()
+    found['trusts'] = trusts(admin, reservations.person)
+    found['allocations'] = [each for each in servers if held(admin, each)]
+    left = {kind: ids for kind, ids in found.items() if ids}
+    if left:
+        say(f'left: {left}')
+    return left
+
+
+def held(admin: Person, server_id: str) -> Any:
+    """Return what Placement holds for a server."""
+    response = admin.sdk.placement.get(f'/allocations/{server_id}', microversion='1.28')
+    return response.json()['allocations']
+
+
+def trusts(admin: Person, person: Person) -> list[str]:
+    """Return the ids of the trusts that a user has given."""
+    query = {'trustor_user_id': person.sdk.current_user_id}
+    response = admin.sdk.identity.get('/OS-TRUST/trusts', params=query)
+    assert response.status_code == 200, response.text
+    return [each['id'] for each in response.json()['trusts']]
