@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+import oslo_messaging
 from cinderclient import exceptions as cinder_exceptions
 from keystoneauth1 import exceptions as ks_exceptions
 from nova import exception, objects
@@ -40,6 +41,13 @@ def reserved_on_failure(manager: Any, build: Any) -> Iterator[None]:
     except _FAILURES as error:
         back_to_reserved(manager, build.context, build.instance, error)
         manager._build_failed(build.node)
+    except oslo_messaging.MessagingException as error:
+        # Nova would set the server to ERROR and delete its allocation, and leave its guest.
+        build.instance.refresh()
+        if build.instance.vm_state == vm_states.BUILDING:
+            _undo_start(manager, build.context, build.instance, error)
+        elif build.instance.vm_state != vm_states.ACTIVE:
+            raise
 
 
 def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception) -> None:
@@ -90,29 +98,30 @@ def at_start(manager: Any, context: Any, instance: Any) -> bool:
             instance.save()
         return True
     if instance.vm_state == vm_states.BUILDING and wake_marker.get(instance):
-        _undo_start(manager, context, instance)
+        LOG.warning('nova-compute stopped while server %s was starting', instance.uuid)
+        interrupted = exception.BuildAbortException(
+            instance_uuid=instance.uuid,
+            reason='nova-compute stopped while the server was starting',
+        )
+        _undo_start(manager, context, instance, interrupted)
         return True
     return False
 
 
-def _undo_start(manager: Any, context: Any, instance: Any) -> None:
-    """Remove from the host what a start that a crash interrupted has left there."""
-    LOG.warning('nova-compute stopped while server %s was starting', instance.uuid)
+def _undo_start(manager: Any, context: Any, instance: Any, error: Exception) -> None:
+    """Remove from the host what a start that was interrupted has left there."""
     bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
     try:
         manager._shutdown_instance(
             context, instance, bdms, notify=False, try_deallocate_networks=False
         )
-    except exception.NovaException as error:
+    except exception.NovaException as failure:
         # As nova does when it cannot end what it had begun: the operator has to look.
         LOG.exception('What is left of the start of %s cannot be removed', instance.uuid)
-        compute_utils.add_instance_fault_from_exc(context, instance, error, sys.exc_info())
+        compute_utils.add_instance_fault_from_exc(context, instance, failure, sys.exc_info())
         manager._set_instance_obj_error_state(instance, clean_task_state=True)
         return
-    interrupted = exception.BuildAbortException(
-        instance_uuid=instance.uuid, reason='nova-compute stopped while the server was starting'
-    )
-    back_to_reserved(manager, context, instance, interrupted)
+    back_to_reserved(manager, context, instance, error)
 
 
 def _rest(instance: Any) -> None:

@@ -3,10 +3,13 @@
 
 import base64
 
+import fixtures
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nova import objects
 from nova.compute import task_states
+from nova.compute import utils as compute_utils
+from oslo_messaging import MessagingTimeout
 
 from nova_ext import saved_build_args, wake_marker
 from tests.functional.nova.base import KEY, NovaTest
@@ -231,6 +234,47 @@ class TestFailedStart(WakeUpTest):
         assert self.spawned.last['password'] == self.server['adminPass']
         assert self.allocations(self.server) == self.held
         assert self.used() == 1
+
+    def lose_reply(self, phase):
+        """Let nova-conductor give no answer before or after the guest runs."""
+        notify = compute_utils.notify_about_instance_create
+
+        def lose(*args, **kwargs):
+            if kwargs['phase'] == phase:
+                raise MessagingTimeout
+            return notify(*args, **kwargs)
+
+        name = 'nova.compute.utils.notify_about_instance_create'
+        return fixtures.MonkeyPatch(name, lose)
+
+    def test_lost_reply_before_the_guest_runs_leaves_the_server_reserved(self):
+        with self.lose_reply('start'):
+            self.wake_up(self.server)
+        self.assert_still_held()
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+
+    def test_lost_reply_after_the_server_is_active_is_ignored(self):
+        with self.lose_reply('end'):
+            self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+        assert self.guests() == [self.server['id']]
+        assert self.allocations(self.server) == self.held
+
+    def test_lost_reply_about_the_guest_removes_it(self):
+        save = objects.Instance.save
+
+        def lose(instance, *args, **kwargs):
+            if kwargs.get('expected_task_state') == task_states.SPAWNING:
+                assert self.guests() == [instance.uuid]
+                raise MessagingTimeout
+            return save(instance, *args, **kwargs)
+
+        with fixtures.MonkeyPatch('nova.objects.Instance.save', lose):
+            self.wake_up(self.server)
+        self.assert_still_held()
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
 
     def test_delete_during_the_start_leaves_nothing(self):
         def delete(context, instance, *args, **kwargs):
