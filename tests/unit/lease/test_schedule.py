@@ -63,3 +63,8 @@ def test_retry(outcomes: list[Outcome], seconds: float, reason: str | None, atte
     assert after.status == 'UNDONE'
     assert ((after.next_at or NOON) - NOON).total_seconds() == seconds
     assert (after.status_reason, after.attempts) == (reason, attempts)
+
+
+def test_move_event_to_its_own_time_keeps_its_claim() -> None:
+    busy = dataclasses.replace(EVENT, status='IN_PROGRESS')
+    assert schedule.move_event(busy, busy.time, NOON - HOUR) == busy

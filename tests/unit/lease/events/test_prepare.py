@@ -16,6 +16,7 @@ HANDLER = events.of(model.PREPARE)
 FAILED = results.Outcome(results.Result.FAILED, reason='No room.')
 AWAY = results.Outcome(results.Result.RETRY, 2, 'Heat is away.')
 WAIT = results.Outcome(results.Result.WAIT, 5)
+SLOW = results.Outcome(results.Result.WAIT, 5, 'It takes long.')
 
 
 def preparing(
@@ -55,6 +56,7 @@ def test_begin(status: str, held: str, skipped: bool) -> None:
     [
         (results.DONE, 'PENDING', 'pending', None, 'DONE'),
         (WAIT, 'PENDING', 'pending', None, 'UNDONE'),
+        (SLOW, 'PENDING', 'pending', 'It takes long.', 'UNDONE'),
         (AWAY, 'PENDING', 'pending', 'Heat is away.', 'UNDONE'),
         (FAILED, 'ERROR', 'error', 'No room.', 'UNDONE'),
     ],
