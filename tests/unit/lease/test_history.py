@@ -40,3 +40,15 @@ def test_another_look_at_a_lease_that_is_starting_is_not() -> None:
     work = events.of(event.event_type).begin(lease, event, NOON + datetime.timedelta(hours=1))
 
     assert _entry(lease, work.lease, event, NOON) is None
+
+
+def test_a_retry_is_remembered_once_for_each_reason() -> None:
+    event = model.new_event('lease', model.RELEASE_TRUST, NOON, NOON)
+    before = samples.lease().with_events(event)
+    after = before.with_events(dataclasses.replace(event, status_reason='away'))
+
+    entry = _entry(before, after, event, NOON)
+
+    assert entry is not None
+    assert (entry.result, entry.reason, entry.changes) == (history.RETRY, 'away', {})
+    assert _entry(after, after, event, NOON) is None
