@@ -16,10 +16,9 @@ VOLUMES = 'volumes'
 GIGABYTES = 'gigabytes'
 STACKS = 'stacks'
 
-#: The units of a server, of a volume and of a stack.
+#: The units of a server and of a volume.
 SERVER_UNITS = (SERVERS, VCPUS, MEMORY_MB, DISK_GB)
 VOLUME_UNITS = (VOLUMES, GIGABYTES)
-STACK_UNITS = (STACKS,)
 #: The units that projects have limits for, in the order in which they are shown.
 LIMITED = (SERVERS, VCPUS, MEMORY_MB, VOLUMES, GIGABYTES, STACKS)
 

@@ -33,7 +33,8 @@ class ReservingLimit:
     def turn(self, context: 'RequestContext', values: Mapping[str, Any]) -> Iterator[None]:
         """Count a request while it is worked on.
 
-        A service that reserves what it builds is not counted: it is believed, not asked.
+        A service that reserves what it builds is not counted: of servers and volumes it says what
+        they hold, and Heat answers for a stack before it builds the first member.
 
         :param values: of a new lease, or of a reservation
         :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time

@@ -68,7 +68,12 @@ _CORS = {
         'If-Match',
         'Idempotency-Key',
     ],
-    'expose_headers': ['X-OpenStack-Request-ID', 'OpenStack-API-Version', 'ETag'],
+    'expose_headers': [
+        'X-OpenStack-Request-ID',
+        'OpenStack-API-Version',
+        'ETag',
+        'Retry-After',
+    ],
     'allow_methods': ['GET', 'POST', 'PUT', 'DELETE'],
 }
 

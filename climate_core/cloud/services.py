@@ -143,5 +143,5 @@ class Copy(NamedTuple):
 
     @classmethod
     def best(cls, copies: Iterable['Copy'], complete: Iterable[str]) -> 'Copy | None':
-        """Return the copy that is complete, if there are more."""
+        """Return a complete copy if there is one, else any; None if there is none."""
         return min(copies, key=lambda copy: copy.status not in complete, default=None)

@@ -27,7 +27,7 @@ class Shutdown:
         self._writer.setblocking(False)
 
     def on_signals(self) -> None:
-        """Have SIGTERM and SIGINT ask; for the first thread of the process."""
+        """Stop at SIGTERM and SIGINT; call it in the main thread."""
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.set())

@@ -144,6 +144,8 @@ class _Scope:
 
 def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
     options = dict(conf.database)
+    # The API reads what it has just written.
+    options['synchronous_reader'] = True
     url = sa.make_url(options['connection'])
     if url.get_backend_name() in ('mysql', 'mariadb') and 'charset' not in url.query:
         options['connection_parameters'] = '&'.join(

@@ -80,7 +80,7 @@ def due_in(
 def claim(
     session: orm.Session, table: sa.Table, kind: type[T], ids: Collection[int], ttl: float
 ) -> tuple[str, list[T]]:
-    """Claim rows of a queue that are still due for ``ttl`` seconds; return its name, and them."""
+    """Claim rows of a queue that are still due; return the name of the claim and the rows."""
     if not ids:
         return '', []
     name = uuidutils.generate_uuid()

@@ -45,7 +45,7 @@ _COLUMNS = (
 def uses(
     session: orm.Session, period: usage.Span, project_id: str | None = None
 ) -> Iterator[usage.Use]:
-    """Read what was reserved, by one project or all. One statement; rows come as asked for."""
+    """Yield what one project, or all, reserved in a period, in one statement."""
     query = _reserved(period).execution_options(yield_per=_PAGE)
     if project_id is not None:
         query = query.where(_LEASE.c.project_id == project_id)

@@ -77,6 +77,7 @@ class Metrics:
         self.registry.register(_Database(database, overdue_seconds, database_seconds))
 
     def claimed(self, due: Due, now: datetime.datetime) -> None:
+        """Count an event whose work begins; threads of the engine call these methods."""
         self._claimed.labels(_label(due.event_type)).observe(_seconds(now, due.next_at))
         with self._lock:
             generation, first = self._first.pop(due.id, (None, due.next_at))
@@ -88,17 +89,21 @@ class Metrics:
                 self._first.popitem(last=False)
 
     def beaten(self, due: Due) -> None:
+        """Count an event that another manager claimed first."""
         self._beaten.labels(_label(due.event_type)).inc()
 
     def lost(self, event_id: str) -> None:
+        """Count a claim that ended before the work did."""
         self._lost.inc()
         with self._lock:
             self._first.pop(event_id, None)
 
     def repaired(self, resource_type: str, repair: str) -> None:
+        """Count a repair of what a service lost."""
         self._repairs.labels(resource_type, repair).inc()
 
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
+        """Count what became of an event."""
         label = _label(event.event_type)
         if event.open:
             if event.status_reason is not None:

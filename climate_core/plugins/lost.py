@@ -24,7 +24,7 @@ class Repair(NamedTuple):
     :param told: a sentence for the user about what was done
     :param make: does it
     :param command: what an operator types where the service may not do it
-    :param asked: what is noted as asked for by it, instead of what was asked for before
+    :param asked: what counts as asked for after it; None leaves that as it was
     """
 
     name: str
@@ -55,6 +55,8 @@ def wait(
     if not context.is_due(seconds):
         told = f'{since}. It counts as lost after {_minutes(seconds)}.'
         return dataclasses.replace(usual, reason=told) if tell else usual
+    refused = context.progress.put_off(context.now)
+    refused = dataclasses.replace(refused, failures=refused.failures + 1)
     try:
         repair.make()
     except errors.Busy:
@@ -64,8 +66,10 @@ def wait(
         raise exceptions.Transient(
             f'{since} and is lost. The service may not repair it ({exc}): an administrator must '
             f'run: {repair.command}',
-            later.progress,
+            refused.dump(),
         ) from exc
+    except exceptions.Permanent as exc:
+        raise exceptions.Transient(f'{since} and is lost: {exc}', refused.dump()) from exc
     except exceptions.PluginFailure as exc:
         raise exceptions.Transient(f'{since} and is lost: {exc}', later.progress) from exc
     if repair.asked:

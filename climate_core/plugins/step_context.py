@@ -67,7 +67,7 @@ class StepContext:
         return self.progress.quiet(self.now) >= seconds
 
     def note(self, asked: str | None) -> Self:
-        """Return the same look with what counts as asked for last."""
+        """Return the same look with another last request."""
         return dataclasses.replace(self, progress=self.progress.with_intention(asked))
 
     def wait(self, doing: str | None = None) -> Wait:

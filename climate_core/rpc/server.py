@@ -51,16 +51,18 @@ def make(
     return made
 
 
-def _reads(operation: _Operation[P, T]) -> _Method[P, T]:
+def _reads(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T]:
     """Make a method of the server of an operation.
 
     What a user did wrong goes back as it is, the rest is logged too.
+
+    :param reserves: whether plugins ask other services about its resources
     """
 
     @functools.wraps(operation)
     def method(self: 'Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
         try:
-            values: Any = kw.get('values', {})
+            values: Any = kw.get('values', {}) if reserves else {}
             with self.reserving.turn(context, values):
                 return operation(self._operations, context, *args, **kw)
         except exceptions.ClimateError as exc:
@@ -75,9 +77,9 @@ def _reads(operation: _Operation[P, T]) -> _Method[P, T]:
     return method
 
 
-def _writes(operation: _Operation[P, T]) -> _Method[P, T]:
+def _writes(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T]:
     """Make a method of an operation that writes, after which the engines look at what is due."""
-    read = _reads(operation)
+    read = _reads(operation, reserves)
 
     @functools.wraps(operation)
     def method(self: 'Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
@@ -108,13 +110,13 @@ class Endpoint:
         self._wrote = wrote
         self._nudged = nudged
 
-    create_lease = _writes(LeaseOperations.create_lease)
-    check_lease = _reads(LeaseOperations.check_lease)
+    create_lease = _writes(LeaseOperations.create_lease, reserves=True)
+    check_lease = _reads(LeaseOperations.check_lease, reserves=True)
     update_lease = _writes(LeaseOperations.update_lease)
     delete_lease = _writes(LeaseOperations.delete_lease)
     start_lease = _writes(LeaseOperations.start_lease)
     end_lease = _writes(LeaseOperations.end_lease)
-    add_reservation = _writes(LeaseOperations.add_reservation)
+    add_reservation = _writes(LeaseOperations.add_reservation, reserves=True)
     update_reservation = _writes(LeaseOperations.update_reservation)
     remove_reservation = _writes(LeaseOperations.remove_reservation)
 

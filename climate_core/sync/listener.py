@@ -127,7 +127,7 @@ class Endpoint:
             self._nudge()
             LOG.warning('%s told by %s: %s', reason, publisher_id, resource_id)
 
-    #: Notifications with this priority are noted, too.
+    #: Cinder's scheduler tells that a volume has no backend with this priority.
     error = info
 
 

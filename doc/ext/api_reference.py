@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directive ``climate-routes``: every call of the API, from the code's route table, its
-schemas and policies."""
+"""The directive ``climate-routes``: every call of the API.
+
+The text comes from the route table of the code, its schemas and policies."""
 
 import inspect
 from collections.abc import Iterator, Mapping

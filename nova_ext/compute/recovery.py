@@ -8,7 +8,7 @@ import contextlib
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import oslo_messaging
@@ -31,6 +31,8 @@ _FAILURES = (
     ks_exceptions.ClientException,
 )
 _EVENT = 'compute_wake_up'
+#: How often nova-conductor is asked in all.
+_TRIES = 4
 
 
 @contextlib.contextmanager
@@ -39,15 +41,35 @@ def reserved_on_failure(manager: Any, build: Any) -> Iterator[None]:
     try:
         yield
     except _FAILURES as error:
-        back_to_reserved(manager, build.context, build.instance, error)
+        _until_answered(back_to_reserved, manager, build.context, build.instance, error)
         manager._build_failed(build.node)
     except oslo_messaging.MessagingException as error:
         # Nova would set the server to ERROR and delete its allocation, and leave its guest.
-        build.instance.refresh()
-        if build.instance.vm_state == vm_states.BUILDING:
-            _undo_start(manager, build.context, build.instance, error)
-        elif build.instance.vm_state != vm_states.ACTIVE:
-            raise
+        _until_answered(_after_lost_reply, manager, build.context, build.instance, error)
+
+
+def _until_answered(step: Callable[..., None], *args: Any) -> None:
+    """Take a step that asks nova-conductor; repeat it a few times when that does not answer.
+
+    Each try waits as long as nova's ``rpc_response_timeout``.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            step(*args)
+        except oslo_messaging.MessagingException as exc:
+            LOG.warning('nova-conductor does not answer: %s', exc)
+        else:
+            return
+    step(*args)
+
+
+def _after_lost_reply(manager: Any, context: Any, instance: Any, error: Exception) -> None:
+    """Find out how far a start came, and undo it unless the server is ACTIVE."""
+    instance.refresh()
+    if instance.vm_state == vm_states.BUILDING:
+        _undo_start(manager, context, instance, error)
+    elif instance.vm_state not in (vm_states.ACTIVE, states.RESERVED):
+        raise error
 
 
 def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception) -> None:

@@ -50,6 +50,7 @@ def state(context: 'StepContext', stack: 'Stack') -> tuple[str | None, ...]:
 
 
 def doing(stack: 'Stack') -> str:
+    """Say what is waited for."""
     return f'The stack has been {stack.status}'
 
 

@@ -5,7 +5,8 @@ heat_ext has built them, asleep; each is a reservation of the same lease and a m
 see :mod:`climate_core.plugins.parent_stacks`. The stack is woken by an update with what it has
 (``openstack stack update --existing``): Heat walks through it in the order of what depends on
 what, nested stacks too, and the classes of heat_ext wake what is asleep. That it is about to be
-asked for is written down first, so no other manager asks again.
+asked for is written down first, so no other manager asks again; what hangs is asked for again
+without that.
 
 Heat works with the rights that the stack's own user left with it, and takes those of another user
 only from a token that may delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token
@@ -129,8 +130,13 @@ class StackPlugin(wakeable.WakeablePlugin):
                 return context.asked(_FILL)
         except errors.Busy:
             return context.put_off(lost_actions.doing(stack))
+        if stack.status == 'DELETE_IN_PROGRESS':
+            return context.wait(lost_actions.doing(stack))
         if stack.in_progress:
-            return _take_over(_WAKE, context, stack)
+            # Not noted as the update that wakes the stack, which is to be asked for at the start.
+            return lost_actions.wait(
+                context, stack, _FILL, lambda: _request(_WAKE, context, stack)
+            )
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
         if template_stack.FILLED in stack.tags and not _has_asleep(context.conn, stack):
@@ -225,8 +231,8 @@ def _check(context: 'RequestContext', user: 'connection.Connection', stack: 'Sta
     if stack.owner and context.user_name and stack.owner != context.user_name:
         # Heat would refuse it at the start only.
         raise exceptions.Permanent(
-            f'The stack {name} was made by {stack.owner}, and Heat would not let anybody '
-            f'else wake it with a lease: it has to be reserved by {stack.owner}.'
+            f'The stack {name} was made by {stack.owner}, and Heat lets no other user '
+            f'wake it with a lease: it must be reserved by {stack.owner}.'
         )
     if not _has_asleep(user, stack):
         raise exceptions.Permanent(
@@ -270,8 +276,6 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> Wait:
         return context.note(None).put_off(lost_actions.doing(stack))
     except errors.Refused:
         raise
-    except errors.Broken as exc:
-        raise exceptions.Transient(f'{exc}. {_OTHERS}') from exc
     except exceptions.Permanent as exc:
         # Heat found a mistake, perhaps because a service did not answer: it may be repaired.
         raise exceptions.Transient(str(exc), context.note(None).progress.dump()) from exc
@@ -279,12 +283,15 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> Wait:
 
 
 def _request(what: str, context: StepContext, stack: 'Stack') -> None:
-    if what == _FILL:
-        template_stack.fill(context.conn, stack, context.reservation)
-    elif what == _WAKE:
-        stacks.wake(context.conn, stack)
-    else:
-        stacks.act(context.conn, stack, what)
+    try:
+        if what == _FILL:
+            template_stack.fill(context.conn, stack, context.reservation)
+        elif what == _WAKE:
+            stacks.wake(context.conn, stack)
+        else:
+            stacks.act(context.conn, stack, what)
+    except errors.Broken as exc:
+        raise exceptions.Transient(f'{exc}. {_OTHERS}') from exc
 
 
 def _went_wrong(stack: 'Stack') -> bool:

@@ -173,7 +173,7 @@ def _backing_up(context: EndContext, volume: Volume) -> Wait:
     """Wait for a backup, ours or that of a user."""
     conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
     found = copies.find(conn, Kind.BACKUP, volume_id, key, context.as_service)
-    if found and found.status not in copies.COMPLETE:
+    if found and found.status == 'creating':
         return lost_steps.copying(context, volume, Kind.BACKUP, found)
     return context.wait()
 

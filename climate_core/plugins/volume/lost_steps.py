@@ -134,8 +134,7 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         make,
         f'openstack volume set --state available --detached {context.resource_id}',
     )
-    doing = f'The volume has been {volume["status"]}'
-    return lost.wait(context, doing, 60 * context.options.lost_detach_minutes, repair)
+    return _wait(context, volume, context.options.lost_detach_minutes, repair)
 
 
 def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
@@ -146,8 +145,7 @@ def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         lambda: volumes.act(context.conn, context.resource_id, 'os-unreserve'),
         f'openstack volume set --state available {context.resource_id}',
     )
-    doing = f'The volume has been {volume["status"]}'
-    return lost.wait(context, doing, 60 * context.options.lost_detach_minutes, repair)
+    return _wait(context, volume, context.options.lost_detach_minutes, repair)
 
 
 def copying(

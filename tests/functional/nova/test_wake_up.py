@@ -254,6 +254,25 @@ class TestFailedStart(WakeUpTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
+    def test_two_lost_replies_leave_the_server_reserved(self):
+        refresh, lost = objects.Instance.refresh, []
+
+        def lose(instance, *args, **kwargs):
+            if not lost:
+                lost.append(instance.uuid)
+                raise MessagingTimeout
+            return refresh(instance, *args, **kwargs)
+
+        with (
+            self.lose_reply('start'),
+            fixtures.MonkeyPatch('nova.objects.Instance.refresh', lose),
+        ):
+            self.wake_up(self.server)
+        assert lost == [self.server['id']]
+        self.assert_still_held()
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+
     def test_lost_reply_after_the_server_is_active_is_ignored(self):
         with self.lose_reply('end'):
             self.wake_up(self.server)

@@ -64,6 +64,19 @@ def test_where_heat_refuses_the_reason_says_what_to_type(hung):
     assert look().repair is None
 
 
+def test_members_end_by_themselves_when_heat_refuses_to_repeat_a_deletion(stacks):
+    case = woken(stacks, 'delete')
+    hang(case, 'DELETE')
+    case.end_once()
+    for refusals in (1, 2, 3):
+        case.time.forward(600)
+        refused = {'path': '/stacks/', 'status': 403, 'count': 2, 'method': 'DELETE'}
+        case.world.state.faults.append(refused)
+        with pytest.raises(exceptions.Transient, match='must run: openstack stack delete'):
+            case.end_once()
+        assert case.reservation.progress['failures'] == refusals
+
+
 def test_what_is_asked_for_after_a_loss_and_fails_counts_as_a_failure(stacks):
     case = woken(stacks, 'suspend')
     hang(case, 'UPDATE')

@@ -254,6 +254,18 @@ def test_an_engine_dies_while_it_fills(templated):
     assert templated.prepared(lease_id).status == 'DONE'
 
 
+def test_what_is_taken_over_before_the_start_wakes_nothing(templated):
+    lease_id = templated.made(wanted())
+    templated.run()
+    templated.only()['next'] = ['UPDATE_IN_PROGRESS'] * 200
+    while templated.asked().count('update') < 2:
+        templated.look_around(1)
+    templated.only()['next'] = ['UPDATE_IN_PROGRESS', 'UPDATE_COMPLETE']
+    templated.begin(lease_id)
+    assert templated.asked() == ['stack create', 'update', 'update', 'update']
+    assert templated.members() == AWAKE
+
+
 def test_an_engine_dies_and_heat_answers_slowly(templated):
     """It is not asked again at each look, for that would begin anew each time."""
     lease_id = templated.made(wanted())
