@@ -77,6 +77,18 @@ def test_members_end_by_themselves_when_heat_refuses_to_repeat_a_deletion(stacks
         assert case.reservation.progress['failures'] == refusals
 
 
+def test_members_end_by_themselves_when_a_deletion_hangs_again_and_again(stacks):
+    case = woken(stacks, 'delete')
+    hang(case, 'DELETE')
+    case.end_once()
+    for repeats in (1, 2, 3):
+        case.time.forward(600)
+        assert case.end_once().repair == 'delete'
+        assert case.reservation.progress['failures'] == repeats
+        hang(case, 'DELETE')
+        case.end_once()
+
+
 def test_what_is_asked_for_after_a_loss_and_fails_counts_as_a_failure(stacks):
     case = woken(stacks, 'suspend')
     hang(case, 'UPDATE')
