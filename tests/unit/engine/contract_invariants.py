@@ -268,6 +268,7 @@ def _changes(changes: Row) -> dict[str, list[Any]]:
 
 _TOLD = {'ACTIVE': 'lease.event.start_lease', 'ERROR': 'lease.event.start_lease.error'}
 _UPDATES = frozenset({'lease.update', 'reservation.create'})
+_RECOVERIES = frozenset({'event.end_reservation', 'resource.lost'})
 
 
 def _notices(rows: Rows, lease: Row) -> Counter[str]:
@@ -276,7 +277,10 @@ def _notices(rows: Rows, lease: Row) -> Counter[str]:
     for entry in of(rows, 'lease_history', lease):
         wanted['lease.update'] += entry['action'] in _UPDATES
         _, status = entry['changes'].get('status', (None, None))
-        if status in _TOLD:
+        if entry['action'] in _RECOVERIES and status == 'ACTIVE':
+            # What had failed has left the lease, which goes on without it.
+            wanted['lease.update'] += 1
+        elif status in _TOLD:
             wanted[_TOLD[status]] += 1
         if status == _OVER and entry['action'] != 'lease.delete':
             wanted['lease.event.end_lease'] += 1
