@@ -25,6 +25,7 @@ class Repair(NamedTuple):
     :param make: does it
     :param command: what an operator types where the service may not do it
     :param asked: what counts as asked for after it; None leaves that as it was
+    :param is_failure: whether it counts as a failure that the repair is needed
     """
 
     name: str
@@ -32,6 +33,7 @@ class Repair(NamedTuple):
     make: Callable[[], None]
     command: str
     asked: str | None = None
+    is_failure: bool = False
 
 
 def wait(
@@ -55,8 +57,7 @@ def wait(
     if not context.is_due(seconds):
         told = f'{since}. It counts as lost after {_minutes(seconds)}.'
         return dataclasses.replace(usual, reason=told) if tell else usual
-    refused = context.progress.put_off(context.now)
-    refused = dataclasses.replace(refused, failures=refused.failures + 1)
+    failed = context.count_failure()
     try:
         repair.make()
     except errors.Busy:
@@ -66,14 +67,18 @@ def wait(
         raise exceptions.Transient(
             f'{since} and is lost. The service may not repair it ({exc}): an administrator must '
             f'run: {repair.command}',
-            refused.dump(),
+            failed.put_off().progress,
         ) from exc
     except exceptions.Permanent as exc:
-        raise exceptions.Transient(f'{since} and is lost: {exc}', refused.dump()) from exc
+        raise exceptions.Transient(
+            f'{since} and is lost: {exc}', failed.put_off().progress
+        ) from exc
     except exceptions.PluginFailure as exc:
         raise exceptions.Transient(f'{since} and is lost: {exc}', later.progress) from exc
+    after = failed if repair.is_failure else context
     if repair.asked:
-        later = context.note(repair.asked).put_off()
+        after = after.note(repair.asked)
+    later = after.put_off(None if tell else doing)
     return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
 
 

@@ -70,6 +70,12 @@ class StepContext:
         """Return the same look with another last request."""
         return dataclasses.replace(self, progress=self.progress.with_intention(asked))
 
+    def count_failure(self) -> Self:
+        """Return the same look with one more failure; what was seen stays as old as it is."""
+        failures = self.progress.failures + 1
+        progress = dataclasses.replace(self.progress, failures=failures)
+        return dataclasses.replace(self, progress=progress)
+
     def wait(self, doing: str | None = None) -> Wait:
         """Return the wait until the next look.
 

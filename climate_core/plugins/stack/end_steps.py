@@ -14,7 +14,6 @@ updates so that it has neither a lease nor members goes on: heat_ext asks for ``
 One that was made for its lease and is not filled yet never goes on.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +57,7 @@ def end(context: EndContext) -> Wait | None:
         return None
     context = context.seeing(*lost_actions.state(context, stack))
     if stack.status == 'DELETE_IN_PROGRESS':
-        return _wait_for_deletion(context, stack)
+        return lost_actions.wait(context, stack, 'delete', lambda: _ask_to_delete(context, stack))
     if context.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(context, stack):
         return _delete(context, stack)
     return _STEPS[context.on_end](context, stack)
@@ -86,19 +85,6 @@ def _delete(context: EndContext, stack: 'Stack') -> Wait:
         lambda: f'Heat could not delete the stack: {stack.reason}',
         lambda: _ask_to_delete(context, stack),
     )
-
-
-def _wait_for_deletion(context: EndContext, stack: 'Stack') -> Wait:
-    """Wait for Heat; a deletion that has to be asked for again counts as a failure.
-
-    Heat may wait for ever for one of the members, as for a volume whose detachment nova-compute
-    did not finish: after some failures these are ended by themselves.
-    """
-    wait = lost_actions.wait(context, stack, 'delete', lambda: _ask_to_delete(context, stack))
-    if not wait.repair:
-        return wait
-    failures = context.progress.failures + 1
-    return dataclasses.replace(wait, progress={**(wait.progress or {}), 'failures': failures})
 
 
 def _ask_to_delete(context: EndContext, stack: 'Stack') -> None:

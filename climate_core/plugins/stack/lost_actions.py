@@ -68,5 +68,8 @@ def wait(context: 'StepContext', stack: 'Stack', action: str, request: Callable[
         request,
         f'{_COMMANDS.get(action, _UPDATE)} {stack.id}',
         asked=action,
+        # Heat may wait for ever for a member, as for a volume whose detachment nova-compute did
+        # not finish: after some failures the members are ended by themselves.
+        is_failure=stack.status == 'DELETE_IN_PROGRESS',
     )
     return lost.wait(context, doing(stack), 60 * minutes, repair)
