@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.db import allocations, rows, tables, utcnow
 from climate_core.db import reservations as db_reservations
-from climate_core.db import rows, tables, utcnow
 from climate_core.lease import states
 from climate_core.lease.model import Event, Key, Lease, Reservation
 
@@ -78,8 +78,9 @@ def assemble(
     if ids and 'reservations' in parts:
         query = sa.select(*db_reservations.COLUMNS).where(_RESERVATION.c.lease_id.in_(ids))
         query = query.order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
-        for row in session.execute(query).mappings():
-            reservations[row['lease_id']].append(db_reservations.read(row))
+        read = [db_reservations.read(row) for row in session.execute(query).mappings()]
+        for each in allocations.attach(session, read):
+            reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
         query = sa.select(*_EVENT_COLUMNS).where(_EVENT.c.lease_id.in_(ids))
         for row in session.execute(query.order_by(_EVENT.c.time, _EVENT.c.id)).mappings():

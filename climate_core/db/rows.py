@@ -21,7 +21,8 @@ T = TypeVar('T')
 
 def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
     """Return the columns that the fields of a dataclass have, in their order."""
-    return [table.c[field.name] for field in dataclasses.fields(kind)]
+    names = (field.name for field in dataclasses.fields(kind))
+    return [table.c[name] for name in names if name in table.c]
 
 
 def values(table: sa.Table, one: Any) -> dict[str, Any]:

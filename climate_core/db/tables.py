@@ -127,6 +127,7 @@ RESERVATIONS = _table(
     sa.Column('freed_at', Time),
     sa.Column('parent_id', sa.String(255)),
     sa.Column('progress', Json),
+    sa.Column('unit_kind', sa.String(66)),
     # A resource is reserved once. Also: who holds this resource?
     sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
     # Reservations of a lease.
@@ -238,4 +239,77 @@ PROJECTS = _table(
     'projects',
     _required('id', sa.String(255), primary_key=True),
     _required('generation', sa.Integer),
+)
+
+#: What the calendar promises pieces of: a host, a floating IP, a network. Each change of what is
+#: promised of a unit counts its ``generation`` up and sets ``changed_at``.
+UNITS = _table(
+    'units',
+    _required('id', _Serial, primary_key=True),
+    _required('kind', sa.String(66)),
+    _required('pool', sa.String(255)),
+    _required('available', sa.Boolean),
+    _required('capacity', Json),
+    _required('lanes', sa.Integer),
+    _required('properties', Json),
+    _required('generation', sa.Integer),
+    _required('changed_at', Time),
+    # What changed since an index of the calendar was read.
+    sa.Index('units_changed_idx', 'changed_at'),
+)
+
+
+def _unit_id(table: str, **options: Any) -> sa.Column[Any]:
+    key = sa.ForeignKey('units.id', name=f'{table}_unit_fkey', ondelete='CASCADE')
+    return _required('unit_id', _Serial, key, **options)
+
+
+#: Pieces of a unit that are promised to a reservation for a time. ``piece`` is NULL where that is
+#: the whole unit. A unit with the generation that a promise was made at has no second one.
+ALLOCATIONS = _table(
+    'allocations',
+    _required('id', _Serial, primary_key=True),
+    _unit_id('allocations'),
+    _required('unit_generation', sa.Integer),
+    _required(
+        'reservation_id',
+        _Uuid,
+        sa.ForeignKey('reservations.id', name='allocations_reservation_fkey', ondelete='CASCADE'),
+    ),
+    _required('start', Time),
+    _required('end', Time),
+    _required('pieces', sa.Integer),
+    sa.Column('piece', Json),
+    _required('lane', sa.Integer),
+    sa.UniqueConstraint('unit_id', 'unit_generation', name='allocations_generation_key'),
+    # Allocations of a reservation.
+    sa.Index('allocations_reservation_idx', 'reservation_id'),
+    # What is promised of a unit that changed.
+    sa.Index('allocations_unit_idx', 'unit_id', 'end'),
+    # All that is promised, when an index is read for the first time.
+    sa.Index('allocations_end_idx', 'end'),
+)
+
+#: A host of a pool: its unit, as Nova and Placement know it. ``details`` is what they say,
+#: ``extra`` what the operator adds.
+HOSTS = _table(
+    'hosts',
+    _unit_id('hosts', primary_key=True),
+    _required('hypervisor_hostname', sa.String(255)),
+    _required('service_name', sa.String(255)),
+    _required('provider_id', _Uuid),
+    _required('lane_ids', Json),
+    _required('details', Json),
+    _required('extra', Json),
+    sa.Column('disabled_reason', sa.Text),
+    _required('created_at', Time),
+    sa.Column('updated_at', Time),
+    sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
+)
+
+#: A property of hosts that users may not see, or may.
+HOST_PROPERTIES = _table(
+    'host_properties',
+    _required('name', sa.String(255), primary_key=True),
+    _required('private', sa.Boolean),
 )

@@ -32,6 +32,23 @@ Key = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Describe what the calendar promises to a reservation of one unit, for its plugin.
+
+    :param pieces: how many pieces of the unit; of a whole unit, 1
+    :param lane: the place among the promises of the same time
+    :param unit: what the plugin knows of the unit, as the table of its kind has it
+    """
+
+    unit_id: int
+    start: datetime
+    end: datetime
+    pieces: int = 1
+    lane: int = 0
+    unit: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
     """Describe one resource of a lease.
 
@@ -43,6 +60,9 @@ class Reservation:
     :param freed_at: when it held its resource no more
     :param parent_id: the id of the resource of the same lease that this one is a part of
     :param progress: what its plugin keeps from one look to the next; JSON types, never shown
+    :param unit_kind: the kind of units that the calendar promises it; None: its own service holds
+        its resource
+    :param allocations: what the calendar promises it, in a stable order
     """
 
     id: str
@@ -61,6 +81,8 @@ class Reservation:
     freed_at: datetime | None = None
     parent_id: str | None = None
     progress: Mapping[str, Any] | None = None
+    unit_kind: str | None = None
+    allocations: tuple[Allocation, ...] = ()
 
     @property
     def key(self) -> Key:

@@ -8,8 +8,8 @@ contract phase all the same, because on MariaDB they lock the table for a moment
 
 from alembic import op
 
-revision = '0003'
-down_revision = '0002'
+revision = '0004'
+down_revision = '0003'
 branch_labels = None
 depends_on = None
 phase = 'contract'

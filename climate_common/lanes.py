@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names by which the lease service and nova-scheduler agree on lanes in Placement.
+
+A lane is a child resource provider of a host of the pool. The root provider of each of these hosts
+is in the aggregate :data:`POOL`, which an ordinary request must not have. Servers of a reservation
+take one :data:`SLOT` of a lane whose aggregates name the reservation. Aggregates are derived from
+ids, so that neither side asks the other.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+#: The aggregate of the root providers of all hosts of all pools.
+POOL: Final = '5f1d8a52-3c07-5e0e-9d3c-6f6d0c7b9a41'
+#: What a server takes of a lane. All of it is reserved while the lane is closed.
+SLOT: Final = 'CUSTOM_CLIMATE_SLOT'
+#: One of these per lane: finds the hosts of the pools with one request.
+HOST: Final = 'CUSTOM_CLIMATE_HOST'
+#: The trait of lanes, which nova's isolated aggregates let into the pool.
+TRAIT: Final = 'CUSTOM_CLIMATE_POOL'
+#: The scheduler hint, and the extra spec of a flavor, that name a reservation.
+HINT: Final = 'reservation'
+EXTRA_SPEC: Final = 'climate:reservation'
+
+_NAMESPACE: Final = uuid.UUID('0b6b2a0c-7d0f-5d0c-8f43-41c0f3a3d6f9')
+
+
+def host_aggregate(reservation_id: str, project_id: str) -> str:
+    """Return the aggregate of lanes that take any server of a project, for a reservation."""
+    return _derive('host', reservation_id, project_id)
+
+
+def slot_aggregate(reservation_id: str, project_id: str, shape: str) -> str:
+    """Return the aggregate of lanes that take servers of one shape, for a reservation.
+
+    :param shape: as :func:`shape` makes it
+    """
+    return _derive('slot', reservation_id, project_id, shape)
+
+
+def shape(
+    vcpus: int,
+    memory_mb: int,
+    root_gb: int,
+    ephemeral_gb: int,
+    swap_mb: int,
+    extra_specs: Mapping[str, Any],
+) -> str:
+    """Return the canonical text of what a flavor gives its servers; its name does not matter."""
+    specs = {key: str(value) for key, value in extra_specs.items() if key != EXTRA_SPEC}
+    sizes = [int(vcpus), int(memory_mb), int(root_gb), int(ephemeral_gb), int(swap_mb)]
+    return json.dumps([sizes, specs], sort_keys=True, separators=(',', ':'))
+
+
+def lane_name(host: str, number: int) -> str:
+    """Return the name of a lane, which is unique in Placement.
+
+    :param host: the name of the root provider: the hypervisor_hostname
+    """
+    return f'climate-{number}-{host}'
+
+
+def _derive(*parts: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, '|'.join(parts)))
+
+
+def host_aggregates(reservation_id: str, project_ids: Iterable[str]) -> list[str]:
+    """Return the aggregates of a lane that several projects share."""
+    return sorted(host_aggregate(reservation_id, each) for each in project_ids)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units, what is promised of them, and what a reservation demands. Pure."""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Something that has capacity for a time.
+
+    :param kind: ``host``, and what other plugins have
+    :param available: whether it takes new promises; what is promised already stays
+    :param capacity: how much it has, by the names of amounts; empty if only all of it is promised
+    :param lanes: how many promises it has room for at the same time, whatever they are
+    :param properties: what demands look at; numbers are numbers
+    :param generation: counts the changes of what is promised of it, and of itself
+    """
+
+    id: int
+    kind: str
+    pool: str
+    available: bool = True
+    capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    lanes: int = 1
+    properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    generation: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """Pieces of one unit that a reservation has for a time.
+
+    :param start: UTC; with ``end`` it includes what prepares and cleans the unit
+    :param piece: how much one piece takes; None: the piece is the whole unit
+    :param lane: the place among the promises of the same time, from 0 on
+    """
+
+    unit_id: int
+    reservation_id: str
+    start: datetime
+    end: datetime
+    pieces: int = 1
+    piece: Mapping[str, int] | None = None
+    lane: int = 0
+
+
+class Order(enum.StrEnum):
+    """Which of the units that have room are taken first."""
+
+    #: Those whose gap around the promise is the smallest.
+    FIT = 'fit'
+    #: Those with the least room left.
+    PACK = 'pack'
+    #: Those with the most room left, as few pieces on each as can be.
+    SPREAD = 'spread'
+    RANDOM = 'random'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a reservation wants of the units of a kind.
+
+    :param least: so many pieces at least, or nothing
+    :param most: so many pieces if there are enough
+    :param piece: how much one piece takes; None: each piece is a whole unit
+    :param most_per_unit: so many pieces of one unit at most; None: as many as fit
+    :param one_unit: whether all pieces are of the same unit
+    :param matches: tells whether a unit would do, by its pool and properties
+    """
+
+    kind: str
+    least: int
+    most: int
+    piece: Mapping[str, int] | None = None
+    most_per_unit: int | None = None
+    one_unit: bool = False
+    matches: Callable[[Unit], bool] = lambda _unit: True
+    order: Order = Order.FIT
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which a demand fits."""
+
+    start: datetime
+    end: datetime

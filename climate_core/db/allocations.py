@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the calendar promises to reservations, as their plugins see it."""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import tables
+from climate_core.lease.model import Allocation, Reservation
+
+_ALLOCATION, _HOST = tables.ALLOCATIONS, tables.HOSTS
+_OWN = tuple(
+    _ALLOCATION.c[name] for name in ('unit_id', 'start', 'end', 'pieces', 'lane', 'reservation_id')
+)
+#: What plugins know of a host. One statement reads the units of all kinds.
+_UNIT = tuple(
+    _HOST.c[name] for name in ('hypervisor_hostname', 'service_name', 'provider_id', 'lane_ids')
+)
+
+
+def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequence[Reservation]:
+    """Return reservations with their allocations; no statement if the calendar has no part."""
+    promised = [each.id for each in reservations if each.unit_kind is not None]
+    if not promised:
+        return reservations
+    found: dict[str, list[Allocation]] = defaultdict(list)
+    query = (
+        sa.select(*_OWN, *_UNIT)
+        .join_from(_ALLOCATION, _HOST, _ALLOCATION.c.unit_id == _HOST.c.unit_id, isouter=True)
+        .where(_ALLOCATION.c.reservation_id.in_(promised))
+        .order_by(_ALLOCATION.c.unit_id)
+    )
+    for row in session.execute(query).mappings():
+        unit = {column.name: row[column.name] for column in _UNIT}
+        values = {column.name: row[column.name] for column in _OWN[:-1]}
+        found[row['reservation_id']].append(Allocation(**values, unit=unit))
+    return [
+        dataclasses.replace(each, allocations=tuple(found[each.id])) if each.id in found else each
+        for each in reservations
+    ]
