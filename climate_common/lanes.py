@@ -45,13 +45,33 @@ def shape(
     memory_mb: int,
     root_gb: int,
     ephemeral_gb: int,
-    swap_mb: int,
+    swap_mb: int | str,
     extra_specs: Mapping[str, Any],
 ) -> str:
-    """Return the canonical text of what a flavor gives its servers; its name does not matter."""
+    """Return the canonical text of what a flavor gives its servers; its name does not matter.
+
+    :param swap_mb: an empty string is none, as nova-api answers before microversion 2.75
+    :param extra_specs: all of them; :data:`EXTRA_SPEC` makes no difference
+    """
     specs = {key: str(value) for key, value in extra_specs.items() if key != EXTRA_SPEC}
-    sizes = [int(vcpus), int(memory_mb), int(root_gb), int(ephemeral_gb), int(swap_mb)]
+    sizes = [int(vcpus), int(memory_mb), int(root_gb), int(ephemeral_gb), int(swap_mb or 0)]
     return json.dumps([sizes, specs], sort_keys=True, separators=(',', ':'))
+
+
+def flavor_shape(flavor: Mapping[str, Any]) -> str:
+    """Return the shape of a flavor as nova-api shows it, at microversion 2.61 or later.
+
+    :raises KeyError: the answer has no extra specs: of an older microversion, or they are hidden
+        from this user
+    """
+    return shape(
+        flavor['vcpus'],
+        flavor['ram'],
+        flavor['disk'],
+        flavor['OS-FLV-EXT-DATA:ephemeral'],
+        flavor['swap'],
+        flavor['extra_specs'],
+    )
 
 
 def lane_name(host: str, number: int) -> str:

@@ -176,6 +176,25 @@ API: Seams = {
     ('nova.scheduler.client.query', 'SchedulerQueryClient.select_destinations'): None,
 }  # fmt: skip
 
+SCHEDULER: Seams = {
+    ('nova.scheduler.request_filter', 'ALL_REQUEST_FILTERS.insert'): None,
+    ('nova.scheduler.request_filter', 'process_reqspec'): ('ctxt', 'request_spec'),
+    ('nova.scheduler.request_filter', 'isolate_aggregates'): ('ctxt', 'request_spec'),
+    ('nova.scheduler.request_filter', 'trace_request_filter'): ('fn',),
+    ('nova.scheduler.client.report', 'report_client_singleton'): (),
+    ('nova.scheduler.client.report', 'SchedulerReportClient.get'): None,
+    ('nova.objects.request_spec', 'RequestSpec.requested_resources'): None,
+    ('nova.objects.request_spec', 'RequestSpec.requested_destination'): None,
+    ('nova.objects.request_spec', 'RequestGroup.aggregates'): None,
+    ('nova.objects.request_spec', 'RequestGroup.required_traits'): None,
+    ('nova.objects.request_spec', 'RequestGroup.requester_id'): None,
+    ('nova.objects.request_spec', 'Destination.allow_cross_cell_move'): None,
+    ('nova.objects.request_spec', 'Destination.append_forbidden_aggregates'): (
+        'self', 'forbidden_aggregates',
+    ),
+    ('nova.conf', 'CONF.scheduler.enable_isolated_aggregate_filtering'): None,
+}  # fmt: skip
+
 
 def check(*tables: Seams) -> None:
     """Compare nova with the tables.

@@ -10,6 +10,8 @@ so.
 ``reserved``          a boolean. False is the same as no hint
 ``lease_params``      a JSON object, as a string or as it is: creates a new lease
 ``lease_id``          the uuid of a lease to join; ``lease_params`` may then hold ``on_end`` only
+``reservation``       the uuid of a reservation of hosts or of shares of hosts, on one of which the
+                      server is built; for nova only, with or without the others
 ====================  ==========================================================================
 
 Heat adds ``heat_root_stack_id`` to all hints of a stack's servers where an operator wants it
@@ -24,6 +26,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from climate_common import lanes
 from climate_common.hints import LEASE_ID, LEASE_PARAMS, NAMES, RESERVED, ROOT_STACK
 from climateclient.extension.errors import BadHint
 from climateclient.extension.lease_params import LeaseParams
@@ -39,6 +42,7 @@ __all__ = [
     'Rules',
     'mentioned',
     'parse',
+    'reservation_of_hosts',
     'wants_reservation',
 ]
 
@@ -104,6 +108,20 @@ def wants_reservation(hints: Mapping[str, Any] | None) -> bool:
     if hints is None or not mentioned(hints):
         return False
     return LEASE_PARAMS in hints or LEASE_ID in hints or _boolean(_single(hints, RESERVED))
+
+
+def reservation_of_hosts(hints: Mapping[str, Any]) -> str | None:
+    """Return the id of the reservation of hosts that hints name, in its canonical form.
+
+    :returns: None if they name none
+    :raises BadHint: it is no uuid
+    """
+    if lanes.HINT not in hints:
+        return None
+    try:
+        return _uuid(_single(hints, lanes.HINT), lanes.HINT)
+    except RecursionError:
+        raise BadHint(lanes.HINT, 'must not be nested so deeply') from None
 
 
 def parse(

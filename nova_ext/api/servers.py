@@ -12,6 +12,7 @@ from nova.api.openstack import wsgi
 from nova.api.openstack.compute import deferred_delete, servers
 from webob import exc
 
+from climate_common import lanes
 from climateclient import models
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseUnavailable
@@ -21,6 +22,7 @@ from nova_ext.api import volumes
 
 #: Where hints are in the body; nova looks at the first that is there.
 PLACES = ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')
+_CHECKED = hints.NAMES | {lanes.HINT}
 
 
 class ServersController(servers.ServersController):
@@ -36,7 +38,7 @@ class ServersController(servers.ServersController):
         """Create a server; 400 names what is wrong with a hint, 503 means no lease service."""
         place = _place(body)
         wanted, lease = None, None
-        if place and hints.mentioned(body[place]):
+        if place and not _CHECKED.isdisjoint(body[place]):
             checked, wanted, lease = _checked(req.environ['nova.context'], body[place])
             body = {**body, place: checked}
         with volumes.of(wanted, lease):
@@ -66,9 +68,16 @@ def _place(body: Any) -> str | None:
 def _checked(
     context: Any, given: dict[str, Any]
 ) -> tuple[dict[str, Any], hints.ReservationHints | None, models.Lease | None]:
-    """Check hints by :func:`climateclient.extension.leases.check_hints`."""
+    """Check hints by :func:`climateclient.extension.leases.check_hints`, and that of hosts.
+
+    Placement judges at the claim whether there is such a reservation of hosts.
+    """
     try:
-        return check_hints(given, conf.rules(nova.conf.CONF), lambda: leases.service(context))
+        hosts = hints.reservation_of_hosts(given)
+        checked, wanted, lease = check_hints(
+            given, conf.rules(nova.conf.CONF), lambda: leases.service(context)
+        )
+        return checked | ({lanes.HINT: hosts} if hosts else {}), wanted, lease
     except hints.BadHint as error:
         raise exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {error}') from error
     except LeaseUnavailable as error:

@@ -8,7 +8,7 @@ from nova.compute import claims, resource_tracker
 
 from nova_ext import wake_marker
 from nova_ext.allocations import compute_node_uuid, other_nodes, release
-from nova_ext.scheduler import STAT
+from nova_ext.stats import RESERVES
 
 #: Fields of an instance that its host gives it.
 _OF_A_HOST = ('host', 'node', 'compute_id', 'numa_topology')
@@ -69,6 +69,6 @@ class ResourceTracker(resource_tracker.ResourceTracker):
 
     def _update(self, context: Any, compute_node: Any, startup: bool = False) -> None:
         stats = self.stats[compute_node.hypervisor_hostname]
-        stats[STAT] = '1'
+        stats[RESERVES] = '1'
         compute_node.stats = stats
         super()._update(context, compute_node, startup=startup)

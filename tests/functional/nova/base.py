@@ -25,7 +25,7 @@ from tests.functional.lease_service import LeaseService, iso
 from tests.functional.nova import tables
 
 CONF = nova.conf.CONF
-FILTER = 'nova_ext.scheduler.ReservationFilter'
+FILTERS = ('ReservationFilter', 'PoolFilter')
 KEY = Fernet.generate_key().decode()
 #: The message to nova-compute.
 BUILD = 'nova.compute.rpcapi.ComputeAPI.build_and_run_instance'
@@ -90,8 +90,11 @@ class Reservations:
         )
         self.flags(api_paste_config=self._paste(), group='wsgi')
         self.flags(
-            available_filters=['nova.scheduler.filters.all_filters', FILTER],
-            enabled_filters=[*CONF.filter_scheduler.enabled_filters, 'ReservationFilter'],
+            available_filters=[
+                'nova.scheduler.filters.all_filters',
+                *(f'nova_ext.scheduler.{name}' for name in FILTERS),
+            ],
+            enabled_filters=[*CONF.filter_scheduler.enabled_filters, *FILTERS],
             group='filter_scheduler',
         )
 

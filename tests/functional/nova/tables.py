@@ -11,6 +11,7 @@ from nova.api.openstack.compute.schemas import servers, simple_tenant_usage
 from nova.api.openstack.compute.views import servers as views
 from nova.compute import vm_states
 from nova.objects import fields
+from nova.scheduler import request_filter
 
 from nova_ext import conf, policies, states
 from nova_ext.api import routes as api_routes
@@ -46,6 +47,7 @@ class Extension(fixtures.Fixture):
             'managers': dict(service.SERVICE_MANAGERS),
             'states': fields.InstanceState.ALL,
             'values': fields.InstanceStateField.AUTO_TYPE._valid_values,
+            'request_filters': list(request_filter.ALL_REQUEST_FILTERS),
             'faults': views.ViewBuilder._fault_statuses,
         }
 
@@ -59,6 +61,7 @@ class Extension(fixtures.Fixture):
         service.SERVICE_MANAGERS.update(self._before['managers'])
         fields.InstanceState.ALL = self._before['states']
         fields.InstanceStateField.AUTO_TYPE._valid_values = self._before['values']
+        request_filter.ALL_REQUEST_FILTERS[:] = self._before['request_filters']
         views.ViewBuilder._fault_statuses = self._before['faults']
         common._STATE_MAP.pop(states.RESERVED, None)
         vars(vm_states).pop('RESERVED', None)

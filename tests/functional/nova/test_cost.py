@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ordinary boot pays no SQL statement and no HTTP call more than in stock nova."""
+"""A boot pays no SQL statement of nova and no HTTP call more than in stock nova.
+
+Placement, which runs in the same process here, looks the pool up by one statement.
+"""
+
+import collections
+import uuid
 
 from nova.compute.manager import ComputeManager as NovaManager
 from nova.tests import fixtures as nova_fixtures
 
+from climate_common import lanes
 from nova_ext.compute.manager import ComputeManager
 from tests.functional import cost
-from tests.functional.nova.base import NovaTest
+from tests.functional.nova import pool
+from tests.functional.nova.base import FILTERS, NovaTest
+
+LOOKUP = 'SELECT aggs.uuid, aggs.id FROM placement_aggregates AS aggs WHERE aggs.uuid IN (?)'
 
 
 class TestCost(NovaTest):
@@ -15,14 +25,14 @@ class TestCost(NovaTest):
         self.flags(report_interval=0, service_down_time=3600, periodic_enable=False)
         super()._setup_services()
 
-    def measure(self):
+    def measure(self, **hints):
         """Boot and delete twice: caches are filled by the first."""
         for _ in range(2):
             with cost.counted() as (sql, http):
-                server = self.boot({'query': '[">=", "$free_ram_mb", 1]'})
+                server = self.boot({'query': '[">=", "$free_ram_mb", 1]', **hints})
             self.assert_status(server, 'ACTIVE')
             self.delete(server)
-        return len(sql), len(http)
+        return collections.Counter(sql), http
 
     def test_ordinary_boot_costs_what_it_costs_in_stock_nova(self):
         assert type(self.compute.manager) is ComputeManager
@@ -41,9 +51,20 @@ class TestCost(NovaTest):
         self.api, self.admin_api = api.api, api.admin_api
         self.api.microversion = self.admin_api.microversion = self.microversion
         filters = self.scheduler.manager.host_manager.enabled_filters
-        filters[:] = [each for each in filters if type(each).__name__ != 'ReservationFilter']
+        filters[:] = [each for each in filters if type(each).__name__ not in FILTERS]
         stock = self.measure()
 
-        assert with_extension == stock
-        assert stock[0] > 20
-        assert stock[1] > 2
+        (more,) = (with_extension[0] - stock[0]).elements()
+        assert more.split() == LOOKUP.split()
+        assert stock[0] - with_extension[0] == {}
+        assert len(with_extension[1]) == len(stock[1]) > 2
+        assert stock[0].total() > 20
+
+    def test_server_in_a_lane_costs_the_requests_of_an_ordinary_server(self):
+        _, ordinary = self.measure()
+        lane = pool.Pool(self.placement).enrol('host1')
+        reservation = str(uuid.uuid4())
+        lane.open([lanes.host_aggregate(reservation, self.api.project_id)])
+        _, inside = self.measure(reservation=reservation)
+        assert [method for method, _ in inside] == [method for method, _ in ordinary]
+        assert lanes.SLOT in inside[0][1]

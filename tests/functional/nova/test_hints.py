@@ -5,7 +5,7 @@ import json
 
 from nova import objects
 
-from tests.functional.hints import Accepted, Refused, params
+from tests.functional.hints import LEASE, Accepted, Refused, params
 from tests.functional.nova.base import NovaTest
 
 
@@ -46,6 +46,10 @@ class TestRefused(Refused, NovaTest):
         self.assertRequestMatchesUsage(
             {'VCPU': 0, 'MEMORY_MB': 0, 'DISK_GB': 0}, self._get_provider_uuid_by_host('host1')
         )
+
+    def test_reservation_of_hosts_must_be_a_uuid(self):
+        for value in ('lease1', None, {'id': LEASE}, [LEASE, LEASE]):
+            self.refused({'reservation': value}, 'Invalid scheduler hint reservation: must')
 
     def test_nova_validates_the_rest(self):
         self.refused({'reserved': 'True', 'group': 'not a uuid'})

@@ -173,14 +173,15 @@ def test_default_length_of_nothing_is_refused():
         hints.parse({'reserved': True}, NOW, rules)
 
 
-@pytest.mark.parametrize('name', ['reserved', 'lease_params', 'lease_id'])
+@pytest.mark.parametrize('name', ['reserved', 'lease_params', 'lease_id', 'reservation'])
 @pytest.mark.parametrize('depth', [600, 50000])
 def test_deeply_nested_hint_is_refused(name, depth):
     value = []
     for _ in range(depth):
         value = [value]
+    read = hints.reservation_of_hosts if name == 'reservation' else parse
     with pytest.raises(hints.BadHint) as caught:
-        parse({name: value})
+        read({name: value})
     assert caught.value.field == name
 
 
@@ -266,3 +267,12 @@ def test_any_hints_are_read_or_refused(given_hints):
     with contextlib.suppress(hints.BadHint):
         wanted = parse(given_hints)
         assert wanted is None or json.dumps(wanted.as_hints())
+
+
+def test_reservation_of_hosts_is_a_uuid_in_its_canonical_form():
+    assert hints.reservation_of_hosts({'reserved': 'True'}) is None
+    for value in (ID, [ID], ID.upper(), ID.replace('-', '')):
+        assert hints.reservation_of_hosts({'reservation': value}) == ID
+    for value in ('', 'lease1', None, 7, [], [ID, ID], {'id': ID}):
+        with pytest.raises(hints.BadHint, match='reservation: must'):
+            hints.reservation_of_hosts({'reservation': value})
