@@ -75,6 +75,10 @@ class ResourceNotFound(BadRequest, code='reservation.resource_not_found'):
     """The resource to reserve does not exist in this project."""
 
 
+class UnknownHost(BadRequest, code='host.unknown'):
+    """Nova has no such host, or several nodes of this name."""
+
+
 class Unauthorized(ClimateError, status=401, code='unauthorized'):
     """The request requires authentication."""
 
@@ -111,6 +115,10 @@ class ReservationNotFound(NotFound, code='reservation.not_found'):
     """The lease has no such reservation."""
 
 
+class HostNotFound(NotFound, code='host.not_found'):
+    """No pool has such a host."""
+
+
 class Conflict(ClimateError, status=409, code='conflict'):
     """The request does not fit the present state."""
 
@@ -141,6 +149,14 @@ class InvalidState(Conflict, code='lease.invalid_state'):
 
 class GenerationConflict(Conflict, code='lease.generation_conflict'):
     """The lease was changed meanwhile. Read it again."""
+
+
+class HostExists(Conflict, code='host.exists'):
+    """The host is in a pool already."""
+
+
+class HostInUse(Conflict, code='host.in_use'):
+    """The host has servers, or is promised to reservations."""
 
 
 class ServiceUnavailable(ClimateError, status=503, code='service_unavailable'):

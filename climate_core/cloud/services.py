@@ -2,7 +2,7 @@
 """Send requests to a service of the cloud, and judge its answers."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keystoneauth1 import adapter
@@ -38,7 +38,7 @@ class Service:
         conn: 'connection.Connection',
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[str] | None = None,
         query: Mapping[str, Any] | None = None,
         microversion: str | None = None,
     ) -> 'requests.Response':

@@ -61,8 +61,9 @@ _Uuid = sa.String(36)
 _Serial = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 
-def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
-    return sa.Table(name, METADATA, *parts, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    options |= {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
+    return sa.Table(name, METADATA, *parts, **options)
 
 
 def _required(name: str, type_: Any, *more: Any, **options: Any) -> sa.Column[Any]:
@@ -256,6 +257,8 @@ UNITS = _table(
     _required('changed_at', Time),
     # What changed since an index of the calendar was read.
     sa.Index('units_changed_idx', 'changed_at'),
+    # The id of one that is gone is not given again, as the other databases have it.
+    sqlite_autoincrement=True,
 )
 
 

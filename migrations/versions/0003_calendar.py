@@ -36,6 +36,7 @@ def upgrade() -> None:
         sa.Column('properties', _json(), nullable=False),
         sa.Column('generation', sa.Integer(), nullable=False),
         sa.Column('changed_at', _time(), nullable=False),
+        sqlite_autoincrement=True,
         **_OPTIONS,
     )
     op.create_index('units_changed_idx', 'units', ['changed_at'])

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of the pools, and what demands look at: pure.
+
+A host is one node of a nova-compute. What Nova and Placement say of it are its details; what the
+operator adds are its extra properties. Both are flat, so that a filter can name each of them.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from climate_core import exceptions
+
+#: The kind of the units of hosts.
+KIND: Final = 'host'
+DEFAULT_POOL: Final = 'default'
+
+#: The details that filters can name, beside the extra properties.
+FACTS: Final = (
+    'hypervisor_hostname',
+    'service_name',
+    'hypervisor_type',
+    'hypervisor_version',
+    'vcpus',
+    'memory_mb',
+    'local_gb',
+    'cpu_arch',
+    'cpu_model',
+    'cpu_vendor',
+    'availability_zone',
+    'traits',
+    'aggregates',
+)
+#: What the API shows of a host, or its clients send, by other means than an extra property.
+OWN_FIELDS: Final = frozenset(
+    {
+        *FACTS,
+        'id',
+        'name',
+        'pool',
+        'reservable',
+        'disabled',
+        'disabled_reason',
+        'capacity',
+        'lanes',
+        'cpu_info',
+        'status',
+        'state',
+        'trust_id',
+        'created_at',
+        'updated_at',
+        'values',
+    }
+)
+#: The name of an extra property.
+PROPERTY_PATTERN: Final = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
+
+#: Amounts of a unit, by the resource classes of Placement. A host all of whose CPUs are for
+#: servers with dedicated ones has no VCPU.
+_AMOUNTS: Final = {'vcpus': ('VCPU', 'PCPU'), 'memory_mb': ('MEMORY_MB',), 'disk_gb': ('DISK_GB',)}
+_NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What Nova and Placement know of one node.
+
+    :param capacity: what its servers can have of it, by the names of amounts
+    :param details: the facts that are no columns of their own, and what else is shown
+    """
+
+    hypervisor_hostname: str
+    service_name: str
+    capacity: Mapping[str, int]
+    details: Mapping[str, Any]
+
+    def properties(self, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what filters see: the facts and the extra properties, numbers as numbers."""
+        names = {
+            'hypervisor_hostname': self.hypervisor_hostname,
+            'service_name': self.service_name,
+        }
+        facts = {name: self.details[name] for name in FACTS if name in self.details}
+        return {name: number(value) for name, value in extra.items()} | facts | names
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Host(Known):
+    """A host of a pool.
+
+    :param id: of its unit in the calendar
+    :param available: whether it takes new promises
+    :param provider_id: the root provider in Placement
+    :param lane_ids: its lanes in Placement, in the order of their numbers
+    :param extra: the properties that the operator gave it, as they were given
+    """
+
+    id: int
+    pool: str
+    available: bool
+    provider_id: str
+    lane_ids: tuple[str, ...]
+    extra: Mapping[str, Any]
+    disabled_reason: str | None = None
+    created_at: datetime
+    updated_at: datetime | None = None
+
+    def knows(self, known: Known) -> bool:
+        """Tell whether it is as Nova and Placement know it."""
+        return all(
+            getattr(self, each.name) == getattr(known, each.name)
+            for each in dataclasses.fields(Known)
+        )
+
+
+def describe(
+    hypervisor: Mapping[str, Any],
+    service: Mapping[str, Any],
+    aggregates: Iterable[str],
+    capacity: Mapping[str, int],
+    traits: Iterable[str],
+) -> Known:
+    """Put together what Nova and Placement say of a node.
+
+    :param hypervisor: as ``/os-hypervisors/detail`` shows it up to microversion 2.87
+    :param service: as ``/os-services`` shows it
+    :param aggregates: names of its host aggregates
+    :param capacity: by resource class: what can be claimed
+    """
+    cpu = hypervisor.get('cpu_info') or {}
+    details = {
+        'hypervisor_type': hypervisor['hypervisor_type'],
+        'hypervisor_version': hypervisor['hypervisor_version'],
+        'vcpus': hypervisor['vcpus'],
+        'memory_mb': hypervisor['memory_mb'],
+        'local_gb': hypervisor['local_gb'],
+        'cpu_info': cpu,
+        **{f'cpu_{name}': cpu[name] for name in ('arch', 'model', 'vendor') if cpu.get(name)},
+        'availability_zone': service.get('zone'),
+        'state': hypervisor['state'],
+        'status': hypervisor['status'],
+        'traits': sorted(traits),
+        'aggregates': sorted(aggregates),
+    }
+    return Known(
+        hypervisor_hostname=hypervisor['hypervisor_hostname'],
+        service_name=hypervisor['service']['host'],
+        capacity=_amounts(capacity),
+        details=details,
+    )
+
+
+def _amounts(capacity: Mapping[str, int]) -> dict[str, int]:
+    return {
+        amount: next((capacity[each] for each in classes if capacity.get(each)), 0)
+        for amount, classes in _AMOUNTS.items()
+    }
+
+
+def number(value: Any) -> Any:
+    """Return the number that a text is, so that "16" is more than "9"; else the value as it is."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        return value
+    return float(value) if '.' in value else int(value)
+
+
+def check_extra(extra: Mapping[str, Any]) -> None:
+    """Refuse extra properties whose names are no names, or those of something else.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    for name in extra:
+        if name in OWN_FIELDS:
+            raise exceptions.BadRequest(
+                f'{name}: is not yours to set; give an extra property another name.', field=name
+            )
+        if not re.fullmatch(PROPERTY_PATTERN, name):
+            raise exceptions.BadRequest(
+                f'{name}: must begin with a letter and have only letters, digits and "_.:-", 64 '
+                'characters at most.',
+                field=name,
+            )
