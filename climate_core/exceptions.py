@@ -3,7 +3,7 @@
 
 Everything that a user can cause is a :class:`ClimateError`. The API turns it into an answer in
 one place (``climate_core.api``), and RPC carries it from the manager unchanged, so these classes
-must be constructible from ``(message, field=...)`` alone.
+must be constructible from ``(message, **kwargs)``, of which all but the message may be missing.
 
 :class:`Transient` and :class:`Permanent` never reach the API: plugins raise them to tell the
 engine whether trying again makes sense.
@@ -157,6 +157,29 @@ class HostExists(Conflict, code='host.exists'):
 
 class HostInUse(Conflict, code='host.in_use'):
     """The host has servers, or is promised to reservations."""
+
+
+class NotEnough(Conflict, code='calendar.not_enough'):
+    """Not enough is free for that time."""
+
+    def __init__(
+        self, message: str = '', field: str | None = None, available_from: str | None = None
+    ) -> None:
+        """Say when there would be enough for the same duration, as the API shows times."""
+        super().__init__(message, field)
+        self.available_from = available_from
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return super().body | self._later
+
+    @property
+    def kwargs(self) -> dict[str, str]:
+        return super().kwargs | self._later
+
+    @property
+    def _later(self) -> dict[str, str]:
+        return {} if self.available_from is None else {'available_from': self.available_from}
 
 
 class ServiceUnavailable(ClimateError, status=503, code='service_unavailable'):

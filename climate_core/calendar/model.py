@@ -4,7 +4,7 @@
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 
@@ -88,3 +88,21 @@ class Window:
 
     start: datetime
     end: datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What one reservation demands for the time of its lease.
+
+    :param field: the field of the request to blame if that is not free
+    :param noun: what users call the pieces: ``hosts``
+    :param before: how long its units are prepared; part of the promise, as far as it is not past
+    :param after: how long its units are cleaned; part of the promise
+    """
+
+    reservation_id: str
+    demand: Demand
+    field: str
+    noun: str = 'units'
+    before: timedelta = timedelta(0)
+    after: timedelta = timedelta(0)

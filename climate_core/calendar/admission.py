@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Promise units to reservations, and take them back: proposed in memory, judged by the database.
+
+A promise is a search in the index and one guarded write in the caller's transaction. If others
+were faster, the transaction is run again (:class:`climate_core.db.engine.Stale`) and searches
+anew. Callers that change or free what a lease has must have locked the lease.
+"""
+
+import collections
+import dataclasses
+import random
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import orm
+
+from climate_core.calendar import windows
+from climate_core.calendar.index import Index
+from climate_core.calendar.model import Promise, Wanted, Window
+from climate_core.calendar.moments import duration, moment, time_of
+from climate_core.calendar.refusal import refusal
+from climate_core.calendar.search import Pick, Search
+from climate_core.calendar.timeline import Timeline
+from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.work import Work
+from climate_core.db import calendar
+from climate_core.db.calendar import Own
+from climate_core.db.engine import Database, Stale
+
+#: So many changes of single units are looked at for windows.
+STEPS = 2_000_000
+#: More lost races than this do not make a search more careful.
+_MOST_LOST = 6
+
+
+class Calendar:
+    """The calendar of a process. Any thread may use it."""
+
+    def __init__(self, database: Database, dice: random.Random | None = None) -> None:
+        self._database = database
+        self._dice = dice or random.Random()
+        self._index = Index()
+        self._thread = threading.local()
+
+    def check(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> None:
+        """Tell whether there is room for reservations, in a transaction that only reads.
+
+        :param start: of the lease; what its units need before comes in addition
+        :raises climate_core.exceptions.NotEnough: there is not
+        """
+        with self._database.reader() as session:
+            work = self._work(session)
+            self._find(work, wanted, _searches(work, wanted, start, end), work.of_kind)
+
+    def promise(
+        self, session: orm.Session, wanted: Sequence[Wanted], start: datetime, end: datetime
+    ) -> list[Promise]:
+        """Promise units to new reservations, which are written already: all of them or none.
+
+        :raises climate_core.exceptions.NotEnough: there is no room
+        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        """
+        work = self._work(session)
+        searches = self._scattered(_searches(work, wanted, start, end))
+        found = self._find(work, wanted, searches, work.of_kind)
+        added = [
+            _promise(one, search, pick)
+            for one, search, picks in zip(wanted, searches, found, strict=True)
+            for pick in picks
+        ]
+        self._write(work, added=added)
+        return added
+
+    def replan(
+        self,
+        session: orm.Session,
+        wanted: Sequence[Wanted],
+        start: datetime,
+        end: datetime,
+        keep: bool,
+    ) -> list[Promise]:
+        """Promise to reservations what they want by now in place of what they have.
+
+        :param keep: whether they must have the units that they have in the end, too, whatever
+            these are like by now: the lease runs. What is too much is given up, and what is added
+            begins now. Else they have their units if these are free and would do.
+        :returns: what is new or changed
+        :raises climate_core.exceptions.NotEnough: there is no room; nothing is changed
+        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        """
+        work = self._work(session)
+        own = self._own(session, wanted)
+        searches = [
+            dataclasses.replace(search, own=_picks(own[one.reservation_id]), keep=keep)
+            for one, search in zip(wanted, _searches(work, wanted, start, end), strict=True)
+        ]
+        return self._change(work, wanted, searches, own)
+
+    def move(self, session: orm.Session, wanted: Wanted, unit_id: int) -> list[Promise]:
+        """Promise a reservation other units in place of one, which died or is disabled.
+
+        Of a lease that runs the old promise ends and the new one begins now.
+
+        :returns: what is new or changed; nothing if it does not have the unit
+        :raises climate_core.exceptions.NotEnough: there is no other one; nothing is changed
+        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        """
+        work = self._work(session)
+        own = self._own(session, [wanted])
+        rows = own[wanted.reservation_id]
+        lost = [each for each in rows if each.unit_id == unit_id]
+        if not lost:
+            return []
+        pieces = sum(each.pieces for each in rows)
+        demand = dataclasses.replace(wanted.demand, least=pieces, most=pieces)
+        search = Search(
+            demand=demand,
+            start=lost[0].start,
+            end=lost[0].end,
+            own=_picks(each for each in rows if each.unit_id != unit_id),
+            keep=True,
+            now=work.now,
+        )
+        return self._change(work, [wanted], [search], own, excluded=unit_id)
+
+    def release(
+        self, session: orm.Session, reservation_ids: Collection[str], now: datetime
+    ) -> None:
+        """Free what reservations have from a time on; nothing is refused or raised.
+
+        What would begin later is deleted, the rest ends then.
+        """
+        time = moment(now)
+        own = [
+            each for each in calendar.of_reservations(session, reservation_ids) if each.end > time
+        ]
+        if not own:
+            return
+        gone = [each for each in own if each.start >= time]
+        ended = [each._replace(end=time) for each in own if each.start < time]
+        calendar.count_up(session, {each.unit_id for each in own})
+        calendar.delete(session, [each.id for each in gone])
+        calendar.end(session, [each.id for each in ended], now)
+        work = session.info.get(self._index)
+        if work is None:
+            session.info.setdefault(self, []).append((gone, ended))
+        else:
+            work.freed(gone, ended)
+
+    def windows(
+        self,
+        wanted: Sequence[Wanted],
+        length: timedelta,
+        earliest: datetime,
+        latest: datetime,
+        limit: int,
+    ) -> list[Window]:
+        """Find the earliest times at which there would be room for reservations together.
+
+        :param length: of the lease
+        :param latest: when it ends at the latest
+        :param limit: so many at most; each is the first one of those that follow each other
+            without a break
+        """
+        with self._database.reader() as session:
+            work = self._work(session)
+            work.verify()
+        searches = _searches(work, wanted, earliest, earliest + length)
+        most = duration(latest - earliest - length)
+        found = []
+        first = moment(earliest)
+        for delay, room in windows.changes(searches, work.of_kind, most, self._dice, STEPS):
+            if room:
+                begin = time_of(first + delay)
+                found.append(Window(begin, begin + length))
+                if len(found) == limit:
+                    break
+        return found
+
+    def _work(self, session: orm.Session) -> Work:
+        """Return what this transaction has seen and written, in all its calls."""
+        work: Work | None = session.info.get(self._index)
+        if work is not None:
+            return work
+        freed = session.info.get(self, ())
+        if freed:
+            # The index must not see what this transaction wrote.
+            with self._database.reader() as other:
+                work = Work(self._index, session, other)
+        else:
+            work = Work(self._index, session)
+        session.info[self._index] = work
+        for gone, ended in freed:
+            work.freed(gone, ended)
+        return work
+
+    def _find(
+        self, work: Work, wanted: Sequence[Wanted], searches: Sequence[Search], kinds: Kinds
+    ) -> list[list[Pick]]:
+        try:
+            return find_together(searches, kinds, self._dice)
+        except NoRoom as exc:
+            missing = exc
+        if not work.verified:
+            work.verify()
+            return self._find(work, wanted, searches, kinds)
+        self._thread.lost = 0
+        raise refusal(wanted, searches, missing, kinds, self._dice)
+
+    def _own(
+        self, session: orm.Session, wanted: Sequence[Wanted]
+    ) -> collections.defaultdict[str, list[Own]]:
+        """Read what reservations have; not what they gave up, which ends before the rest."""
+        found: collections.defaultdict[str, list[Own]] = collections.defaultdict(list)
+        for each in calendar.of_reservations(session, [one.reservation_id for one in wanted]):
+            found[each.reservation_id].append(each)
+        for reservation_id, rows in found.items():
+            last = max(each.end for each in rows)
+            found[reservation_id] = [each for each in rows if each.end == last]
+        return found
+
+    def _change(
+        self,
+        work: Work,
+        wanted: Sequence[Wanted],
+        searches: Sequence[Search],
+        own: collections.defaultdict[str, list[Own]],
+        excluded: int | None = None,
+    ) -> list[Promise]:
+        free = work.without(each for rows in own.values() for each in rows)
+
+        def kinds(kind: str) -> list[Timeline]:
+            return [
+                free.get(each.unit.id, each)
+                for each in work.of_kind(kind)
+                if each.unit.id != excluded
+            ]
+
+        searches = self._scattered(searches)
+        found = self._find(work, wanted, searches, kinds)
+        gone, ended, added = [], [], []
+        for one, search, picks in zip(wanted, searches, found, strict=True):
+            before = {each.unit_id: each for each in own[one.reservation_id]}
+            for pick in picks:
+                old = before.pop(pick.unit_id, None)
+                new = _promise(one, search, pick, old)
+                if old is not None and _same(old, new):
+                    continue
+                added.append(new)
+                if old is not None:
+                    gone.append(old)
+            for old in before.values():
+                if old.start > work.now:
+                    gone.append(old)
+                else:
+                    end = min(old.end - 1, work.now + duration(one.after))
+                    ended.append(old._replace(end=max(end, old.start)))
+        self._write(work, gone, ended, added)
+        return added
+
+    def _scattered(self, searches: Sequence[Search]) -> list[Search]:
+        """Draw from the more units the more races were lost in this thread just now."""
+        lost = getattr(self._thread, 'lost', 0)
+        return [dataclasses.replace(each, scatter=lost) for each in searches]
+
+    def _write(
+        self,
+        work: Work,
+        gone: Sequence[Own] = (),
+        ended: Sequence[Own] = (),
+        added: Sequence[Promise] = (),
+    ) -> None:
+        try:
+            work.write(gone, ended, added)
+        except Stale:
+            self._thread.lost = min(_MOST_LOST, getattr(self._thread, 'lost', 0) + 1)
+            raise
+        self._thread.lost = 0
+
+
+def _searches(
+    work: Work, wanted: Sequence[Wanted], start: datetime, end: datetime
+) -> list[Search]:
+    return [
+        Search(
+            demand=one.demand,
+            start=moment(start) - duration(one.before),
+            end=moment(end) + duration(one.after),
+            now=work.now,
+        )
+        for one in wanted
+    ]
+
+
+def _picks(rows: Iterable[Own]) -> dict[int, Pick]:
+    return {each.unit_id: Pick(each.unit_id, each.pieces, each.lane) for each in rows}
+
+
+def _promise(one: Wanted, search: Search, pick: Pick, old: Own | None = None) -> Promise:
+    """Return a promise. One that has begun keeps its start, whatever the lease's is."""
+    begun = old is not None and old.start <= search.now
+    return Promise(
+        unit_id=pick.unit_id,
+        reservation_id=one.reservation_id,
+        start=time_of(old.start if begun and old else search.begin),
+        end=time_of(search.end),
+        pieces=pick.pieces,
+        piece=search.demand.piece,
+        lane=pick.lane,
+    )
+
+
+def _same(old: Own, new: Promise) -> bool:
+    return (old.start, old.end, old.lane, old.pieces, old.piece) == (
+        moment(new.start),
+        moment(new.end),
+        new.lane,
+        new.pieces,
+        new.piece,
+    )

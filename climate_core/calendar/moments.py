@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times inside of the calendar: whole microseconds since 1970, which compare fast and exactly."""
+
+import datetime
+from typing import Final
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+#: Before and after every time.
+NEVER: Final = -(2**62)
+FOREVER: Final = 2**62
+
+
+def duration(delta: datetime.timedelta) -> int:
+    """Return a duration in microseconds."""
+    return delta // _MICROSECOND
+
+
+def moment(time: datetime.datetime) -> int:
+    """Return a time as a number."""
+    return duration(time - _EPOCH)
+
+
+_LAST = moment(datetime.datetime.max.replace(tzinfo=datetime.UTC))
+
+
+def time_of(moment: int) -> datetime.datetime:
+    """Return the UTC time of a number; the last one that there is for what is later."""
+    return _EPOCH + datetime.timedelta(microseconds=min(moment, _LAST))

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say what is missing when the calendar cannot promise what is wanted."""
+
+import random
+from collections.abc import Sequence
+
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.calendar import windows
+from climate_core.calendar.model import Wanted
+from climate_core.calendar.moments import duration, time_of
+from climate_core.calendar.search import Search
+from climate_core.calendar.together import Kinds, NoRoom
+
+#: So far ahead, in microseconds, it is looked for a time at which there would be enough.
+HORIZON = 366 * 86_400 * 1_000_000
+#: So many changes of units are looked at for that.
+STEPS = 50_000
+
+
+def refusal(
+    wanted: Sequence[Wanted],
+    searches: Sequence[Search],
+    missing: NoRoom,
+    kinds: Kinds,
+    dice: random.Random,
+) -> exceptions.NotEnough:
+    """Return the error that a user reads; it says nothing of what others have.
+
+    :param kinds: as they were searched
+    """
+    blamed = wanted[missing.index]
+    search = searches[missing.index]
+    begin = search.start + duration(blamed.before)
+    end = search.end - duration(blamed.after)
+    sentence = (
+        f'{_count(missing.count, search.demand.least, blamed.noun)} free from '
+        f'{_text(begin)} to {_text(end)}'
+    )
+    later = None if any(each.keep for each in searches) else _later(searches, kinds, dice)
+    if later is None:
+        return exceptions.NotEnough(f'{sentence}.', field=blamed.field)
+    available = _text(begin + later)
+    return exceptions.NotEnough(
+        f'{sentence}. There is enough for the same duration from {available} on.',
+        field=blamed.field,
+        available_from=available,
+    )
+
+
+def _count(count: int, least: int, noun: str) -> str:
+    if not count:
+        return (
+            f'None of the {noun} that would do are'
+            if least == 1
+            else (f'None of at least {least} {noun} are')
+        )
+    return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"}'
+
+
+def _later(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> int | None:
+    found = windows.changes(searches, kinds, HORIZON, dice, STEPS)
+    return next((delay for delay, room in found if room), None)
+
+
+def _text(moment: int) -> str:
+    text = dates.serialize(time_of(moment))
+    assert text is not None
+    return text

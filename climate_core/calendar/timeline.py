@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is promised of one unit over time.
+
+All times are numbers (:mod:`climate_core.calendar.moments`), and intervals include their start but
+not their end. A timeline never changes: searches of several threads look at it.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from climate_core.calendar.model import Unit
+from climate_core.calendar.moments import FOREVER, NEVER
+
+
+class Entry(NamedTuple):
+    """A promise as a timeline keeps it.
+
+    :param amounts: what all its pieces take together; None: the whole unit
+    """
+
+    start: int
+    end: int
+    lane: int = 0
+    amounts: Mapping[str, int] | None = None
+
+
+def amounts(pieces: int, piece: Mapping[str, int] | None) -> Mapping[str, int] | None:
+    """Return what pieces take together; None: the whole unit."""
+    return None if piece is None else {name: each * pieces for name, each in piece.items()}
+
+
+class Timeline:
+    """Tells what is free of a unit, and when.
+
+    ``starts[k]`` is the first start of all that ends after ``reach[k]``, the latest end of what is
+    before: so ``k = bisect_right(reach, time) - 1`` finds the first promise that ends after a
+    time, ``starts[k]`` when it starts, and ``reach[k]`` since when the unit has been free.
+    Searches through many timelines do this themselves.
+
+    :ivar longest: how long the longest gap between two promises is
+    """
+
+    __slots__ = ('_amounts', '_ends', '_lanes', 'longest', 'reach', 'starts', 'unit')
+
+    def __init__(self, unit: Unit, entries: Iterable[Entry] = ()) -> None:
+        ordered = sorted(entries, key=_start)
+        self.unit = unit
+        self.starts = array('q', [each[0] for each in ordered])
+        self._ends = array('q', [each[1] for each in ordered])
+        self._lanes = array('H', [each[2] for each in ordered])
+        self._amounts = [each[3] for each in ordered]
+        self.reach = array('q', [NEVER])
+        self.longest = 0
+        latest = NEVER
+        for start, end in zip(self.starts, self._ends, strict=True):
+            if latest != NEVER and start - latest > self.longest:
+                self.longest = start - latest
+            if end > latest:
+                latest = end
+            self.reach.append(latest)
+        self.starts.append(FOREVER)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Return what is promised, by its start."""
+        return [self._entry(index) for index in range(len(self._ends))]
+
+    def changed(
+        self, unit: Unit, without: Collection[Entry] = (), added: Iterable[Entry] = ()
+    ) -> 'Timeline':
+        """Return the timeline of the unit as it is now, without some promises and with others.
+
+        :param without: by their starts and lanes, which no two promises share
+        """
+        gone = {(each.start, each.lane) for each in without}
+        kept = [each for each in self.entries if (each.start, each.lane) not in gone]
+        return Timeline(unit, [*kept, *added])
+
+    def has(self, entry: Entry) -> bool:
+        """Tell whether this is promised."""
+        first = bisect_left(self.starts, entry.start)
+        last = bisect_right(self.starts, entry.start)
+        return any(self._entry(index) == entry for index in range(first, last))
+
+    def gap(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the time around an interval in which nothing is promised; None if there is."""
+        index = bisect_right(self.reach, start) - 1
+        if self.starts[index] < end:
+            return None
+        return self.reach[index], self.starts[index]
+
+    def free_at(self, start: int, length: int, now: int = NEVER) -> int:
+        """Return the earliest time, not before ``start``, from which the whole unit is free.
+
+        :param length: for so long at least
+        :param now: what is promised before this time does not matter
+        """
+        starts, reach = self.starts, self.reach
+        index = bisect_right(reach, max(start, now)) - 1
+        if starts[index] - start >= length:
+            return start
+        if length > self.longest:
+            return reach[-1]
+        index += 1
+        while starts[index] - reach[index] < length:
+            index += 1
+        return reach[index]
+
+    def next_start(self, time: int) -> int:
+        """Return when the next promise begins, at a time or later."""
+        return self.starts[bisect_left(self.starts, time)]
+
+    def fits(
+        self, start: int, end: int, piece: Mapping[str, int] | None, most: int | None = None
+    ) -> int:
+        """Tell how many pieces fit into an interval, beside what is promised.
+
+        :param piece: what one takes; None: the whole unit
+        :param most: so many at most; a piece of nothing fits so often, or once
+        """
+        overlapping = list(self._overlapping(start, end))
+        if piece is None:
+            return 0 if overlapping else 1
+        if not overlapping:
+            return _count(self.unit.capacity, {}, piece, most)
+        if any(self._amounts[index] is None for index in overlapping):
+            return 0
+        peak = self._peak(overlapping, start)
+        if peak is None or self.lane(start, end) is None:
+            return 0
+        return _count(self.unit.capacity, peak, piece, most)
+
+    def lane(self, start: int, end: int, liked: int | None = None) -> int | None:
+        """Return a lane that nothing promised in an interval has, if there is one.
+
+        :param liked: the one to take if it is free; else it is the lowest
+        """
+        taken = {self._lanes[index] for index in self._overlapping(start, end)}
+        free = (lane for lane in range(self.unit.lanes) if lane not in taken)
+        return liked if liked is not None and liked not in taken else next(free, None)
+
+    def next_end(self, start: int, end: int) -> int:
+        """Return when the first promise of an interval ends; of none, FOREVER."""
+        return min((self._ends[index] for index in self._overlapping(start, end)), default=FOREVER)
+
+    def _overlapping(self, start: int, end: int) -> Iterator[int]:
+        first = bisect_right(self.reach, start) - 1
+        last = bisect_left(self.starts, end, first)
+        ends = self._ends
+        return (index for index in range(first, last) if ends[index] > start)
+
+    def _peak(self, overlapping: Collection[int], start: int) -> Mapping[str, int] | None:
+        """Return the most of each amount that is promised at one time; None: lanes run out."""
+        moments: list[tuple[int, int, int]] = []
+        for index in overlapping:
+            moments.append((max(self.starts[index], start), 1, index))
+            moments.append((self._ends[index], -1, index))
+        used: dict[str, int] = {}
+        peak: dict[str, int] = {}
+        count = 0
+        # At the same time what ends comes before what starts.
+        for _, step, index in sorted(moments):
+            count += step
+            if count >= self.unit.lanes:
+                return None
+            for name, amount in (self._amounts[index] or {}).items():
+                used[name] = used.get(name, 0) + step * amount
+                peak[name] = max(peak.get(name, 0), used[name])
+        return peak
+
+    def _entry(self, index: int) -> Entry:
+        return Entry(
+            self.starts[index], self._ends[index], self._lanes[index], self._amounts[index]
+        )
+
+
+def _start(entry: Entry) -> int:
+    return entry[0]
+
+
+def _count(
+    capacity: Mapping[str, int],
+    peak: Mapping[str, int],
+    piece: Mapping[str, int],
+    most: int | None,
+) -> int:
+    counts = [
+        (capacity.get(name, 0) - peak.get(name, 0)) // amount
+        for name, amount in piece.items()
+        if amount > 0
+    ]
+    if most is not None:
+        counts.append(most)
+    return max(0, min(counts, default=1))

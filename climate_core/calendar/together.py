@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the units for all demands of a request, none of which takes what another one has."""
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+
+from climate_core.calendar import search as one
+from climate_core.calendar.search import Pick, Search
+from climate_core.calendar.timeline import Timeline
+
+#: Returns the timelines of all units of a kind.
+Kinds = Callable[[str], Sequence[Timeline]]
+
+
+class NoRoom(Exception):
+    """Not enough is free for one of the searches.
+
+    :ivar index: which one
+    :ivar count: how many pieces there are for it
+    """
+
+    def __init__(self, index: int, count: int) -> None:
+        super().__init__(index, count)
+        self.index = index
+        self.count = count
+
+
+def find_together(
+    searches: Sequence[Search], kinds: Kinds, dice: random.Random
+) -> list[list[Pick]]:
+    """Choose units for each of the searches.
+
+    What has too little is tried again as the first one: it may have fewer units to choose from
+    than those that were before it.
+
+    :raises NoRoom: not enough is free; nothing is chosen
+    """
+    if len(searches) == 1:
+        return [_find(searches, 0, searches[0], kinds, {}, dice)]
+    order = list(range(len(searches)))
+    for _ in searches[1:]:
+        try:
+            return _in_order(searches, order, kinds, dice)
+        except NoRoom as exc:
+            order.remove(exc.index)
+            order.insert(0, exc.index)
+    return _in_order(searches, order, kinds, dice)
+
+
+def _in_order(
+    searches: Sequence[Search], order: Sequence[int], kinds: Kinds, dice: random.Random
+) -> list[list[Pick]]:
+    taken: dict[int, Timeline] = {}
+    found: dict[int, list[Pick]] = {}
+    for index in order:
+        search = searches[index]
+        kept = sum(pick.pieces for pick in search.own.values()) if search.keep else 0
+        enough = max(search.demand.least, min(search.demand.most, kept))
+        demand = dataclasses.replace(search.demand, most=enough)
+        least = dataclasses.replace(search, demand=demand)
+        found[index] = _find(searches, index, least, kinds, taken, dice)
+        _take(search, found[index], kinds, taken)
+    # Everything has its least by now: who wants more, takes what is left.
+    for index in order:
+        search, picks = searches[index], found[index]
+        if sum(pick.pieces for pick in picks) < search.demand.most:
+            _give_back(search, picks, taken)
+            own = {pick.unit_id: pick for pick in picks}
+            more = dataclasses.replace(search, own=own, keep=True)
+            found[index] = _find(searches, index, more, kinds, taken, dice)
+            _take(search, found[index], kinds, taken)
+    return [found[index] for index in range(len(searches))]
+
+
+def _find(
+    searches: Sequence[Search],
+    index: int,
+    search: Search,
+    kinds: Kinds,
+    taken: dict[int, Timeline],
+    dice: random.Random,
+) -> list[Pick]:
+    timelines = _of(search, kinds, taken)
+    found = one.find(search, timelines, dice)
+    if found is None:
+        raise NoRoom(index, one.count(searches[index], timelines, dice))
+    return found
+
+
+def _of(search: Search, kinds: Kinds, taken: dict[int, Timeline]) -> Sequence[Timeline]:
+    timelines = kinds(search.demand.kind)
+    return [taken.get(each.unit.id, each) for each in timelines] if taken else timelines
+
+
+def _take(search: Search, picks: Sequence[Pick], kinds: Kinds, taken: dict[int, Timeline]) -> None:
+    by_id = {pick.unit_id: search.entry(pick) for pick in picks}
+    for each in _of(search, kinds, taken):
+        entry = by_id.get(each.unit.id)
+        if entry is not None:
+            taken[each.unit.id] = each.changed(each.unit, added=[entry])
+
+
+def _give_back(search: Search, picks: Sequence[Pick], taken: dict[int, Timeline]) -> None:
+    for pick in picks:
+        each = taken[pick.unit_id]
+        taken[pick.unit_id] = each.changed(each.unit, without=[search.entry(pick)])

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one transaction sees of the calendar and writes into it."""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import orm
+
+from climate_core.calendar.index import Index
+from climate_core.calendar.model import Promise
+from climate_core.calendar.moments import moment, time_of
+from climate_core.calendar.timeline import Entry, Timeline, amounts
+from climate_core.db import calendar
+from climate_core.db.engine import Stale
+
+
+class Work:
+    """The index as it was at the first look, and what the transaction itself has written since.
+
+    :ivar now: the time of the first look
+    :ivar verified: nothing that was committed before is overlooked
+    """
+
+    def __init__(
+        self, index: Index, session: orm.Session, reader: orm.Session | None = None
+    ) -> None:
+        """Look at the index.
+
+        :param reader: another transaction to read it with, if this one has written already
+        """
+        now, self.verified = index.refresh(reader or session)
+        self.now = moment(now)
+        self._index = index
+        # What is searched and what is written are of one moment, whatever other threads read.
+        self._snapshot = index.snapshot
+        self._session = session
+        self._written: dict[int, Timeline] = {}
+
+    def verify(self) -> None:
+        """Look for what is overlooked.
+
+        :raises climate_core.db.engine.Stale: that needs a transaction that has written nothing
+        """
+        if self._written:
+            self._index.doubt()
+            raise Stale('the calendar must be verified')
+        self._index.verify(self._session)
+        self._snapshot = self._index.snapshot
+        self.verified = True
+
+    def of_kind(self, kind: str) -> Sequence[Timeline]:
+        """Return the timelines of all units of a kind."""
+        timelines = self._snapshot.kinds.get(kind, ())
+        if not self._written:
+            return timelines
+        return [self._written.get(each.unit.id, each) for each in timelines]
+
+    def without(self, own: Iterable[calendar.Own]) -> dict[int, Timeline]:
+        """Return the timelines of units without promises that they have.
+
+        :raises climate_core.db.engine.Stale: one of them does not have it
+        """
+        gone = collections.defaultdict(list)
+        for each in own:
+            gone[each.unit_id].append(entry(each))
+        found = {}
+        for unit_id, entries in gone.items():
+            timeline = self._timeline(unit_id)
+            if not all(map(timeline.has, entries)):
+                raise self._lost([unit_id])
+            found[unit_id] = timeline.changed(timeline.unit, without=entries)
+        return found
+
+    def write(
+        self,
+        gone: Sequence[calendar.Own] = (),
+        ended: Sequence[calendar.Own] = (),
+        added: Sequence[Promise] = (),
+    ) -> None:
+        """Change what is promised: all of it in three statements at most, or nothing.
+
+        :param ended: what ends at the time that it says here
+        :raises climate_core.db.engine.Stale: what is promised of a unit has changed meanwhile
+        """
+        steps = collections.Counter(each.unit_id for each in added)
+        old = [*gone, *ended]
+        touched = sorted({each.unit_id for each in old} | steps.keys())
+        if not touched:
+            return
+        before = {unit_id: self._timeline(unit_id) for unit_id in touched}
+        generations = {unit_id: each.unit.generation for unit_id, each in before.items()}
+        if not (
+            calendar.guard(self._session, generations, steps)
+            and calendar.delete(self._session, [each.id for each in gone])
+            and self._end(ended)
+            and calendar.insert(self._session, _rows(added, generations))
+        ):
+            raise self._lost(touched)
+        self._apply(gone, ended, added)
+
+    def freed(self, gone: Sequence[calendar.Own], ended: Sequence[calendar.Own]) -> None:
+        """Note what this transaction has freed without asking here."""
+        self._apply(gone, ended)
+
+    def _apply(
+        self,
+        gone: Sequence[calendar.Own],
+        ended: Sequence[calendar.Own],
+        added: Sequence[Promise] = (),
+    ) -> None:
+        without: dict[int, list[Entry]] = collections.defaultdict(list)
+        new: dict[int, list[Entry]] = collections.defaultdict(list)
+        for own in (*gone, *ended):
+            without[own.unit_id].append(entry(own))
+        for own in ended:
+            new[own.unit_id].append(entry(own))
+        for promise in added:
+            new[promise.unit_id].append(promised(promise))
+        steps = collections.Counter(each.unit_id for each in added)
+        for unit_id in without.keys() | new.keys():
+            timeline = self._timeline(unit_id)
+            generation = timeline.unit.generation + max(1, steps[unit_id])
+            unit = dataclasses.replace(timeline.unit, generation=generation)
+            self._written[unit_id] = timeline.changed(unit, without[unit_id], new[unit_id])
+
+    def _end(self, ended: Sequence[calendar.Own]) -> bool:
+        by_end: dict[int, list[int]] = collections.defaultdict(list)
+        for each in ended:
+            by_end[each.end].append(each.id)
+        return all(calendar.end(self._session, ids, time_of(end)) for end, ids in by_end.items())
+
+    def _timeline(self, unit_id: int) -> Timeline:
+        found = self._written.get(unit_id) or self._snapshot.timelines.get(unit_id)
+        if found is None:
+            raise self._lost([unit_id])
+        return found
+
+    def _lost(self, unit_ids: Sequence[int]) -> Stale:
+        self._index.doubt(unit_ids)
+        return Stale(f'units {unit_ids[:10]}')
+
+
+def entry(own: calendar.Own) -> Entry:
+    """Return what a timeline has of a promise that was read."""
+    return Entry(own.start, own.end, own.lane, amounts(own.pieces, own.piece))
+
+
+def promised(promise: Promise) -> Entry:
+    """Return what a timeline has of a promise."""
+    taken = amounts(promise.pieces, promise.piece)
+    return Entry(moment(promise.start), moment(promise.end), promise.lane, taken)
+
+
+def _rows(added: Sequence[Promise], generations: dict[int, int]) -> list[dict[str, Any]]:
+    """Return rows; several of one unit have one generation after the other."""
+    last = dict(generations)
+    written = []
+    for each in added:
+        last[each.unit_id] += 1
+        written.append({**dataclasses.asdict(each), 'unit_generation': last[each.unit_id]})
+    return written
