@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.plugins.host import filters
+
+HOST = {
+    'hypervisor_hostname': 'cn1.example',
+    'service_name': 'cn1',
+    'vcpus': 16,
+    'memory_mb': 65536,
+    'availability_zone': 'nova',
+    'traits': ['HW_CPU_X86_AVX2', 'CUSTOM_SSD'],
+    'aggregates': ['rack7', 'fast'],
+    'gpus': 9,
+    'gpu': 'True',
+    'model': 'R740',
+    'version': 2.5,
+}
+KNOWN = {*HOST, 'rack'}
+
+
+def matches(**values: Any) -> bool:
+    return filters.compile_filter(values, KNOWN)(HOST)
+
+
+@pytest.mark.parametrize(
+    ('tree', 'expected'),
+    [
+        (['>=', '$vcpus', '16'], True),
+        (['>', '$vcpus', '16'], False),
+        (['<', '$vcpus', 17], True),
+        (['<=', '$version', '2.49'], False),
+        (['==', '$vcpus', '16.0'], True),
+        # As texts "9" is more than "16".
+        (['>=', '$gpus', '16'], False),
+        (['=', '$gpu', 'True'], True),
+        (['==', '$gpu', 'true'], True),
+        (['==', '$gpu', True], True),
+        (['!=', '$model', 'R640'], True),
+        (['>', '$model', 'R640'], True),
+        # A number is never like a text, and in no order with it.
+        (['==', '$model', 740], False),
+        (['!=', '$model', 740], True),
+        (['>', '$model', 740], False),
+        # No host of this kind has it.
+        (['==', '$rack', 7], False),
+        (['!=', '$rack', 7], False),
+        (['==', '$traits', 'CUSTOM_SSD'], True),
+        (['!=', '$traits', 'CUSTOM_SSD'], False),
+        (['==', '$aggregates', '!rack7'], False),
+        (['and', ['==', '$vcpus', 16], ['==', '$gpus', 9]], True),
+        (['and', ['==', '$vcpus', 16], ['==', '$gpus', 8]], False),
+        (['or', ['==', '$vcpus', 1], ['and', ['==', '$gpus', 9], ['==', '$gpu', 'True']]], True),
+        (['or', ['==', '$vcpus', 1]], False),
+    ],
+)
+@pytest.mark.parametrize('field', ['hypervisor_properties', 'resource_properties'])
+def test_json_of_blazar(field: str, tree: Any, expected: bool) -> None:
+    assert matches(**{field: json.dumps(tree)}) is expected
+
+
+@pytest.mark.parametrize(
+    ('values', 'expected'),
+    [
+        ({}, True),
+        ({'hypervisor_properties': '', 'resource_properties': '', 'traits': None}, True),
+        ({'resources': 'vcpus>=16'}, True),
+        ({'resources': 'vcpus >= 16 , memory_mb<65536'}, False),
+        ({'resources': ['vcpus==16', 'gpu=True', 'model!=R640']}, True),
+        ({'traits': 'CUSTOM_SSD,HW_CPU_X86_AVX2'}, True),
+        ({'traits': ['CUSTOM_SSD', '!HW_CPU_X86_AVX2']}, False),
+        ({'traits': '!HW_CPU_X86_VMX'}, True),
+        ({'aggregates': 'rack7,!slow'}, True),
+        ({'aggregates': 'rack7,slow'}, False),
+        ({'availability_zone': 'nova'}, True),
+        ({'availability_zone': 'az2'}, False),
+        ({'names': 'cn1.example,cn2.example'}, True),
+        ({'names': ['cn1']}, True),
+        ({'names': 'cn2'}, False),
+        # All that is said must hold.
+        ({'resources': 'vcpus>=16', 'names': 'cn2'}, False),
+        ({'resources': 'vcpus>=16', 'resource_properties': '["<", "$gpus", 9]'}, False),
+    ],
+)
+def test_readable_words(values: dict[str, Any], expected: bool) -> None:
+    assert matches(**values) is expected
+
+
+@pytest.mark.parametrize(
+    ('field', 'value', 'said'),
+    [
+        ('resource_properties', '["==", "$vcpus"', 'is not JSON'),
+        ('resource_properties', '[' * 100_000, 'is not JSON'),
+        ('resource_properties', '{}', 'is no condition'),
+        ('resource_properties', '["like", "$vcpus", "1"]', 'is no condition.*and, or and =='),
+        ('resource_properties', '["==", "vcpus", "1"]', 'is no condition'),
+        ('resource_properties', '["==", "$vcpus", ["1"]]', 'is no condition'),
+        ('resource_properties', '["and"]', 'is no condition'),
+        ('resource_properties', '["or", ["==", "$trust_id", "1"]]', 'no property trust_id, only'),
+        ('hypervisor_properties', '["==", "$__class__", "1"]', 'no property __class__'),
+        ('hypervisor_properties', '["and", ' * 17 + '["==", "$gpu", 1]' + ']' * 17, 'deeper'),
+        ('hypervisor_properties', '[">", "$traits", "A"]', 'can only be compared with == and !='),
+        ('resources', 'vcpus', 'is no condition'),
+        ('resources', 'vcpus>=', 'is no condition'),
+        ('resources', 'vcpus=>16', 'is no condition'),
+        ('resources', 'vcpus>=16,', 'between its commas'),
+        ('resources', 'disk>=16', 'no property disk, only aggregates'),
+        ('resources', {'vcpus': 16}, 'a list of texts'),
+        ('traits', 'ssd', 'is no trait'),
+        ('traits', '!', 'is no trait'),
+        ('aggregates', 'rack7,!', 'behind each "!"'),
+        ('names', ['cn1', 7], 'a list of texts'),
+    ],
+)
+def test_what_is_no_filter_is_refused(field: str, value: Any, said: str) -> None:
+    with pytest.raises(exceptions.BadRequest, match=said) as caught:
+        matches(**{field: value})
+    assert caught.value.field == field
