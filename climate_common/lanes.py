@@ -4,7 +4,11 @@
 A lane is a child resource provider of a host of the pool. The root provider of each of these hosts
 is in the aggregate :data:`POOL`, which an ordinary request must not have. Servers of a reservation
 take one :data:`SLOT` of a lane whose aggregates name the reservation. Aggregates are derived from
-ids, so that neither side asks the other.
+ids, so that neither side asks the other:
+
+* :func:`lane_aggregates`: what the lease service gives a lane, and takes from it at the end;
+* :func:`host_aggregate`, :func:`slot_aggregate`: one of these lets a server in;
+* :func:`reservation_aggregate`: without any lane in it the reservation is over.
 """
 
 import json
@@ -25,6 +29,28 @@ HINT: Final = 'reservation'
 EXTRA_SPEC: Final = 'climate:reservation'
 
 _NAMESPACE: Final = uuid.UUID('0b6b2a0c-7d0f-5d0c-8f43-41c0f3a3d6f9')
+
+
+def lane_aggregates(
+    reservation_id: str, project_ids: Iterable[str], shape: str | None = None
+) -> list[str]:
+    """Return all aggregates of a lane of a reservation.
+
+    :param project_ids: the projects whose servers may enter
+    :param shape: only servers of this shape may enter; None: all may
+    """
+    projects = {
+        host_aggregate(reservation_id, each)
+        if shape is None
+        else slot_aggregate(reservation_id, each, shape)
+        for each in project_ids
+    }
+    return sorted(projects | {reservation_aggregate(reservation_id)})
+
+
+def reservation_aggregate(reservation_id: str) -> str:
+    """Return the aggregate of all lanes of a reservation, whoever may enter."""
+    return _derive('reservation', reservation_id)
 
 
 def host_aggregate(reservation_id: str, project_id: str) -> str:
@@ -84,8 +110,3 @@ def lane_name(host: str, number: int) -> str:
 
 def _derive(*parts: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, '|'.join(parts)))
-
-
-def host_aggregates(reservation_id: str, project_ids: Iterable[str]) -> list[str]:
-    """Return the aggregates of a lane that several projects share."""
-    return sorted(host_aggregate(reservation_id, each) for each in project_ids)

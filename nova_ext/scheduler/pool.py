@@ -50,11 +50,10 @@ def isolate_pool(context: Any, spec: Any) -> bool:
     :raises nova.exception.RequestFilterFailed: the flavor names a reservation by no uuid
     """
     reservation_id = _reservation(spec)
-    aggregates = _aggregates(reservation_id, spec) if reservation_id else []
-    if aggregates and not (_is_move(spec) and _is_over(context, aggregates)):
-        _require_lane(spec, aggregates)
-    else:
+    if reservation_id is None or (_is_move(spec) and _is_over(context, reservation_id)):
         _forbid_pool(spec)
+    else:
+        _require_lane(spec, _aggregates(reservation_id, spec))
     return True
 
 
@@ -103,12 +102,12 @@ def _is_move(spec: Any) -> bool:
     return destination.allow_cross_cell_move or bool('cell' in destination and destination.cell)
 
 
-def _is_over(context: Any, aggregates: list[str]) -> bool:
-    """Return whether the reservation has no lane any more; its servers are then as any other.
+def _is_over(context: Any, reservation_id: str) -> bool:
+    """Return whether a reservation has no lane any more; its servers are then as any other.
 
     A Placement that does not answer cannot say so: the request for candidates will show.
     """
-    url = f'/resource_providers?member_of=in:{",".join(aggregates)}'
+    url = f'/resource_providers?member_of={lanes.reservation_aggregate(reservation_id)}'
     client = report.report_client_singleton()
     try:
         answer = client.get(url, version=_MICROVERSION, global_request_id=context.global_id)

@@ -3,7 +3,10 @@
 
 import uuid
 
+from nova.tests.functional.api import client
+
 from climate_common import lanes
+from tests.functional.nova.base import NovaTest
 
 VERSION = '1.39'
 
@@ -91,3 +94,49 @@ class Pool:
         answer = getattr(self._placement, method)(url, version=version, **arguments)
         assert answer.status < 300, answer.body
         return answer.body
+
+
+class PoolTest(NovaTest):
+    """host1 and host2 are in the pool, with a lane each; host3 is for everybody."""
+
+    COMPUTES = ('host1', 'host2', 'host3')
+    POOL = ('host1', 'host2')
+
+    def setUp(self):
+        super().setUp()
+        self.reservation = str(uuid.uuid4())
+        self.pool = Pool(self.placement)
+        self.lanes = {host: self.pool.enrol(host) for host in self.POOL}
+        self.other = client.TestOpenStackClient(
+            'other', self.api_fixture.base_url, project_id='other', roles=['reader', 'member']
+        )
+        self.other.microversion = self.microversion
+
+    def whole_host(self, *projects):
+        """The aggregates of lanes of whole hosts, of the user's project unless said otherwise."""
+        return lanes.lane_aggregates(self.reservation, projects or [self.api.project_id])
+
+    def slots(self, *projects):
+        """The aggregates of lanes for servers of the usual flavor."""
+        shape = lanes.flavor_shape(self.admin_api.get_flavor(self.flavor['id']))
+        return lanes.lane_aggregates(self.reservation, projects or [self.api.project_id], shape)
+
+    def inside(self, **server):
+        """Boot a server that names the reservation."""
+        return self.boot({'reservation': self.reservation}, **server)
+
+    def host_of(self, server):
+        return self.show(server)['OS-EXT-SRV-ATTR:host']
+
+    def assert_host(self, server, host, status='ACTIVE'):
+        """Check where a server is, and that it holds a slot there if that is in the pool."""
+        assert self.assert_status(server, status)['OS-EXT-SRV-ATTR:host'] == host
+        held = {name for name, lane in self.lanes.items() if server['id'] in lane.consumers}
+        assert held == {host} & self.lanes.keys()
+
+    def assert_no_host(self, *servers):
+        """Check that no host was found, and nothing is held."""
+        for server in servers:
+            fault = self.assert_status(server, 'ERROR')['fault']
+            assert 'No valid host' in fault['message'], fault
+            assert self.allocations(server) == {}

@@ -64,7 +64,7 @@ class TestCost(NovaTest):
         _, ordinary = self.measure()
         lane = pool.Pool(self.placement).enrol('host1')
         reservation = str(uuid.uuid4())
-        lane.open([lanes.host_aggregate(reservation, self.api.project_id)])
+        lane.open(lanes.lane_aggregates(reservation, [self.api.project_id]))
         _, inside = self.measure(reservation=reservation)
         assert [method for method, _ in inside] == [method for method, _ in ordinary]
         assert lanes.SLOT in inside[0][1]

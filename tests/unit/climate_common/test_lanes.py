@@ -50,5 +50,14 @@ def test_names_differ_by_reservation_project_and_kind():
     names = {lanes.host_aggregate(r, p) for r in 'rs' for p in 'pq'}
     names |= {lanes.slot_aggregate(r, p, s) for r in 'rs' for p in 'pq' for s in 'xy'}
     assert len(names) == 12
-    assert lanes.host_aggregates('r', 'pq') == sorted(lanes.host_aggregate('r', p) for p in 'pq')
+    assert len(names | {lanes.reservation_aggregate(r) for r in 'rs'}) == 14
     assert lanes.lane_name('compute3', 0) != lanes.lane_name('compute3', 1)
+
+
+def test_lane_names_its_reservation_and_who_may_enter():
+    own = lanes.reservation_aggregate('r')
+    hosts = {lanes.host_aggregate('r', each) for each in 'pq'}
+    assert lanes.lane_aggregates('r', 'pqp') == sorted(hosts | {own})
+    assert lanes.lane_aggregates('r', 'p', 'x') == sorted(
+        {lanes.slot_aggregate('r', 'p', 'x'), own}
+    )
