@@ -119,6 +119,10 @@ class HostNotFound(NotFound, code='host.not_found'):
     """No pool has such a host."""
 
 
+class HostPropertyNotFound(NotFound, code='host.property_not_found'):
+    """No host has such an extra property."""
+
+
 class Conflict(ClimateError, status=409, code='conflict'):
     """The request does not fit the present state."""
 

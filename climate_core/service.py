@@ -28,6 +28,7 @@ from climate_core.engine.executor import EventExecutor
 from climate_core.engine.scheduler import Scheduler
 from climate_core.operations import interfaces
 from climate_core.operations.build import webhook_rules
+from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
@@ -108,7 +109,9 @@ class ManagerService:
             conf, self.database, self.clock, self.plugins, self.trusts, Limits(conf), external
         )
         endpoint = server.Endpoint(operations, self._wrote, self._nudged)
-        self.rpc = MessageServer('rpc', server.make(self._transport, conf.manager.host, endpoint))
+        hosts = server.HostEndpoint(HostOperations(conf, self.database, self.cloud), self._wrote)
+        rpc = server.make(self._transport, conf.manager.host, endpoint, hosts)
+        self.rpc = MessageServer('rpc', rpc)
         #: What finishes work in progress, and what begins work; both in the order of their start.
         self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
         self._beginning = [self.scheduler, *self._make_intake(watch)]

@@ -74,7 +74,7 @@ _CORS = {
         'ETag',
         'Retry-After',
     ],
-    'allow_methods': ['GET', 'POST', 'PUT', 'DELETE'],
+    'allow_methods': ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
 }
 
 

@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from climate_common import limits
 from climate_core import policies
 from climate_core.api import microversion
 from climate_core.api.route import Route, Table
 from climate_core.api.schemas import common, lease, reservation
+from climate_core.lease import hosts
 from climate_core.plugins import base
 
 JSON: Final = 'application/json'
@@ -30,6 +32,10 @@ _ERRORS: Final = {
 }
 _VARIABLE = re.compile(r'\{(\w+)\}')
 _VARIABLES: Final = {'type': 'string', 'pattern': r'^[0-9A-Za-z-]+(?!\n)$'}
+#: Of the variables that are no ids.
+_OTHER_VARIABLES: Final = {
+    'property_name': {'type': 'string', 'pattern': limits.json_pattern(hosts.PROPERTY_PATTERN)}
+}
 #: Schemas that have a name of their own in the document.
 _NAMES: Final = {
     id(lease.SHOWN): 'Lease',
@@ -139,7 +145,7 @@ def _about(text: str, policy: str | None) -> str:
 
 def _parameters(path: str, route: Route) -> Iterator[dict[str, Any]]:
     for name in _VARIABLE.findall(path):
-        yield _parameter('path', name, _VARIABLES) | {'required': True}
+        yield _parameter('path', name, _OTHER_VARIABLES.get(name, _VARIABLES)) | {'required': True}
     for place, declared in (('query', route.query), ('header', route.headers)):
         for name, schema in declared.items():
             yield _parameter(place, name, schema)

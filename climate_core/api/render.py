@@ -1,16 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases as they are on the wire, in the format that today's clients read.
+"""Leases and hosts as they are on the wire, in the format that today's clients read.
 
 Three formats of time in one answer are the price of that: dates carry microseconds and a ``T``,
 ``created_at`` and ``updated_at`` have neither. All are UTC.
 """
 
 import datetime
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from oslo_serialization import jsonutils
 
 from climate_common import dates
-from climate_core.lease import events, model, serialize
+from climate_core.db.hosts import Promised
+from climate_core.lease import events, hosts, model, serialize
+
+#: What is shown of the details of a host as it is.
+_DETAILS: Final = (
+    'hypervisor_type',
+    'hypervisor_version',
+    'vcpus',
+    'memory_mb',
+    'local_gb',
+    'availability_zone',
+    'state',
+    'status',
+    'traits',
+    'aggregates',
+)
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
@@ -46,6 +63,46 @@ def event(one: model.Event) -> dict[str, Any]:
         'lease_id': one.lease_id,
         'created_at': _stamp(one.created_at),
         'updated_at': _stamp(one.updated_at),
+    }
+
+
+def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
+    """A host; its extra properties stand beside the rest and never replace it.
+
+    :param hidden: the names of extra properties that are left out
+    """
+    details = one.details
+    return {
+        **{name: value for name, value in one.extra.items() if name not in hidden},
+        'id': str(one.id),
+        'hypervisor_hostname': one.hypervisor_hostname,
+        'service_name': one.service_name,
+        'pool': one.pool,
+        'reservable': one.available,
+        'disabled_reason': one.disabled_reason,
+        **{name: details[name] for name in _DETAILS if name in details},
+        'cpu_info': jsonutils.dumps(details.get('cpu_info', {})),
+        'capacity': dict(one.capacity),
+        'lanes': len(one.lane_ids),
+        'created_at': _stamp(one.created_at),
+        'updated_at': _stamp(one.updated_at),
+    }
+
+
+def allocation(host_id: int, promised: Iterable[Promised]) -> dict[str, Any]:
+    """What a host is promised to, of what several are promised to."""
+    return {
+        'resource_id': str(host_id),
+        'reservations': [
+            {
+                'id': each.reservation_id,
+                'lease_id': each.lease_id,
+                'start_date': dates.serialize(each.start_date),
+                'end_date': dates.serialize(each.end_date),
+            }
+            for each in promised
+            if each.host_id == host_id
+        ],
     }
 
 

@@ -22,11 +22,16 @@ from climate_core.api.schemas import history as history_schema
 from climate_core.api.schemas import host, lease, lease_query, plugin, reservation, version
 from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
+from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import limits as limits_rules
 from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
 from climate_core.policies import usage as usage_rules
+
+#: The variables of paths that are no ids, and what they look like.
+VARIABLES: Mapping[str, str] = {'property_name': r'[0-9A-Za-z_.:-]+?'}
+_ID = '[0-9A-Za-z-]+'
 
 ROUTES: Table = {
     '/': {'GET': Route(root.versions, 300, response_schema=version.MANY)},
@@ -104,7 +109,56 @@ ROUTES: Table = {
         ),
         'DELETE': Route(reservations.delete, 204, reservation_rules.DELETE, headers=etag.HEADERS),
     },
-    '/v1/os-hosts': {'GET': Route(hosts.list_, 200, plugin_rules.GET, response_schema=host.MANY)},
+    '/v1/os-hosts': {
+        'GET': Route(
+            hosts.list_,
+            200,
+            plugin_rules.GET,
+            response_schema=host.MANY,
+            query=host.QUERY,
+        ),
+        'POST': Route(hosts.create, 201, host_rules.CREATE, host.CREATE, host.ONE),
+    },
+    '/v1/os-hosts/allocations': {
+        'GET': Route(
+            hosts.allocations,
+            200,
+            host_rules.GET_ALLOCATIONS,
+            response_schema=host.ALLOCATIONS,
+            query=host.ALLOCATIONS_QUERY,
+        ),
+    },
+    '/v1/os-hosts/properties': {
+        'GET': Route(
+            hosts.properties,
+            200,
+            host_rules.GET_PROPERTIES,
+            response_schema=host.PROPERTIES,
+            query=host.PROPERTIES_QUERY,
+        ),
+    },
+    '/v1/os-hosts/properties/{property_name}': {
+        'PATCH': Route(
+            hosts.update_property,
+            200,
+            host_rules.UPDATE_PROPERTIES,
+            host.UPDATE_PROPERTY,
+            host.PROPERTY,
+        ),
+    },
+    '/v1/os-hosts/{host_id}': {
+        'GET': Route(hosts.show, 200, host_rules.GET, response_schema=host.ONE),
+        'PUT': Route(hosts.update, 200, host_rules.UPDATE, host.UPDATE, host.ONE),
+        'DELETE': Route(hosts.delete, 204, host_rules.DELETE),
+    },
+    '/v1/os-hosts/{host_id}/allocation': {
+        'GET': Route(
+            hosts.allocation,
+            200,
+            host_rules.GET_ALLOCATIONS,
+            response_schema=host.ONE_ALLOCATION,
+        ),
+    },
     '/v1/limits': {
         'GET': Route(
             limits.get,
@@ -136,8 +190,11 @@ ROUTES['/v1/openapi.json'] = {
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    named = re.sub(r'\{(\w+)\}', r'(?P<\1>[0-9A-Za-z-]+)', path.replace('.', r'\.').rstrip('/'))
-    return re.compile(named + r'(\.json|/)?')
+    def named(variable: re.Match[str]) -> str:
+        return f'(?P<{variable[1]}>{VARIABLES.get(variable[1], _ID)})'
+
+    found = re.sub(r'\{(\w+)\}', named, path.replace('.', r'\.').rstrip('/'))
+    return re.compile(found + r'(\.json|/)?')
 
 
 _PATTERNS = [(_pattern(path), methods) for path, methods in ROUTES.items()]
@@ -146,13 +203,16 @@ _PATTERNS = [(_pattern(path), methods) for path, methods in ROUTES.items()]
 def find(path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
     """Find a path; ``.json`` or a slash at its end change nothing.
 
-    :returns: what is done for each method, and the variables of the path, which are ids, in small
-        letters; None if it is not there
+    :returns: what is done for each method, and the variables of the path, ids in small letters;
+        None if it is not there
     """
     for pattern, methods in _PATTERNS:
         match = pattern.fullmatch(path)
         if match:
-            return methods, {name: text.lower() for name, text in match.groupdict().items()}
+            found = match.groupdict()
+            return methods, {
+                name: text if name in VARIABLES else text.lower() for name, text in found.items()
+            }
     return None
 
 

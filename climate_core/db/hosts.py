@@ -5,19 +5,24 @@ Each change of a unit counts its generation up and sets ``changed_at``, so that 
 of what it was before, and the indexes of all managers read it again.
 """
 
+import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import rows, tables, utcnow
+from climate_core.db.engine import Stale
 from climate_core.lease import hosts, states
 
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
-_RESERVATION = tables.RESERVATIONS
+_LEASE, _RESERVATION, _PROPERTY = tables.LEASES, tables.RESERVATIONS, tables.HOST_PROPERTIES
+
+_LIVE = [str(status) for status in states.LIVE]
 
 _OF_UNIT = ('id', 'pool', 'available', 'capacity')
 _OF_HOST = (
@@ -143,16 +148,121 @@ def delete(session: orm.Session, host_id: int) -> None:
     rows.change(session, mine)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """The filters and the page of a listing of hosts, which are in the order of their ids.
+
+    :param marker: the id of the last host of the page before
+    :param limit: how many at most
+    """
+
+    pool: str | None = None
+    available: bool | None = None
+    hypervisor_hostname: str | None = None
+    service_name: str | None = None
+    marker: int = 0
+    limit: int = 1000
+
+
+def page(session: orm.Session, query: Query) -> tuple[list[hosts.Host], bool]:
+    """Read a page of hosts, and whether there are more; one statement."""
+    wanted = {
+        _UNIT.c.pool: query.pool,
+        _UNIT.c.available: query.available,
+        _HOST.c.hypervisor_hostname: query.hypervisor_hostname,
+        _HOST.c.service_name: query.service_name,
+    }
+    where = [column == value for column, value in wanted.items() if value is not None]
+    select = _ALL.where(_UNIT.c.id > query.marker, *where).order_by(_UNIT.c.id)
+    found = session.execute(select.limit(query.limit + 1)).mappings().all()
+    return [_read(row) for row in found[: query.limit]], len(found) > query.limit
+
+
+def exist(session: orm.Session) -> bool:
+    """Tell whether there is any host."""
+    return session.execute(sa.select(_HOST.c.unit_id).limit(1)).first() is not None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Promised:
+    """A live reservation that a host is promised to, in the time of its lease."""
+
+    host_id: int
+    reservation_id: str
+    lease_id: str
+    start_date: datetime.datetime
+    end_date: datetime.datetime
+
+
+def promised(
+    session: orm.Session,
+    host_ids: Collection[int],
+    lease_id: str | None = None,
+    reservation_id: str | None = None,
+) -> list[Promised]:
+    """Read what hosts are promised to, in the order of time; one statement."""
+    query = (
+        sa.select(
+            _ALLOCATION.c.unit_id,
+            _RESERVATION.c.id,
+            _LEASE.c.id,
+            _LEASE.c.start_date,
+            _LEASE.c.end_date,
+        )
+        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(_ALLOCATION.c.unit_id.in_(host_ids), _RESERVATION.c.status.in_(_LIVE))
+        .order_by(_LEASE.c.start_date, _RESERVATION.c.id)
+    )
+    if lease_id is not None:
+        query = query.where(_LEASE.c.id == lease_id)
+    if reservation_id is not None:
+        query = query.where(_RESERVATION.c.id == reservation_id)
+    return [Promised(*row) for row in session.execute(query)]
+
+
+def properties(session: orm.Session) -> dict[str, list[Any]]:
+    """Return the extra properties of all hosts: their names, and the values that they have."""
+    found: dict[str, set[Any]] = {}
+    for row in session.execute(sa.select(_HOST.c.extra)):
+        for name, value in row[0].items():
+            found.setdefault(name, set()).add(value)
+    return {name: sorted(found[name], key=str) for name in sorted(found)}
+
+
+def private_properties(session: orm.Session) -> set[str]:
+    """Return the names of the properties that users may not see."""
+    query = sa.select(_PROPERTY.c.name).where(_PROPERTY.c.private.is_(True))
+    return set(session.execute(query).scalars())
+
+
+def set_private(session: orm.Session, name: str, private: bool) -> None:
+    """Say whether users may see an extra property.
+
+    :raises climate_core.exceptions.NotFound: no host has such a property
+    """
+    if name not in properties(session):
+        raise exceptions.HostPropertyNotFound(f'No host has an extra property {name}.')
+    mine = sa.update(_PROPERTY).where(_PROPERTY.c.name == name).values(private=private)
+    present = session.execute(sa.select(_PROPERTY.c.name).where(_PROPERTY.c.name == name)).first()
+    if present is not None:
+        rows.change(session, mine)
+        return
+    try:
+        rows.insert(session, _PROPERTY, [{'name': name, 'private': private}])
+    except db_exc.DBDuplicateEntry as exc:
+        raise Stale(f'property {name}') from exc
+
+
 def last_promise(session: orm.Session, host_id: int) -> tuple[int, datetime.datetime] | None:
     """Count the live reservations that a host is promised to, and tell when the last one ends.
 
     :returns: None if there is none
     """
-    live = [str(status) for status in states.LIVE]
     query = (
         sa.select(sa.func.count(_RESERVATION.c.id.distinct()), sa.func.max(_ALLOCATION.c.end))
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
-        .where(_ALLOCATION.c.unit_id == host_id, _RESERVATION.c.status.in_(live))
+        .where(_ALLOCATION.c.unit_id == host_id, _RESERVATION.c.status.in_(_LIVE))
     )
     count, end = session.execute(query).one()
     return (count, end) if count else None

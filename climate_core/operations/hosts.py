@@ -68,8 +68,8 @@ class HostOperations:
         :raises climate_core.exceptions.HostInUse: it has servers
         """
         hosts.check_extra(values.get('extra', {}))
-        conn = self.cloud.service()
         with _answered():
+            conn = self.cloud.service()
             node = _choose(hypervisors.find(conn, values['name']), values['name'])
             self._check_new(node['hypervisor_hostname'])
             _check_in_placement(conn, node)
@@ -110,8 +110,8 @@ class HostOperations:
         :raises climate_core.exceptions.HostInUse: it has servers, or is promised to reservations
         """
         host = self.database.read(db.get, host_id)
-        conn = self.cloud.service()
         with _answered():
+            conn = self.cloud.service()
             _check_empty(conn, host.provider_id)
         self.database.write(_retire, host_id)
         with _answered():
@@ -121,6 +121,13 @@ class HostOperations:
             _check_empty(conn, host.provider_id)
             placement.remove_from_pool(conn, host.provider_id)
         self.database.write(db.delete, host_id)
+
+    def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
+        """Say whether users may see an extra property of hosts.
+
+        :raises climate_core.exceptions.NotFound: no host has such a property
+        """
+        self.database.write(db.set_private, name, private)
 
     def _check_new(self, hypervisor_hostname: str) -> None:
         found = self.database.read(db.find, hypervisor_hostname)

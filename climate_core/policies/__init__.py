@@ -3,9 +3,10 @@
 
 from oslo_policy import policy
 
-from climate_core.policies import leases, limits, plugins, reservations, usage
+from climate_core.policies import hosts, leases, limits, plugins, reservations, usage
 
 
 def list_rules() -> list[policy.RuleDefault]:
     """Every default, for the enforcer and for the tools of oslo.policy."""
-    return [*leases.RULES, *reservations.RULES, *plugins.RULES, *usage.RULES, *limits.RULES]
+    nouns = (leases, reservations, hosts, plugins, usage, limits)
+    return [rule for noun in nouns for rule in noun.RULES]

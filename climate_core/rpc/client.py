@@ -6,11 +6,11 @@ user and finds what the first one wrote, and a lost hint costs nothing, since th
 wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
-``end_lease``, ``update_reservation``, ``remove_reservation``, a generation to ``delete_lease`` and
-``add_reservation``, and more fields to the values of the others, as the template of a stack: a
-manager that does not know the event that fills stacks must not make one. Each call is sent with
-the lowest version that has what it needs, so that releases of two ages understand each other in
-what both can.
+``end_lease``, ``update_reservation``, ``remove_reservation``, the operations on hosts, a
+generation to ``delete_lease`` and ``add_reservation``, and more fields to the values of the
+others, as the template of a stack: a manager that does not know the event that fills stacks must
+not make one. Each call is sent with the lowest version that has what it needs, so that releases of
+two ages understand each other in what both can.
 """
 
 import functools
@@ -23,6 +23,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.context import RequestContext, RpcSerializer
+from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 
 TOPIC = 'climate.manager'
@@ -82,7 +83,7 @@ def _first_deletes(arguments: Mapping[str, Any]) -> bool:
 
 
 def _remote(
-    operation: Callable[Concatenate[LeaseOperations, RequestContext, P], T],
+    operation: Callable[Concatenate[Any, RequestContext, P], T],
     is_first: Callable[[Mapping[str, Any]], bool] = _never,
 ) -> Callable[Concatenate['ManagerClient', RequestContext, P], T]:
     """Make a method of the client that calls an operation of the manager.
@@ -135,6 +136,10 @@ class ManagerClient:
     add_reservation = _remote(LeaseOperations.add_reservation, _first_adds)
     update_reservation = _remote(LeaseOperations.update_reservation)
     remove_reservation = _remote(LeaseOperations.remove_reservation)
+    create_host = _remote(HostOperations.create_host)
+    update_host = _remote(HostOperations.update_host)
+    delete_host = _remote(HostOperations.delete_host)
+    set_host_property = _remote(HostOperations.set_host_property)
 
     def nudge(self, context: RequestContext) -> None:
         """Hint every manager to look at what is due. Does not wait, and may be lost."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC server of climate-manager.
 
-Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations`.
+Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations` and
+:class:`climate_core.operations.hosts.HostOperations`.
 """
 
 import functools
@@ -15,6 +16,7 @@ from climate_core import exceptions
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RpcSerializer
 from climate_core.db.engine import TROUBLE, Stale
+from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.rpc import client
 
@@ -26,22 +28,23 @@ LOG = log.getLogger(__name__)
 P = ParamSpec('P')
 T = TypeVar('T')
 
-_Operation = Callable[Concatenate[LeaseOperations, 'RequestContext', P], T]
-_Method = Callable[Concatenate['Endpoint', 'RequestContext', P], T]
+_Operation = Callable[Concatenate[Any, 'RequestContext', P], T]
+_Method = Callable[Concatenate['_Served', 'RequestContext', P], T]
 
 
 def make(
-    transport: messaging.Transport, host: str, endpoint: 'Endpoint'
+    transport: messaging.Transport, host: str, endpoint: 'Endpoint', *more: '_Served'
 ) -> messaging.MessageHandlingServer:
     """Return a server that is not started.
 
     :param host: the name by which this one manager can be called
+    :param more: further sets of methods
     """
     target = messaging.Target(topic=client.TOPIC, version=client.VERSION, server=host)
     made = messaging.get_rpc_server(
         transport,
         target,
-        [endpoint],
+        [endpoint, *more],
         executor='threading',
         serializer=RpcSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
@@ -60,7 +63,7 @@ def _reads(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T]
     """
 
     @functools.wraps(operation)
-    def method(self: 'Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
+    def method(self: '_Served', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
         try:
             values: Any = kw.get('values', {}) if reserves else {}
             with self.reserving.turn(context, values):
@@ -82,7 +85,7 @@ def _writes(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T
     read = _reads(operation, reserves)
 
     @functools.wraps(operation)
-    def method(self: 'Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
+    def method(self: '_Served', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
         result = read(self, context, *args, **kw)
         self._wrote()
         return result
@@ -90,14 +93,35 @@ def _writes(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T
     return method
 
 
-class Endpoint:
-    """The methods of version 1.1, which answers 1.0 as well.
+class _Served:
+    """A set of methods of version 1.1, which answers 1.0 as well.
 
+    :param operations: has an operation for each of the methods
     :param wrote: called after something was written that may be due, to nudge the engines
-    :param nudged: called when a manager says that it wrote something, this one too
     """
 
     target = messaging.Target(version=client.VERSION)
+
+    def __init__(self, operations: Any, wrote: Callable[[], None]) -> None:
+        self.reserving = ReservingLimit(None)
+        self._operations = operations
+        self._wrote = wrote
+
+
+class HostEndpoint(_Served):
+    """The operations on hosts."""
+
+    create_host = _writes(HostOperations.create_host)
+    update_host = _writes(HostOperations.update_host)
+    delete_host = _reads(HostOperations.delete_host)
+    set_host_property = _reads(HostOperations.set_host_property)
+
+
+class Endpoint(_Served):
+    """The operations on leases, and the hints of other managers.
+
+    :param nudged: called when a manager says that it wrote something, this one too
+    """
 
     def __init__(
         self,
@@ -105,9 +129,7 @@ class Endpoint:
         wrote: Callable[[], None],
         nudged: Callable[['RequestContext'], None],
     ) -> None:
-        self.reserving = ReservingLimit(None)
-        self._operations = operations
-        self._wrote = wrote
+        super().__init__(operations, wrote)
         self._nudged = nudged
 
     create_lease = _writes(LeaseOperations.create_lease, reserves=True)

@@ -1,29 +1,189 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answer requests for hosts, in the words of Blazar's clients.
+"""Hosts of the pools, in the words of Blazar's clients. Writes go to the manager."""
 
-Heat's OS::Blazar::Lease takes no lease where this list is empty
-(heat/engine/clients/os/blazar.py:has_host of heat 27.0.1).
-"""
-
+from collections.abc import Mapping
 from typing import Any, Final
 
 import webob
+from sqlalchemy import orm
 
-from climate_core.api import policy
+from climate_core import exceptions
+from climate_core.api import paging, policy, render
 from climate_core.api.request import Backend, Request, answer
-from climate_core.policies import plugins as rules
+from climate_core.api.schemas import host as schema
+from climate_core.db import hosts as db
+from climate_core.policies import hosts as rules
+from climate_core.policies import plugins as plugin_rules
 
-#: All hosts of the cloud: nova-scheduler takes one of them when a server is reserved. None can be
-#: reserved as a whole.
-POOL: Final[dict[str, Any]] = {
+#: All hosts of the cloud, for who may not see them and where no pool has one: nova-scheduler takes
+#: one of them when a server is reserved. Heat's OS::Blazar::Lease takes no lease where the list of
+#: hosts is empty (heat/engine/clients/os/blazar.py:has_host of heat 27.0.1).
+SHARED: Final[dict[str, Any]] = {
     'id': 'shared',
     'hypervisor_hostname': 'shared',
     'service_name': 'shared',
     'reservable': False,
 }
+_OWN: Final = ('name', 'pool', 'disabled_reason')
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
-    """The one pool that there is."""
+    """List the hosts of the pools, in the order of their ids.
+
+    One entry stands for all hosts of the cloud if the caller may not see them, or no pool has any.
+    """
+    policy.authorize(backend.enforcer, request.context, plugin_rules.GET, {})
+    if not policy.allows(backend.enforcer, request.context, rules.GET, {}):
+        return answer(200, {'hosts': [SHARED]})
+    asked = request.parameters
+    query = db.Query(
+        pool=asked.get('pool'),
+        available=asked.get('reservable'),
+        hypervisor_hostname=asked.get('hypervisor_hostname'),
+        service_name=asked.get('service_name'),
+        marker=asked.get('marker', 0),
+        limit=paging.limit(backend, request),
+    )
+    found, more = backend.database.read(db.page, query)
+    if not found and not backend.database.read(db.exist):
+        return answer(200, {'hosts': [SHARED]})
+    hidden = _hidden(backend, request)
+    links = paging.links(request, str(found[-1].id)) if more else None
+    return answer(200, paging.body('hosts', [render.host(h, hidden) for h in found], links))
+
+
+def show(backend: Backend, request: Request, host_id: str) -> webob.Response:
+    """One host."""
     policy.authorize(backend.enforcer, request.context, rules.GET, {})
-    return answer(200, {'hosts': [POOL]})
+    return _shown(backend, request, 200, _number(host_id))
+
+
+def create(backend: Backend, request: Request) -> webob.Response:
+    """Put a host into a pool: ordinary servers do not come to it any more.
+
+    A request that was cut off is finished by the same one again.
+    """
+    policy.authorize(backend.enforcer, request.context, rules.CREATE, {})
+    values = _normal(request.read(schema.CREATE))
+    host_id = backend.manager.create_host(request.context, values)
+    return _shown(backend, request, 201, host_id)
+
+
+def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
+    """Change a host, and read again what Nova and Placement say of it."""
+    policy.authorize(backend.enforcer, request.context, rules.UPDATE, {})
+    values = _normal(request.read(schema.UPDATE))
+    backend.manager.update_host(request.context, _number(host_id), values)
+    return _shown(backend, request, 200, _number(host_id))
+
+
+def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
+    """Take a host out of its pool: ordinary servers may come to it again."""
+    policy.authorize(backend.enforcer, request.context, rules.DELETE, {})
+    backend.manager.delete_host(request.context, _number(host_id))
+    return answer(204)
+
+
+def allocations(backend: Backend, request: Request) -> webob.Response:
+    """List which reservations hosts are promised to, also hosts that are promised to none."""
+    policy.authorize(backend.enforcer, request.context, rules.GET_ALLOCATIONS, {})
+    asked = request.parameters
+    query = db.Query(marker=asked.get('marker', 0), limit=paging.limit(backend, request))
+
+    def read(session: orm.Session) -> tuple[list[dict[str, Any]], bool]:
+        found, more = db.page(session, query)
+        ids = [each.id for each in found]
+        filters = (asked.get('lease_id'), asked.get('reservation_id'))
+        promised = db.promised(session, ids, *(each and each.lower() for each in filters))
+        return [render.allocation(each, promised) for each in ids], more
+
+    found, more = backend.database.read(read)
+    links = paging.links(request, found[-1]['resource_id']) if more else None
+    return answer(200, paging.body('allocations', found, links))
+
+
+def allocation(backend: Backend, request: Request, host_id: str) -> webob.Response:
+    """Show which reservations one host is promised to."""
+    policy.authorize(backend.enforcer, request.context, rules.GET_ALLOCATIONS, {})
+    number = _number(host_id)
+
+    def read(session: orm.Session) -> dict[str, Any]:
+        db.get(session, number)
+        return render.allocation(number, db.promised(session, [number]))
+
+    return answer(200, {'allocation': backend.database.read(read)})
+
+
+def properties(backend: Backend, request: Request) -> webob.Response:
+    """List the extra properties that hosts have."""
+    context, asked = request.context, request.parameters
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rules.GET_PROPERTIES, target)
+    if asked.get('all'):
+        policy.authorize(backend.enforcer, context, rules.GET_PRIVATE, {})
+    found = backend.database.read(db.properties)
+    private = backend.database.read(db.private_properties)
+    shown = [
+        {'property': name, 'private': name in private, 'values': values}
+        for name, values in found.items()
+        if asked.get('all') or name not in private
+    ]
+    if not asked.get('detail'):
+        shown = [{'property': each['property']} for each in shown]
+    return answer(200, {'resource_properties': shown})
+
+
+def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
+    """Make an extra property private, or public again."""
+    policy.authorize(backend.enforcer, request.context, rules.UPDATE_PROPERTIES, {})
+    private = request.read(schema.UPDATE_PROPERTY)['private']
+    backend.manager.set_host_property(request.context, property_name, private)
+    shown = {
+        'id': property_name,
+        'resource_type': 'physical:host',
+        'property_name': property_name,
+        'private': private,
+    }
+    return answer(200, {'resource_property': shown})
+
+
+def _number(host_id: str) -> int:
+    """Return an id as a number.
+
+    :raises climate_core.exceptions.HostNotFound: no host can have this id
+    """
+    if not (host_id.isascii() and host_id.isdigit() and len(host_id) < 19):
+        raise exceptions.HostNotFound(f'Host {host_id} was not found.')
+    return int(host_id)
+
+
+def _shown(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
+    host = backend.database.read(db.get, host_id)
+    return answer(status, {'host': render.host(host, _hidden(backend, request))})
+
+
+def _hidden(backend: Backend, request: Request) -> set[str]:
+    """Return the names of the properties that the caller may not see."""
+    if policy.allows(backend.enforcer, request.context, rules.GET_PRIVATE, {}):
+        return set()
+    return backend.database.read(db.private_properties)
+
+
+def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a request in the words of the operations on hosts.
+
+    :param body: flat, or with the same under ``values``, as some clients send changes
+    """
+    given = {**body, **body.get('values', {})}
+    given.pop('values', None)
+    normal = {name: given.pop(name) for name in _OWN if name in given}
+    flags = {
+        name: str(given.pop(name)).lower() == 'true'
+        for name in ('reservable', 'disabled')
+        if name in given
+    }
+    if len(flags) == 2 and flags['reservable'] == flags['disabled']:
+        raise exceptions.BadRequest('disabled: must not contradict reservable.', field='disabled')
+    if flags:
+        normal['available'] = flags.get('reservable', not flags.get('disabled'))
+    return {**normal, 'extra': given}

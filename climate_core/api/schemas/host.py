@@ -3,15 +3,183 @@
 
 from typing import Any
 
-from climate_core.api.schemas import common
+from climate_common import limits
+from climate_core.api.schemas import common, paging
+from climate_core.lease import hosts
 
-SHOWN: dict[str, Any] = common.closed(
-    {
-        'id': {'type': 'string'},
-        'hypervisor_hostname': {'type': 'string'},
-        'service_name': {'type': 'string'},
-        'reservable': {'type': 'boolean', 'description': 'Whether it can be reserved as a whole.'},
+_NAME: dict[str, Any] = {
+    'type': 'string',
+    'minLength': 1,
+    'maxLength': 255,
+    'pattern': limits.json_pattern(limits.NAME_PATTERN),
+}
+#: Clients of Blazar send every value as a text.
+_FLAG: dict[str, Any] = {'enum': [True, False, 'true', 'false', 'True', 'False']}
+_EXTRA: dict[str, Any] = {
+    'type': ['string', 'number', 'boolean', 'null'],
+    'maxLength': 1024,
+    'pattern': limits.json_pattern(r'[^\u0000-\u001f\ud800-\udfff]*'),
+    'description': 'An extra property. A text that is a number is compared as one.',
+}
+_OWN: dict[str, dict[str, Any]] = {
+    'pool': {**_NAME, 'description': 'The name of its pool; without it: default.'},
+    'reservable': {**_FLAG, 'description': 'Whether it takes new promises; default true.'},
+    'disabled': {**_FLAG, 'description': 'The opposite of ``reservable``.'},
+    'disabled_reason': {
+        'type': ['string', 'null'],
+        'maxLength': 1024,
+        'pattern': _EXTRA['pattern'],
+        'description': 'Why it takes no new promises.',
     },
-    ('id', 'hypervisor_hostname', 'service_name', 'reservable'),
+}
+
+
+def _open(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """An object with these properties, and with extra ones beside them."""
+    values: dict[str, Any] = {
+        'type': 'object',
+        'properties': properties,
+        'additionalProperties': _EXTRA,
+        'maxProperties': 256,
+    }
+    outer = {**values, 'properties': {**properties, 'values': values}}
+    return {**outer, 'required': list(required)}
+
+
+CREATE: dict[str, Any] = _open(
+    {
+        'name': {
+            **_NAME,
+            'description': 'The name of a node, as Nova lists hypervisors, or of a nova-compute '
+            'that has a single node.',
+        },
+        **_OWN,
+    },
+    ('name',),
 )
-MANY: dict[str, Any] = common.envelope('hosts', {'type': 'array', 'items': SHOWN})
+UPDATE: dict[str, Any] = _open(_OWN)
+UPDATE['description'] = 'null takes an extra property away.'
+
+_INTEGER: dict[str, Any] = {'type': 'integer'}
+_TEXT: dict[str, Any] = {'type': ['string', 'null']}
+_TEXTS: dict[str, Any] = {'type': 'array', 'items': {'type': 'string'}}
+#: Only these are there for callers who may not see hosts.
+_ALWAYS: dict[str, Any] = {
+    'id': {'type': 'string'},
+    'hypervisor_hostname': {'type': 'string'},
+    'service_name': {'type': 'string'},
+    'reservable': {'type': 'boolean', 'description': 'Whether it takes new promises.'},
+}
+SHOWN: dict[str, Any] = {
+    'type': 'object',
+    'description': 'Besides these properties it has the extra ones.',
+    'properties': {
+        **_ALWAYS,
+        'disabled_reason': _TEXT,
+        'pool': {'type': 'string'},
+        'hypervisor_type': {'type': 'string'},
+        'hypervisor_version': _INTEGER,
+        'vcpus': _INTEGER,
+        'memory_mb': _INTEGER,
+        'local_gb': _INTEGER,
+        'cpu_info': {'type': 'string', 'description': 'JSON, as Nova has it.'},
+        'availability_zone': _TEXT,
+        'state': {**_TEXT, 'description': 'Of its nova-compute: up or down.'},
+        'status': {**_TEXT, 'description': 'Of its nova-compute: enabled or disabled.'},
+        'traits': _TEXTS,
+        'aggregates': _TEXTS,
+        'capacity': {
+            'type': 'object',
+            'additionalProperties': _INTEGER,
+            'description': 'What shares of it can be promised in all, of Placement.',
+        },
+        'lanes': {**_INTEGER, 'description': 'How many leases have room on it at once.'},
+        'created_at': common.STAMP,
+        'updated_at': common.STAMP,
+    },
+    'required': list(_ALWAYS),
+}
+ONE: dict[str, Any] = common.envelope('host', SHOWN)
+MANY: dict[str, Any] = paging.many('hosts', SHOWN)
+
+_MARKER: dict[str, Any] = {
+    'type': 'integer',
+    'minimum': 0,
+    'maximum': 2**63 - 1,
+    'description': 'The id of the last host of the page before.',
+}
+_ASKED: dict[str, Any] = {**_NAME, 'description': 'Only hosts with exactly this name.'}
+QUERY: dict[str, dict[str, Any]] = {
+    'pool': {**_NAME, 'description': 'Only hosts of this pool.'},
+    'reservable': {'type': 'boolean', 'description': 'Only hosts that take promises, or not.'},
+    'hypervisor_hostname': _ASKED,
+    'service_name': {**_NAME, 'description': 'Only nodes of this nova-compute.'},
+    'limit': paging.LIMIT,
+    'marker': _MARKER,
+}
+
+ALLOCATION: dict[str, Any] = common.closed(
+    {
+        'resource_id': {'type': 'string', 'description': 'The id of the host.'},
+        'reservations': {
+            'type': 'array',
+            'items': common.closed(
+                {
+                    'id': common.UUID,
+                    'lease_id': common.UUID,
+                    'start_date': common.ANSWERED_DATE,
+                    'end_date': common.ANSWERED_DATE,
+                }
+            ),
+            'description': 'Which it is promised to, in the order of their start.',
+        },
+    }
+)
+ONE_ALLOCATION: dict[str, Any] = common.envelope('allocation', ALLOCATION)
+ALLOCATIONS: dict[str, Any] = paging.many('allocations', ALLOCATION)
+ALLOCATIONS_QUERY: dict[str, dict[str, Any]] = {
+    'lease_id': {**common.UUID, 'description': 'Only reservations of this lease.'},
+    'reservation_id': {**common.UUID, 'description': 'Only this reservation.'},
+    'limit': paging.LIMIT,
+    'marker': _MARKER,
+}
+
+PROPERTIES: dict[str, Any] = common.envelope(
+    'resource_properties',
+    {
+        'type': 'array',
+        'items': common.closed(
+            {
+                'property': {'type': 'string'},
+                'private': {'type': 'boolean'},
+                'values': {'type': 'array', 'description': 'Which values hosts have.'},
+            },
+            ('property',),
+        ),
+    },
+)
+PROPERTIES_QUERY: dict[str, dict[str, Any]] = {
+    'detail': {'type': 'boolean', 'description': 'true: with the values that hosts have.'},
+    'all': {
+        'type': 'boolean',
+        'description': 'true: also the private ones. Needs the policy '
+        '``climate:hosts:get_private_properties``.',
+    },
+}
+UPDATE_PROPERTY: dict[str, Any] = common.closed(
+    {'private': {'type': 'boolean', 'description': 'Whether users may not see it.'}}, ('private',)
+)
+PROPERTY: dict[str, Any] = common.envelope(
+    'resource_property',
+    common.closed(
+        {
+            'id': {'type': 'string'},
+            'resource_type': {'type': 'string', 'enum': ['physical:host']},
+            'property_name': {
+                'type': 'string',
+                'pattern': limits.json_pattern(hosts.PROPERTY_PATTERN),
+            },
+            'private': {'type': 'boolean'},
+        }
+    ),
+)

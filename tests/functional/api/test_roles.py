@@ -34,6 +34,9 @@ def row(body: Mapping[str, Any] | None, *statuses: int) -> Row:
 
 LEASE = '/v1/leases/{lease_id}'
 RESERVATION = f'{LEASE}/reservations/{{reservation_id}}'
+#: There is none.
+HOST = '/v1/os-hosts/{host_id}'
+PROPERTY = '/v1/os-hosts/properties/{property_name}'
 THING = {'resource_type': 'test:thing', 'resource_id': 'aaaaaaaa-0000-4000-8000-00000000000a'}
 #:                          reader member manager admin service nobody stranger
 MATRIX: dict[tuple[str, str], Row] = {
@@ -42,6 +45,15 @@ MATRIX: dict[tuple[str, str], Row] = {
     ('GET', '/v1/openapi.json'): row(None, 200, 200, 200, 200, 200, 200, 200),
     ('GET', '/v1/plugins'): row(None, 200, 200, 200, 200, 200, 200, 200),
     ('GET', '/v1/os-hosts'): row(None, 200, 200, 200, 200, 200, 200, 200),
+    # No property of a host may be called so.
+    ('POST', '/v1/os-hosts'): row({'name': 'n', 'vcpus': 1}, 403, 403, 403, 400, 400, 403, 403),
+    ('GET', '/v1/os-hosts/allocations'): row(None, 403, 403, 403, 200, 403, 403, 403),
+    ('GET', '/v1/os-hosts/properties'): row(None, 200, 200, 200, 200, 200, 403, 200),
+    ('PATCH', PROPERTY): row({'private': True}, 403, 403, 403, 404, 403, 403, 403),
+    ('GET', HOST): row(None, 403, 403, 403, 404, 404, 403, 403),
+    ('PUT', HOST): row({'rack': '7'}, 403, 403, 403, 404, 404, 403, 403),
+    ('DELETE', HOST): row(None, 403, 403, 403, 404, 404, 403, 403),
+    ('GET', f'{HOST}/allocation'): row(None, 403, 403, 403, 404, 403, 403, 403),
     ('GET', '/v1/limits'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('GET', '/v1/usage'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('GET', '/v1/leases'): row(None, 200, 200, 200, 200, 200, 403, 200),
@@ -92,13 +104,20 @@ def test_role(application: Any, lease: dict[str, Any], who: str, method: str, pa
     body, statuses = MATRIX[method, path]
     if body is THING:
         body = {**THING, 'resource_id': str(uuid.uuid4())}
-    place = path.format(lease_id=lease['id'], reservation_id=lease['reservations'][0]['id'])
+    place = path.format(
+        lease_id=lease['id'],
+        reservation_id=lease['reservations'][0]['id'],
+        host_id=1,
+        property_name='rack',
+    )
     response = ask(application, who, method, place, body)
     assert response.status_code == statuses[who], response.text
     if response.status_code == 403:
         assert response.json['error_name'] == 'forbidden'
     if response.status_code == 404:
-        assert response.json['error_name'] == 'lease.not_found'
+        noun = 'host' if 'os-hosts' in path else 'lease'
+        assert response.json['error_name'].startswith(f'{noun}.')
+        assert response.json['error_name'].endswith('not_found')
     if who in ('nobody', 'stranger'):
         assert NAME not in response.text
         assert lease['id'] not in response.text.replace(f'Lease {lease["id"]} was not', '')

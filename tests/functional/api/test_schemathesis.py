@@ -14,13 +14,13 @@ import pytest
 import schemathesis
 import webob
 from hypothesis import strategies as st
-from oslo_serialization import jsonutils
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 
 from climate_core.api import routes
 from climate_core.db.engine import Database
 from tests.functional.api import world
+from tests.support.fakes import cloud_server, hypervisors, settings
 
 #: In any order, so that some leases have an end after their start.
 DATES = [
@@ -52,8 +52,18 @@ OPERATIONS = [
 
 
 @pytest.fixture(scope='module')
-def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    conf = world.configure(tmp_path_factory.mktemp('fuzz'))
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cloud_server.Server]:
+    with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
+        yield server
+
+
+@pytest.fixture(scope='module')
+def application(
+    tmp_path_factory: pytest.TempPathFactory, cloud: cloud_server.Server
+) -> Iterator[Any]:
+    options = settings.cloud_options(cloud.url).items()
+    directory = tmp_path_factory.mktemp('fuzz')
+    conf = world.configure(directory, *(('cloud', name, value) for name, value in options))
     with world.running(conf, Database(conf)) as made:
         yield made
 
@@ -79,17 +89,23 @@ def excluded() -> list[Any]:
 
 
 @pytest.fixture
-def known(application: Any) -> dict[str, str]:
-    """The variables of a path to a lease and a reservation that are there, at first."""
+def known(
+    request: pytest.FixtureRequest, application: Any, cloud: cloud_server.Server
+) -> dict[str, str]:
+    """The variables of a path to what is there, at first."""
+    if 'os-hosts' in request.node.callspec.params['path']:
+        name = uuid.uuid4().hex
+        hypervisors.add(cloud.state, name)
+        body = {'name': name, 'rack': '7'}
+        host = world.ask(application, 'POST', '/v1/os-hosts', body, ADMIN, 201).json['host']
+        return {'host_id': host['id'], 'property_name': 'rack'}
     values = {
         'name': 'n',
         'start_date': '2098-01-01 10:00',
         'end_date': '2099-01-01 10:00',
         'reservations': [{'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}],
     }
-    request = webob.Request.blank('/v1/leases', method='POST', content_type='application/json')
-    request.body = jsonutils.dump_as_bytes(values)
-    lease = request.get_response(application).json['lease']
+    lease = world.ask(application, 'POST', '/v1/leases', values).json['lease']
     return {'lease_id': lease['id'], 'reservation_id': lease['reservations'][0]['id']}
 
 

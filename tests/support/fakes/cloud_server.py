@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keystone, Nova, Glance, Cinder and Heat as far as Climate uses them, in one HTTP server.
+"""Keystone, Nova, Placement, Glance, Cinder and Heat as Climate uses them, in one HTTP server.
 
 As a process::
 
@@ -19,7 +19,17 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.support.fakes import cinder, glance, heat, keystone, limits, nova, serving
+from tests.support.fakes import (
+    cinder,
+    glance,
+    heat,
+    hypervisors,
+    keystone,
+    limits,
+    nova,
+    placement,
+    serving,
+)
 from tests.support.fakes.state import Record, Refusal, State
 
 
@@ -120,11 +130,14 @@ ROUTES: Sequence[tuple[str, str, Callable[..., Any]]] = (
     *keystone.ROUTES,
     *limits.ROUTES,
     *nova.ROUTES,
+    *hypervisors.ROUTES,
+    *placement.ROUTES,
     *glance.ROUTES,
     *cinder.ROUTES,
     *heat.ROUTES,
     ('POST', '/fake/faults', _order_fault),
     ('POST', '/fake/servers', _order(nova.add)),
+    ('POST', '/fake/hypervisors', _order(hypervisors.add)),
     ('POST', '/fake/volumes', _order(cinder.add)),
     ('POST', '/fake/attachments', _order(cinder.attach)),
     ('POST', '/fake/stacks', _order(heat.add)),

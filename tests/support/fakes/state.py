@@ -36,6 +36,7 @@ class State:
     def __init__(self, journal: pathlib.Path) -> None:
         self.lock = threading.RLock()
         self.servers: dict[str, Record] = {}
+        self.hypervisors: dict[str, Record] = {}
         self.trusts: dict[str, Record] = {}
         self.images: dict[str, Record] = {}
         self.volumes: dict[str, Record] = {}
@@ -58,6 +59,8 @@ class State:
         self.no_heat = False
         #: See :class:`tests.support.fakes.limits.Limits`.
         self.limits: Any = None
+        #: See :mod:`tests.support.fakes.placement`.
+        self.placement: Any = None
         self._journal = journal
         if journal.exists():
             self._read_back()
@@ -105,6 +108,10 @@ class State:
         with self._journal.open(encoding='utf-8') as lines:
             entries = [json.loads(line) for line in lines]
         return [{k: v for k, v in entry.items() if k != 'change'} for entry in entries]
+
+    def file(self, name: str) -> pathlib.Path:
+        """A file beside the journal, for what keeps its own."""
+        return self._journal.with_name(f'{self._journal.name}.{name}')
 
     def close(self) -> None:
         self._file.close()

@@ -10,10 +10,10 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.api import policy
 from climate_core.context import RequestContext
-from climate_core.policies import leases, limits, plugins, reservations, usage
+from climate_core.policies import hosts, leases, limits, plugins, reservations, usage
 from tests.unit.api import samples
 
-READS = {leases.GET, leases.HISTORY, limits.GET}
+READS = {leases.GET, leases.HISTORY, limits.GET, hosts.GET_PROPERTIES}
 WRITES = {
     leases.CREATE,
     leases.UPDATE,
@@ -24,6 +24,16 @@ WRITES = {
     reservations.UPDATE,
     reservations.DELETE,
 }
+#: What is of no project: for services too, and for admins alone.
+SHARED = {
+    leases.GET_ALL,
+    hosts.GET,
+    hosts.CREATE,
+    hosts.UPDATE,
+    hosts.DELETE,
+    hosts.GET_PRIVATE,
+}
+ALL = READS | WRITES | SHARED | {hosts.GET_ALLOCATIONS, hosts.UPDATE_PROPERTIES}
 OURS, THEIRS = {'project_id': 'project'}, {'project_id': 'another'}
 #: role -> what it may do with its project's lease, and with one of another project
 MAY: dict[str, tuple[set[str], set[str]]] = {
@@ -31,10 +41,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     'reader': (READS, set()),
     'member': (READS | WRITES, set()),
     'manager': (READS | WRITES, set()),
-    'service': (READS | {leases.GET_ALL}, READS | {leases.GET_ALL}),
-    'admin': (READS | WRITES | {leases.GET_ALL}, READS | WRITES | {leases.GET_ALL}),
+    'service': (READS | SHARED, READS | SHARED),
+    'admin': (ALL, ALL),
 }
-RULES = sorted(READS | WRITES | {leases.GET_ALL})
+RULES = sorted(ALL)
 
 
 @pytest.fixture(scope='module')

@@ -37,6 +37,10 @@ NEW: list[Call] = [
     lambda c: c.end_lease(WHO, 'x'),
     lambda c: c.update_reservation(WHO, 'x', 'y', {}),
     lambda c: c.remove_reservation(WHO, 'x', 'y'),
+    lambda c: c.create_host(WHO, {'name': 'x'}),
+    lambda c: c.update_host(WHO, 1, {}),
+    lambda c: c.delete_host(WHO, 1),
+    lambda c: c.set_host_property(WHO, 'x', private=True),
 ]
 
 
@@ -103,5 +107,5 @@ def test_what_breaks_in_a_manager_is_not_called_old(monkeypatch: pytest.MonkeyPa
 
 def test_the_manager_has_every_method() -> None:
     asked = {name for name in vars(ManagerClient) if not name.startswith('_')}
-    assert asked <= set(dir(server.Endpoint))
+    assert asked <= {*dir(server.Endpoint), *dir(server.HostEndpoint)}
     assert server.Endpoint.target.version == rpc_client.VERSION == '1.1'

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies of hosts."""
+
+from climate_core.policies.base import ADMIN, ADMIN_OR_SERVICE, READER_OR_SERVICE, rule
+
+GET = 'climate:hosts:get'
+CREATE = 'climate:hosts:create'
+UPDATE = 'climate:hosts:update'
+DELETE = 'climate:hosts:delete'
+GET_ALLOCATIONS = 'climate:hosts:get_allocations'
+GET_PROPERTIES = 'climate:hosts:get_properties'
+GET_PRIVATE = 'climate:hosts:get_private_properties'
+UPDATE_PROPERTIES = 'climate:hosts:update_properties'
+
+RULES = [
+    rule(
+        GET,
+        ADMIN_OR_SERVICE,
+        'See the hosts of the pools. Who may not is shown one entry that stands for all of them.',
+        'GET /v1/os-hosts',
+        'GET /v1/os-hosts/{host_id}',
+    ),
+    rule(CREATE, ADMIN_OR_SERVICE, 'Put a host into a pool.', 'POST /v1/os-hosts'),
+    rule(
+        UPDATE,
+        ADMIN_OR_SERVICE,
+        'Change a host: its pool, its extra properties, and whether it takes new promises.',
+        'PUT /v1/os-hosts/{host_id}',
+    ),
+    rule(
+        DELETE, ADMIN_OR_SERVICE, 'Take a host out of its pool.', 'DELETE /v1/os-hosts/{host_id}'
+    ),
+    rule(
+        GET_ALLOCATIONS,
+        ADMIN,
+        'See which reservations of which leases hosts are promised to.',
+        'GET /v1/os-hosts/allocations',
+        'GET /v1/os-hosts/{host_id}/allocation',
+    ),
+    rule(
+        GET_PROPERTIES,
+        READER_OR_SERVICE,
+        'See the extra properties of hosts, which reservations can ask for.',
+        'GET /v1/os-hosts/properties',
+    ),
+    rule(
+        GET_PRIVATE,
+        ADMIN_OR_SERVICE,
+        'See the private ones of them, too, in the list and in hosts.',
+        'GET /v1/os-hosts/properties',
+        'GET /v1/os-hosts',
+        'GET /v1/os-hosts/{host_id}',
+    ),
+    rule(
+        UPDATE_PROPERTIES,
+        ADMIN,
+        'Make an extra property of hosts private, or public again.',
+        'PATCH /v1/os-hosts/properties/{property_name}',
+    ),
+]

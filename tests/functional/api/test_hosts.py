@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of the pools through the API, with a fake Nova and the real Placement."""
+
+import pathlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from climate_core.db.engine import Database
+from tests.functional.api import world
+from tests.functional.api.gabbi_files import HERE, run_file
+from tests.support import hosts
+from tests.support.fakes import cloud_server, hypervisors, placement, settings
+
+FILES = sorted((HERE / 'hosts').glob('*.yaml'))
+ADMIN = {'X-Roles': 'admin,member,reader'}
+
+
+@pytest.fixture
+def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
+    with cloud_server.running(tmp_path / 'journal') as server:
+        for name in ('cn1', 'cn2', 'cn3'):
+            added = hypervisors.add(server.state, name)
+        placement.add_server(server.state, added['id'], str(uuid.uuid4()))
+        yield server
+
+
+@pytest.fixture
+def conf(tmp_path: pathlib.Path, fake: cloud_server.Server) -> cfg.ConfigOpts:
+    options = settings.cloud_options(fake.url).items()
+    return world.configure(tmp_path, *(('cloud', name, value) for name, value in options))
+
+
+@pytest.mark.parametrize('file', FILES, ids=lambda file: file.stem)
+def test_requests(file: pathlib.Path, application: Any) -> None:
+    run_file(file, application)
+
+
+def ask(application: Any, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+    return world.ask(application, method, path, body, ADMIN, status).json
+
+
+def test_host_that_is_promised_shows_it_and_stays(application: Any, database: Database) -> None:
+    host = ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 201)['host']
+    lease = hosts.promise(database, int(host['id']))
+    shown = ask(application, 'GET', '/v1/os-hosts/1/allocation')['allocation']
+    assert shown == {
+        'resource_id': '1',
+        'reservations': [
+            {
+                'id': lease.reservations[0].id,
+                'lease_id': lease.id,
+                'start_date': '2099-01-01T10:00:00.000000',
+                'end_date': '2099-01-01T12:00:00.000000',
+            }
+        ],
+    }
+    for query, found in (
+        ('', [shown]),
+        (f'?lease_id={lease.id.upper()}', [shown]),
+        (f'?reservation_id={lease.id}', [{'resource_id': '1', 'reservations': []}]),
+    ):
+        assert ask(application, 'GET', f'/v1/os-hosts/allocations{query}')['allocations'] == found
+    refused = ask(application, 'DELETE', '/v1/os-hosts/1', None, 409)
+    assert refused['error_name'] == 'host.in_use'
+    assert (
+        'promised to 1 reservations, the last until 2099-01-01T12:00' in refused['error_message']
+    )
+    assert ask(application, 'GET', '/v1/os-hosts/1')['host']['reservable'] is True
+
+
+def test_host_is_changed_while_nova_is_away(application: Any, fake: cloud_server.Server) -> None:
+    """What is broken is put out of use."""
+    ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 201)
+    fault = {'method': 'GET', 'path': 'os-hypervisors', 'status': 503, 'count': 1}
+    fake.state.faults.append(fault)
+    changed = ask(application, 'PUT', '/v1/os-hosts/1', {'disabled': True})['host']
+    assert changed['reservable'] is False
+
+
+@pytest.mark.parametrize('path', ['os-hypervisors', '/placement/resource_classes'])
+@pytest.mark.parametrize('status', [403, 404, 409, 503])
+def test_what_the_cloud_refuses_is_no_mistake_of_the_caller(
+    application: Any, fake: cloud_server.Server, path: str, status: int
+) -> None:
+    method = 'GET' if path.startswith('os') else 'PUT'
+    fault = {'method': method, 'path': path, 'status': status, 'count': 2}
+    fake.state.faults.append(fault)
+    ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 503)
+
+
+def test_change_reads_what_nova_says_now(application: Any, fake: cloud_server.Server) -> None:
+    ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 201)
+    for each in fake.state.hypervisors.values():
+        each['vcpus'] = 128
+    assert ask(application, 'PUT', '/v1/os-hosts/1', {})['host']['vcpus'] == 128

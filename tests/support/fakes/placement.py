@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement itself, with a database of its own, behind the other services of the fake cloud.
+
+It has one database for each process at a time, so the fake cloud that was asked first in a process
+has it until another one is.
+"""
+
+import contextlib
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import webob
+
+from tests.support.fakes.state import Record, Refusal, State
+
+VERSION = 'placement 1.39'
+_METHODS = ('GET', 'POST', 'PUT', 'DELETE')
+
+
+class Placement:
+    """The application on an SQLite file.
+
+    :param path: of the file; made if it is not there
+    """
+
+    _reset: Callable[[], None] | None = None
+
+    def __init__(self, path: pathlib.Path) -> None:
+        # They cost a second, and few tests need them.
+        import sqlalchemy as sa
+        from oslo_config import cfg
+        from placement import conf as options
+        from placement import db_api, deploy
+        from placement.db.sqlalchemy import migration
+        from placement.objects import resource_class, trait
+
+        conf = cfg.ConfigOpts()
+        options.register_opts(conf)
+        url = f'sqlite:///{path}'
+        conf.set_override('connection', url, group='placement_database')
+        conf.set_override('auth_strategy', 'noauth2', group='api')
+        conf([], default_config_files=[])
+        engine = sa.create_engine(url, connect_args={'check_same_thread': False})
+        migration.create_schema(engine)
+        if Placement._reset is not None:
+            Placement._reset()
+        db_api.configure(conf)
+        Placement._reset = db_api.placement_context_manager.patch_engine(engine)
+        trait._TRAITS_SYNCED = resource_class._RESOURCE_CLASSES_SYNCED = False
+        deploy.update_database(conf)
+        self._application = deploy.loadapp(conf)
+
+    def ask(
+        self, method: str, path: str, body: Any = None, version: str = VERSION
+    ) -> webob.Response:
+        """Send a request as an administrator."""
+        headers = {'X-Auth-Token': 'admin', 'OpenStack-API-Version': version}
+        request = webob.Request.blank(path, method=method, headers=headers)
+        if body is not None:
+            request.content_type = 'application/json'
+            request.json = body
+        return request.get_response(self._application)
+
+
+def of(state: State) -> Placement:
+    """Return the one of a fake cloud."""
+    if state.placement is None:
+        state.placement = Placement(state.file('placement.sqlite'))
+    placement: Placement = state.placement
+    return placement
+
+
+def _serve(request: Any, path: str) -> Any:
+    caller = request.caller()
+    if not {'admin', 'service'} & {*caller['roles']}:
+        raise Refusal(403, 'Policy does not allow this to be performed.')
+    query = request.path.partition('?')[2]
+    version = request.headers.get('OpenStack-API-Version', 'placement 1.0')
+    response = of(request.server.state).ask(
+        request.command, f'{path or "/"}?{query}', request.body, version
+    )
+    body = None
+    with contextlib.suppress(ValueError):
+        body = response.json
+    return response.status_code, {}, body
+
+
+def add_host(state: State, hypervisor: Record) -> None:
+    """Have it know a hypervisor, as its nova-compute reports it."""
+    placement = of(state)
+    root = {'uuid': hypervisor['id'], 'name': hypervisor['hypervisor_hostname']}
+    assert placement.ask('POST', '/resource_providers', root).status_code == 200
+    body = {
+        'resource_provider_generation': 0,
+        'inventories': {
+            'VCPU': {'total': hypervisor['vcpus'], 'allocation_ratio': 4.0},
+            'MEMORY_MB': {'total': hypervisor['memory_mb'], 'reserved': 512},
+            'DISK_GB': {'total': hypervisor['local_gb']},
+        },
+    }
+    path = f'/resource_providers/{hypervisor["id"]}/inventories'
+    assert placement.ask('PUT', path, body).status_code == 200
+
+
+def add_server(state: State, hypervisor_id: str, server_id: str) -> None:
+    """Have a server on a hypervisor."""
+    body = {
+        'allocations': {hypervisor_id: {'resources': {'VCPU': 1}}},
+        'project_id': 'demo-id',
+        'user_id': 'alice-id',
+        'consumer_generation': None,
+        'consumer_type': 'INSTANCE',
+    }
+    assert of(state).ask('PUT', f'/allocations/{server_id}', body).status_code == 204
+
+
+ROUTES = tuple((method, '/placement(/.*)?', _serve) for method in _METHODS)
