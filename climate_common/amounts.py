@@ -15,12 +15,14 @@ VOLUMES = 'volumes'
 #: GiB of volumes, as Cinder's quotas have it.
 GIGABYTES = 'gigabytes'
 STACKS = 'stacks'
+#: Whole compute hosts.
+HOSTS = 'hosts'
 
 #: The units of a server and of a volume.
 SERVER_UNITS = (SERVERS, VCPUS, MEMORY_MB, DISK_GB)
 VOLUME_UNITS = (VOLUMES, GIGABYTES)
 #: The units that projects have limits for, in the order in which they are shown.
-LIMITED = (SERVERS, VCPUS, MEMORY_MB, VOLUMES, GIGABYTES, STACKS)
+LIMITED = (SERVERS, VCPUS, MEMORY_MB, VOLUMES, GIGABYTES, STACKS, HOSTS)
 
 
 def of_server(

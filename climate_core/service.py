@@ -14,6 +14,7 @@ from oslo_log import log
 
 from climate_core import context, threads
 from climate_core.backoff import Backoff
+from climate_core.calendar.admission import Calendar
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
@@ -88,11 +89,13 @@ class ManagerService:
         self.metrics = metrics.Metrics(
             self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
         )
+        calendar = Calendar(self.database)
         executor = EventExecutor(
             self.database,
             self.clock,
             self.claims,
             self.plugins,
+            calendar,
             self.trusts.delete,
             Backoff.of(conf),
             self.metrics,
@@ -106,7 +109,14 @@ class ManagerService:
         # Its request id is how this manager knows its own hints, which come back to it.
         self._hint = context.RequestContext(overwrite=False)
         operations = LeaseOperations(
-            conf, self.database, self.clock, self.plugins, self.trusts, Limits(conf), external
+            conf,
+            self.database,
+            self.clock,
+            self.plugins,
+            self.trusts,
+            Limits(conf),
+            external,
+            calendar,
         )
         endpoint = server.Endpoint(operations, self._wrote, self._nudged)
         hosts = server.HostEndpoint(HostOperations(conf, self.database, self.cloud), self._wrote)

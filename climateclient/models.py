@@ -240,7 +240,8 @@ class Usage:
     """The usage of a project in a period: what it reserved, and what it used.
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
-    ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours`` and ``stack_hours`` to numbers.
+    ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours``, ``stack_hours`` and
+    ``host_hours`` to numbers.
     """
 
     project_id: str

@@ -70,6 +70,7 @@ class Demand:
     :param most_per_unit: so many pieces of one unit at most; None: as many as fit
     :param one_unit: whether all pieces are of the same unit
     :param matches: tells whether a unit would do, by its pool and properties
+    :param names: the properties that it looks at -> the field of the request that names each
     """
 
     kind: str
@@ -79,6 +80,7 @@ class Demand:
     most_per_unit: int | None = None
     one_unit: bool = False
     matches: Callable[[Unit], bool] = lambda _unit: True
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     order: Order = Order.FIT
 
 

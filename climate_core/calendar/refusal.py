@@ -24,13 +24,21 @@ def refusal(
     missing: NoRoom,
     kinds: Kinds,
     dice: random.Random,
-) -> exceptions.NotEnough:
+) -> exceptions.ClimateError:
     """Return the error that a user reads; it says nothing of what others have.
 
     :param kinds: as they were searched
     """
     blamed = wanted[missing.index]
     search = searches[missing.index]
+    unknown = _unknown(search, kinds)
+    if unknown is not None:
+        name, field = unknown
+        place = blamed.field.rpartition('.')[0]
+        return exceptions.BadRequest(
+            f'{field}: {blamed.noun} have no property {name}.',
+            field=f'{place}.{field}' if place else field,
+        )
     begin = search.start + duration(blamed.before)
     end = search.end - duration(blamed.after)
     sentence = (
@@ -46,6 +54,18 @@ def refusal(
         field=blamed.field,
         available_from=available,
     )
+
+
+def _unknown(search: Search, kinds: Kinds) -> tuple[str, str] | None:
+    """Return the name of a property that no unit has, and the field that names it."""
+    names = search.demand.names
+    timelines = kinds(search.demand.kind)
+    missing = set(names) if timelines else set()
+    for each in timelines:
+        if not missing:
+            return None
+        missing -= each.unit.properties.keys()
+    return next(((name, names[name]) for name in sorted(missing)), None)
 
 
 def _count(count: int, least: int, noun: str) -> str:

@@ -184,6 +184,12 @@ def _complete_lane(conn: 'connection.Connection', lane_id: str, generation: int 
     _write(conn, f'{path}/traits', traits, known)
 
 
+def get_lane_aggregates(conn: 'connection.Connection', lane_id: str) -> frozenset[str]:
+    """Return whose servers may take slots of a lane."""
+    path = f'/resource_providers/{lane_id}/aggregates'
+    return frozenset(PLACEMENT.read(conn, path, 'aggregates'))
+
+
 def set_lane_aggregates(
     conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]
 ) -> None:

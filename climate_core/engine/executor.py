@@ -14,6 +14,7 @@ from sqlalchemy import orm
 
 from climate_core import context, exceptions, test_points
 from climate_core.backoff import Backoff
+from climate_core.calendar.admission import Calendar
 from climate_core.db import leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
@@ -36,6 +37,7 @@ class EventExecutor:
     """Execute events that are due.
 
     :param plugins: resource type -> plugin
+    :param calendar: gets back what was promised to reservations that hold it no more
     :param release_trust: deletes a trust by its id; one that is gone is success
     :param seen_by: is told what became of claims
     :param tell_end: tells the external service that a lease is over
@@ -45,6 +47,7 @@ class EventExecutor:
     clock: Clock
     claims: Claims
     plugins: Mapping[str, ResourcePlugin]
+    calendar: Calendar
     release_trust: Callable[[str], None]
     backoff: Backoff
     seen_by: metrics.Metrics | None = None
@@ -108,7 +111,13 @@ class EventExecutor:
         lease, event = _mine(session, claim)
         now = self.clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
-        return lease, store.save(session, lease, change, now, _cause(claim))
+        after = store.save(session, lease, change, now, _cause(claim))
+        held = {each.id for each in after.live}
+        promised = (each.id for each in lease.live if each.unit_kind is not None)
+        freed = [reservation_id for reservation_id in promised if reservation_id not in held]
+        if freed:
+            self.calendar.release(session, freed, now)
+        return lease, after
 
     def _act(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
         handler = events.of(claim.event_type)

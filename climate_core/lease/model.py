@@ -256,6 +256,7 @@ def new_reservation(
     now: datetime,
     amounts: Mapping[str, int] | None = None,
     parent_id: str | None = None,
+    unit_kind: str | None = None,
 ) -> Reservation:
     """Return a new reservation that waits for the start of its lease."""
     return Reservation(
@@ -267,4 +268,5 @@ def new_reservation(
         created_at=now,
         amounts=amounts or {},
         parent_id=parent_id,
+        unit_kind=unit_kind,
     )

@@ -8,7 +8,7 @@ claims and attempts, which are the engine's own affair, are never shown.
 from typing import Any
 
 from climate_common import dates
-from climate_core.lease import model
+from climate_core.lease import hosts, model
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
@@ -30,6 +30,7 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
     """Return a reservation; what its plugin keeps stands beside the rest and never replaces it."""
     return {
         **params(one),
+        **_allocated(one),
         'id': one.id,
         'resource_id': one.resource_id,
         'resource_type': one.resource_type,
@@ -43,6 +44,13 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
 def params(one: model.Reservation) -> dict[str, Any]:
     """Return what the plugin keeps with a reservation and lets users see."""
     return {name: value for name, value in one.params.items() if not name.startswith('_')}
+
+
+def _allocated(one: model.Reservation) -> dict[str, Any]:
+    """Return what the calendar promises, by the names that users know."""
+    if one.unit_kind != hosts.KIND:
+        return {}
+    return {'hosts': [each.unit['hypervisor_hostname'] for each in one.allocations]}
 
 
 def event(one: model.Event) -> dict[str, Any]:

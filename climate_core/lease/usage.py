@@ -28,6 +28,7 @@ HOURS: Final[Mapping[str, tuple[str, int]]] = {
     'volume_hours': (amounts.VOLUMES, 1),
     'volume_gb_hours': (amounts.GIGABYTES, 1),
     'stack_hours': (amounts.STACKS, 1),
+    'host_hours': (amounts.HOSTS, 1),
 }
 
 

@@ -13,11 +13,16 @@ from climate_core.lease.errors import ErrorCollector
 from climate_core.operations.build import Builder
 from climate_core.operations.draft import Draft
 from climate_core.operations.duplicates import check_free, equal_holder
+from climate_core.operations.promises import Promises
 from climate_core.operations.quota import Quota
 
 
 def check(
-    builder: Builder, quota: Quota, context: RequestContext, values: Mapping[str, Any]
+    builder: Builder,
+    quota: Quota,
+    promises: Promises,
+    context: RequestContext,
+    values: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what would become of a create.
 
@@ -41,6 +46,7 @@ def check(
             free = own and builder.plugins[kind].reusable
             waits.append(max(draft.now, holder.end_date) if free else None)
         waits += _check_quota(quota, draft, errors)
+        promises.check(draft, errors)
     asked, lease = draft.asked, draft.lease
     return {
         'granted': not errors.found,

@@ -20,6 +20,7 @@ from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.calendar.admission import Calendar
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db.clock import Clock
@@ -39,6 +40,7 @@ from climate_core.operations.interfaces import (
     Trusts,
 )
 from climate_core.operations.persist import WritePath
+from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.plugins.base import ResourcePlugin
@@ -57,12 +59,16 @@ class LeaseOperations:
     trusts: Trusts
     limits: Limits = dataclasses.field(default_factory=NoLimits)
     external: ExternalService = dataclasses.field(default_factory=NoExternalService)
+    calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
         self.quota = Quota(self.conf, self.database, self.limits, self.external)
         self.builder = Builder(self.conf, self.database, self.clock, self.plugins, self.external)
         provisioner = Provisioner(self.database, self.plugins, self.trusts)
-        self.write_path = WritePath(self.database, self.quota, provisioner, self.plugins)
+        self.promises = Promises(self.calendar or Calendar(self.database), self.plugins)
+        self.write_path = WritePath(
+            self.database, self.quota, provisioner, self.plugins, self.promises
+        )
 
     @built_anew
     def create_lease(self, context: RequestContext, values: Mapping[str, Any]) -> str:
@@ -84,7 +90,7 @@ class LeaseOperations:
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what would become of :meth:`create_lease`, see :func:`.dry_run.check`."""
-        return dry_run.check(self.builder, self.quota, context, values)
+        return dry_run.check(self.builder, self.quota, self.promises, context, values)
 
     def update_lease(
         self,
@@ -206,7 +212,9 @@ class LeaseOperations:
         def attempt(session: orm.Session) -> None:
             lease = leases.get(session, lease_id, lock=True)
             check_generation(lease, generation)
-            store.save(session, lease, change(lease, now), now, user_cause(context, action))
+            cause = user_cause(context, action)
+            after = store.save(session, lease, change(lease, now), now, cause)
+            self.promises.follow(session, lease, after, now)
 
         self.database.write(attempt)
 

@@ -2,7 +2,7 @@
 """The one way to write a draft: quota, provision, persist, all or nothing."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import orm
@@ -17,6 +17,7 @@ from climate_core.lease.history import Cause, user_cause
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
+from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.reserve import find
@@ -42,6 +43,7 @@ class WritePath:
     quota: Quota
     provisioner: Provisioner
     plugins: Mapping[str, ResourcePlugin]
+    promises: Promises
 
     def write_draft(self, context: RequestContext, draft: Draft) -> Written:
         """Write what a request adds, or find that it is written already.
@@ -58,6 +60,7 @@ class WritePath:
 
     def _write(self, context: RequestContext, draft: Draft) -> Written:
         most = self.quota.check_quota(draft.lease, draft.now, draft.before)
+        self.promises.check(draft)
         done = self.provisioner.provision(context, draft)
         action = 'lease.create' if draft.before is None else 'reservation.create'
         cause = user_cause(context, action)
@@ -84,6 +87,7 @@ class WritePath:
 
         :param most: the limits of the project; None: none
         :raises oslo_db.exception.DBDuplicateEntry: its id, or a resource, is taken
+        :raises climate_core.exceptions.NotEnough: the calendar has not what it demands
         """
         project_id = draft.lease.project_id
         db_limits.lock(session, project_id, most)
@@ -92,6 +96,7 @@ class WritePath:
             adding = limits.amounts(lease.live, leases=1)
             db_limits.check(session, project_id, adding, most)
             store.create(session, lease, draft.now, cause)
+            self._promise(session, draft, lease, lease.reservations)
             return lease
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._missing(lease, done)
@@ -101,7 +106,19 @@ class WritePath:
         db_limits.check(session, project_id, limits.amounts(missing), most)
         preparing = done.preparing & {each.id for each in missing}
         change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
-        return store.save(session, lease, change, draft.now, cause)
+        after = store.save(session, lease, change, draft.now, cause)
+        self._promise(session, draft, after, missing)
+        return after
+
+    def _promise(
+        self,
+        session: orm.Session,
+        draft: Draft,
+        lease: model.Lease,
+        reservations: Iterable[model.Reservation],
+    ) -> None:
+        fields = {item.reservation.id: item.field for item in draft.items}
+        self.promises.promise(session, lease, reservations, fields, draft.now)
 
     def _missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
         """Return what has not joined since the draft was built: nothing may join twice."""

@@ -90,6 +90,7 @@ class Reserver:
             self.now,
             claimed.amounts,
             claimed.parent_id,
+            claimed.unit_kind,
         )
 
     def _check_owner(self, plugin: ResourcePlugin) -> None:

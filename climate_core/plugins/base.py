@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from oslo_config import cfg
 
 from climate_core import exceptions
+from climate_core.calendar.model import Wanted
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -56,6 +57,8 @@ class Claimed:
     :param prepare: whether :meth:`ResourcePlugin.prepare` has something to do
     :param parent_id: the id of the resource of the same lease that this one is a part of, as a
         server is of its stack
+    :param unit_kind: the kind of units that the calendar promises it, see
+        :meth:`ResourcePlugin.wanted`; None: its own service holds its capacity
     """
 
     resource_id: str
@@ -64,6 +67,7 @@ class Claimed:
     made: bool = False
     prepare: bool = False
     parent_id: str | None = None
+    unit_kind: str | None = None
 
 
 class ResourcePlugin(abc.ABC):
@@ -126,6 +130,13 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.NameTaken: it has something else under the same name
         """
         return reservation.resource_id == values.get('resource_id')
+
+    def wanted(self, reservation: 'Reservation') -> Wanted:
+        """Return what the calendar has to promise to a reservation with a ``unit_kind``. Pure.
+
+        :raises climate_core.exceptions.BadRequest: it was changed to something without meaning
+        """
+        raise NotImplementedError
 
     def make(
         self,

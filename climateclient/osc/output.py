@@ -172,6 +172,7 @@ _HOURS = {
     'volume_hours': 'Volumes',
     'volume_gb_hours': 'Volume GB',
     'stack_hours': 'Stacks',
+    'host_hours': 'Hosts',
 }
 USAGE = (
     'Project',

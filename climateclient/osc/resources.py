@@ -9,7 +9,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import resource_types
-from climateclient.osc import arguments, options, stack_template
+from climateclient.osc import arguments, hosts, options, stack_template
 
 #: The types of resources that have an option, and its name.
 NOUNS = {
@@ -47,6 +47,7 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         '(repeat for several)',
     )
     stack_template.add_options(parser)
+    hosts.add_option(parser)
     parser.add_argument(
         '--reservation',
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
@@ -83,7 +84,7 @@ def add_on_end(parser: argparse.ArgumentParser, text: str) -> None:
 def reservations(
     parsed_args: argparse.Namespace, given: list[dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
-    """Return the reservations of --reservation and --stack-template, with their --on-end.
+    """Return the reservations of --reservation, --stack-template and --hosts, with --on-end.
 
     :param given: those of --reservation, if they have been read already
     :raises CommandError: no resource of the command takes an --on-end; a file cannot be read
@@ -91,7 +92,11 @@ def reservations(
     if given is None:
         given = [arguments.reservation(text) for text in parsed_args.reservation]
         check_on_end(parsed_args, [*given, *kinds(parsed_args)])
-    given = [*given, *stack_template.reservation(parsed_args)]
+    given = [
+        *given,
+        *stack_template.reservation(parsed_args),
+        *hosts.reservations(parsed_args),
+    ]
     return [on_end(parsed_args, each) | each for each in given]
 
 
@@ -104,8 +109,9 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
 
 
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the types that --server, --volume, --stack and --stack-template reserve, in order."""
-    return [kind for kind, _ in _named(parsed_args)] + stack_template.kind(parsed_args)
+    """Return the types of the resources that the options name, in order."""
+    made = stack_template.kind(parsed_args) + hosts.kinds(parsed_args)
+    return [kind for kind, _ in _named(parsed_args)] + made
 
 
 def on_end(parsed_args: argparse.Namespace, reservation: Mapping[str, Any]) -> dict[str, str]:

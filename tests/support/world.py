@@ -14,6 +14,7 @@ from climate_common import dates
 from climate_core import conf as config
 from climate_core import exceptions
 from climate_core.backoff import Backoff
+from climate_core.calendar.admission import Calendar
 from climate_core.context import RequestContext
 from climate_core.db import events, leases, tables
 from climate_core.db.clock import Clock
@@ -129,10 +130,16 @@ class World:
         self.things = things or Things()
         self.plugins: dict[str, ResourcePlugin] = {TYPE: self.things}
         self.trusts = Trusts()
+        self.calendar = Calendar(self.database)
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
         self.executor = self.new_executor()
         self.operations = LeaseOperations(
-            self.conf, self.database, self.clock, self.plugins, self.trusts
+            self.conf,
+            self.database,
+            self.clock,
+            self.plugins,
+            self.trusts,
+            calendar=self.calendar,
         )
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
@@ -145,6 +152,7 @@ class World:
             self.clock,
             claims or self.claims,
             self.plugins,
+            self.calendar,
             self.trusts.delete,
             Backoff.of(self.conf),
         )

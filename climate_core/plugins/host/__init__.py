@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole hosts of the pools."""
+"""Reserve whole compute hosts of a pool, which the calendar promises."""

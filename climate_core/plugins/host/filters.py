@@ -3,7 +3,7 @@
 
 There are two languages. Blazar's is JSON in a text, ``["and", [">=", "$vcpus", "16"], ["or",
 ...]]``; the readable one is ``vcpus>=16,gpu==True`` beside lists of traits, aggregates and names.
-Both name properties of hosts and nothing else, and what no host has is refused by its name. A host
+Both name properties of hosts and nothing else. A host
 that lacks a property does not match, whatever it is compared with. Numbers compare as numbers,
 also if they came as texts; a list, as the traits, is compared by what is in it.
 """
@@ -11,8 +11,8 @@ also if they came as texts; a list, as the traits, is compared by what is in it.
 import json
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from climate_core import exceptions
 from climate_core.lease.hosts import number
@@ -30,6 +30,28 @@ FIELDS: Final = (
     'availability_zone',
     'names',
 )
+
+_TEXT: Final = {'type': 'string', 'maxLength': 4096}
+_TEXTS_OR_ONE: Final = {
+    'type': ['array', 'string'],
+    'items': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+    'maxItems': 100,
+    'maxLength': 4096,
+}
+#: The JSON Schema of :data:`FIELDS`.
+SCHEMA: Final[Mapping[str, Any]] = {
+    'hypervisor_properties': {**_TEXT, 'description': "Conditions in Blazar's JSON."},
+    'resource_properties': {**_TEXT, 'description': "Conditions in Blazar's JSON."},
+    'resources': {**_TEXTS_OR_ONE, 'description': 'Conditions, as vcpus>=16,gpu==True.'},
+    'traits': {**_TEXTS_OR_ONE, 'description': 'Traits of the host; those with ! it must lack.'},
+    'aggregates': {
+        **_TEXTS_OR_ONE,
+        'description': 'Names of host aggregates; it must be in none of those with !.',
+    },
+    'availability_zone': {**_TEXT, 'description': 'The availability zone of the host.'},
+    'names': {**_TEXTS_OR_ONE, 'description': 'It must be one of these hosts.'},
+    'pool': {**_TEXT, 'description': 'The pool of the host; by default any.'},
+}
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     '==': operator.eq,
@@ -51,35 +73,45 @@ _JSON: Final = 'as ["and", [">=", "$vcpus", "16"], ["==", "$gpu", "True"]]'
 _READABLE: Final = 'as vcpus>=16,gpu==True'
 
 
-def compile_filter(values: Mapping[str, Any], known: Collection[str]) -> Matches:
+class Filter(NamedTuple):
+    """One condition of all that a reservation says about its hosts.
+
+    :param names: the properties that it compares -> the field that names each
+    """
+
+    matches: Matches
+    names: Mapping[str, str]
+
+
+def compile_filter(values: Mapping[str, Any]) -> Filter:
     """Make one condition of all that a reservation says about its hosts.
 
     :param values: of :data:`FIELDS`, those that the reservation has. Lists may come as texts with
         commas; what is empty or None asks for nothing
-    :param known: the names of the properties that hosts have
     :raises climate_core.exceptions.BadRequest: naming the field
     """
+    names: dict[str, str] = {}
     conditions = [
-        _compile(name, values[name], known)
+        _compile(name, values[name], names)
         for name in FIELDS
         if values.get(name) not in (None, '')
     ]
-    return lambda properties: all(matches(properties) for matches in conditions)
+    return Filter(_all(conditions), names)
 
 
-def _compile(field: str, value: Any, known: Collection[str]) -> Matches:
+def _compile(field: str, value: Any, names: dict[str, str]) -> Matches:
     match field:
         case 'hypervisor_properties' | 'resource_properties':
-            return _of_json(field, value, known)
+            return _of_json(field, value, names)
         case 'resources':
-            return _all(_readable(field, each, known) for each in _texts(field, value))
+            return _all(_readable(field, each, names) for each in _texts(field, value))
         case 'traits' | 'aggregates':
             return _all(_required(field, each) for each in _texts(field, value))
         case 'names':
-            names = frozenset(_texts(field, value))
+            hosts = frozenset(_texts(field, value))
             return lambda properties: (
-                properties.get('hypervisor_hostname') in names
-                or properties.get('service_name') in names
+                properties.get('hypervisor_hostname') in hosts
+                or properties.get('service_name') in hosts
             )
         case _:
             return lambda properties: properties.get(field) == value
@@ -106,34 +138,34 @@ def _listed(field: str, name: str, wanted: bool) -> Matches:
     return lambda properties: (name in properties.get(field, ())) is wanted
 
 
-def _readable(field: str, text: str, known: Collection[str]) -> Matches:
+def _readable(field: str, text: str, names: dict[str, str]) -> Matches:
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise _wrong(field, f'{text!r} is no condition. Write conditions {_READABLE}.')
     name, sign, value = found.groups()
-    return _condition(field, sign, name, value, known)
+    return _condition(field, sign, name, value, names)
 
 
-def _of_json(field: str, text: Any, known: Collection[str]) -> Matches:
+def _of_json(field: str, text: Any, names: dict[str, str]) -> Matches:
     try:
         tree = json.loads(text) if isinstance(text, str) else text
     except (ValueError, RecursionError):
         raise _wrong(field, f'is not JSON. Write it {_JSON}.')
-    return _node(field, tree, known, _DEPTH)
+    return _node(field, tree, names, _DEPTH)
 
 
-def _node(field: str, tree: Any, known: Collection[str], depth: int) -> Matches:
+def _node(field: str, tree: Any, names: dict[str, str], depth: int) -> Matches:
     if depth == 0:
         raise _wrong(field, f'must not be deeper than {_DEPTH} conditions in each other.')
     match tree:
         case [str(junction), *parts] if junction in _JUNCTIONS and parts:
             join = _JUNCTIONS[junction]
-            nodes = [_node(field, part, known, depth - 1) for part in parts]
+            nodes = [_node(field, part, names, depth - 1) for part in parts]
             return lambda properties: join(matches(properties) for matches in nodes)
         case [str(sign), str(name), str() | int() | float() as value] if (
             sign in _OPERATORS and name.startswith('$')
         ):
-            return _condition(field, sign, name.removeprefix('$'), value, known)
+            return _condition(field, sign, name.removeprefix('$'), value, names)
     told = json.dumps(tree)[:80]
     raise _wrong(
         field,
@@ -141,9 +173,8 @@ def _node(field: str, tree: Any, known: Collection[str], depth: int) -> Matches:
     )
 
 
-def _condition(field: str, sign: str, name: str, value: Any, known: Collection[str]) -> Matches:
-    if name not in known:
-        raise _wrong(field, f'hosts have no property {name}, only {", ".join(sorted(known))}.')
+def _condition(field: str, sign: str, name: str, value: Any, names: dict[str, str]) -> Matches:
+    names.setdefault(name, field)
     if name in _LISTS:
         if sign not in _EQUALITY:
             raise _wrong(field, f'{name} is a list: it can only be compared with == and !=.')

@@ -33,6 +33,7 @@ LIMITS = {
     'reserved_volumes': 1000,
     'reserved_gigabytes': 100000,
     'reserved_stacks': 1000,
+    'reserved_hosts': 1000,
 }
 #: Ordinary members, each in a project of the same name.
 MEMBERS = ('demo', 'alt')

@@ -80,6 +80,7 @@ def test_resource_hours(application: Any, database: Database) -> None:
             'volume_hours': 0,
             'volume_gb_hours': 0,
             'stack_hours': 0,
+            'host_hours': 0,
         },
         'used': {
             'server_hours': 4,
@@ -89,6 +90,7 @@ def test_resource_hours(application: Any, database: Database) -> None:
             'volume_hours': 0,
             'volume_gb_hours': 0,
             'stack_hours': 0,
+            'host_hours': 0,
         },
     }
 
@@ -149,6 +151,7 @@ def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Serv
             'reserved_volumes': {'limit': 100, 'used': 0},
             'reserved_gigabytes': {'limit': 100, 'used': 0},
             'reserved_stacks': {'limit': 100, 'used': 0},
+            'reserved_hosts': {'limit': 100, 'used': 0},
         }
         body = {'name': 'l', 'end_date': '2099-01-01 10:00'}
         refused = world.ask(application, 'POST', '/v1/leases', body, status=403).json

@@ -36,6 +36,7 @@ class Measured:
             world.clock,
             self.claims,
             {TYPE: world.things},
+            world.calendar,
             world.trusts.delete,
             Backoff(2.0, 120.0),
             self.metrics,

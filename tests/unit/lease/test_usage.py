@@ -19,6 +19,7 @@ AMOUNTS = {
     'volumes': 3,
     'gigabytes': 30,
     'stacks': 2,
+    'hosts': 3,
 }
 
 
@@ -73,6 +74,7 @@ def test_hours(reservation: usage.Use, reserved: float, used: float) -> None:
         ('volume_hours', 3),
         ('volume_gb_hours', 30),
         ('stack_hours', 2),
+        ('host_hours', 3),
     ):
         assert total.reserved[name] == pytest.approx(reserved * each)
         assert total.used[name] == pytest.approx(used * each)

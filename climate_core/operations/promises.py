@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask the calendar for what reservations demand of it, before and in the transaction that writes.
+
+Reservations that the calendar has no part in cost nothing here.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.admission import Calendar
+from climate_core.calendar.model import Wanted
+from climate_core.lease import model, states
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.operations.draft import Draft
+from climate_core.plugins.base import ResourcePlugin
+
+
+@dataclasses.dataclass
+class Promises:
+    """Get promises of the calendar, change them and check whether there would be some."""
+
+    calendar: Calendar
+    plugins: Mapping[str, ResourcePlugin]
+
+    def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
+        """Refuse a draft for which there is not enough. Nothing is written.
+
+        :raises climate_core.exceptions.NotEnough: there is not
+        """
+        fields = {item.reservation.id: item.field for item in draft.items}
+        wanted = self._wanted((item.reservation for item in draft.items), fields)
+        if wanted:
+            with errors.collected():
+                self.calendar.check(wanted, *_period(draft.lease, draft.now))
+
+    def promise(
+        self,
+        session: orm.Session,
+        lease: model.Lease,
+        reservations: Iterable[model.Reservation],
+        fields: Mapping[str, str],
+        now: datetime.datetime,
+    ) -> None:
+        """Have reservations promised what they demand; they are written already.
+
+        :param fields: reservation id -> its place in the request
+        :raises climate_core.exceptions.NotEnough: there is not enough
+        :raises climate_core.db.engine.Stale: others were faster; the transaction is to be repeated
+        """
+        wanted = self._wanted(reservations, fields)
+        if wanted:
+            self.calendar.promise(session, wanted, *_period(lease, now))
+
+    def follow(
+        self,
+        session: orm.Session,
+        before: model.Lease,
+        after: model.Lease,
+        now: datetime.datetime,
+    ) -> None:
+        """Have what is promised follow a lease that its user changed.
+
+        What is in use stays where it is. Raises as :meth:`promise`.
+        """
+        if after.status in states.ENDING:
+            return
+        old = {each.id: each.params for each in before.live}
+        moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)
+        changed = [r for r in after.live if r.id in old and (moved or r.params != old[r.id])]
+        wanted = self._wanted(changed, {})
+        if wanted:
+            self.calendar.replan(session, wanted, *_period(after, now), before.has_started(now))
+
+    def _wanted(
+        self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
+    ) -> list[Wanted]:
+        found = []
+        for each in reservations:
+            if each.unit_kind is None:
+                continue
+            wanted, place = self._plugin(each).wanted(each), fields.get(each.id)
+            field = f'{place}.{wanted.field}' if place else wanted.field
+            found.append(dataclasses.replace(wanted, field=field))
+        return found
+
+    def _plugin(self, reservation: model.Reservation) -> ResourcePlugin:
+        plugin = self.plugins.get(reservation.resource_type)
+        if plugin is None:
+            raise exceptions.UnknownResourceType(
+                f'{reservation.resource_type} is not enabled any more, so this lease cannot be '
+                'changed.'
+            )
+        return plugin
+
+
+def _period(
+    lease: model.Lease, now: datetime.datetime
+) -> tuple[datetime.datetime, datetime.datetime]:
+    """Return the time that is still to come of a lease."""
+    return max(lease.start_date, min(now, lease.end_date)), lease.end_date

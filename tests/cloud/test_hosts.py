@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole hosts: enrolled by an operator, promised by the calendar, entered only with the lease."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cloud.booking import Booking
+from tests.cloud.people import Person, at, wait_for
+
+#: Hosts that hold servers of other tests cannot be enrolled.
+pytestmark = pytest.mark.alone
+
+POOL = ('compute2', 'compute3')
+ANYWHERE = 4
+
+
+@pytest.fixture(scope='module')
+def pool(admin: Person) -> Iterator[tuple[str, ...]]:
+    """Enrol hosts with Blazar's command; take them out of the pool afterwards."""
+    for host in POOL:
+        wait_for(lambda host=host: not servers_on(admin, host), f'{host} empty')
+        enrolled = admin.cli('openstack', 'reservation', 'host', 'create', host, '-f', 'json')
+        assert enrolled.returncode == 0, enrolled.stderr
+        assert json.loads(enrolled.stdout)['hypervisor_hostname'] == host
+    yield POOL
+    for host in POOL:
+        wait_for(lambda host=host: not servers_on(admin, host), f'{host} empty')
+        removed = admin.cli('openstack', 'reservation', 'host', 'delete', host)
+        assert removed.returncode == 0, removed.stderr
+
+
+def servers_on(admin: Person, host: str) -> list[Any]:
+    return list(admin.sdk.compute.servers(all_projects=True, host=host))
+
+
+@pytest.fixture
+def host_of(admin: Person) -> Callable[[str], str]:
+    """Tell on which host a server is."""
+    return lambda server_id: str(admin.sdk.compute.get_server(server_id).hypervisor_hostname)
+
+
+@pytest.fixture
+def lease(booking: Booking, pool: tuple[str, ...]) -> Iterator[Any]:
+    """A lease of one host that begins in a moment, made with the command line."""
+    made = booking.person.cli(
+        *('openstack', 'lease', 'create', f'hosts-{uuid.uuid4().hex[:8]}', '--for', '1h'),
+        *('--start', at(seconds=15), '--hosts', 'min=1,max=1,vcpus>=1', '-f', 'json'),
+    )
+    assert made.returncode == 0, made.stderr
+    lease = booking.person.leases.get(json.loads(made.stdout)['id'])
+    yield lease
+    booking.person.leases.delete(lease.id, ignore_missing=True)
+    booking.person.wait_lease_gone(lease.id)
+
+
+def boot(booking: Booking, **hints: str) -> Any:
+    """Boot a server that is no reservation; return it when it is ACTIVE or in ERROR."""
+    return booking.wait(booking.begin(hints), 'ACTIVE', 'ERROR')
+
+
+def test_only_the_project_with_the_lease_lands_on_its_host(
+    lease: Any,
+    booking: Booking,
+    stranger: Person,
+    admin: Person,
+    host_of: Callable[[str], str],
+) -> None:
+    (reservation,) = lease.reservations
+    (host,) = reservation.params['hosts']
+    assert host in POOL
+    early = boot(booking, reservation=reservation.id)
+    assert early.status == 'ERROR'
+    assert 'No valid host' in early.fault['message']
+
+    booking.wait_lease(lease.id, 'ACTIVE')
+    ordinary = [boot(booking) for _ in range(ANYWHERE)]
+    assert {each.status for each in ordinary} == {'ACTIVE'}
+    assert not {host_of(each.id) for each in ordinary} & {*POOL}
+    inside = boot(booking, reservation=reservation.id)
+    assert (inside.status, host_of(inside.id)) == ('ACTIVE', host)
+    others = Booking(stranger)
+    assert boot(others, reservation=reservation.id).status == 'ERROR'
+    others.clean()
+    forced = Booking(admin)
+    assert boot_in_zone(forced, f'nova:{host}').status == 'ERROR'
+    forced.clean()
+
+    booking.person.leases.end(lease.id)
+    booking.wait_lease(lease.id, 'TERMINATED')
+    booking.wait_gone(inside.id)
+    assert servers_on(admin, host) == []
+
+
+def boot_in_zone(booking: Booking, zone: str) -> Any:
+    server_id = booking.begin({}, availability_zone=zone)
+    return booking.wait(server_id, 'ACTIVE', 'ERROR')
+
+
+def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> None:
+    person = booking.person
+    start, end = at(days=1), at(days=1, hours=1)
+    wanted = {'resource_type': 'physical:host', 'min': len(pool)}
+    first = person.leases.create('all hosts', end, start, reservations=[wanted])
+    command = ('openstack', 'lease', 'create', 'one more', '--start', start, '--end', end)
+    refused = person.cli(*command, '--hosts', 'min=1')
+    assert refused.returncode == 1
+    assert '409' in refused.stderr
+    person.leases.delete(first.id)
+    person.wait_lease_gone(first.id)
+    granted = person.leases.create('one more', end, start, reservations=[{**wanted, 'min': 1}])
+    person.leases.delete(granted.id)
+    person.wait_lease_gone(granted.id)

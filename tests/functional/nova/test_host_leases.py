@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases of whole hosts, from the request to the end, against a whole nova and its placement."""
+
+import pytest
+from nova.tests.functional.api import client
+
+from climate_core import exceptions
+from climate_core.cloud import placement
+from climate_core.lease import serialize
+from climate_core.operations.hosts import HostOperations
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.functional.nova.hosts import Crash, HostsTest
+from tests.support.world import Time, World, user
+
+OTHERS = 'other'
+
+
+class HostLeasesTest(HostsTest):
+    """host1 and host2 are in the pool; host3 is for everybody."""
+
+    COMPUTES = ('host1', 'host2', 'host3')
+    POOL = ('host1', 'host2')
+
+    def setUp(self):
+        super().setUp()
+        self.time = Time()
+        self.world = World(self.database.engine.url.render_as_string(), self.time)
+        self.addCleanup(self.world.database.dispose)
+        self.conf = self.world.conf
+        self.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
+        self.plugin = HostPlugin(self.conf, self.cloud)
+        self.plugin.now = self.time
+        self.world.plugins[HostPlugin.resource_type] = self.plugin
+        self.operations = HostOperations(self.conf, self.world.database, self.cloud)
+        for host in self.POOL:
+            self.enrol(host)
+        self.others_api = client.TestOpenStackClient(
+            OTHERS, self.api_fixture.base_url, project_id=OTHERS, roles=['reader', 'member']
+        )
+        self.others_api.microversion = self.microversion
+
+    def lease_hosts(
+        self, start='now', end='2026-12-01 14:00', project=None, name='lease', **wanted
+    ):
+        """Create a lease of hosts, and return it."""
+        body = {'name': name, 'start_date': start, 'end_date': end}
+        body['reservations'] = [{'resource_type': HostPlugin.resource_type, **wanted}]
+        context = user(project or self.api.project_id)
+        return self.world.lease(self.world.operations.create_lease(context, body))
+
+    def settled(self, lease, looks=20, **later):
+        """Do what is due, and look again as often as the plugin wants; return the lease."""
+        self.world.run_until_idle(**later)
+        for _ in range(looks):
+            if self.world.lease(lease.id).status not in ('STARTING', 'TERMINATING', 'DELETING'):
+                break
+            self.world.run_until_idle(seconds=1)
+        return self.world.lease(lease.id)
+
+    def hosts_of(self, lease):
+        (reservation,) = lease.reservations
+        return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
+
+    def inside(self, lease, **server):
+        """Boot a server that names the reservation of a lease; return it and its host."""
+        (reservation,) = lease.reservations
+        made = self.boot({'reservation': reservation.id}, **server)
+        return made, self.host_of(made)
+
+    def host_of(self, server):
+        """The host of a server; None if there was none for it."""
+        found = self.show(server)
+        assert found['status'] in ('ACTIVE', 'ERROR'), found
+        return found['OS-EXT-SRV-ATTR:host']
+
+
+class TestHostLeases(HostLeasesTest):
+    def test_hosts_are_entered_by_the_project_from_the_start_to_the_end(self):
+        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        (reservation,) = lease.reservations
+        assert (lease.status, reservation.unit_kind) == ('PENDING', 'host')
+        (host,) = self.hosts_of(lease)
+        assert serialize.reservation(reservation)['hosts'] == [host]
+        assert self.inside(lease)[1] is None
+
+        lease = self.settled(lease, hours=1)
+        assert lease.status == 'ACTIVE'
+        server, found = self.inside(lease)
+        assert found == host
+        assert self.inside(lease, api=self.others_api)[1] is None
+        assert self.host_of(self.boot()) == 'host3'
+
+        lease = self.settled(lease, hours=1)
+        assert (lease.status, lease.status_reason) == ('TERMINATED', None)
+        self._wait_until_deleted(server)
+        assert self.inside(lease)[1] is None
+        assert placement.list_consumers(self.cloud.service(), self.provider(host)) == []
+
+    def test_two_of_three_hosts_if_no_more_are_free_but_not_less_than_the_least(self):
+        many = self.lease_hosts(min=1, max=3)
+        assert self.hosts_of(many) == {'host1', 'host2'}
+        trusts = set(self.world.trusts.present)
+        with pytest.raises(exceptions.NotEnough, match='2026-12-01T14:00') as caught:
+            self.lease_hosts(min=1, name='one more')
+        assert caught.value.field == 'reservations[0].min'
+        assert self.world.trusts.present == trusts
+        self.lease_hosts('2026-12-01 14:00', '2026-12-01 15:00', min=2, name='next')
+
+    def test_deleted_lease_gives_its_hosts_back_at_once(self):
+        first = self.lease_hosts('2026-12-01 13:00', min=2)
+        self.world.operations.delete_lease(user(), first.id)
+        self.settled(first)
+        second = self.lease_hosts('2026-12-01 13:00', min=2, name='second')
+        assert self.hosts_of(second) == {'host1', 'host2'}
+
+    def test_lease_that_ends_early_gives_its_hosts_back(self):
+        first = self.settled(self.lease_hosts(min=2))
+        assert first.status == 'ACTIVE'
+        self.world.operations.end_lease(user(), first.id)
+        assert self.settled(first, seconds=1).status == 'TERMINATED'
+        second = self.settled(self.lease_hosts(min=2, project=OTHERS, name='second'))
+        (reservation,) = second.reservations
+        server = self.boot({'reservation': reservation.id}, api=self.others_api)
+        assert self.host_of(server) in self.POOL
+
+    def test_start_waits_until_a_host_is_empty(self):
+        lease = self.lease_hosts('2026-12-01 13:00', min=1, names='host1')
+        consumer = self.claim(self.provider(), {'VCPU': 1})
+        lease = self.settled(lease, hours=1, looks=2)
+        assert lease.status == 'STARTING'
+        assert 'Host host1 still has 1 servers' in lease.status_reason
+        self.placement.delete(f'/allocations/{consumer}', version='1.39')
+        assert self.settled(lease, seconds=2).status == 'ACTIVE'
+
+    def test_change_of_a_lease_is_judged_by_the_calendar(self):
+        first = self.lease_hosts('2026-12-01 13:00', '2026-12-01 14:00', min=2)
+        self.lease_hosts('2026-12-01 15:00', '2026-12-01 16:00', min=1, name='second')
+        self.world.update(first.id, end_date='2026-12-01 15:00')
+        with pytest.raises(exceptions.NotEnough) as caught:
+            self.world.update(first.id, end_date='2026-12-01 15:01')
+        assert caught.value.field == 'min'
+        (reservation,) = first.reservations
+        shorter = {'id': reservation.id, 'min': 1, 'max': 1}
+        self.world.update(first.id, end_date='2026-12-01 15:01', reservations=[shorter])
+        assert len(self.hosts_of(self.world.lease(first.id))) == 1
+
+    def test_bad_requests_name_the_field_and_leave_nothing(self):
+        for wanted, field in (
+            ({'min': 2, 'max': 1}, 'max'),
+            ({'min': 3}, 'min'),
+            ({'resources': 'gpus>=1'}, 'resources'),
+            ({'traits': 'ssd'}, 'traits'),
+            ({'pool': 'other'}, 'min'),
+        ):
+            with pytest.raises(exceptions.ClimateError) as caught:
+                self.lease_hosts(**wanted)
+            assert caught.value.field == f'reservations[0].{field}', wanted
+            assert caught.value.status in (400, 409)
+        assert not self.world.trusts.present
+
+
+class TestManagerDies(HostLeasesTest):
+    COMPUTES = ('host1', 'host2')
+    POOL = ('host1',)
+
+    def test_start_and_end_are_finished_by_the_next_manager(self):
+        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        self.time.forward(hours=1)
+        assert self.die_and_go_on(lease) > 2
+        assert self.world.lease(lease.id).status == 'ACTIVE'
+        server, host = self.inside(lease)
+        assert host == 'host1'
+        self.time.forward(hours=1)
+        assert self.die_and_go_on(lease) > 2
+        assert self.world.lease(lease.id).status == 'TERMINATED'
+        self._wait_until_deleted(server)
+
+    def die_and_go_on(self, lease):
+        """Let the manager die after one request to Placement more each time.
+
+        :returns: how often it died before the lease had settled
+        """
+        for answered in range(50):
+            self.cloud.left = answered
+            try:
+                self.settled(lease)
+            except Crash:
+                # The claim of the one that died runs out.
+                self.time.forward(seconds=self.conf.engine.claim_ttl + 1)
+                continue
+            finally:
+                self.cloud.left = None
+            return answered
+        raise AssertionError('it never settled')
