@@ -37,7 +37,11 @@ function climate_merge {
                     iniadd "$file" "$section" "$key" "$value"
                 fi
                 ;;
-            filter_scheduler/enabled_filters | DEFAULT/scheduler_default_filters)
+            filter_scheduler/enabled_filters)
+                climate_enable "$file" "$section" "$key" ReservationFilter "$value"
+                climate_enable "$file" "$section" "$key" PoolFilter "$value"
+                ;;
+            DEFAULT/scheduler_default_filters)
                 climate_enable "$file" "$section" "$key" ReservationFilter "$value"
                 ;;
             DEFAULT/plugin_dirs)

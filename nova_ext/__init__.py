@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserve servers in nova 34, without replacing any function or class of nova.
+"""Reserve servers and hosts in nova 34, without replacing any function or class of nova.
 
 A boot with the hint ``reserved=True`` chooses a host, claims it, makes the ports, enters the
 lease and stops: the server is RESERVED. ``wake_up`` is the second half of the same boot.
@@ -27,16 +27,22 @@ and nova-conductor it does no harm, and lets versioned notifications carry the s
     send_service_user_token = true
     # ... and the credentials of nova's service user
 
-and in that of nova-scheduler, so that a reservation never lands on a nova-compute that would
-start it at once::
+and in that of every nova-scheduler, so that a reservation never lands on a nova-compute that would
+start it at once (ReservationFilter), and only servers of a reservation of hosts land on these
+(PoolFilter)::
 
     [filter_scheduler]
     available_filters = nova.scheduler.filters.all_filters
     available_filters = nova_ext.scheduler.ReservationFilter
+    available_filters = nova_ext.scheduler.PoolFilter
     # The filters that were enabled, and ours.
-    enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,ReservationFilter
+    enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,ReservationFilter,PoolFilter
 
-That way fails open: if the package is missing, a stock nova starts with a warning. To fail
+    [scheduler]
+    # Recommended for reservations of hosts: see nova_ext.scheduler.
+    enable_isolated_aggregate_filtering = true
+
+The lines of nova-api and nova-compute fail open: if the package is missing, a stock nova starts with a warning. To fail
 closed, run ``climate-nova-compute`` instead of ``nova-compute`` with the same arguments, and
 change one line of api-paste.ini::
 
@@ -54,12 +60,14 @@ What all extensions share (hints, dates, requests to the lease service) is in
 
     activate, enable            how the extension gets into a service of nova
     seams, states, conf, policies
-    api/                        POST /servers, the action wake_up, another host, reserved volumes
+    api/                        POST /servers, the action wake_up, another host, reserved volumes,
+                                the extra spec of flavors
     compute/                    reserve (first half), wake (second half), recovery, tracker,
                                 accelerators
     leases                      requests to the lease service
     volumes                     the attachments of a reserved server
     saved_build_args            what the second half needs and nova keeps nowhere
     wake_marker                 which request wakes a server
-    scheduler                   the filter
+    scheduler/                  the filters, and the request filter of the pool
+    stats                       what nova-compute reports to the filters
 """  # noqa: E501

@@ -149,6 +149,11 @@ API: Seams = {
     ('nova.api.openstack.compute.deferred_delete', 'DeferredDeleteController._force_delete'): (
         'self', 'req', 'id', 'body',
     ),
+    ('nova.api.validation.extra_specs.validators', 'VALIDATORS'): None,
+    ('nova.api.validation.extra_specs.validators', 'NAMESPACES'): None,
+    ('nova.api.validation.extra_specs.base', 'ExtraSpecValidator'): (
+        'name', 'description', 'value', 'deprecated', 'parameters', 'name_regex', 'value_regex',
+    ),
     ('nova.compute.api', 'API.__init__'): ('self', 'image_api', 'network_api', 'volume_api'),
     ('nova.compute.api', 'API._local_cleanup_bdm_volumes'): (
         'self', 'bdms', 'instance', 'context',

@@ -110,18 +110,19 @@ def wants_reservation(hints: Mapping[str, Any] | None) -> bool:
     return LEASE_PARAMS in hints or LEASE_ID in hints or _boolean(_single(hints, RESERVED))
 
 
-def reservation_of_hosts(hints: Mapping[str, Any]) -> str | None:
+def reservation_of_hosts(hints: Mapping[str, Any], name: str = lanes.HINT) -> str | None:
     """Return the id of the reservation of hosts that hints name, in its canonical form.
 
+    :param name: of the hint, or of the extra spec if these are the extra specs of a flavor
     :returns: None if they name none
     :raises BadHint: it is no uuid
     """
-    if lanes.HINT not in hints:
+    if name not in hints:
         return None
     try:
-        return _uuid(_single(hints, lanes.HINT), lanes.HINT)
+        return _uuid(_single(hints, name), name)
     except RecursionError:
-        raise BadHint(lanes.HINT, 'must not be nested so deeply') from None
+        raise BadHint(name, 'must not be nested so deeply') from None
 
 
 def parse(

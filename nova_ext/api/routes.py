@@ -13,7 +13,7 @@ from nova.api.openstack.compute import deferred_delete, routes
 
 from climateclient.extension.errors import Incompatible
 from nova_ext import enable, seams, states
-from nova_ext.api import servers, wake_up
+from nova_ext.api import extra_specs, servers, wake_up
 
 _CHANGED = (
     ('/servers', 'POST', 'create'),
@@ -23,13 +23,14 @@ _CHANGED = (
 
 
 def enable_api() -> None:
-    """Enable the extension in nova-api: the state in its answers, and the routes.
+    """Enable the extension in nova-api: the state in its answers, the extra spec, the routes.
 
     :raises Incompatible: an extension point is not as expected; nothing was changed
     """
     seams.check(seams.EVERYWHERE, seams.API)
     enable.enable_service()
     states.add_to_api()
+    extra_specs.add()
     install()
 
 

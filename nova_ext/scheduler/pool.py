@@ -62,11 +62,9 @@ def _reservation(spec: Any) -> str | None:
     given = spec.scheduler_hints if 'scheduler_hints' in spec else None
     try:
         named = hints.reservation_of_hosts(given or {})
-        if named is None and lanes.EXTRA_SPEC in (extra_specs := _extra_specs(spec)):
-            named = hints.reservation_of_hosts({lanes.HINT: extra_specs[lanes.EXTRA_SPEC]})
+        return named or hints.reservation_of_hosts(_extra_specs(spec), lanes.EXTRA_SPEC)
     except hints.BadHint as error:
         raise exception.RequestFilterFailed(reason=str(error)) from error
-    return named
 
 
 def _aggregates(reservation_id: str, spec: Any) -> list[str]:

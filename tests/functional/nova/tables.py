@@ -9,6 +9,7 @@ from nova.api.openstack import common
 from nova.api.openstack.compute import routes
 from nova.api.openstack.compute.schemas import servers, simple_tenant_usage
 from nova.api.openstack.compute.views import servers as views
+from nova.api.validation.extra_specs import validators
 from nova.compute import vm_states
 from nova.objects import fields
 from nova.scheduler import request_filter
@@ -47,6 +48,8 @@ class Extension(fixtures.Fixture):
             'managers': dict(service.SERVICE_MANAGERS),
             'states': fields.InstanceState.ALL,
             'values': fields.InstanceStateField.AUTO_TYPE._valid_values,
+            'validators': dict(validators.VALIDATORS),
+            'namespaces': set(validators.NAMESPACES),
             'request_filters': list(request_filter.ALL_REQUEST_FILTERS),
             'faults': views.ViewBuilder._fault_statuses,
         }
@@ -61,6 +64,9 @@ class Extension(fixtures.Fixture):
         service.SERVICE_MANAGERS.update(self._before['managers'])
         fields.InstanceState.ALL = self._before['states']
         fields.InstanceStateField.AUTO_TYPE._valid_values = self._before['values']
+        validators.VALIDATORS.clear()
+        validators.VALIDATORS.update(self._before['validators'])
+        validators.NAMESPACES.intersection_update(self._before['namespaces'])
         request_filter.ALL_REQUEST_FILTERS[:] = self._before['request_filters']
         views.ViewBuilder._fault_statuses = self._before['faults']
         common._STATE_MAP.pop(states.RESERVED, None)

@@ -91,10 +91,18 @@ class TestFlavor(PoolTest):
         flavor = self.like_the_usual({lanes.EXTRA_SPEC: str(uuid.uuid4())})
         self.assert_host(self.inside(flavorRef=flavor), 'host1')
 
-    def test_flavor_that_names_no_uuid_has_no_host(self):
-        flavor = self.like_the_usual({lanes.EXTRA_SPEC: 'lease1'})
+    def test_flavor_must_name_a_uuid(self):
+        flavor = self.like_the_usual({lanes.EXTRA_SPEC: self.reservation})
+        url = f'/flavors/{flavor}/os-extra_specs'
+        for name, value in [(lanes.EXTRA_SPEC, 'lease1'), ('climate:lease', self.reservation)]:
+            body = {'extra_specs': {name: value}}
+            self.admin_api.api_post(url, body, check_response_status=[400])
+        # Nova validates nothing before microversion 2.86.
+        self.admin_api.microversion = '2.85'
+        self.admin_api.post_extra_spec(flavor, {'extra_specs': {lanes.EXTRA_SPEC: 'lease1'}})
+        self.admin_api.microversion = self.microversion
         self.assert_no_host(server := self.boot(flavorRef=flavor))
-        assert 'reservation: must be a uuid' in self.show(server)['fault']['message']
+        assert f'{lanes.EXTRA_SPEC}: must be a uuid' in self.show(server)['fault']['message']
 
     def like_the_usual(self, extra_specs):
         """Make a flavor with the sizes of the usual one; give its id."""
