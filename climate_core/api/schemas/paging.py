@@ -8,6 +8,7 @@ from climate_core.api.schemas import common
 LIMIT: dict[str, Any] = {
     'type': 'integer',
     'minimum': 1,
+    'maximum': 2**63 - 1,
     'description': 'How many at most. More than ``[api] max_limit`` is cut to it.',
 }
 LINKS: dict[str, Any] = {
