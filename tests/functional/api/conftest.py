@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import pathlib
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from oslo_config import cfg
 
 from climate_core.db.engine import Database
 from tests.functional.api import world
+from tests.support.fakes import cloud_server, hypervisors, placement
 
 
 @pytest.fixture
@@ -25,3 +27,13 @@ def database(conf: cfg.ConfigOpts) -> Database:
 def application(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
     with world.running(conf, database) as made:
         yield made
+
+
+@pytest.fixture
+def hosts_cloud(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
+    """A fake cloud with the hypervisors cn1, cn2 and cn3; the last one has a server."""
+    with cloud_server.running(tmp_path / 'journal') as server:
+        for name in ('cn1', 'cn2', 'cn3'):
+            added = hypervisors.add(server.state, name)
+        placement.add_server(server.state, added['id'], str(uuid.uuid4()))
+        yield server

@@ -2,8 +2,6 @@
 """Hosts of the pools through the API, with a fake Nova and the real Placement."""
 
 import pathlib
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,24 +11,15 @@ from climate_core.db.engine import Database
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
 from tests.support import hosts
-from tests.support.fakes import cloud_server, hypervisors, placement, settings
+from tests.support.fakes import cloud_server, settings
 
 FILES = sorted((HERE / 'hosts').glob('*.yaml'))
 ADMIN = {'X-Roles': 'admin,member,reader'}
 
 
 @pytest.fixture
-def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
-    with cloud_server.running(tmp_path / 'journal') as server:
-        for name in ('cn1', 'cn2', 'cn3'):
-            added = hypervisors.add(server.state, name)
-        placement.add_server(server.state, added['id'], str(uuid.uuid4()))
-        yield server
-
-
-@pytest.fixture
-def conf(tmp_path: pathlib.Path, fake: cloud_server.Server) -> cfg.ConfigOpts:
-    options = settings.cloud_options(fake.url).items()
+def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.ConfigOpts:
+    options = settings.cloud_options(hosts_cloud.url).items()
     return world.configure(tmp_path, *(('cloud', name, value) for name, value in options))
 
 
@@ -72,11 +61,13 @@ def test_host_that_is_promised_shows_it_and_stays(application: Any, database: Da
     assert ask(application, 'GET', '/v1/os-hosts/1')['host']['reservable'] is True
 
 
-def test_host_is_changed_while_nova_is_away(application: Any, fake: cloud_server.Server) -> None:
+def test_host_is_changed_while_nova_is_away(
+    application: Any, hosts_cloud: cloud_server.Server
+) -> None:
     """What is broken is put out of use."""
     ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 201)
     fault = {'method': 'GET', 'path': 'os-hypervisors', 'status': 503, 'count': 1}
-    fake.state.faults.append(fault)
+    hosts_cloud.state.faults.append(fault)
     changed = ask(application, 'PUT', '/v1/os-hosts/1', {'disabled': True})['host']
     assert changed['reservable'] is False
 
@@ -84,16 +75,18 @@ def test_host_is_changed_while_nova_is_away(application: Any, fake: cloud_server
 @pytest.mark.parametrize('path', ['os-hypervisors', '/placement/resource_classes'])
 @pytest.mark.parametrize('status', [403, 404, 409, 503])
 def test_what_the_cloud_refuses_is_no_mistake_of_the_caller(
-    application: Any, fake: cloud_server.Server, path: str, status: int
+    application: Any, hosts_cloud: cloud_server.Server, path: str, status: int
 ) -> None:
     method = 'GET' if path.startswith('os') else 'PUT'
     fault = {'method': method, 'path': path, 'status': status, 'count': 2}
-    fake.state.faults.append(fault)
+    hosts_cloud.state.faults.append(fault)
     ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 503)
 
 
-def test_change_reads_what_nova_says_now(application: Any, fake: cloud_server.Server) -> None:
+def test_change_reads_what_nova_says_now(
+    application: Any, hosts_cloud: cloud_server.Server
+) -> None:
     ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 201)
-    for each in fake.state.hypervisors.values():
+    for each in hosts_cloud.state.hypervisors.values():
         each['vcpus'] = 128
     assert ask(application, 'PUT', '/v1/os-hosts/1', {})['host']['vcpus'] == 128
