@@ -17,6 +17,7 @@ from keystoneauth1 import adapter, session
 from keystoneauth1.exceptions import http
 
 from climateclient import exceptions
+from climateclient.hosts import Hosts
 from climateclient.leases import Leases
 from climateclient.models import Limit, Plugin, Usage
 from climateclient.parameters import When
@@ -44,6 +45,7 @@ class Client(adapter.Adapter):
         adapter_kwargs.setdefault('service_type', SERVICE_TYPE)
         super().__init__(session, **adapter_kwargs)  # type: ignore[arg-type]
         self.leases = Leases(self)
+        self.hosts = Hosts(self)
 
     def request(self, url: str, method: str, **kwargs: Any) -> requests.Response:
         """Send a request, as any Adapter does.

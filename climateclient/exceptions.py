@@ -69,6 +69,10 @@ class LeaseNameNotFound(ksa_base.ClientException):
     """No lease has this name or id."""
 
 
+class HostNameNotFound(ksa_base.ClientException):
+    """No pool has a host of this name or id."""
+
+
 class AmbiguousName(ksa_base.ClientException):
     """Several leases have this name: give an id.
 

@@ -45,7 +45,7 @@ class ListLease(command.Lister):
             help='Sort by keys, separated by commas, each with asc or desc: '
             f'{", ".join(_SORT)} (default: start:asc)',
         )
-        _add_pages(parser, 'lease')
+        add_pages(parser, 'lease')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -80,7 +80,7 @@ class HistoryLease(command.Lister):
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
         parser.add_argument('--long', action='store_true', help='Show more columns')
-        _add_pages(parser, 'entry')
+        add_pages(parser, 'entry')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -136,7 +136,8 @@ def _add_projects(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_pages(parser: argparse.ArgumentParser, what: str) -> None:
+def add_pages(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the options of a list that has pages."""
     parser.add_argument(
         '--limit', metavar='<number>', type=_positive, help='So many at most (default: all)'
     )

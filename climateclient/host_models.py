@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values that the lease service returns about hosts. All times are timezone-aware, in UTC."""
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from climateclient.models import time_of
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host of a pool: what Nova and Placement say of it, and what the operator adds.
+
+    ``reservable`` is whether it takes new promises. ``vcpus``, ``memory_mb`` and ``local_gb`` are
+    the size of the machine, ``capacity`` is what can be promised of it in shares. ``lanes`` is how
+    many leases have room on it at once. ``state`` and ``status`` are those of its nova-compute.
+    ``extra`` holds the properties that the operator gave it.
+    """
+
+    id: str
+    hypervisor_hostname: str
+    service_name: str
+    reservable: bool
+    pool: str | None = None
+    disabled_reason: str | None = None
+    hypervisor_type: str | None = None
+    hypervisor_version: int | None = None
+    vcpus: int | None = None
+    memory_mb: int | None = None
+    local_gb: int | None = None
+    availability_zone: str | None = None
+    state: str | None = None
+    status: str | None = None
+    traits: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = ()
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    lanes: int | None = None
+    cpu_info: Mapping[str, Any] = field(default_factory=dict)
+    created_at: datetime.datetime | None = None
+    updated_at: datetime.datetime | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        names = {each.name for each in dataclasses.fields(cls)} - {'extra'}
+        own = {name: value for name, value in body.items() if name in names and value is not None}
+        read = {
+            'created_at': time_of(body.get('created_at')),
+            'updated_at': time_of(body.get('updated_at')),
+            'traits': tuple(body.get('traits') or ()),
+            'aggregates': tuple(body.get('aggregates') or ()),
+            'cpu_info': json.loads(body.get('cpu_info') or '{}'),
+            'extra': {name: value for name, value in body.items() if name not in names},
+        }
+        return cls(**{**own, **read})
+
+
+@dataclass(frozen=True, slots=True)
+class HostReservation:
+    """A reservation that a host is promised to, in the time of its lease."""
+
+    id: str
+    lease_id: str
+    start_date: datetime.datetime | None
+    end_date: datetime.datetime | None
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            id=body['id'],
+            lease_id=body['lease_id'],
+            start_date=time_of(body.get('start_date')),
+            end_date=time_of(body.get('end_date')),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostAllocation:
+    """What a host is promised to, in the order of the start."""
+
+    host_id: str
+    reservations: tuple[HostReservation, ...] = ()
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            host_id=body['resource_id'],
+            reservations=tuple(map(HostReservation.from_dict, body.get('reservations') or ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostProperty:
+    """An extra property of hosts, and the values that they have.
+
+    ``private`` is whether users may not see it.
+    """
+
+    name: str
+    private: bool = False
+    values: tuple[Any, ...] = ()
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            name=body['property'],
+            private=bool(body.get('private')),
+            values=tuple(body.get('values') or ()),
+        )

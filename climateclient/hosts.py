@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts of the pools, for operators: ``client.hosts``."""
+
+import builtins
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict, Unpack
+
+from keystoneauth1 import adapter
+
+from climateclient import exceptions
+from climateclient.host_models import Host, HostAllocation, HostProperty
+from climateclient.serialization import read, read_pages, to_path, to_query
+
+
+class HostDetails(TypedDict, total=False):
+    """What an operator says of a host; what is None or missing stays as it is.
+
+    ``disabled`` is whether it takes no new promises, ``disabled_reason`` why. ``extra`` are extra
+    properties by name; in a change a value of None takes one away.
+    """
+
+    pool: str | None
+    disabled: bool | None
+    disabled_reason: str | None
+    extra: Mapping[str, Any]
+
+
+class HostFilters(TypedDict, total=False):
+    """The filters of a list of hosts, which must all match."""
+
+    pool: str | None
+    reservable: bool | None
+    hypervisor_hostname: str | None
+    service_name: str | None
+
+
+class Hosts:
+    """The calls about hosts; each raises what :mod:`climateclient.exceptions` says."""
+
+    def __init__(self, http: adapter.Adapter) -> None:
+        self._http = http
+
+    def create(self, name: str, **details: Unpack[HostDetails]) -> Host:
+        """Put a host into a pool; ordinary servers do not come to it any more.
+
+        :param name: of a node as Nova lists hypervisors, or of the nova-compute of a single node
+        :raises BadRequest: Nova has no such host; ``field`` says what is wrong
+        :raises Conflict: it is in a pool already, or has servers
+        """
+        body = {'name': name, **_body(details)}
+        return read(self._http.post('/os-hosts', json=body), 'host', Host.from_dict)
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        marker: str | None = None,
+        **filters: Unpack[HostFilters],
+    ) -> Iterator[Host]:
+        """Yield the hosts of the pools, none to who may not see them.
+
+        :param limit: so many at most, over all pages of the service
+        :param marker: begin after the host with this id
+        """
+        values = {**filters, 'marker': marker}
+        found = read_pages(self._http, '/os-hosts', 'hosts', Host.from_dict, values, limit)
+        # The entry that stands for all hosts of the cloud has no number.
+        return (host for host in found if host.id.isdigit())
+
+    def get(self, host_id: str) -> Host:
+        """Return a host by its id.
+
+        :raises NotFound: there is none
+        """
+        return read(self._http.get(_path(host_id)), 'host', Host.from_dict)
+
+    def find(self, name_or_id: str) -> Host:
+        """Return a host by its id, or by the name of its node or of its only service.
+
+        :raises HostNameNotFound: there is none
+        :raises AmbiguousName: its service has several nodes
+        """
+        if name_or_id.isascii() and name_or_id.isdigit():
+            try:
+                return self.get(name_or_id)
+            except exceptions.NotFound:
+                pass  # a node may be called by a number
+        found = [*self.list(hypervisor_hostname=name_or_id)]
+        found = found or [*self.list(service_name=name_or_id)]
+        if not found:
+            raise exceptions.HostNameNotFound(f'No host has the name or id "{name_or_id}".')
+        if len(found) > 1:
+            nodes = ', '.join(f'{each.hypervisor_hostname} ({each.id})' for each in found)
+            raise exceptions.AmbiguousName(
+                f'{name_or_id} has several nodes, give one: {nodes}',
+                ids=tuple(each.id for each in found),
+            )
+        return found[0]
+
+    def update(self, host_id: str, **details: Unpack[HostDetails]) -> Host:
+        """Change a host, and have what Nova and Placement say of it read again.
+
+        :raises BadRequest: a value is wrong; ``field`` says which
+        """
+        response = self._http.put(_path(host_id), json=_body(details))
+        return read(response, 'host', Host.from_dict)
+
+    def delete(self, host_id: str) -> None:
+        """Take a host out of its pool; ordinary servers may come to it again.
+
+        :raises Conflict: it has servers, or is promised to reservations
+        """
+        self._http.delete(_path(host_id))
+
+    def allocations(
+        self,
+        *,
+        lease_id: str | None = None,
+        reservation_id: str | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
+    ) -> Iterator[HostAllocation]:
+        """Yield which reservations each host is promised to.
+
+        :param lease_id: only reservations of this lease
+        :param reservation_id: only this reservation
+        :param limit: so many hosts at most
+        :param marker: begin after the host with this id
+        """
+        values = {'lease_id': lease_id, 'reservation_id': reservation_id, 'marker': marker}
+        url, make = '/os-hosts/allocations', HostAllocation.from_dict
+        return read_pages(self._http, url, 'allocations', make, values, limit)
+
+    def allocation(self, host_id: str) -> HostAllocation:
+        """Return which reservations a host is promised to.
+
+        :raises NotFound: there is no such host
+        """
+        response = self._http.get(_path(host_id, 'allocation'))
+        return read(response, 'allocation', HostAllocation.from_dict)
+
+    def properties(self, *, private: bool = False) -> builtins.list[HostProperty]:
+        """Return the extra properties that hosts have, and their values.
+
+        :param private: also those that users may not see, for who may
+        """
+        values = to_query({'detail': True, 'all': private or None})
+        return read(
+            self._http.get('/os-hosts/properties', params=values),
+            'resource_properties',
+            lambda rows: [HostProperty.from_dict(row) for row in rows],
+        )
+
+    def set_property(self, name: str, *, private: bool) -> None:
+        """Say whether users may see an extra property.
+
+        :raises NotFound: no host has it
+        """
+        self._http.patch(f'/os-hosts/properties{to_path(name)}', json={'private': private})
+
+
+def _body(details: Mapping[str, Any]) -> dict[str, Any]:
+    own = {name: value for name, value in details.items() if value is not None}
+    return {**own.pop('extra', {}), **own}
+
+
+def _path(host_id: str, *more: str) -> str:
+    return f'/os-hosts{to_path(host_id, *more)}'

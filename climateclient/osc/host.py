@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease host ...``: the hosts of the pools, for operators."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climateclient.osc import listing, options
+
+Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+
+
+class CreateHost(command.ShowOne):
+    """Put a host into a pool, from which leases get hosts; it must have no servers."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'name',
+            metavar='<name>',
+            help='Node, as "openstack hypervisor list" shows it, or its nova-compute if that has '
+            'a single one',
+        )
+        _add_details(parser)
+        parser.add_argument(
+            '--disable', action='store_true', default=None, help='Promise nothing of it yet'
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        from climateclient.osc import host_output
+
+        host = _hosts(self).create(parsed_args.name, **_details(parsed_args, parsed_args.disable))
+        return host_output.show(host)
+
+
+class ListHost(command.Lister):
+    """List the hosts of the pools."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--pool', metavar='<pool>', help='Only hosts of this pool')
+        parser.add_argument('--service', metavar='<name>', help='Only nodes of this nova-compute')
+        state = parser.add_mutually_exclusive_group()
+        state.add_argument('--enabled', action='store_true', help='Only hosts that take promises')
+        state.add_argument('--disabled', action='store_true', help='Only the others')
+        parser.add_argument('--long', action='store_true', help='Show more columns')
+        listing.add_pages(parser, 'host')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import host_output
+
+        wanted = parsed_args.enabled or (False if parsed_args.disabled else None)
+        hosts = _hosts(self).list(
+            pool=parsed_args.pool,
+            service_name=parsed_args.service,
+            reservable=wanted,
+            limit=parsed_args.limit,
+            marker=parsed_args.marker,
+        )
+        columns = host_output.LONG if parsed_args.long else host_output.SHORT
+        return columns, [host_output.row(each, parsed_args.long) for each in hosts]
+
+
+class ShowHost(command.ShowOne):
+    """Show a host, and the reservations that it is promised to."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_host(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        return _with_reservations(self, _hosts(self).find(parsed_args.host))
+
+
+class SetHost(command.ShowOne):
+    """Change a host, and show it with the reservations that it is promised to.
+
+    One that is disabled takes no new promises; those that it has stay.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _add_host(super().get_parser(prog_name))
+        _add_details(parser)
+        state = parser.add_mutually_exclusive_group()
+        state.add_argument('--disable', action='store_true', help='Promise nothing more of it')
+        state.add_argument('--enable', action='store_true', help='Have it promised again')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        disabled = parsed_args.disable or (False if parsed_args.enable else None)
+        details = _details(parsed_args, disabled)
+        if not details:
+            raise exceptions.CommandError(
+                'Nothing to change: give --pool, --extra, --disable, --enable or --reason.'
+            )
+        hosts = _hosts(self)
+        return _with_reservations(self, hosts.update(hosts.find(parsed_args.host).id, **details))
+
+
+class UnsetHost(command.ShowOne):
+    """Take extra properties away from a host."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _add_host(super().get_parser(prog_name))
+        parser.add_argument(
+            '--extra',
+            metavar='<key>',
+            action='append',
+            required=True,
+            help='Extra property to take away (repeat for several)',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        from climateclient.osc import host_output
+
+        hosts = _hosts(self)
+        extra = dict.fromkeys(parsed_args.extra)
+        return host_output.show(hosts.update(hosts.find(parsed_args.host).id, extra=extra))
+
+
+class DeleteHost(command.Command):
+    """Take hosts out of their pools; ordinary servers may come to them again."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_host(super().get_parser(prog_name), nargs='+')
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        hosts = _hosts(self)
+        for each in [hosts.find(name) for name in dict.fromkeys(parsed_args.host)]:
+            hosts.delete(each.id)
+
+
+class ListAllocation(command.Lister):
+    """List which reservations hosts are promised to."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--lease', metavar='<lease>', help='Only this lease (name or id)')
+        parser.add_argument('--reservation', metavar='<id>', help='Only this reservation')
+        listing.add_pages(parser, 'host')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import host_output
+
+        lease = parsed_args.lease
+        found = _hosts(self).allocations(
+            lease_id=options.leases(self).find(lease).id if lease else None,
+            reservation_id=parsed_args.reservation,
+            limit=parsed_args.limit,
+            marker=parsed_args.marker,
+        )
+        return host_output.ALLOCATIONS, host_output.allocations(found)
+
+
+class ShowAllocation(command.Lister):
+    """Show which reservations a host is promised to."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_host(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import host_output
+
+        hosts = _hosts(self)
+        found = hosts.allocation(hosts.find(parsed_args.host).id)
+        return host_output.ALLOCATIONS, host_output.allocations([found])
+
+
+class ListProperty(command.Lister):
+    """List the extra properties of hosts, which reservations can ask for."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--all', action='store_true', help='Also those that users may not see (administrators)'
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import host_output
+
+        found = _hosts(self).properties(private=parsed_args.all)
+        return host_output.PROPERTIES, [host_output.property_row(each) for each in found]
+
+
+class SetProperty(command.Command):
+    """Say whether users may see an extra property of hosts."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('property', metavar='<property>', help='Name of the property')
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument('--private', action='store_true', help='They may not')
+        which.add_argument('--public', action='store_true', help='They may')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        _hosts(self).set_property(parsed_args.property, private=parsed_args.private)
+
+
+def _hosts(cmd: command.Command) -> Any:
+    return options.clients(cmd).climate.hosts
+
+
+def _add_host(parser: argparse.ArgumentParser, **more: Any) -> argparse.ArgumentParser:
+    parser.add_argument(
+        'host',
+        metavar='<host>',
+        help='Id of a host, or the name of its node or of its nova-compute',
+        **more,
+    )
+    return parser
+
+
+def _add_details(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--pool', metavar='<pool>', help='Pool that it is in (default: default)')
+    parser.add_argument(
+        '--extra',
+        metavar='<key>=<value>',
+        action='append',
+        default=[],
+        help='Property that reservations can ask for (repeat for several)',
+    )
+    parser.add_argument('--reason', metavar='<text>', help='Why nothing is promised of it')
+
+
+def _details(parsed_args: argparse.Namespace, disabled: bool | None) -> dict[str, Any]:
+    """Return what is given, as ``create`` and ``update`` of a host take it."""
+    extra = {}
+    for text in parsed_args.extra:
+        key, equals, value = text.partition('=')
+        if not key or not equals:
+            raise exceptions.CommandError(f'--extra {text}: write <key>=<value>.')
+        extra[key] = value
+    given = {
+        'pool': parsed_args.pool,
+        'disabled': disabled,
+        'disabled_reason': parsed_args.reason,
+        'extra': extra or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _with_reservations(cmd: command.Command, host: Any) -> Shown:
+    from climateclient.exceptions import Forbidden
+    from climateclient.osc import host_output
+
+    try:
+        return host_output.show(host, _hosts(cmd).allocation(host.id).reservations)
+    except Forbidden:
+        # Who may see the host may not see whose it is.
+        return host_output.show(host)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns and rows of what the commands about hosts show."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from cliff import columns
+
+from climate_common import dates
+from climateclient import host_models
+from climateclient.osc.output import Time
+
+SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'VCPUs', 'Memory MB', 'Disk GB')
+LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Reason', 'Extra')
+ALLOCATIONS = ('Host ID', 'Reservation', 'Lease', 'Start', 'End')
+PROPERTIES = ('Property', 'Private', 'Values')
+
+
+class Json(columns.FormattableColumn[Any]):
+    """A mapping."""
+
+    def human_readable(self) -> str:
+        return json.dumps(self._value, sort_keys=True)
+
+    def machine_readable(self) -> Any:
+        return self._value
+
+
+class Lines(columns.FormattableColumn[Any]):
+    """A list of texts, one a line."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(map(str, self._value))
+
+    def machine_readable(self) -> list[Any]:
+        return list(self._value)
+
+
+class Reservations(columns.FormattableColumn[Any]):
+    """The reservations that a host is promised to, one a line."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(
+            f'{dates.display(each.start_date)} - {dates.display(each.end_date)} lease '
+            f'{each.lease_id}'
+            for each in self._value
+        )
+
+    def machine_readable(self) -> list[dict[str, Any]]:
+        return [
+            {
+                **dataclasses.asdict(each),
+                'start_date': dates.isoformat(each.start_date),
+                'end_date': dates.isoformat(each.end_date),
+            }
+            for each in self._value
+        ]
+
+
+def show(
+    host: host_models.Host, reservations: Sequence[host_models.HostReservation] | None = None
+) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Return the fields and the values of a host, as cliff's ShowOne takes them.
+
+    :param reservations: which it is promised to; None: that is not known
+    """
+    fields = {each.name: getattr(host, each.name) for each in dataclasses.fields(host)}
+    del fields['cpu_info']
+    fields |= {
+        'capacity': Json(dict(host.capacity)),
+        'extra': Json(dict(host.extra)),
+        'traits': Lines(host.traits),
+        'aggregates': Lines(host.aggregates),
+        'created_at': Time(host.created_at),
+        'updated_at': Time(host.updated_at),
+    }
+    if reservations is not None:
+        fields['reservations'] = Reservations(reservations)
+    return tuple(fields), tuple(fields.values())
+
+
+def row(host: host_models.Host, long: bool) -> tuple[Any, ...]:
+    """Return a host in the order of :data:`SHORT` or :data:`LONG`."""
+    short = (
+        host.id,
+        host.hypervisor_hostname,
+        host.pool,
+        host.reservable,
+        host.vcpus,
+        host.memory_mb,
+        host.local_gb,
+    )
+    if not long:
+        return short
+    rest = (host.service_name, host.availability_zone, host.state, host.lanes)
+    return (*short, *rest, host.disabled_reason, Json(dict(host.extra)))
+
+
+def allocations(found: Iterable[host_models.HostAllocation]) -> Iterator[tuple[Any, ...]]:
+    """Give rows in the order of :data:`ALLOCATIONS`, one for each promise."""
+    for allocation in found:
+        for each in allocation.reservations:
+            times = (Time(each.start_date), Time(each.end_date))
+            yield (allocation.host_id, each.id, each.lease_id, *times)
+
+
+def property_row(one: host_models.HostProperty) -> tuple[Any, ...]:
+    """Return a property in the order of :data:`PROPERTIES`."""
+    return one.name, one.private, Lines(one.values)

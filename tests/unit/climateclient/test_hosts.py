@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``client.hosts`` and ``openstack lease host ...``: what is sent and shown."""
+
+import json
+
+import pytest
+
+from climateclient import exceptions
+from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID, RESERVATION_ID, lease
+
+URL = f'{ENDPOINT}/os-hosts'
+SHARED = {'id': 'shared', 'hypervisor_hostname': 'shared', 'service_name': 'shared'}
+PROMISED = {
+    'id': RESERVATION_ID,
+    'lease_id': LEASE_ID,
+    'start_date': '2026-11-21T04:00:00.000000',
+    'end_date': '2026-11-21T06:00:00.000000',
+}
+
+
+def host(**changes):
+    return {
+        'id': '1',
+        'hypervisor_hostname': 'cn1',
+        'service_name': 'cn1',
+        'pool': 'default',
+        'reservable': True,
+        'disabled_reason': None,
+        'vcpus': 64,
+        'memory_mb': 262144,
+        'local_gb': 2000,
+        'cpu_info': '{"arch": "x86_64"}',
+        'traits': ['CUSTOM_SSD'],
+        'aggregates': [],
+        'capacity': {'vcpus': 256},
+        'created_at': '2026-11-21 02:59:32',
+        'updated_at': None,
+        'rack': '7',
+    } | changes
+
+
+@pytest.fixture
+def served(http):
+    """The host cn1, which is promised to a lease."""
+    http.get(URL, json={'hosts': [host()]})
+    http.get(f'{URL}/1', json={'host': host()})
+    http.get(f'{URL}/1/allocation', json={'allocation': _allocation('1', PROMISED)})
+    http.put(f'{URL}/1', json={'host': host(reservable=False)})
+    http.delete(f'{URL}/1', status_code=204)
+
+
+def _allocation(host_id, *promised):
+    return {'resource_id': host_id, 'reservations': list(promised)}
+
+
+def test_host_has_what_the_service_says_and_extra_properties(client, served):
+    found = client.hosts.get('1')
+    assert (found.cpu_info['arch'], found.traits) == ('x86_64', ('CUSTOM_SSD',))
+    assert (found.extra, found.lanes) == ({'rack': '7'}, None)
+
+
+def test_list_has_no_entry_for_who_may_not_see_hosts(client, http):
+    http.get(URL, json={'hosts': [SHARED | {'reservable': False}]})
+    assert not list(client.hosts.list())
+
+
+def test_list_reads_all_pages(client, http):
+    links = {'hosts_links': [{'rel': 'next', 'href': f'{URL}?marker=1'}]}
+    http.get(URL, json={'hosts': [host()], **links})
+    http.get(f'{URL}?marker=1', json={'hosts': [host(id='2')]})
+    assert [each.id for each in client.hosts.list(reservable=True)] == ['1', '2']
+    assert http.request_history[0].qs == {'reservable': ['true']}
+
+
+@pytest.mark.parametrize(
+    ('nodes', 'error'),
+    [
+        ([], exceptions.HostNameNotFound),
+        ([host(), host(id='2', hypervisor_hostname='cn2')], exceptions.AmbiguousName),
+    ],
+)
+def test_find_needs_one_node(client, http, nodes, error):
+    http.get(f'{URL}/7', status_code=404, json={})
+    http.get(f'{URL}?hypervisor_hostname=7', json={'hosts': []})
+    http.get(f'{URL}?service_name=7', json={'hosts': nodes})
+    with pytest.raises(error):
+        client.hosts.find('7')
+
+
+@pytest.mark.parametrize(
+    ('argv', 'body'),
+    [
+        (['cn1'], {'name': 'cn1'}),
+        (['cn1', '--pool', 'gpu', '--extra', 'rack=a=b'], {'pool': 'gpu', 'rack': 'a=b'}),
+        (['cn1', '--disable', '--reason', 'new'], {'disabled': True, 'disabled_reason': 'new'}),
+    ],
+)
+def test_create(run, http, sent, argv, body):
+    http.post(URL, json={'host': host()}, status_code=201)
+    assert json.loads(run('lease', 'host', 'create', *argv, '-f', 'json'))['id'] == '1'
+    assert sent('POST') == [{'name': 'cn1', **body}]
+
+
+@pytest.mark.parametrize(
+    ('argv', 'body'),
+    [
+        (['set', '--disable', '--reason', 'disk'], {'disabled': True, 'disabled_reason': 'disk'}),
+        (['set', '--enable', '--extra', 'rack=8'], {'disabled': False, 'rack': '8'}),
+        (['set', '--pool', 'gpu'], {'pool': 'gpu'}),
+        (['unset', '--extra', 'rack', '--extra', 'gpu'], {'rack': None, 'gpu': None}),
+    ],
+)
+def test_change(run, sent, served, argv, body):
+    run('lease', 'host', *argv, 'cn1')
+    assert sent('PUT') == [body]
+
+
+def test_disabled_host_is_shown_with_the_leases_on_it(run, served):
+    out = run('lease', 'host', 'set', '--disable', '1')
+    assert '2026-11-21 05:00:00+01:00' in out
+    assert LEASE_ID in out
+    shown = json.loads(run('lease', 'host', 'show', '1', '-f', 'json'))
+    assert shown['reservations'][0]['start_date'] == '2026-11-21T04:00:00+00:00'
+    assert shown['extra'] == {'rack': '7'}
+
+
+def test_who_may_not_see_promises_sees_the_host(run, http, served):
+    http.get(f'{URL}/1/allocation', status_code=403, json={})
+    assert 'reservations' not in json.loads(run('lease', 'host', 'show', 'cn1', '-f', 'json'))
+
+
+@pytest.mark.parametrize(
+    ('argv', 'query'),
+    [
+        ([], {}),
+        (['--pool', 'gpu', '--disabled'], {'pool': ['gpu'], 'reservable': ['false']}),
+        (['--enabled', '--service', 'cn1'], {'reservable': ['true'], 'service_name': ['cn1']}),
+        (['--long', '--limit', '5', '--marker', '3'], {'limit': ['5'], 'marker': ['3']}),
+    ],
+)
+def test_list(run, http, served, argv, query):
+    (row,) = json.loads(run('lease', 'host', 'list', *argv, '-f', 'json'))
+    assert (row['Name'], row['VCPUs']) == ('cn1', 64)
+    assert row.get('Extra', {'rack': '7'}) == {'rack': '7'}
+    assert http.last_request.qs == query
+
+
+def test_delete(run, http, served):
+    run('lease', 'host', 'delete', 'cn1', '1')
+    assert [each.url for each in http.request_history if each.method == 'DELETE'] == [
+        f'{URL}/1',
+        f'{URL}/1',
+    ]
+
+
+def test_allocations(run, http, served):
+    rows = [_allocation('1', PROMISED), _allocation('2')]
+    http.get(f'{URL}/allocations', json={'allocations': rows})
+    http.get(f'{ENDPOINT}/leases', json={'leases': [lease()]})
+    for argv in (['list'], ['list', '--lease', 'lease1'], ['show', 'cn1']):
+        (row,) = json.loads(run('lease', 'host', 'allocation', *argv, '-f', 'json'))
+        assert (row['Host ID'], row['Lease']) == ('1', LEASE_ID)
+        assert row['Start'] == '2026-11-21T04:00:00+00:00'
+    asked = [each.qs for each in http.request_history if 'allocations' in each.path]
+    assert asked == [{}, {'lease_id': [LEASE_ID]}]
+
+
+def test_properties(run, http, sent):
+    url = f'{URL}/properties'
+    row = {'property': 'rack', 'private': True, 'values': ['7', 8]}
+    http.get(url, json={'resource_properties': [row]})
+    http.patch(f'{url}/a.b', json={'resource_property': {}})
+    shown = json.loads(run('lease', 'host', 'property', 'list', '--all', '-f', 'json'))
+    assert shown == [{'Property': 'rack', 'Private': True, 'Values': ['7', 8]}]
+    assert http.last_request.qs == {'detail': ['true'], 'all': ['true']}
+    run('lease', 'host', 'property', 'set', 'a.b', '--private')
+    run('lease', 'host', 'property', 'set', 'a.b', '--public')
+    assert sent('PATCH') == [{'private': True}, {'private': False}]
+
+
+@pytest.mark.parametrize(
+    ('argv', 'said'),
+    [
+        (['set', '1'], 'Nothing to change'),
+        (['set', '1', '--extra', 'rack'], 'write <key>=<value>'),
+        (['create', 'cn1', '--extra', '=7'], 'write <key>=<value>'),
+        (['set', '1', '--enable', '--disable'], 'not allowed with'),
+        (['unset', '1'], '--extra'),
+        (['property', 'set', 'rack'], '--private'),
+    ],
+)
+def test_wrong_options_are_told(fail, argv, said):
+    assert said in fail('lease', 'host', *argv)
