@@ -120,7 +120,7 @@ class HostPlugin(base.ResourcePlugin):
         conn = self.cloud.service()
         if not reservation.allocations:
             raise exceptions.Permanent('No host is promised to this reservation.')
-        aggregates = [lanes.host_aggregate(reservation.id, lease.project_id)]
+        aggregates = lanes.lane_aggregates(reservation.id, [lease.project_id])
         waits = [self._open(conn, each, aggregates) for each in reservation.allocations]
         return next((each for each in waits if each is not None), None)
 
