@@ -59,6 +59,12 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'maxItems': 100,
         'description': 'Ids of other projects whose servers may enter, too.',
     },
+    'matching': {
+        'type': 'string',
+        'enum': ['targeted', 'open'],
+        'description': 'targeted: servers that name the reservation enter (default); open: those '
+        'of its projects that name none, too, as long as there is room.',
+    },
     'on_end': {
         'type': 'string',
         'enum': ['delete'],
@@ -152,7 +158,12 @@ class LanePlugin(base.ResourcePlugin):
         conn = self.cloud.service()
         params = reservation.params
         projects = [lease.project_id, *params.get('share_with', ())]
-        aggregates = lanes.lane_aggregates(reservation.id, projects, self._shape(params))
+        aggregates = lanes.lane_aggregates(
+            reservation.id,
+            projects,
+            self._shape(params),
+            open_matching=params.get('matching') == 'open',
+        )
         waits = [self._open(conn, each, aggregates) for each in reservation.allocations]
         return next((each for each in waits if each is not None), None)
 

@@ -25,7 +25,7 @@ _PART = re.compile(r'(?P<key>[\w.:-]+)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<v
 _FILTERS: Final = (
     'what the hosts must be: <property><operator><value> as vcpus>=16, trait=<trait>, '
     'aggregate=<name>, name=<host>, availability_zone=<zone>, pool=<pool>; '
-    'share_with=<project id>'
+    'share_with=<project id>; matching=open for servers that name no reservation'
 )
 
 
@@ -45,7 +45,12 @@ def _boolean(value: str) -> bool:
 
 #: The key -> how its value is read.
 _Keys = Mapping[str, Callable[[str], Any]]
-_COMMON: Final[_Keys] = {'availability_zone': str, 'pool': str, 'on_end': str}
+_COMMON: Final[_Keys] = {
+    'availability_zone': str,
+    'pool': str,
+    'matching': str,
+    'on_end': str,
+}
 _OF_HOSTS: Final[_Keys] = {'min': _integer, 'max': _integer, **_COMMON}
 _OF_CAPACITY: Final[_Keys] = {
     'flavor': str,

@@ -215,6 +215,10 @@ class TestCapacityLeases(HostLeasesTest):
         lease = self.lease_room(2, share_with=[OTHERS])
         assert self.inside(lease, api=self.others_api)[1] in self.POOL
 
+    def test_open_matching_takes_servers_that_name_no_reservation_until_it_is_full(self):
+        self.lease_room(1, matching='open', names='host1')
+        assert [self.host_of(self.boot()) for _ in range(2)] == ['host1', 'host3']
+
 
 class TestManagerDies(HostLeasesTest):
     COMPUTES = ('host1', 'host2')
