@@ -5,7 +5,6 @@ SERVER = 'virtual:instance'
 VOLUME = 'virtual:volume'
 STACK = 'virtual:stack'
 HOST = 'physical:host'
-CAPACITY = 'flavor:instance'
 
 #: What may happen to a resource at the end of its lease (``on_end``); the first is the default.
 ON_END = {
@@ -13,5 +12,4 @@ ON_END = {
     VOLUME: ('delete', 'backup', 'snapshot', 'detach', 'nothing'),
     STACK: ('delete', 'suspend', 'snapshot', 'nothing'),
     HOST: ('delete',),
-    CAPACITY: ('delete',),
 }

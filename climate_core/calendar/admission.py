@@ -20,9 +20,8 @@ from climate_core.calendar.index import Index
 from climate_core.calendar.model import Promise, Wanted, Window
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import refusal
-from climate_core.calendar.search import Pick, Search
-from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.together import NoRoom, find_together
 from climate_core.calendar.work import Work
 from climate_core.db import calendar
 from climate_core.db.calendar import Own
@@ -51,7 +50,7 @@ class Calendar:
         """
         with self._database.reader() as session:
             work = self._work(session)
-            self._find(work, wanted, _searches(work, wanted, start, end), work.of_kind)
+            self._find(work, wanted, _searches(work, wanted, start, end))
 
     def promise(
         self, session: orm.Session, wanted: Sequence[Wanted], start: datetime, end: datetime
@@ -63,7 +62,7 @@ class Calendar:
         """
         work = self._work(session)
         searches = self._scattered(_searches(work, wanted, start, end))
-        found = self._find(work, wanted, searches, work.of_kind)
+        found = self._find(work, wanted, searches)
         added = [
             _promise(one, search, pick)
             for one, search, picks in zip(wanted, searches, found, strict=True)
@@ -140,8 +139,8 @@ class Calendar:
         gone = [each for each in own if each.start >= time]
         ended = [each._replace(end=time) for each in own if each.start < time]
         calendar.count_up(session, {each.unit_id for each in own})
-        calendar.delete(session, [each.id for each in gone])
-        calendar.end(session, [each.id for each in ended], now)
+        calendar.delete(session, gone)
+        calendar.end(session, ended, now)
         work = session.info.get(self._index)
         if work is None:
             session.info.setdefault(self, []).append((gone, ended))
@@ -170,7 +169,7 @@ class Calendar:
         most = duration(latest - earliest - length)
         found = []
         first = moment(earliest)
-        for delay, room in windows.changes(searches, work.of_kind, most, self._dice, STEPS):
+        for delay, room in windows.changes(searches, work.kinds(), most, self._dice, STEPS):
             if room:
                 begin = time_of(first + delay)
                 found.append(Window(begin, begin + length))
@@ -196,15 +195,21 @@ class Calendar:
         return work
 
     def _find(
-        self, work: Work, wanted: Sequence[Wanted], searches: Sequence[Search], kinds: Kinds
+        self,
+        work: Work,
+        wanted: Sequence[Wanted],
+        searches: Sequence[Search],
+        own: Iterable[Own] = (),
+        excluded: int | None = None,
     ) -> list[list[Pick]]:
+        """Choose units; what reservations have themselves is free for them, but for one unit."""
+        kinds = work.kinds(own, excluded)
         try:
             return find_together(searches, kinds, self._dice)
         except NoRoom as exc:
             missing = exc
-        if not work.verified:
-            work.verify()
-            return self._find(work, wanted, searches, kinds)
+        if not work.verified and work.verify():
+            return self._find(work, wanted, searches, own, excluded)
         self._thread.lost = 0
         raise refusal(wanted, searches, missing, kinds, self._dice)
 
@@ -228,17 +233,8 @@ class Calendar:
         own: collections.defaultdict[str, list[Own]],
         excluded: int | None = None,
     ) -> list[Promise]:
-        free = work.without(each for rows in own.values() for each in rows)
-
-        def kinds(kind: str) -> list[Timeline]:
-            return [
-                free.get(each.unit.id, each)
-                for each in work.of_kind(kind)
-                if each.unit.id != excluded
-            ]
-
-        searches = self._scattered(searches)
-        found = self._find(work, wanted, searches, kinds)
+        rows = [each for rows in own.values() for each in rows]
+        found = self._find(work, wanted, self._scattered(searches), rows, excluded)
         gone, ended, added = [], [], []
         for one, search, picks in zip(wanted, searches, found, strict=True):
             before = {each.unit_id: each for each in own[one.reservation_id]}

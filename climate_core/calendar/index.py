@@ -9,11 +9,10 @@ for it, and before anything is refused.
 A transaction that reads must not have written what is read here: it may be rolled back.
 """
 
-import dataclasses
+import copy
 import datetime
-import itertools
+import functools
 import json
-import operator
 import sys
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,27 +21,38 @@ from typing import Any
 from sqlalchemy import orm
 
 from climate_core.calendar.model import Unit
-from climate_core.calendar.timeline import Entry, Timeline, amounts
+from climate_core.calendar.timeline import Timeline, amounts
 from climate_core.db import calendar, utcnow
 from climate_core.db.calendar import LATE
 
-_UNIT_ID = operator.itemgetter(0)
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
     """All timelines at one time, by the ids of the units and by their kinds. It never changes."""
 
-    timelines: Mapping[int, Timeline]
-    kinds: Mapping[str, Sequence[Timeline]]
+    def __init__(self, timelines: Mapping[int, Timeline]) -> None:
+        self.timelines = timelines
+        self.kinds: dict[str, list[Timeline]] = {}
+        self._places: dict[int, int] = {}
+        for unit_id, each in timelines.items():
+            of_kind = self.kinds.setdefault(each.unit.kind, [])
+            self._places[unit_id] = len(of_kind)
+            of_kind.append(each)
 
-    @classmethod
-    def of(cls, timelines: Mapping[int, Timeline]) -> 'Snapshot':
-        kinds: dict[str, list[Timeline]] = {}
-        for each in timelines.values():
-            kinds.setdefault(each.unit.kind, []).append(each)
-        return cls(timelines, kinds)
+    def changed(self, new: Mapping[int, Timeline], gone: Collection[int]) -> 'Snapshot':
+        """Return what is to be seen with new timelines and without some units."""
+        timelines = {**self.timelines, **new}
+        if gone or len(timelines) > len(self.timelines):
+            return Snapshot({key: each for key, each in timelines.items() if key not in gone})
+        # The units are the same: a search through all of them costs more than this.
+        made = copy.copy(self)
+        made.timelines = timelines
+        made.kinds = {kind: each.copy() for kind, each in self.kinds.items()}
+        made.__dict__.pop('totals', None)
+        for unit_id, each in new.items():
+            made.kinds[each.unit.kind][self._places[unit_id]] = each
+        return made
 
+    @functools.cached_property
     def totals(self) -> calendar.Totals:
         """Return what the database says of the same units."""
         units = [each.unit for each in self.timelines.values()]
@@ -57,12 +67,12 @@ class Index:
         self._first = threading.Lock()
         self._lock = threading.Lock()
         self._seen: datetime.datetime | None = None
-        self._snapshot = Snapshot({}, {})
+        self._snapshot = Snapshot({})
         #: Generations of units that changed since :data:`LATE` before ``_seen``, and when.
         self._recent: dict[int, tuple[datetime.datetime, int]] = {}
         self._doubtful: set[int] = set()
         self._doubted = False
-        self._texts: dict[Any, Any] = {}
+        self._shapes: dict[tuple[str, int], Mapping[str, int]] = {}
 
     def refresh(self, session: orm.Session) -> tuple[datetime.datetime, bool]:
         """Read what changed since the last time.
@@ -95,16 +105,20 @@ class Index:
                 del self._recent[next(iter(self._recent))]
         return now, doubted
 
-    def verify(self, session: orm.Session) -> None:
-        """Look for what :meth:`refresh` has missed. One statement, and three if there is some."""
+    def verify(self, session: orm.Session) -> bool:
+        """Look for what :meth:`refresh` has missed; tell whether there was anything.
+
+        One statement, and three more if there was.
+        """
         snapshot = self._snapshot
-        if calendar.totals(session) == snapshot.totals():
-            return
+        if calendar.totals(session) == snapshot.totals:
+            return False
         assert self._seen is not None, 'refresh comes first'
         there = calendar.generations(session)
         have = {each.unit.id: each.unit.generation for each in snapshot.timelines.values()}
         wrong = {unit_id for unit_id, each in there.items() if have.get(unit_id) != each}
         self._reload(session, wrong | (have.keys() - there.keys()), self._seen)
+        return True
 
     def doubt(self, unit_ids: Collection[int] = ()) -> None:
         """Have units read again at the next refresh; without any, all of them verified."""
@@ -122,17 +136,15 @@ class Index:
         # The units come first: a promise that is made after that is read with a generation that
         # is too old, and its unit is read again.
         found = calendar.units(session)
-        promised = calendar.promises(session, [row[0] for row in found], all_between=True)
-        new = self._made(found, promised)
+        new = self._made(found, calendar.all_promises(session, [row[0] for row in found]))
         with self._lock:
-            self._snapshot = Snapshot.of(new)
+            self._snapshot = Snapshot(new)
             self._seen = now
         return now
 
     def _read(self, session: orm.Session, found: Sequence[Any], now: datetime.datetime) -> None:
         """Read what is promised of units that were read as newer ones."""
-        promised = calendar.promises(session, sorted(row[0] for row in found))
-        new = self._made(found, promised)
+        new = self._made(found, calendar.promises(session, [row[0] for row in found]))
         with self._lock:
             # Others may have been faster, whose transaction began later.
             newer = {
@@ -147,7 +159,7 @@ class Index:
     ) -> None:
         """Read units whatever is known of them; those that are gone vanish."""
         found = calendar.units(session, unit_ids)
-        new = self._made(found, calendar.promises(session, sorted(row[0] for row in found)))
+        new = self._made(found, calendar.promises(session, [row[0] for row in found]))
         with self._lock:
             self._store(new, now, set(unit_ids) - new.keys())
 
@@ -155,13 +167,17 @@ class Index:
         have = self._snapshot.timelines.get(unit_id)
         return have is None or generation > have.unit.generation
 
-    def _made(self, found: Sequence[Any], promised: Iterable[Any]) -> dict[int, Timeline]:
-        units = {row[0]: self._unit(row) for row in found}
-        groups = itertools.groupby(promised, _UNIT_ID)
-        entries = {unit_id: [self._entry(row) for row in group] for unit_id, group in groups}
-        return {
-            unit_id: Timeline(each, entries.get(unit_id, ())) for unit_id, each in units.items()
-        }
+    def _made(
+        self, found: Sequence[Any], promises: Iterable[calendar.Promised]
+    ) -> dict[int, Timeline]:
+        """Return timelines of units of their rows and of what is promised of them."""
+        made = {row[0]: Timeline(self._unit(row)) for row in found}
+        for each in promises:
+            # What is promised of a unit that was not there yet: it is read the next time.
+            if each.unit_id in made:
+                unit, taken = made[each.unit_id].unit, self._amounts(each)
+                made[unit.id] = Timeline(unit, each.starts, each.ends, each.lanes, taken)
+        return made
 
     def _store(
         self,
@@ -169,14 +185,12 @@ class Index:
         now: datetime.datetime,
         gone: Collection[int] = (),
     ) -> None:
-        timelines = {**self._snapshot.timelines, **new}
         for unit_id in gone:
-            timelines.pop(unit_id, None)
             self._recent.pop(unit_id, None)
         for unit_id, each in new.items():
             self._recent.pop(unit_id, None)
             self._recent[unit_id] = now, each.unit.generation
-        self._snapshot = Snapshot.of(timelines)
+        self._snapshot = self._snapshot.changed(new, gone)
 
     def _unit(self, row: Any) -> Unit:
         unit_id, generation, kind, pool, available, lanes, capacity, properties = row
@@ -191,19 +205,21 @@ class Index:
             generation=generation,
         )
 
-    def _entry(self, row: Any) -> Entry:
-        _, start, end, lane, pieces, piece = row
-        if piece is None:
-            return Entry(start, end, lane)
-        key = piece, pieces
-        made = self._texts.get(key)
-        if made is None:
-            made = self._texts[key] = amounts(pieces, json.loads(piece))
-        return Entry(start, end, lane, made)
+    def _amounts(self, promised: calendar.Promised) -> Sequence[Mapping[str, int] | None]:
+        """Return what is taken, the same object for the same."""
+        if not any(promised.piece):
+            return ()
+        return [
+            None if piece is None else self._shared(piece, count)
+            for piece, count in zip(promised.piece, promised.pieces, strict=True)
+        ]
 
-    def _shared(self, text: str) -> Any:
-        """Return what JSON says, the same object for the same text: there are few of them."""
-        return self._texts.setdefault(text, json.loads(text))
+    def _shared(self, text: str, pieces: int = 1) -> Mapping[str, int]:
+        """Return amounts of JSON, the same object for the same text: there are few of them."""
+        found = self._shapes.get((text, pieces))
+        if found is None:
+            found = self._shapes[text, pieces] = amounts(pieces, json.loads(text)) or {}
+        return found
 
 
 def _interned(pairs: Iterable[tuple[str, Any]]) -> Mapping[str, Any]:

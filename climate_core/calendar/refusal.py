@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.calendar import windows
 from climate_core.calendar.model import Wanted
 from climate_core.calendar.moments import duration, time_of
-from climate_core.calendar.search import Search
+from climate_core.calendar.rooms import Search
 from climate_core.calendar.together import Kinds, NoRoom
 
 #: So far ahead, in microseconds, it is looked for a time at which there would be enough.

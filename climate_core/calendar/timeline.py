@@ -5,9 +5,11 @@ All times are numbers (:mod:`climate_core.calendar.moments`), and intervals incl
 not their end. A timeline never changes: searches of several threads look at it.
 """
 
+import itertools
+import operator
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from climate_core.calendar.model import Unit
@@ -44,23 +46,31 @@ class Timeline:
 
     __slots__ = ('_amounts', '_ends', '_lanes', 'longest', 'reach', 'starts', 'unit')
 
-    def __init__(self, unit: Unit, entries: Iterable[Entry] = ()) -> None:
-        ordered = sorted(entries, key=_start)
+    def __init__(
+        self,
+        unit: Unit,
+        starts: Sequence[int] = (),
+        ends: Sequence[int] = (),
+        lanes: Sequence[int] = (),
+        amounts: Sequence[Mapping[str, int] | None] = (),
+    ) -> None:
+        """Keep what is promised: columns of entries, ordered by their starts."""
         self.unit = unit
-        self.starts = array('q', [each[0] for each in ordered])
-        self._ends = array('q', [each[1] for each in ordered])
-        self._lanes = array('H', [each[2] for each in ordered])
-        self._amounts = [each[3] for each in ordered]
-        self.reach = array('q', [NEVER])
-        self.longest = 0
-        latest = NEVER
-        for start, end in zip(self.starts, self._ends, strict=True):
-            if latest != NEVER and start - latest > self.longest:
-                self.longest = start - latest
-            if end > latest:
-                latest = end
-            self.reach.append(latest)
+        self.starts = array('q', starts)
         self.starts.append(FOREVER)
+        self._ends = array('q', ends)
+        # Nothing is kept where all are alike: there may be a million.
+        self._lanes = array('H', lanes) if any(lanes) else None
+        self._amounts = None if all(each is None for each in amounts) else amounts
+        self.reach = array('q', (NEVER, *itertools.accumulate(ends, max)))
+        gaps = map(operator.sub, starts[1:], self.reach[1:])
+        self.longest = max(0, max(gaps, default=0))
+
+    @classmethod
+    def of(cls, unit: Unit, entries: Iterable[Entry]) -> 'Timeline':
+        """Return the timeline of entries in any order."""
+        ordered = sorted(entries, key=operator.attrgetter('start'))
+        return cls(unit, *zip(*ordered, strict=True))
 
     @property
     def entries(self) -> list[Entry]:
@@ -76,7 +86,7 @@ class Timeline:
         """
         gone = {(each.start, each.lane) for each in without}
         kept = [each for each in self.entries if (each.start, each.lane) not in gone]
-        return Timeline(unit, [*kept, *added])
+        return Timeline.of(unit, [*kept, *added])
 
     def has(self, entry: Entry) -> bool:
         """Tell whether this is promised."""
@@ -125,7 +135,8 @@ class Timeline:
             return 0 if overlapping else 1
         if not overlapping:
             return _count(self.unit.capacity, {}, piece, most)
-        if any(self._amounts[index] is None for index in overlapping):
+        taken = self._amounts
+        if taken is None or any(taken[index] is None for index in overlapping):
             return 0
         peak = self._peak(overlapping, start)
         if peak is None or self.lane(start, end) is None:
@@ -137,7 +148,7 @@ class Timeline:
 
         :param liked: the one to take if it is free; else it is the lowest
         """
-        taken = {self._lanes[index] for index in self._overlapping(start, end)}
+        taken = {self._entry(index).lane for index in self._overlapping(start, end)}
         free = (lane for lane in range(self.unit.lanes) if lane not in taken)
         return liked if liked is not None and liked not in taken else next(free, None)
 
@@ -165,19 +176,18 @@ class Timeline:
             count += step
             if count >= self.unit.lanes:
                 return None
-            for name, amount in (self._amounts[index] or {}).items():
+            for name, amount in (self._entry(index).amounts or {}).items():
                 used[name] = used.get(name, 0) + step * amount
                 peak[name] = max(peak.get(name, 0), used[name])
         return peak
 
     def _entry(self, index: int) -> Entry:
         return Entry(
-            self.starts[index], self._ends[index], self._lanes[index], self._amounts[index]
+            self.starts[index],
+            self._ends[index],
+            self._lanes[index] if self._lanes else 0,
+            self._amounts[index] if self._amounts else None,
         )
-
-
-def _start(entry: Entry) -> int:
-    return entry[0]
 
 
 def _count(

@@ -5,8 +5,8 @@ import dataclasses
 import random
 from collections.abc import Callable, Sequence
 
-from climate_core.calendar import search as one
-from climate_core.calendar.search import Pick, Search
+from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.search import TooFew, find
 from climate_core.calendar.timeline import Timeline
 
 #: Returns the timelines of all units of a kind.
@@ -37,7 +37,7 @@ def find_together(
     :raises NoRoom: not enough is free; nothing is chosen
     """
     if len(searches) == 1:
-        return [_find(searches, 0, searches[0], kinds, {}, dice)]
+        return [_find(0, searches[0], kinds, {}, dice)]
     order = list(range(len(searches)))
     for _ in searches[1:]:
         try:
@@ -59,7 +59,7 @@ def _in_order(
         enough = max(search.demand.least, min(search.demand.most, kept))
         demand = dataclasses.replace(search.demand, most=enough)
         least = dataclasses.replace(search, demand=demand)
-        found[index] = _find(searches, index, least, kinds, taken, dice)
+        found[index] = _find(index, least, kinds, taken, dice)
         _take(search, found[index], kinds, taken)
     # Everything has its least by now: who wants more, takes what is left.
     for index in order:
@@ -68,24 +68,22 @@ def _in_order(
             _give_back(search, picks, taken)
             own = {pick.unit_id: pick for pick in picks}
             more = dataclasses.replace(search, own=own, keep=True)
-            found[index] = _find(searches, index, more, kinds, taken, dice)
+            found[index] = _find(index, more, kinds, taken, dice)
             _take(search, found[index], kinds, taken)
     return [found[index] for index in range(len(searches))]
 
 
 def _find(
-    searches: Sequence[Search],
     index: int,
     search: Search,
     kinds: Kinds,
     taken: dict[int, Timeline],
     dice: random.Random,
 ) -> list[Pick]:
-    timelines = _of(search, kinds, taken)
-    found = one.find(search, timelines, dice)
-    if found is None:
-        raise NoRoom(index, one.count(searches[index], timelines, dice))
-    return found
+    try:
+        return find(search, _of(search, kinds, taken), dice)
+    except TooFew as exc:
+        raise NoRoom(index, exc.count) from exc
 
 
 def _of(search: Search, kinds: Kinds, taken: dict[int, Timeline]) -> Sequence[Timeline]:

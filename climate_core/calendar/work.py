@@ -12,6 +12,7 @@ from climate_core.calendar.index import Index
 from climate_core.calendar.model import Promise
 from climate_core.calendar.moments import moment, time_of
 from climate_core.calendar.timeline import Entry, Timeline, amounts
+from climate_core.calendar.together import Kinds
 from climate_core.db import calendar
 from climate_core.db.engine import Stale
 
@@ -38,30 +39,41 @@ class Work:
         self._session = session
         self._written: dict[int, Timeline] = {}
 
-    def verify(self) -> None:
-        """Look for what is overlooked.
+    def verify(self) -> bool:
+        """Look for what is overlooked; tell whether there was anything.
 
         :raises climate_core.db.engine.Stale: that needs a transaction that has written nothing
         """
         if self._written:
             self._index.doubt()
             raise Stale('the calendar must be verified')
-        self._index.verify(self._session)
-        self._snapshot = self._index.snapshot
+        missed = self._index.verify(self._session)
         self.verified = True
+        if missed:
+            self._snapshot = self._index.snapshot
+        return missed
 
-    def of_kind(self, kind: str) -> Sequence[Timeline]:
-        """Return the timelines of all units of a kind."""
-        timelines = self._snapshot.kinds.get(kind, ())
-        if not self._written:
-            return timelines
-        return [self._written.get(each.unit.id, each) for each in timelines]
+    def kinds(self, own: Iterable[calendar.Own] = (), excluded: int | None = None) -> Kinds:
+        """Return a function that returns the timelines of a kind.
 
-    def without(self, own: Iterable[calendar.Own]) -> dict[int, Timeline]:
-        """Return the timelines of units without promises that they have.
-
-        :raises climate_core.db.engine.Stale: one of them does not have it
+        :param own: promises that they shall not have
+        :param excluded: a unit that shall not be there
+        :raises climate_core.db.engine.Stale: such a promise is not there any more
         """
+        changed = {**self._written, **self._without(own)}
+        snapshot = self._snapshot
+
+        def of_kind(kind: str) -> Sequence[Timeline]:
+            timelines = snapshot.kinds.get(kind, ())
+            if not changed and excluded is None:
+                return timelines
+            return [
+                changed.get(each.unit.id, each) for each in timelines if each.unit.id != excluded
+            ]
+
+        return of_kind
+
+    def _without(self, own: Iterable[calendar.Own]) -> dict[int, Timeline]:
         gone = collections.defaultdict(list)
         for each in own:
             gone[each.unit_id].append(entry(each))
@@ -93,7 +105,7 @@ class Work:
         generations = {unit_id: each.unit.generation for unit_id, each in before.items()}
         if not (
             calendar.guard(self._session, generations, steps)
-            and calendar.delete(self._session, [each.id for each in gone])
+            and calendar.delete(self._session, gone)
             and self._end(ended)
             and calendar.insert(self._session, _rows(added, generations))
         ):
@@ -126,10 +138,10 @@ class Work:
             self._written[unit_id] = timeline.changed(unit, without[unit_id], new[unit_id])
 
     def _end(self, ended: Sequence[calendar.Own]) -> bool:
-        by_end: dict[int, list[int]] = collections.defaultdict(list)
+        by_end: dict[int, list[calendar.Own]] = collections.defaultdict(list)
         for each in ended:
-            by_end[each.end].append(each.id)
-        return all(calendar.end(self._session, ids, time_of(end)) for end, ids in by_end.items())
+            by_end[each.end].append(each)
+        return all(calendar.end(self._session, own, time_of(end)) for end, own in by_end.items())
 
     def _timeline(self, unit_id: int) -> Timeline:
         found = self._written.get(unit_id) or self._snapshot.timelines.get(unit_id)

@@ -7,8 +7,9 @@ decision in one statement.
 """
 
 import datetime
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -17,7 +18,8 @@ from sqlalchemy import orm
 from sqlalchemy.ext import compiler
 from sqlalchemy.sql import expression
 
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows as db_rows
+from climate_core.db import tables, utcnow
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 
@@ -67,28 +69,60 @@ _UNIT_COLUMNS = (
     sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
     sa.type_coerce(_UNIT.c.properties, sa.Text).label('properties'),
 )
-#: Of a promise; the times as numbers.
-_PROMISE_COLUMNS = (
-    _ALLOCATION.c.unit_id,
+_TIMES = (
     microseconds(_ALLOCATION.c.start).label('start'),
     microseconds(_ALLOCATION.c.end).label('end'),
+)
+_PROMISE_COLUMNS = (
+    _ALLOCATION.c.unit_id,
+    *_TIMES,
     _ALLOCATION.c.lane,
     _ALLOCATION.c.pieces,
     sa.type_coerce(_ALLOCATION.c.piece, sa.Text).label('piece'),
 )
+#: The end of a text about one promise: some databases cut long texts off.
+_MARK = '.'
+_OWN_COLUMNS = (
+    _ALLOCATION.c.reservation_id,
+    _ALLOCATION.c.unit_id,
+    _ALLOCATION.c.unit_generation,
+    *_TIMES,
+    _ALLOCATION.c.lane,
+    _ALLOCATION.c.pieces,
+    _ALLOCATION.c.piece,
+)
+
+
+class Promised(NamedTuple):
+    """What is promised of a unit, in columns, ordered by the starts.
+
+    :param piece: JSON texts; None: the whole unit
+    """
+
+    unit_id: int
+    starts: Sequence[int]
+    ends: Sequence[int]
+    lanes: Sequence[int]
+    pieces: Sequence[int]
+    piece: Sequence[str | None]
 
 
 class Own(NamedTuple):
     """A promise of a reservation; the times are numbers."""
 
-    id: int
     reservation_id: str
     unit_id: int
+    unit_generation: int
     start: int
     end: int
     lane: int
     pieces: int
     piece: Mapping[str, int] | None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Return what no other promise has."""
+        return self.unit_id, self.unit_generation
 
 
 class Totals(NamedTuple):
@@ -130,22 +164,53 @@ def units(session: orm.Session, ids: Collection[int] | None = None) -> list[Any]
     return list(session.execute(query))
 
 
-def promises(session: orm.Session, ids: Sequence[int], all_between: bool = False) -> Iterable[Any]:
-    """Read what is promised of units and is not over, by their ids.
+def promises(session: orm.Session, ids: Sequence[int]) -> Iterator[Promised]:
+    """Read what is promised of units and is not over, by their ids."""
+    return _by_unit(_promises(session, _ALLOCATION.c.unit_id.in_(ids)) if ids else [])
 
-    :param all_between: read what is between the first and the last of them in big pieces
+
+def all_promises(session: orm.Session, ids: Sequence[int]) -> Iterator[Promised]:
+    """Read what is promised of all units, in big pieces; the whole units as texts.
+
+    A driver in Python takes ten seconds for a million rows, and one for ten thousand long texts.
     """
-    query = (
-        sa.select(*_PROMISE_COLUMNS)
-        .where(_ALLOCATION.c.end > utcnow.now(session))
-        .order_by(_ALLOCATION.c.unit_id)
-    )
-    if not all_between:
-        yield from session.execute(query.where(_ALLOCATION.c.unit_id.in_(ids))) if ids else ()
-        return
+    unit_id = _ALLOCATION.c.unit_id
+    later = _ALLOCATION.c.end > utcnow.now(session)
     for first in range(0, len(ids), _CHUNK):
-        chunk = ids[first : first + _CHUNK]
-        yield from session.execute(query.where(_ALLOCATION.c.unit_id.between(chunk[0], chunk[-1])))
+        among = unit_id.between(ids[first], ids[first : first + _CHUNK][-1])
+        rows: list[Any] = []
+        others = []
+        for unit, count, text in session.execute(
+            sa.select(unit_id, sa.func.count(), sa.func.aggregate_strings(_whole(), ' '))
+            .where(among, later)
+            .group_by(unit_id)
+        ):
+            parts = text.split(' ') if text else []
+            if parts.count(_MARK) < count:
+                others.append(unit)
+            else:
+                numbers = (map(int, parts[each::4]) for each in range(3))
+                rows += zip(repeat(unit), *numbers, repeat(1), repeat(None), strict=False)
+        yield from _by_unit(rows)
+        yield from promises(session, others)
+
+
+def _whole() -> sa.ColumnElement[str]:
+    """Return what is promised of a whole unit as a text; NULL for pieces of one."""
+    parts = [sa.cast(each, sa.String(20)) for each in _PROMISE_COLUMNS[1:4]]
+    text = parts[0] + ' ' + parts[1] + ' ' + parts[2] + f' {_MARK}'
+    return sa.case((_ALLOCATION.c.piece.is_(None), text))
+
+
+def _promises(session: orm.Session, which: sa.ColumnElement[bool]) -> Sequence[Any]:
+    later = _ALLOCATION.c.end > utcnow.now(session)
+    return session.execute(sa.select(*_PROMISE_COLUMNS).where(which, later)).all()
+
+
+def _by_unit(rows: Iterable[Any]) -> Iterator[Promised]:
+    for unit_id, group in groupby(sorted(rows, key=itemgetter(0, 1)), itemgetter(0)):
+        _, *columns = zip(*group, strict=True)
+        yield Promised(unit_id, *columns)
 
 
 def totals(session: orm.Session) -> Totals:
@@ -165,18 +230,12 @@ def generations(session: orm.Session) -> dict[int, int]:
 
 def of_reservations(session: orm.Session, reservation_ids: Collection[str]) -> list[Own]:
     """Read what is promised to reservations and is not over."""
-    query = (
-        sa.select(_ALLOCATION.c.id, _ALLOCATION.c.reservation_id, *_PROMISE_COLUMNS)
-        .where(
-            _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids)),
-            _ALLOCATION.c.end > utcnow.now(session),
-        )
-        .order_by(_ALLOCATION.c.unit_id, _ALLOCATION.c.id)
+    query = sa.select(*_OWN_COLUMNS).where(
+        _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids)),
+        _ALLOCATION.c.end > utcnow.now(session),
     )
-    return [
-        Own._make([*row[:-1], None if row.piece is None else json.loads(row.piece)])
-        for row in session.execute(query)
-    ]
+    ordered = query.order_by(_ALLOCATION.c.unit_id)
+    return [Own._make(row) for row in session.execute(ordered)]
 
 
 def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, int]) -> bool:
@@ -196,32 +255,37 @@ def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, in
         .where(sa.tuple_(_UNIT.c.id, _UNIT.c.generation).in_(pairs))
         .values(generation=_UNIT.c.generation + step, changed_at=utcnow.now(session))
     )
-    return rows.change(session, change) == len(pairs)
+    return db_rows.change(session, change) == len(pairs)
 
 
 def count_up(session: orm.Session, ids: Collection[int]) -> None:
     """Count up the generations of units whatever they are: something is freed."""
     change = sa.update(_UNIT).where(_UNIT.c.id.in_(sorted(ids)))
     values = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
-    rows.change(session, change.values(values))
+    db_rows.change(session, change.values(values))
 
 
 def insert(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bool:
     """Write promises; False if a unit has a promise of this generation, and nothing is written."""
     try:
-        rows.insert(session, _ALLOCATION, allocations)
+        db_rows.insert(session, _ALLOCATION, allocations)
     except db_exc.DBDuplicateEntry:
         return False
     return True
 
 
-def delete(session: orm.Session, ids: Collection[int]) -> bool:
+def delete(session: orm.Session, promises: Collection[Own]) -> bool:
     """Delete promises; False if one of them is gone already."""
-    gone = sa.delete(_ALLOCATION).where(_ALLOCATION.c.id.in_(sorted(ids)))
-    return not ids or rows.change(session, gone) == len(ids)
+    gone = sa.delete(_ALLOCATION).where(_are(promises))
+    return not promises or db_rows.change(session, gone) == len(promises)
 
 
-def end(session: orm.Session, ids: Collection[int], time: datetime.datetime) -> bool:
+def end(session: orm.Session, promises: Collection[Own], time: datetime.datetime) -> bool:
     """Let promises end at a time; False if one of them is gone."""
-    ended = sa.update(_ALLOCATION).where(_ALLOCATION.c.id.in_(sorted(ids)))
-    return not ids or rows.change(session, ended.values(end=time)) == len(ids)
+    ended = sa.update(_ALLOCATION).where(_are(promises)).values(end=time)
+    return not promises or db_rows.change(session, ended) == len(promises)
+
+
+def _are(promises: Iterable[Own]) -> sa.ColumnElement[bool]:
+    keys = sorted(each.key for each in promises)
+    return sa.tuple_(_ALLOCATION.c.unit_id, _ALLOCATION.c.unit_generation).in_(keys)

@@ -268,12 +268,12 @@ def _unit_id(table: str, **options: Any) -> sa.Column[Any]:
 
 
 #: Pieces of a unit that are promised to a reservation for a time. ``piece`` is NULL where that is
-#: the whole unit. A unit with the generation that a promise was made at has no second one.
+#: the whole unit. A unit with the generation that a promise was made at has no second one; this
+#: is the primary key, by which the promises of a unit are side by side for who reads them all.
 ALLOCATIONS = _table(
     'allocations',
-    _required('id', _Serial, primary_key=True),
-    _unit_id('allocations'),
-    _required('unit_generation', sa.Integer),
+    _unit_id('allocations', primary_key=True),
+    _required('unit_generation', sa.Integer, primary_key=True),
     _required(
         'reservation_id',
         _Uuid,
@@ -284,13 +284,8 @@ ALLOCATIONS = _table(
     _required('pieces', sa.Integer),
     sa.Column('piece', Json),
     _required('lane', sa.Integer),
-    sa.UniqueConstraint('unit_id', 'unit_generation', name='allocations_generation_key'),
     # Allocations of a reservation.
     sa.Index('allocations_reservation_idx', 'reservation_id'),
-    # What is promised of a unit that changed.
-    sa.Index('allocations_unit_idx', 'unit_id', 'end'),
-    # All that is promised, when an index is read for the first time.
-    sa.Index('allocations_end_idx', 'end'),
 )
 
 #: A host of a pool: its unit, as Nova and Placement know it. ``details`` is what they say,

@@ -47,9 +47,8 @@ def upgrade() -> None:
 def _allocations() -> None:
     op.create_table(
         'allocations',
-        sa.Column('id', _SERIAL, primary_key=True),
-        _unit_id('allocations'),
-        sa.Column('unit_generation', sa.Integer(), nullable=False),
+        _unit_id('allocations', primary_key=True),
+        sa.Column('unit_generation', sa.Integer(), primary_key=True),
         sa.Column(
             'reservation_id',
             sa.String(36),
@@ -63,12 +62,9 @@ def _allocations() -> None:
         sa.Column('pieces', sa.Integer(), nullable=False),
         sa.Column('piece', _json()),
         sa.Column('lane', sa.Integer(), nullable=False),
-        sa.UniqueConstraint('unit_id', 'unit_generation', name='allocations_generation_key'),
         **_OPTIONS,
     )
     op.create_index('allocations_reservation_idx', 'allocations', ['reservation_id'])
-    op.create_index('allocations_unit_idx', 'allocations', ['unit_id', 'end'])
-    op.create_index('allocations_end_idx', 'allocations', ['end'])
 
 
 def _hosts() -> None:

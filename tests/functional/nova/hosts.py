@@ -59,10 +59,6 @@ class Cloud:
     def service(self):
         return self._connection
 
-    def user(self, context):
-        """Users of these tests may see all flavors."""
-        return self._connection
-
     def _request(self, url, method, **kwargs):
         base = (kwargs.get('endpoint_override') or '').rstrip('/')
         if base == self._placement.rstrip('/'):
