@@ -27,25 +27,34 @@ TRAIT: Final = 'CUSTOM_CLIMATE_POOL'
 #: The scheduler hint, and the extra spec of a flavor, that name a reservation.
 HINT: Final = 'reservation'
 EXTRA_SPEC: Final = 'climate:reservation'
+#: In the place of a reservation in the names of lanes with open matching.
+OPEN: Final = 'open'
 
 _NAMESPACE: Final = uuid.UUID('0b6b2a0c-7d0f-5d0c-8f43-41c0f3a3d6f9')
 
 
 def lane_aggregates(
-    reservation_id: str, project_ids: Iterable[str], shape: str | None = None
+    reservation_id: str,
+    project_ids: Iterable[str],
+    shape: str | None = None,
+    *,
+    open_matching: bool = False,
 ) -> list[str]:
     """Return all aggregates of a lane of a reservation.
 
     :param project_ids: the projects whose servers may enter
     :param shape: only servers of this shape may enter; None: all may
+    :param open_matching: those that name no reservation may, too
     """
-    projects = {
-        host_aggregate(reservation_id, each)
-        if shape is None
-        else slot_aggregate(reservation_id, each, shape)
-        for each in project_ids
-    }
-    return sorted(projects | {reservation_aggregate(reservation_id)})
+    projects = list(project_ids)
+    found = set()
+    for each in (reservation_id, OPEN) if open_matching else (reservation_id,):
+        found.add(reservation_aggregate(each))
+        if shape is None:
+            found.update(host_aggregate(each, project) for project in projects)
+        else:
+            found.update(slot_aggregate(each, project, shape) for project in projects)
+    return sorted(found)
 
 
 def reservation_aggregate(reservation_id: str) -> str:

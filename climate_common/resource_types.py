@@ -5,6 +5,7 @@ SERVER = 'virtual:instance'
 VOLUME = 'virtual:volume'
 STACK = 'virtual:stack'
 HOST = 'physical:host'
+CAPACITY = 'flavor:instance'
 
 #: What may happen to a resource at the end of its lease (``on_end``); the first is the default.
 ON_END = {
@@ -12,4 +13,5 @@ ON_END = {
     VOLUME: ('delete', 'backup', 'snapshot', 'detach', 'nothing'),
     STACK: ('delete', 'suspend', 'snapshot', 'nothing'),
     HOST: ('delete',),
+    CAPACITY: ('delete',),
 }

@@ -35,6 +35,7 @@ from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc import client, server
 from climate_core.sync import listener
+from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import Background, MessageServer
 
@@ -138,6 +139,7 @@ class ManagerService:
             nudge = self.scheduler.nudge
             trusts = Trusts(self.cloud)
             yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
+            yield HostRefresher(conf, self.database, self.cloud)
             yield from listener.make(conf, self.database, self.plugins, nudge)
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.

@@ -68,6 +68,6 @@ What all extensions share (hints, dates, requests to the lease service) is in
     volumes                     the attachments of a reserved server
     saved_build_args            what the second half needs and nova keeps nowhere
     wake_marker                 which request wakes a server
-    scheduler/                  the filters, and the request filter of the pool
+    scheduler/                  the filters, the request filter of the pool, open matching
     stats                       what nova-compute reports to the filters
 """  # noqa: E501

@@ -197,6 +197,11 @@ SCHEDULER: Seams = {
     ('nova.objects.request_spec', 'Destination.append_forbidden_aggregates'): (
         'self', 'forbidden_aggregates',
     ),
+    ('nova.objects.request_spec', 'RequestSpec.obj_clone'): ('self',),
+    ('nova.scheduler.utils', 'resources_from_request_spec'): (
+        'ctxt', 'spec_obj', 'host_manager', 'enable_pinning_translate',
+    ),
+    ('nova.scheduler.client.report', 'SchedulerReportClient.get_allocation_candidates'): None,
     ('nova.conf', 'CONF.scheduler.enable_isolated_aggregate_filtering'): None,
 }  # fmt: skip
 

@@ -49,11 +49,13 @@ class HostRoom:
 
     :param capacity: by resource class: what can be claimed of it in all
     :param used: the same for what is claimed
+    :param slots_used: how many slots of its lanes are taken
     """
 
     provider_id: str
     capacity: Mapping[str, int]
     used: Mapping[str, int]
+    slots_used: int
     traits: frozenset[str]
 
 
@@ -110,14 +112,16 @@ def _room(root: str, tree: Iterable[Mapping[str, Any]]) -> HostRoom:
     capacity: dict[str, int] = {}
     used: dict[str, int] = {}
     traits: set[str] = set()
+    slots = 0
     for provider in tree:
         if lanes.HOST in provider['resources']:
+            slots += provider['resources'][lanes.SLOT]['used']
             continue
         traits |= set(provider['traits'])
         for name, amounts in provider['resources'].items():
             capacity[name] = capacity.get(name, 0) + amounts['capacity']
             used[name] = used.get(name, 0) + amounts['used']
-    return HostRoom(root, capacity, used, frozenset(traits))
+    return HostRoom(root, capacity, used, slots, frozenset(traits))
 
 
 def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]:

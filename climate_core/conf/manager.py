@@ -16,11 +16,17 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.ListOpt(
         'plugins',
-        default=['virtual:instance', 'virtual:volume', 'virtual:stack', 'physical:host'],
+        default=[
+            'virtual:instance',
+            'virtual:volume',
+            'virtual:stack',
+            'physical:host',
+            'flavor:instance',
+        ],
         help='Names of the plugins to load, from the entry points climate.resource.plugins. A '
         'plugin that cannot be loaded keeps the manager from starting. virtual:volume and '
-        'virtual:stack do no harm where there is no Cinder and no Heat, and physical:host none '
-        'where no host is enrolled.',
+        'virtual:stack do no harm where there is no Cinder and no Heat, and physical:host '
+        'and flavor:instance none where no host is enrolled.',
     ),
     cfg.IntOpt(
         'minutes_before_end_lease',

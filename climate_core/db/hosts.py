@@ -123,11 +123,11 @@ def update(
     rows.change(session, sa.update(_HOST).where(_HOST.c.unit_id == host_id).values(stamped))
 
 
-def refresh(session: orm.Session, host_id: int, known: hosts.Known) -> bool:
-    """Write what Nova and Placement know of a host; tell whether that was something new."""
+def refresh(session: orm.Session, host_id: int, known: hosts.Known) -> None:
+    """Write what Nova and Placement know of a host, if it is another than what is written."""
     host = get(session, host_id, lock=True)
     if host.knows(known):
-        return False
+        return
     unit = {'capacity': known.capacity, 'properties': known.properties(host.extra)}
     update(
         session,
@@ -139,7 +139,6 @@ def refresh(session: orm.Session, host_id: int, known: hosts.Known) -> bool:
             'details': known.details,
         },
     )
-    return True
 
 
 def delete(session: orm.Session, host_id: int) -> None:

@@ -16,6 +16,8 @@ from climate_core import exceptions
 #: The kind of the units of hosts.
 KIND: Final = 'host'
 DEFAULT_POOL: Final = 'default'
+#: The reason with which a host takes no promises while it is taken out of its pool.
+LEAVING: Final = 'The host is being taken out of its pool.'
 
 #: The details that filters can name, beside the extra properties.
 FACTS: Final = (
@@ -106,6 +108,11 @@ class Host(Known):
     disabled_reason: str | None = None
     created_at: datetime
     updated_at: datetime | None = None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is being taken out of its pool."""
+        return not self.available and self.disabled_reason == LEAVING
 
     def knows(self, known: Known) -> bool:
         """Tell whether it is as Nova and Placement know it."""

@@ -25,7 +25,7 @@ from climate_core.context import RequestContext
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import hosts
-from climate_core.sync.hosts import learn
+from climate_core.sync.host_refresh import learn
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -34,7 +34,6 @@ LOG = log.getLogger(__name__)
 
 #: The hypervisor_type of the nodes of Ironic, which take one server.
 _IRONIC = 'ironic'
-_LEAVING = 'The host is being taken out of its pool.'
 
 
 class Cloud(Protocol):
@@ -95,7 +94,8 @@ class HostOperations:
         try:
             conn = self.cloud.service()
             nodes = hypervisors.find(conn, host.hypervisor_hostname)
-            known = learn(conn, nodes, host.provider_id).get(host.provider_id)
+            rooms = placement.find_rooms(conn, host.provider_id)
+            known = learn(conn, nodes, rooms).get(host.provider_id)
         except errors.EXPECTED as exc:
             # A host is also put out of use because something is broken.
             LOG.warning('Host %s was not read anew: %s', host.hypervisor_hostname, exc)
@@ -157,7 +157,7 @@ class HostOperations:
             placement.add_to_pool(conn, provider_id)
             # One that was scheduled before may have come meanwhile.
             _check_empty(conn, provider_id)
-            known = learn(conn, [node], provider_id)[provider_id]
+            known = learn(conn, [node], placement.find_rooms(conn, provider_id))[provider_id]
             return self.database.write(
                 db.insert,
                 values.get('pool', hosts.DEFAULT_POOL),
@@ -269,12 +269,7 @@ def _retire(session: orm.Session, host_id: int) -> None:
             f'Host {host.hypervisor_hostname} is promised to {count} reservations, the last until '
             f'{dates.serialize(end)}. Disable it to have no new ones, or end their leases.'
         )
-    db.update(
-        session,
-        host_id,
-        {'available': False},
-        {'disabled_reason': host.disabled_reason or _LEAVING},
-    )
+    db.update(session, host_id, {'available': False}, {'disabled_reason': hosts.LEAVING})
 
 
 @contextlib.contextmanager

@@ -1,73 +1,126 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option ``--hosts``: whole hosts that a lease reserves, in a readable form."""
+"""The options ``--hosts`` and ``--capacity``: hosts, or shares of them, in a readable form."""
 
 import argparse
 import re
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from osc_lib import exceptions
+from osc_lib.command import command
 
 from climate_common import resource_types
+from climateclient.osc import options
 
-_OPTION: Final = '--hosts'
+HOSTS: Final = '--hosts'
+CAPACITY: Final = '--capacity'
 #: What may be said more than once -> the property of the reservation.
-_LISTS: Final = {'trait': 'traits', 'aggregate': 'aggregates', 'name': 'names'}
-_NUMBERS: Final = ('min', 'max')
-_TEXTS: Final = ('availability_zone', 'pool', 'on_end')
+_LISTS: Final = {
+    'trait': 'traits',
+    'aggregate': 'aggregates',
+    'name': 'names',
+    'share_with': 'share_with',
+}
 _PART = re.compile(r'(?P<key>[\w.:-]+)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<value>.*)')
-_FORM: Final = (
-    'min=<n>,max=<n> and what the hosts must be: <property><operator><value> as vcpus>=16, '
-    'trait=<trait>, aggregate=<name or id>, name=<host>, availability_zone=<zone>, pool=<pool>'
+_FILTERS: Final = (
+    'what the hosts must be: <property><operator><value> as vcpus>=16, trait=<trait>, '
+    'aggregate=<name>, name=<host>, availability_zone=<zone>, pool=<pool>; '
+    'share_with=<project id>; matching=open for servers that name no reservation'
 )
 
 
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option."""
+def _integer(value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f'must be an integer, not "{value}"') from None
+
+
+def _boolean(value: str) -> bool:
+    known = {'true': True, 'false': False}
+    if value.lower() not in known:
+        raise ValueError(f'must be true or false, not "{value}"')
+    return known[value.lower()]
+
+
+#: The key -> how its value is read.
+_Keys = Mapping[str, Callable[[str], Any]]
+_COMMON: Final[_Keys] = {
+    'availability_zone': str,
+    'pool': str,
+    'matching': str,
+    'on_end': str,
+}
+_OF_HOSTS: Final[_Keys] = {'min': _integer, 'max': _integer, **_COMMON}
+_OF_CAPACITY: Final[_Keys] = {
+    'flavor': str,
+    'amount': _integer,
+    'affinity': _boolean,
+    **_COMMON,
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument(
-        _OPTION,
+        HOSTS,
         metavar='min=<n>[,max=<n>][,<property><operator><value>...]',
         action='append',
         default=[],
-        help=f'Reserve whole hosts: {_FORM} (repeat for several)',
+        help=f'Reserve whole hosts, and {_FILTERS} (repeat for several)',
     )
-
-
-def reservations(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the reservations of the option; CommandError says what cannot be read."""
-    return [_read(text) for text in parsed_args.hosts]
+    parser.add_argument(
+        CAPACITY,
+        metavar='flavor=<flavor>,amount=<n>[,affinity=<true or false>...]',
+        action='append',
+        default=[],
+        help='Reserve room for servers of a flavor, all on one host (affinity=true) or each on '
+        f'another one (false), and {_FILTERS} (repeat for several)',
+    )
 
 
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the type of each of the reservations."""
-    return [{'resource_type': resource_types.HOST} for _ in parsed_args.hosts]
+    found = [resource_types.HOST] * len(parsed_args.hosts)
+    found += [resource_types.CAPACITY] * len(parsed_args.capacity)
+    return [{'resource_type': each} for each in found]
 
 
-def _read(text: str) -> dict[str, Any]:
-    values: dict[str, Any] = {'resource_type': resource_types.HOST}
+def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the reservations of the options; asks Nova for the ids of flavors.
+
+    :raises CommandError: something cannot be read
+    """
+    read = [(resource_types.HOST, _read(HOSTS, text, _OF_HOSTS)) for text in parsed_args.hosts]
+    for text in parsed_args.capacity:
+        values = _read(CAPACITY, text, _OF_CAPACITY)
+        if 'flavor' not in values:
+            raise exceptions.CommandError(f'{CAPACITY} {text}: flavor=<name or id> is missing.')
+        flavor = options.clients(cmd).compute.find_flavor(
+            values.pop('flavor'), ignore_missing=False
+        )
+        read.append((resource_types.CAPACITY, {'flavor_id': flavor.id, **values}))
+    return [{'resource_type': kind, **values} for kind, values in read]
+
+
+def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:
+    values: dict[str, Any] = {}
     compared = []
     for part in filter(None, (each.strip() for each in text.split(','))):
         found = _PART.fullmatch(part)
         if found is None:
             raise exceptions.CommandError(
-                f'{_OPTION} {text}: "{part}" is not of the form {_FORM}.'
+                f'{option} {text}: "{part}" is not <key>=<value> or <property><operator><value>.'
             )
         key, operator, value = found.group('key', 'operator', 'value')
         if key in _LISTS and operator in ('=', '!='):
-            # A trait may be forbidden, as in the extra specs of a flavor.
+            # What is forbidden is said as in the extra specs of a flavor.
             values.setdefault(_LISTS[key], []).append(f'!{value}' if operator == '!=' else value)
-        elif key in _NUMBERS and operator == '=':
-            values[key] = _number(text, key, value)
-        elif key in _TEXTS and operator == '=':
-            values[key] = value
+        elif key in keys and operator == '=':
+            try:
+                values[key] = keys[key](value)
+            except ValueError as error:
+                raise exceptions.CommandError(f'{option} {text}: {key} {error}.') from None
         else:
             compared.append(f'{key}{operator}{value}')
     return values | ({'resources': ','.join(compared)} if compared else {})
-
-
-def _number(text: str, key: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise exceptions.CommandError(
-            f'{_OPTION} {text}: {key} must be an integer, not "{value}".'
-        ) from None

@@ -11,12 +11,14 @@ from osc_lib.command import command
 from climate_common import resource_types
 from climateclient.osc import arguments, hosts, options, stack_template
 
-#: The types of resources that have an option, and its name.
-NOUNS = {
+#: The types of resources that are named by an option, and its name.
+_NAMED = {
     resource_types.SERVER: 'server',
     resource_types.VOLUME: 'volume',
     resource_types.STACK: 'stack',
 }
+#: All types of resources that have an option, as people say them.
+NOUNS = {**_NAMED, resource_types.HOST: 'host', resource_types.CAPACITY: 'capacity'}
 
 
 def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
@@ -47,7 +49,7 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         '(repeat for several)',
     )
     stack_template.add_options(parser)
-    hosts.add_option(parser)
+    hosts.add_options(parser)
     parser.add_argument(
         '--reservation',
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
@@ -84,7 +86,7 @@ def add_on_end(parser: argparse.ArgumentParser, text: str) -> None:
 def reservations(
     parsed_args: argparse.Namespace, given: list[dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
-    """Return the reservations of --reservation, --stack-template and --hosts, with --on-end.
+    """Return the reservations of --reservation and --stack-template, with their --on-end.
 
     :param given: those of --reservation, if they have been read already
     :raises CommandError: no resource of the command takes an --on-end; a file cannot be read
@@ -92,20 +94,15 @@ def reservations(
     if given is None:
         given = [arguments.reservation(text) for text in parsed_args.reservation]
         check_on_end(parsed_args, [*given, *kinds(parsed_args)])
-    given = [
-        *given,
-        *stack_template.reservation(parsed_args),
-        *hosts.reservations(parsed_args),
-    ]
+    given = [*given, *stack_template.reservation(parsed_args)]
     return [on_end(parsed_args, each) | each for each in given]
 
 
 def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the reservations of --server, --volume and --stack; asks the services for ids."""
-    return [
-        kind | {'resource_id': _find(cmd, kind, name)} | on_end(parsed_args, kind)
-        for kind, name in _named(parsed_args)
-    ]
+    """Return the reservations of all options with names; asks the services for ids."""
+    found = [kind | {'resource_id': _find(cmd, kind, name)} for kind, name in _named(parsed_args)]
+    found += hosts.reservations(cmd, parsed_args)
+    return [on_end(parsed_args, each) | each for each in found]
 
 
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -142,7 +139,7 @@ def check_on_end(
 def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:
     return [
         ({'resource_type': kind}, name)
-        for kind, noun in NOUNS.items()
+        for kind, noun in _NAMED.items()
         for name in getattr(parsed_args, noun)
     ]
 

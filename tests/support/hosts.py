@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that are promised to leases, written straight into a database."""
+"""Hosts of a fake cloud in a pool, and hosts that are promised to leases."""
 
 import dataclasses
 import datetime
 import uuid
+from typing import Any
 
 import sqlalchemy as sa
 
+from climate_core.cloud import Cloud, placement
+from climate_core.conf import hosts as conf_group
+from climate_core.context import RequestContext
+from climate_core.db import hosts as db
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_core.lease import model
+from climate_core.lease import hosts, model
+from climate_core.operations.hosts import HostOperations
 from tests.support import leases as build
-from tests.support.fakes import leases
+from tests.support.fakes import cloud_server, hypervisors, leases, settings
 
 START = datetime.datetime(2099, 1, 1, 10, tzinfo=datetime.UTC)
 
@@ -34,3 +40,46 @@ def promise(database: Database, host_id: int) -> model.Lease:
     with database.writer() as session:
         session.execute(sa.insert(tables.ALLOCATIONS).values(row))
     return lease
+
+
+class EnrolledHosts:
+    """The hosts cn1 and cn2 of a fake cloud, in a pool.
+
+    :ivar state: of the fake cloud
+    """
+
+    def __init__(self, fake: cloud_server.Server, database: Database) -> None:
+        self.state = fake.state
+        self.database = database
+        self.conf = settings.conf(fake.url)
+        self.conf.register_opts(conf_group.OPTS, group=conf_group.GROUP)
+        self.cloud = Cloud(self.conf)
+        self.conn = self.cloud.service()
+        self.operations = HostOperations(self.conf, database, self.cloud)
+        self.context = RequestContext(user_id='operator', overwrite=False)
+        self.ids = [self.enrol(name) for name in ('cn1', 'cn2')]
+
+    def enrol(self, name: str) -> int:
+        """Put a new hypervisor into the cloud, and into a pool."""
+        hypervisors.add(self.state, name)
+        return self.operations.create_host(self.context, {'name': name})
+
+    def read(self, number: int = 0) -> hosts.Host:
+        """Read the first host, or another."""
+        return self.database.read(db.get, self.ids[number])
+
+    def hypervisor(self, number: int = 0) -> dict[str, Any]:
+        """The record of a host in the cloud, to be changed."""
+        return self.state.hypervisors[self.read(number).provider_id]
+
+    def in_pool(self) -> set[str]:
+        """The names of those that Placement keeps from ordinary servers."""
+        return {each.name for each in placement.list_pool(self.conn)}
+
+    def generation(self, number: int = 0) -> int:
+        """How often the unit of a host was changed."""
+        with self.database.reader() as session:
+            query = sa.select(tables.UNITS.c.generation).where(
+                tables.UNITS.c.id == self.ids[number]
+            )
+            return int(session.execute(query).scalar_one())

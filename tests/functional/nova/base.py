@@ -147,10 +147,10 @@ class Reservations:
             body[place] = hints
         return (api or self.api).api_post('/servers', body, check_response_status=[status])
 
-    def reserve(self, params=None, **server):
-        """Boot a server with the hints of a reservation."""
+    def reserve(self, params=None, others=None, **server):
+        """Boot a server with the hints of a reservation, and others."""
         params = {'name': 'lease1', 'start': iso(hours=1), 'end': iso(hours=2), **(params or {})}
-        hints = {'reserved': 'True', 'lease_params': json.dumps(params)}
+        hints = {'reserved': 'True', 'lease_params': json.dumps(params), **(others or {})}
         return self.boot(hints, **server)
 
     def wake_up(self, server, api=None, status=202, body=None, **kwargs):

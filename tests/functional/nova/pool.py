@@ -112,18 +112,28 @@ class PoolTest(NovaTest):
         )
         self.other.microversion = self.microversion
 
-    def whole_host(self, *projects):
+    def whole_host(self, *projects, **kwargs):
         """The aggregates of lanes of whole hosts, of the user's project unless said otherwise."""
-        return lanes.lane_aggregates(self.reservation, projects or [self.api.project_id])
+        projects = projects or [self.api.project_id]
+        return lanes.lane_aggregates(self.reservation, projects, **kwargs)
 
-    def slots(self, *projects):
+    def slots(self, *projects, **kwargs):
         """The aggregates of lanes for servers of the usual flavor."""
         shape = lanes.flavor_shape(self.admin_api.get_flavor(self.flavor['id']))
-        return lanes.lane_aggregates(self.reservation, projects or [self.api.project_id], shape)
+        return self.whole_host(*projects, shape=shape, **kwargs)
 
     def inside(self, **server):
         """Boot a server that names the reservation."""
         return self.boot({'reservation': self.reservation}, **server)
+
+    def isolate(self):
+        """Put the hosts of the pool into an aggregate of nova that is isolated by their trait."""
+        aggregate = self.admin_api.post_aggregate({'aggregate': {'name': 'climate'}})
+        for host in self.POOL:
+            self.admin_api.add_host_to_aggregate(aggregate['id'], host)
+        metadata = {f'trait:{lanes.TRAIT}': 'required'}
+        action = {'set_metadata': {'metadata': metadata}}
+        self.admin_api.post_aggregate_action(aggregate['id'], action)
 
     def host_of(self, server):
         return self.show(server)['OS-EXT-SRV-ATTR:host']

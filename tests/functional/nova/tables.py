@@ -16,12 +16,17 @@ from nova.scheduler import request_filter
 
 from nova_ext import conf, policies, states
 from nova_ext.api import routes as api_routes
+from nova_ext.scheduler import matching, providers
 
 
 class Extension(fixtures.Fixture):
     """Nova with the extension, as nova.conf alone switches it on."""
 
     def _setUp(self):
+        # Seconds that passed for what nova-scheduler knows of lanes.
+        self.clock = 0
+        recent = providers.Recent(matching.RECENT_SECONDS, lambda: self.clock)
+        self.useFixture(fixtures.MonkeyPatch('nova_ext.scheduler.matching.recent', recent))
         self._before = self._rows()
         self.addCleanup(self.disable)
         policies.POLICY.reload()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pinned CPUs, PCI devices, ports with guaranteed bandwidth, accelerators: held once."""
 
+import uuid
+
 import nova.conf
 from nova import context as nova_context
 from nova import objects, service_auth
@@ -10,7 +12,9 @@ from nova.tests.functional import test_servers, test_servers_resource_request
 from nova.tests.functional.libvirt import base as libvirt_base
 from oslo_serialization import jsonutils
 
+from climate_common import lanes
 from tests.functional.lease_service import refusal
+from tests.functional.nova import pool
 from tests.functional.nova.base import NovaTest, Reservations, Spawned
 
 CONF = nova.conf.CONF
@@ -116,20 +120,20 @@ class TestPortsWithBandwidth(
         super().setUp()
         self.useFixture(nova_fixtures.CastAsCallFixture(self))
 
-    def reserve_with_port(self):
+    def reserve_with_port(self, **hints):
         self.flavor = self.flavor_with_group_policy
         self.port = self.neutron.port_with_resource_request
-        server = self.reserve(networks=[{'port': self.port['id']}])
+        server = self.reserve(networks=[{'port': self.port['id']}], others=hints)
         self.assert_status(server, 'RESERVED')
         return server
 
     def bound_to(self):
         return self.neutron.show_port(self.port['id'])['port']['binding:profile'].get('allocation')
 
-    def check(self, server, provider):
+    def check(self, server, provider, *others):
         bridge = self.ovs_bridge_rp_per_host[provider]
         assert self.bound_to() == bridge
-        assert set(self.allocations(server)) == {provider, bridge}
+        assert set(self.allocations(server)) == {provider, bridge, *others}
 
     def test_bandwidth_is_held_and_mapped_at_the_start(self):
         server = self.reserve_with_port()
@@ -151,6 +155,16 @@ class TestPortsWithBandwidth(
         found = self.assert_status(server, 'ACTIVE')
         assert found['OS-EXT-SRV-ATTR:host'] == 'host2'
         self.check(server, second)
+
+    def test_bandwidth_is_held_and_mapped_beside_a_lane(self):
+        reservation = str(uuid.uuid4())
+        lane = pool.Pool(self.placement).enrol('host1')
+        lane.open(lanes.lane_aggregates(reservation, [self.api.project_id]))
+        server = self.reserve_with_port(reservation=reservation)
+        self.check(server, self.compute1_rp_uuid, lane.uuid)
+        self.wake_up(server)
+        self.assert_status(server, 'ACTIVE')
+        self.check(server, self.compute1_rp_uuid, lane.uuid)
 
     def test_sriov_port_is_bound_at_the_start(self):
         self.flavor = self.flavor_with_group_policy

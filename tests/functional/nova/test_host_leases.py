@@ -5,9 +5,11 @@ import pytest
 from nova.tests.functional.api import client
 
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_core.cloud import flavors, placement
+from climate_core.db import hosts as db
 from climate_core.lease import serialize
 from climate_core.operations.hosts import HostOperations
+from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.functional.nova.hosts import Crash, HostsTest
 from tests.support.world import Time, World, user
@@ -20,6 +22,7 @@ class HostLeasesTest(HostsTest):
 
     COMPUTES = ('host1', 'host2', 'host3')
     POOL = ('host1', 'host2')
+    TYPE = HostPlugin.resource_type
 
     def setUp(self):
         super().setUp()
@@ -27,10 +30,9 @@ class HostLeasesTest(HostsTest):
         self.world = World(self.database.engine.url.render_as_string(), self.time)
         self.addCleanup(self.world.database.dispose)
         self.conf = self.world.conf
-        self.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
-        self.plugin = HostPlugin(self.conf, self.cloud)
-        self.plugin.now = self.time
-        self.world.plugins[HostPlugin.resource_type] = self.plugin
+        for plugin in (HostPlugin, CapacityPlugin):
+            self.conf.register_opts(plugin.options, group=plugin.resource_type)
+            self.world.plugins[plugin.resource_type] = plugin(self.conf, self.cloud)
         self.operations = HostOperations(self.conf, self.world.database, self.cloud)
         for host in self.POOL:
             self.enrol(host)
@@ -44,7 +46,7 @@ class HostLeasesTest(HostsTest):
     ):
         """Create a lease of hosts, and return it."""
         body = {'name': name, 'start_date': start, 'end_date': end}
-        body['reservations'] = [{'resource_type': HostPlugin.resource_type, **wanted}]
+        body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
         context = user(project or self.api.project_id)
         return self.world.lease(self.world.operations.create_lease(context, body))
 
@@ -157,6 +159,65 @@ class TestHostLeases(HostLeasesTest):
             assert caught.value.field == f'reservations[0].{field}', wanted
             assert caught.value.status in (400, 409)
         assert not self.world.trusts.present
+
+
+class TestCapacityLeases(HostLeasesTest):
+    TYPE = CapacityPlugin.resource_type
+
+    def lease_room(self, amount, **wanted):
+        """Lease room for servers of the flavor of the tests now, and return the ACTIVE lease."""
+        wanted = {'flavor_id': self.flavor['id'], 'amount': amount, **wanted}
+        lease = self.settled(self.lease_hosts(**wanted))
+        assert lease.status == 'ACTIVE', lease.status_reason
+        return lease
+
+    def test_so_many_servers_of_the_flavor_get_in_and_no_more(self):
+        lease = self.lease_room(2, names='host1')
+        others = self.lease_room(1, project=OTHERS, name='others', names='host1')
+        big = self.admin_api.get_flavors()[1]['id']
+        assert self.inside(lease, flavorRef=big)[1] is None
+        first, _ = self.inside(lease)
+        assert [self.inside(lease)[1] for _ in range(2)] == ['host1', None]
+        self.delete(first)
+        assert self.inside(lease)[1] == 'host1'
+        assert self.inside(others, api=self.others_api)[1] == 'host1'
+        # That of the others stays.
+        assert self.settled(lease, hours=2).status == 'TERMINATED'
+        found = placement.list_consumers(self.cloud.service(), self.provider())
+        assert found == []
+
+    def test_affinity(self):
+        apart = self.lease_room(2, affinity=False)
+        assert self.hosts_of(apart) == {'host1', 'host2'}
+        together = self.lease_room(2, affinity=True, name='together')
+        assert len(self.hosts_of(together)) == 1
+        with pytest.raises(exceptions.NotEnough):
+            self.lease_room(3, affinity=False, name='three')
+
+    def test_what_a_host_has_is_promised_once(self):
+        host = self.world.database.read(db.find, 'host1')
+        piece = flavors.sizes(flavors.get(self.cloud.service(), self.flavor['id']))
+        room = min(host.capacity[unit] // size for unit, size in piece.items() if size)
+        self.lease_room(room, affinity=True, names='host1')
+        with pytest.raises(exceptions.NotEnough) as caught:
+            self.lease_room(1, name='one more', names='host1')
+        assert caught.value.field == 'reservations[0].amount'
+        self.TYPE = HostPlugin.resource_type
+        with pytest.raises(exceptions.NotEnough):
+            self.lease_hosts(names='host1')
+
+    def test_flavor_that_is_not_there_is_refused(self):
+        with pytest.raises(exceptions.ResourceNotFound) as caught:
+            self.lease_hosts(flavor_id='nothing')
+        assert caught.value.field == 'reservations[0].flavor_id'
+
+    def test_shared_with_another_project(self):
+        lease = self.lease_room(2, share_with=[OTHERS])
+        assert self.inside(lease, api=self.others_api)[1] in self.POOL
+
+    def test_open_matching_takes_servers_that_name_no_reservation_until_it_is_full(self):
+        self.lease_room(1, matching='open', names='host1')
+        assert [self.host_of(self.boot()) for _ in range(2)] == ['host1', 'host3']
 
 
 class TestManagerDies(HostLeasesTest):

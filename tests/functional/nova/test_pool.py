@@ -156,14 +156,6 @@ class TestBelt(PoolTest):
         self.flags(enable_isolated_aggregate_filtering=True, group='scheduler')
         self.lanes['host1'].open(self.whole_host())
 
-    def isolate(self):
-        aggregate = self.admin_api.post_aggregate({'aggregate': {'name': 'climate'}})
-        for host in self.POOL:
-            self.admin_api.add_host_to_aggregate(aggregate['id'], host)
-        metadata = {f'trait:{lanes.TRAIT}': 'required'}
-        action = {'set_metadata': {'metadata': metadata}}
-        self.admin_api.post_aggregate_action(aggregate['id'], action)
-
     def test_pool_works_with_the_belt(self):
         self.isolate()
         self.assert_host(self.inside(), 'host1')
@@ -183,7 +175,7 @@ class TestReserved(PoolTest):
     """A reserved server in a lane; its own lease is another."""
 
     def reserved_inside(self):
-        server = self.boot({'reserved': 'True', 'reservation': self.reservation})
+        server = self.reserve(others={'reservation': self.reservation})
         self.assert_status(server, 'RESERVED')
         return server
 

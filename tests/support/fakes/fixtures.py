@@ -11,6 +11,7 @@ from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.support.fakes import cloud_server, leases
+from tests.support.hosts import EnrolledHosts
 
 
 @pytest.fixture
@@ -32,6 +33,12 @@ def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
 def world(fake: cloud_server.Server) -> FakeServers:
     """Users, servers and a connected plugin in the fake cloud."""
     return FakeServers(fake)
+
+
+@pytest.fixture
+def hosts(fake: cloud_server.Server, database: Database) -> EnrolledHosts:
+    """The hosts cn1 and cn2 in the fake cloud, in its Placement and in a pool."""
+    return EnrolledHosts(fake, database)
 
 
 @pytest.fixture

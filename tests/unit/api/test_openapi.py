@@ -90,7 +90,7 @@ def test_parameters(document: dict[str, Any]) -> None:
     listed = document['paths']['/v1/leases']['get']['parameters']
     limit = next(each for each in listed if each['name'] == 'limit')
     assert limit['in'] == 'query'
-    assert limit['schema'] == {'type': 'integer', 'minimum': 1}
+    assert limit['schema'] == {'type': 'integer', 'minimum': 1, 'maximum': 2**63 - 1}
     (path, *_) = document['paths']['/v1/leases/{lease_id}']['get']['parameters']
     assert (path['name'], path['in'], path['required']) == ('lease_id', 'path', True)
 

@@ -164,7 +164,7 @@ def test_create_for_a_missing_server_is_refused(fail, http, sent, created):
         ),
         (
             ['--for', '3h', '--reservation', 'resource_type=x', '--on-end', 'delete'],
-            'there is no server, volume or stack to take it',
+            'there is no server, volume, stack, host or capacity to take it',
         ),
         (['--for', '3h', '--before-end', '1y'], '--before-end: '),
         (['--for', '3h', '--wait', '--timeout', 'h'], '--timeout: '),

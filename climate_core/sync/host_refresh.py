@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learn what Nova and Placement know of hosts, and keep what is written of them like that.
+
+It is done with the service's own rights. What another tool took from a host of a pool, its mark in
+Placement, is put back.
+"""
+
+import contextlib
+import dataclasses
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import errors, hypervisors, placement
+from climate_core.db import hosts as db
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.lease import hosts
+from climate_core.threads import Worker
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.cloud import Cloud
+
+LOG = log.getLogger(__name__)
+
+#: The first look is soon after the start: up to so many seconds.
+_FIRST_SECONDS = 60.0
+
+
+def learn(
+    conn: 'connection.Connection',
+    nodes: Iterable[Mapping[str, Any]],
+    rooms: Mapping[str, placement.HostRoom],
+) -> dict[str, hosts.Known]:
+    """Return what is known of hosts, by the id of the root provider; two calls.
+
+    :param nodes: hypervisors as Nova lists them
+    :param rooms: what Placement has of hosts with lanes; other nodes are left out
+    """
+    services = hypervisors.list_services(conn)
+    aggregates = hypervisors.list_aggregates(conn)
+    return {
+        node['id']: hosts.describe(
+            node,
+            services.get(node['service']['host'], {}),
+            aggregates.get(node['service']['host'], ()),
+            rooms[node['id']].capacity,
+            rooms[node['id']].traits,
+        )
+        for node in nodes
+        if node['id'] in rooms
+    }
+
+
+class HostRefresher(Worker):
+    """Look at all hosts of the pools now and then, in a thread of its own.
+
+    Four requests in all, and none where no pool has a host. Several managers doing it at once is
+    harmless.
+    """
+
+    name = 'hosts'
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    complaint = 'Hosts were not read anew; the next look tries again'
+
+    def __init__(self, conf: cfg.ConfigOpts, database: Database, cloud: 'Cloud') -> None:
+        interval = conf.hosts.refresh_interval
+        super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
+        self._conf = conf
+        self._database = database
+        self._cloud = cloud
+        #: What the log has told already; nothing is decided by it.
+        self._reported: set[str] = set()
+
+    def look(self) -> float:
+        self.refresh()
+        return float(self._conf.hosts.refresh_interval * random.uniform(0.9, 1.1))
+
+    def refresh(self) -> None:
+        """Read all hosts anew, and write what is different."""
+        if not self._database.read(db.exist):
+            return
+        conn = self._cloud.service()
+        rooms = placement.find_rooms(conn)
+        known = learn(conn, hypervisors.list_all(conn), rooms)
+        found: set[str] = set()
+        for host in every(self._database):
+            if self.stopping:
+                return
+            learnt = known.get(host.provider_id)
+            if learnt is not None and not host.knows(learnt):
+                self._refresh(host, learnt)
+            found |= set(self._judge(conn, host, rooms.get(host.provider_id)))
+        for told in sorted(found - self._reported):
+            LOG.warning('%s', told)
+        self._reported = found
+
+    def _refresh(self, host: hosts.Host, known: hosts.Known) -> None:
+        with contextlib.suppress(exceptions.HostNotFound):
+            self._database.write(db.refresh, host.id, known)
+            LOG.info('Host %s was read anew', host.hypervisor_hostname)
+
+    def _judge(
+        self, conn: 'connection.Connection', host: hosts.Host, room: placement.HostRoom | None
+    ) -> Iterator[str]:
+        """Tell what is wrong with a host, and repair what can be."""
+        name = host.hypervisor_hostname
+        if room is None:
+            repaired = not host.is_leaving and put_back(self._database, conn, host)
+            yield (
+                f'Host {name} was not kept from ordinary servers any more; that is repaired'
+                if repaired
+                else f'Host {name} is not in Placement as it was enrolled. If it does not come '
+                'back, take it out of its pool'
+            )
+        elif any(room.used.values()) and not room.slots_used:
+            yield f'Host {name} has servers that came by no lease'
+
+
+def every(database: Database) -> Iterator[hosts.Host]:
+    """Give all hosts, page by page."""
+    query = db.Query()
+    more = True
+    while more:
+        page, more = database.read(db.page, query)
+        yield from page
+        query = dataclasses.replace(query, marker=page[-1].id) if page else query
+
+
+def put_back(database: Database, conn: 'connection.Connection', host: hosts.Host) -> bool:
+    """Have a host that lost its mark kept from ordinary servers again, if it is in Placement.
+
+    :returns: whether it is; not if it is being taken out of its pool
+    """
+    if not placement.has_provider(conn, host.provider_id):
+        return False
+    placement.add_to_pool(conn, host.provider_id)
+    now = database.read(db.find, host.hypervisor_hostname)
+    if now is not None and not now.is_leaving:
+        return True
+    # It was taken out meanwhile.
+    placement.remove_from_pool(conn, host.provider_id)
+    return False

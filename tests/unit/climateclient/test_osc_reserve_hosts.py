@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``--hosts`` and ``--capacity`` of ``openstack lease create``, through the real shell."""
+
+import pytest
+
+from tests.unit.climateclient import samples
+
+LEASES = f'{samples.ENDPOINT}/leases'
+CREATE = ('lease', 'create', 'lease1', '--for', '1h')
+FLAVOR = 'f1a40000-0000-4000-8000-000000000001'
+
+
+@pytest.fixture
+def created(http):
+    http.post(LEASES, status_code=201, json={'lease': samples.lease()})
+
+
+@pytest.fixture
+def flavor(http):
+    flavor = {'id': FLAVOR, 'name': 'm1.small'}
+    http.get(f'{samples.NOVA}/flavors/m1.small', status_code=404)
+    http.get(f'{samples.NOVA}/flavors/{FLAVOR}', json={'flavor': flavor})
+    http.get(f'{samples.NOVA}/flavors', json={'flavors': [flavor]})
+    http.get(f'{samples.NOVA}/flavors/detail', json={'flavors': [flavor]})
+
+
+@pytest.mark.parametrize(
+    ('text', 'wanted'),
+    [
+        ('min=1', {'min': 1}),
+        (
+            'min=1,max=2,vcpus>=16,gpu==True,trait=CUSTOM_SSD,trait!=HW_OLD',
+            {
+                'min': 1,
+                'max': 2,
+                'resources': 'vcpus>=16,gpu==True',
+                'traits': ['CUSTOM_SSD', '!HW_OLD'],
+            },
+        ),
+        (
+            'name=cn1,name=cn2, pool=gpu,availability_zone=az1,share_with=p2',
+            {
+                'names': ['cn1', 'cn2'],
+                'pool': 'gpu',
+                'availability_zone': 'az1',
+                'share_with': ['p2'],
+            },
+        ),
+    ],
+)
+def test_hosts(run, sent, created, text, wanted):
+    run(*CREATE, '--hosts', text)
+    (body,) = sent('POST')
+    assert body['reservations'] == [{'resource_type': 'physical:host', **wanted}]
+
+
+def test_capacity(run, sent, created, flavor):
+    run(*CREATE, '--capacity', 'flavor=m1.small,amount=10,affinity=False,rack=7')
+    (body,) = sent('POST')
+    wanted = {'flavor_id': FLAVOR, 'amount': 10, 'affinity': False, 'resources': 'rack=7'}
+    assert body['reservations'] == [{'resource_type': 'flavor:instance', **wanted}]
+
+
+@pytest.mark.parametrize(
+    ('option', 'text', 'said'),
+    [
+        ('--hosts', 'many', '"many" is not <key>=<value>'),
+        ('--hosts', 'min=two', 'min must be an integer, not "two"'),
+        ('--capacity', 'flavor=m1.small,affinity=1', 'affinity must be true or false, not "1"'),
+        ('--capacity', 'amount=2', 'flavor=<name or id> is missing'),
+    ],
+)
+def test_what_cannot_be_read_is_refused_before_any_request(fail, sent, option, text, said):
+    assert said in fail(*CREATE, option, text)
+    assert not sent('POST')

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+import uuid
+
+import pytest
+
+from climate_core.cloud import placement
+from climate_core.db import hosts as db
+from climate_core.sync.host_refresh import HostRefresher, put_back
+from tests.support.fakes import leases
+from tests.support.fakes import placement as fake_placement
+
+
+@pytest.fixture
+def refresher(hosts):
+    return HostRefresher(hosts.conf, hosts.database, hosts.cloud)
+
+
+def test_what_changed_is_written_and_nothing_else(hosts, refresher):
+    hosts.hypervisor().update(vcpus=128, state='down')
+    before = hosts.generation(1)
+    refresher.refresh()
+    refresher.refresh()
+    assert (hosts.read().details['vcpus'], hosts.read().details['state']) == (128, 'down')
+    assert (hosts.generation(), hosts.generation(1)) == (1, before)
+
+
+def test_four_requests_for_all_hosts(hosts, refresher):
+    hosts.state.requests.clear()
+    refresher.refresh()
+    asked = [path for _, path, _ in hosts.state.requests if 'identity' not in path]
+    assert len(asked) == 4
+
+
+def test_no_request_where_no_pool_has_a_host(hosts, tmp_path):
+    empty = leases.sqlite(tmp_path / 'empty.sqlite')
+    hosts.state.requests.clear()
+    HostRefresher(hosts.conf, empty, hosts.cloud).refresh()
+    assert not hosts.state.requests
+    empty.dispose()
+
+
+def test_lost_mark_is_put_back(hosts, refresher, caplog):
+    placement.remove_from_pool(hosts.conn, hosts.read().provider_id)
+    refresher.refresh()
+    assert hosts.in_pool() == {'cn1', 'cn2'}
+    assert 'cn1 was not kept from ordinary servers' in caplog.text
+
+
+def test_mark_of_a_host_that_leaves_is_not_put_back(hosts, refresher):
+    host = hosts.read()
+    hosts.state.faults.append(
+        {'method': 'PUT', 'path': 'aggregates', 'status': 503, 'count': 1, 'after': True}
+    )
+    with pytest.raises(Exception, match='503'):
+        hosts.operations.delete_host(hosts.context, host.id)
+    placement.remove_from_pool(hosts.conn, host.provider_id)
+    refresher.refresh()
+    assert hosts.in_pool() == {'cn2'}
+    # One that looked before it began to leave.
+    assert not put_back(hosts.database, hosts.conn, host)
+    assert hosts.in_pool() == {'cn2'}
+
+
+def test_host_that_placement_lost_is_told_once(hosts, refresher, caplog):
+    host = hosts.read()
+    hosts.database.write(db.update, host.id, {}, {'provider_id': str(uuid.uuid4())})
+    for _ in range(2):
+        refresher.refresh()
+    assert caplog.text.count('Host cn1 is not in Placement as it was enrolled') == 1
+
+
+def test_server_that_came_by_no_lease_is_told(hosts, refresher, caplog):
+    fake_placement.add_server(hosts.state, hosts.read().provider_id, str(uuid.uuid4()))
+    refresher.refresh()
+    assert 'Host cn1 has servers that came by no lease' in caplog.text
+    assert 'cn2' not in caplog.text
+
+
+def test_refresher_waits_for_the_interval(hosts, refresher):
+    assert refresher.look() == pytest.approx(hosts.conf.hosts.refresh_interval, rel=0.11)
