@@ -205,6 +205,15 @@ def set_lane_aggregates(
     errors.check(response, PLACEMENT.name)
 
 
+def is_open(conn: 'connection.Connection', lane_id: str) -> bool:
+    """Tell whether anybody's servers may take slots of a lane."""
+    inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
+    slots = inventories.get(lanes.SLOT, {})
+    return slots.get('reserved', 0) < slots.get('total', 0) or bool(
+        get_lane_aggregates(conn, lane_id)
+    )
+
+
 def set_slots(
     conn: 'connection.Connection',
     lane_id: str,

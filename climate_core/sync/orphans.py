@@ -17,15 +17,16 @@ _CHUNK = 500
 
 
 @contextlib.contextmanager
-def unseen(plugin: ResourcePlugin, noted: dict[str, str]) -> Iterator[None]:
+def unseen(title: str, noted: dict[str, str]) -> Iterator[None]:
     """Go on with what other services have when one does not answer.
 
-    :param noted: takes the title of the plugin and why its resources were not looked for
+    :param title: of the plugin, or of what else is looked for
+    :param noted: takes the title, and why its resources were not looked for
     """
     try:
         yield
     except errors.EXPECTED as exc:
-        noted[plugin.title] = str(exc) or type(exc).__name__
+        noted[title] = str(exc) or type(exc).__name__
 
 
 def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:

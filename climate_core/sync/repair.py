@@ -113,7 +113,7 @@ class Repair:
 
     def _lost(self, lease_id: str | None) -> Iterator[tuple[Reservation, str]]:
         for plugin in self._plugins.values():
-            with orphans.unseen(plugin, self.unseen):
+            with orphans.unseen(plugin.title, self.unseen):
                 yield from orphans.reservations_without_resource(self._database, plugin, lease_id)
 
     def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Repaired]:
@@ -123,7 +123,7 @@ class Repair:
             may be on its way
         """
         for plugin in self._plugins.values():
-            with orphans.unseen(plugin, self.unseen):
+            with orphans.unseen(plugin.title, self.unseen):
                 yield from self._resources(plugin, now, safe_seconds)
 
     def _resources(

@@ -16,12 +16,12 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd.manage import leases, output
 from climate_core.context import RequestContext, RpcSerializer
-from climate_core.db import migration, utcnow
+from climate_core.db import hosts, migration, utcnow
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import TOPIC, transport
-from climate_core.sync import orphans, repair
+from climate_core.sync import host_repair, orphans, repair
 
 LOG = log.getLogger(__name__)
 
@@ -69,7 +69,8 @@ def _add_repair(subparsers: Any) -> None:
         help='repair what "lease stuck" and "orphans" list',
         description='Without --yes it only says what it would do. It makes stuck events due now, '
         'marks resources that are gone, deletes resources without a lease, and has the trusts '
-        'of leases that are over deleted. What it does to a lease is in its history.',
+        'of leases that are over deleted. It compares the hosts of the pools with Placement. What '
+        'it does to a lease is in its history.',
     )
     parser.add_argument('--yes', action='store_true', help='do it')
     parser.add_argument('--lease', metavar='ID', help='only this lease')
@@ -101,7 +102,7 @@ def _orphans(conf: cfg.ConfigOpts) -> int:
     found: list[Orphan] = []
     unseen: dict[str, str] = {}
     for plugin in plugins.values():
-        with orphans.unseen(plugin, unseen):
+        with orphans.unseen(plugin.title, unseen):
             found += _find(database, plugin, now)
     output.show(found, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
@@ -131,6 +132,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     ]
     if options.lease is None:
         found += work.resources(now, options.safe)
+        found += _hosts(database, cloud, options.yes, work.unseen)
         if options.trusts:
             found += work.trusts(Trusts(cloud), time.sleep)
     output.show(found, _REPAIRED_COLUMNS, options.format, work.unseen)
@@ -142,6 +144,19 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     if work.unseen:
         return output.TROUBLE
     return output.NOTHING if all(each.done for each in found) else output.FOUND
+
+
+def _hosts(
+    database: Database, cloud: Cloud, yes: bool, unseen: dict[str, str]
+) -> list[repair.Repaired]:
+    # Without hosts a cloud may have no Placement, or no rights to it for us.
+    noted: dict[str, str] = {}
+    found: list[repair.Repaired] = []
+    with orphans.unseen('Host', noted):
+        found += host_repair.HostRepair(database, cloud.service(), yes, time.sleep).run()
+    if database.read(hosts.exist):
+        unseen |= noted
+    return found
 
 
 def _say(text: str, form: str) -> None:

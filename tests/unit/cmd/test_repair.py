@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
+from climate_core.cloud import placement
 from climate_core.cmd import manage
 from climate_core.cmd.manage import repair as command
 from climate_core.db import history, tables, utcnow
@@ -20,6 +21,7 @@ from climate_core.lease import model
 from climate_core.sync import repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
+from tests.support.hosts import EnrolledHosts
 
 Run = Callable[..., int]
 
@@ -334,3 +336,25 @@ def test_the_managers_are_told(
     forget(database, lease)
     assert run('repair', '--yes') == 0
     assert len(told) == 1
+
+
+def test_hosts_are_repaired(
+    run: Run,
+    database: Database,
+    fake: cloud_server.Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    enrolled = EnrolledHosts(fake, database)
+    placement.remove_from_pool(enrolled.conn, enrolled.read().provider_id)
+    assert run('repair') == 1
+    assert run('repair', '--yes') == 0
+    assert 'ordinary servers are not kept off it' in capsys.readouterr().out
+    assert enrolled.in_pool() == {'cn1', 'cn2'}
+    fake.state.faults.append({'method': 'GET', 'path': 'placement', 'status': 403, 'count': 1})
+    assert run('repair') == 2
+    assert 'Host: not looked for: Placement answered 403' in capsys.readouterr().err
+
+
+def test_placement_is_not_needed_without_hosts(run: Run, fake: cloud_server.Server) -> None:
+    fake.state.faults.append({'method': 'GET', 'path': 'placement', 'status': 403, 'count': 1})
+    assert run('repair') == 0

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the hosts of the pools with Placement, and repair what differs.
+
+A manager that dies while it enrols a host may leave a mark without a row, which keeps ordinary
+servers away for nothing: the same request again finishes it, and this gives the host back. The
+other way round a host without its mark lets ordinary servers in.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from climate_core.cloud import errors, placement
+from climate_core.db.engine import Database
+from climate_core.lease.hosts import Host
+from climate_core.sync.host_refresh import every, put_back
+from climate_core.sync.repair import Repaired
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+#: Seconds between two looks at marks without a row: a row is written right after its mark is made.
+ENROL_SECONDS = 30.0
+
+
+class HostRepair:
+    """Repair hosts, or say what would be done.
+
+    :param yes: whether to do it
+    :param pause: waits so many seconds
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        conn: 'connection.Connection',
+        yes: bool,
+        pause: Callable[[float], None],
+    ) -> None:
+        self._database = database
+        self._conn = conn
+        self._yes = yes
+        self._pause = pause
+
+    def run(self) -> Iterator[Repaired]:
+        """Compare, and repair each thing that is wrong."""
+        present = self._present()
+        marked = {each.id: each.name for each in placement.list_pool(self._conn)}
+        stray = marked.keys() - present.keys()
+        if stray and self._yes:
+            self._pause(ENROL_SECONDS)
+            present = self._present()
+        for provider_id in sorted(stray - present.keys()):
+            wrong = (
+                f'no pool has the host {marked[provider_id]}, but ordinary servers are kept off'
+            )
+            yield self._do(
+                provider_id,
+                wrong,
+                'give it back to them',
+                functools.partial(placement.remove_from_pool, self._conn, provider_id),
+            )
+        for provider_id in sorted(present.keys() - marked.keys()):
+            yield self._unmarked(present[provider_id])
+        yield from self._lanes(present)
+
+    def _present(self) -> dict[str, Host]:
+        return {host.provider_id: host for host in every(self._database)}
+
+    def _unmarked(self, host: Host) -> Repaired:
+        name = host.hypervisor_hostname
+        if host.is_leaving:
+            return Repaired(name, 'it was not taken out of its pool completely: delete it', None)
+        if not placement.has_provider(self._conn, host.provider_id):
+            return Repaired(name, 'Placement has it no more: delete it', None)
+        return self._do(
+            name,
+            'ordinary servers are not kept off it',
+            'keep them off',
+            functools.partial(put_back, self._database, self._conn, host),
+        )
+
+    def _lanes(self, present: Mapping[str, Host]) -> Iterator[Repaired]:
+        """Close lanes that no host of a pool has, and tell of hosts that lack theirs."""
+        found = placement.list_lanes(self._conn)
+        for lane in found:
+            if lane.root_id not in present and placement.is_open(self._conn, lane.id):
+                yield self._do(
+                    lane.name,
+                    'it lets servers in, but its host is in no pool',
+                    'close it',
+                    functools.partial(placement.close_lane, self._conn, lane.id),
+                )
+        ids = {each.id for each in found}
+        for host in present.values():
+            lost = [each for each in host.lane_ids if each not in ids]
+            if lost:
+                wrong = f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement'
+                again = 'take it out of its pool and enrol it again'
+                yield Repaired(host.hypervisor_hostname, f'{wrong}: {again}', None)
+
+    def _do(self, what: str, wrong: str, action: str, function: Callable[[], object]) -> Repaired:
+        if not self._yes:
+            return Repaired(what, wrong, action)
+        try:
+            function()
+        except errors.EXPECTED as exc:
+            return Repaired(what, wrong, action, False, str(exc) or type(exc).__name__)
+        return Repaired(what, wrong, action, True)
