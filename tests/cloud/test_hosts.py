@@ -113,3 +113,23 @@ def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> 
     granted = person.leases.create('one more', end, start, reservations=[{**wanted, 'min': 1}])
     person.leases.delete(granted.id)
     person.wait_lease_gone(granted.id)
+
+
+def test_room_for_so_many_servers_of_a_flavor(
+    booking: Booking, pool: tuple[str, ...], host_of: Callable[[str], str]
+) -> None:
+    person = booking.person
+    made = person.cli(
+        *('openstack', 'lease', 'create', 'room', '--for', '1h', '-f', 'json'),
+        *('--capacity', 'flavor=m1.tiny,amount=2,affinity=false'),
+    )
+    assert made.returncode == 0, made.stderr
+    lease = booking.wait_lease(json.loads(made.stdout)['id'], 'ACTIVE')
+    (reservation,) = lease.reservations
+    inside = [boot(booking, reservation=reservation.id) for _ in range(2)]
+    assert {host_of(each.id) for each in inside} == {*pool}
+    assert boot(booking, reservation=reservation.id).status == 'ERROR'
+    person.leases.delete(lease.id)
+    person.wait_lease_gone(lease.id)
+    for each in inside:
+        booking.wait_gone(each.id)
