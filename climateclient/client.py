@@ -10,6 +10,9 @@ For example::
     lease = client.leases.create('lease1', end=end, reservations=[server])
 """
 
+import datetime
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import requests
@@ -19,9 +22,9 @@ from keystoneauth1.exceptions import http
 from climateclient import exceptions
 from climateclient.hosts import Hosts
 from climateclient.leases import Leases
-from climateclient.models import Limit, Plugin, Usage
+from climateclient.models import Limit, Plugin, Usage, Window
 from climateclient.parameters import When
-from climateclient.serialization import read, to_query
+from climateclient.serialization import read, to_json, to_query
 
 SERVICE_TYPE = 'reservation'
 
@@ -61,6 +64,30 @@ class Client(adapter.Adapter):
         """Return the types of resources that the service can reserve."""
         return read(
             self.get('/plugins'), 'plugins', lambda rows: [Plugin.from_dict(r) for r in rows or ()]
+        )
+
+    def availability(
+        self,
+        reservations: Sequence[Mapping[str, Any]],
+        duration: datetime.timedelta | str,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        limit: int | None = None,
+    ) -> list[Window]:
+        """Return the earliest times in which reservations would be granted together.
+
+        :param reservations: as a new lease has them; of types that are in the calendar
+        :param since: when it starts at the earliest; now if None
+        :param until: when it ends at the latest; the service's choice if None
+        :raises BadRequest: a value is wrong; ``field`` says which
+        """
+        values = {'duration': duration, 'from': since, 'to': until, 'limit': limit}
+        values['reservations'] = json.dumps(to_json(reservations))
+        return read(
+            self.get('/availability', params=to_query(values)),
+            'windows',
+            lambda rows: [Window.from_dict(row) for row in rows],
         )
 
     def usage(

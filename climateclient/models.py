@@ -264,6 +264,21 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which a lease would be granted now, and whether that is sure."""
+
+    start_date: datetime.datetime | None
+    end_date: datetime.datetime | None
+    guaranteed: bool
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            time_of(body['start_date']), time_of(body['end_date']), bool(body['guaranteed'])
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """The limit of a project for something (-1: none), and how much of it is reserved."""
 

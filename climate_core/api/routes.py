@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from climate_core.api import etag
 from climate_core.api.handlers import (
+    availability,
     history,
     hosts,
     lease_list,
@@ -18,10 +19,12 @@ from climate_core.api.handlers import (
     usage,
 )
 from climate_core.api.route import Route, Table
+from climate_core.api.schemas import availability as availability_schema
 from climate_core.api.schemas import history as history_schema
 from climate_core.api.schemas import host, lease, lease_query, plugin, reservation, version
 from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
+from climate_core.policies import availability as availability_rules
 from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import limits as limits_rules
@@ -157,6 +160,15 @@ ROUTES: Table = {
             200,
             host_rules.GET_ALLOCATIONS,
             response_schema=host.ONE_ALLOCATION,
+        ),
+    },
+    '/v1/availability': {
+        'GET': Route(
+            availability.get,
+            200,
+            availability_rules.GET,
+            response_schema=availability_schema.MANY,
+            query=availability_schema.QUERY,
         ),
     },
     '/v1/limits': {

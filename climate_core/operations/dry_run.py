@@ -46,7 +46,9 @@ def check(
             free = own and builder.plugins[kind].reusable
             waits.append(max(draft.now, holder.end_date) if free else None)
         waits += _check_quota(quota, draft, errors)
+        known = len(errors.found)
         promises.check(draft, errors)
+        waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.asked, draft.lease
     return {
         'granted': not errors.found,
@@ -55,6 +57,11 @@ def check(
         'start_date': dates.serialize(asked.start if asked else lease.start_date),
         'end_date': dates.serialize(asked.end if asked else lease.end_date),
     }
+
+
+def _available_from(error: exceptions.ClimateError, draft: Draft) -> datetime | None:
+    later = error.available_from if isinstance(error, exceptions.NotEnough) else None
+    return None if later is None else dates.parse(later, draft.now)
 
 
 def _check_quota(quota: Quota, draft: Draft, errors: ErrorCollector) -> list[datetime | None]:

@@ -29,7 +29,7 @@ from climate_core.lease import changes, model
 from climate_core.lease.errors import within
 from climate_core.lease.history import user_cause
 from climate_core.lease.results import Change
-from climate_core.operations import dry_run
+from climate_core.operations import availability, dry_run
 from climate_core.operations.build import Builder, check_generation, webhook_rules
 from climate_core.operations.duplicates import built_anew
 from climate_core.operations.interfaces import (
@@ -91,6 +91,12 @@ class LeaseOperations:
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what would become of :meth:`create_lease`, see :func:`.dry_run.check`."""
         return dry_run.check(self.builder, self.quota, self.promises, context, values)
+
+    def find_windows(
+        self, context: RequestContext, values: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return when a lease would be granted, see :func:`.availability.find_windows`."""
+        return availability.find_windows(self.builder, self.promises, context, values)
 
     def update_lease(
         self,

@@ -6,16 +6,16 @@ Reservations that the calendar has no part in cost nothing here.
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Wanted
+from climate_core.calendar.model import Wanted, Window
 from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
-from climate_core.operations.draft import Draft
+from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
 
@@ -36,6 +36,20 @@ class Promises:
         if wanted:
             with errors.collected():
                 self.calendar.check(wanted, *_period(draft.lease, draft.now))
+
+    def windows(
+        self,
+        items: Iterable[Item],
+        length: datetime.timedelta,
+        earliest: datetime.datetime,
+        latest: datetime.datetime,
+        limit: int,
+    ) -> Sequence[Window]:
+        """Find when there would be enough for all of them, see :meth:`Calendar.windows`."""
+        items = list(items)
+        fields = {item.reservation.id: item.field for item in items}
+        wanted = self._wanted((item.reservation for item in items), fields)
+        return self.calendar.windows(wanted, length, earliest, latest, limit)
 
     def promise(
         self,

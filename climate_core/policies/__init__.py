@@ -3,10 +3,18 @@
 
 from oslo_policy import policy
 
-from climate_core.policies import hosts, leases, limits, plugins, reservations, usage
+from climate_core.policies import (
+    availability,
+    hosts,
+    leases,
+    limits,
+    plugins,
+    reservations,
+    usage,
+)
 
 
 def list_rules() -> list[policy.RuleDefault]:
     """Every default, for the enforcer and for the tools of oslo.policy."""
-    nouns = (leases, reservations, hosts, plugins, usage, limits)
+    nouns = (leases, reservations, hosts, availability, plugins, usage, limits)
     return [rule for noun in nouns for rule in noun.RULES]

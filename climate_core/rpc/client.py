@@ -129,6 +129,7 @@ class ManagerClient:
 
     create_lease = _remote(LeaseOperations.create_lease, _first_creates)
     check_lease = _remote(LeaseOperations.check_lease)
+    find_windows = _remote(LeaseOperations.find_windows)
     update_lease = _remote(LeaseOperations.update_lease, _first_updates)
     delete_lease = _remote(LeaseOperations.delete_lease, _first_deletes)
     start_lease = _remote(LeaseOperations.start_lease)

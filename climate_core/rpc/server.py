@@ -134,6 +134,7 @@ class Endpoint(_Served):
 
     create_lease = _writes(LeaseOperations.create_lease, reserves=True)
     check_lease = _reads(LeaseOperations.check_lease, reserves=True)
+    find_windows = _reads(LeaseOperations.find_windows, reserves=True)
     update_lease = _writes(LeaseOperations.update_lease)
     delete_lease = _writes(LeaseOperations.delete_lease)
     start_lease = _writes(LeaseOperations.start_lease)

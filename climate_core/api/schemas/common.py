@@ -37,6 +37,11 @@ ERROR: dict[str, Any] = {
         'error_name': {'type': 'string', 'description': 'A code that does not change.'},
         'error_message': {'type': 'string', 'description': 'A sentence.'},
         'field': {'type': 'string', 'description': 'The field that is to blame, if one is.'},
+        'available_from': {
+            **ANSWERED_DATE,
+            'description': 'From when on there would be enough for the same duration, if that '
+            'is known.',
+        },
     },
     'required': ['error_code', 'error_name', 'error_message'],
     'additionalProperties': False,

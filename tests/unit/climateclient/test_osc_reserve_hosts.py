@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``--hosts`` and ``--capacity`` of ``openstack lease create``, through the real shell."""
 
+import json
+
 import pytest
 
 from tests.unit.climateclient import samples
@@ -73,3 +75,24 @@ def test_capacity(run, sent, created, flavor):
 def test_what_cannot_be_read_is_refused_before_any_request(fail, sent, option, text, said):
     assert said in fail(*CREATE, option, text)
     assert not sent('POST')
+
+
+def test_availability(run, http):
+    window = {
+        'start_date': '2026-12-01T16:00:00.000000',
+        'end_date': '2026-12-01T20:00:00.000000',
+        'guaranteed': True,
+    }
+    asked = http.get(f'{samples.ENDPOINT}/availability', json={'windows': [window]})
+    command = ('lease', 'availability', '--for', '4h', '--from', '2026-12-01 16:00')
+    out = run(*command, '--hosts', 'min=2', '--limit', '3', '-f', 'value')
+    assert out == '2026-12-01T16:00:00+00:00 2026-12-01T20:00:00+00:00 True\n'
+    wanted = [{'resource_type': 'physical:host', 'min': 2}]
+    query = asked.last_request.qs
+    assert json.loads(query.pop('reservations')[0]) == wanted
+    # Berlin is an hour ahead.
+    assert query == {'duration': ['14400'], 'from': ['2026-12-01t15:00:00+00:00'], 'limit': ['3']}
+
+
+def test_availability_of_nothing_is_refused(fail):
+    assert '--hosts or --capacity' in fail('lease', 'availability', '--for', '4h')

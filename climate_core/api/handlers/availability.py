@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answer when something could be reserved."""
+
+import json
+
+import webob
+
+from climate_core import exceptions
+from climate_core.api import policy, validation
+from climate_core.api.handlers import reservations
+from climate_core.api.request import Backend, Request, answer
+from climate_core.api.schemas import availability as schema
+from climate_core.policies import availability as rules
+
+
+def get(backend: Backend, request: Request) -> webob.Response:
+    """Show the earliest times in which reservations would be granted together.
+
+    Nothing is held: what is free now may be taken by the next request.
+    """
+    context, values = request.context, dict(request.parameters)
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rules.GET, target)
+    for name in ('reservations', 'duration'):
+        if name not in values:
+            raise exceptions.BadRequest(f'{name}: is missing.', field=name)
+    try:
+        listed = json.loads(values['reservations'])
+    except (ValueError, RecursionError):
+        raise exceptions.BadRequest(
+            'reservations: must be a JSON list, as [{"resource_type": "physical:host"}].',
+            field='reservations',
+        )
+    validation.check(listed, schema.RESERVATIONS, 'reservations')
+    for number, each in enumerate(listed):
+        reservations.check(backend, each, f'reservations[{number}]')
+    values['reservations'] = listed
+    with backend.reserving.turn(context, values):
+        return answer(200, {'windows': backend.manager.find_windows(context, values)})

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON Schemas of the availability."""
+
+from typing import Any, Final
+
+from climate_common import durations, limits
+from climate_core.api.schemas import common, reservation
+
+#: What :data:`QUERY` has as text.
+RESERVATIONS: Final[dict[str, Any]] = {
+    'type': 'array',
+    'minItems': 1,
+    'maxItems': limits.RESERVATIONS,
+    'items': reservation.CREATE,
+}
+QUERY: Final[dict[str, dict[str, Any]]] = {
+    'reservations': {
+        'type': 'string',
+        'minLength': 2,
+        'maxLength': 8192,
+        'description': 'A list of reservations in JSON, as a new lease has it.',
+    },
+    'duration': {
+        'type': 'string',
+        'minLength': 1,
+        'maxLength': limits.TIME_LENGTH,
+        'description': f'How long the lease would last: {durations.FORMS}.',
+    },
+    'from': {**common.DATE, 'description': f'Default now. {common.DATE["description"]}'},
+    'to': {
+        **common.DATE,
+        'description': 'When the lease ends at the latest; default 30 days after from. '
+        + common.DATE['description'],
+    },
+    'limit': {
+        'type': 'integer',
+        'minimum': 1,
+        'maximum': 100,
+        'description': 'So many at most. Default 5.',
+    },
+}
+WINDOW: Final[dict[str, Any]] = common.closed(
+    {
+        'start_date': common.ANSWERED_DATE,
+        'end_date': common.ANSWERED_DATE,
+        'guaranteed': {
+            'type': 'boolean',
+            'description': 'Whether a lease that is made now for this time is sure to be granted.',
+        },
+    },
+    ('start_date', 'end_date', 'guaranteed'),
+)
+MANY: Final[dict[str, Any]] = common.envelope('windows', {'type': 'array', 'items': WINDOW})

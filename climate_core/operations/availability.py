@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Availability: tell when the calendar could promise what a request asks for."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from oslo_utils import uuidutils
+
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.context import RequestContext
+from climate_core.lease import times
+from climate_core.operations.build import Builder
+from climate_core.operations.promises import Promises
+from climate_core.operations.reserve import Reserver
+
+#: So far ahead is looked if the request says nothing, and at most.
+_USUAL: Final = timedelta(days=30)
+_FARTHEST: Final = timedelta(days=366)
+#: So many windows are found if the request says nothing.
+_WINDOWS: Final = 5
+
+
+def find_windows(
+    builder: Builder, promises: Promises, context: RequestContext, values: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the earliest times in which a lease would be granted.
+
+    :param values: ``reservations`` and ``duration``; perhaps ``from`` (default now), ``to`` (when
+        the lease ends at the latest; default 30 days later) and ``limit``
+    :returns: ``start_date`` and ``end_date`` of each, the earliest first, and whether the calendar
+        guarantees it; of times that follow each other without a break only the first
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    now = builder.clock.now()
+    length = times.duration(values['duration'])
+    earliest = max(now, times.date(values.get('from') or 'now', now, 'from'))
+    latest = times.date(values['to'], now, 'to') if values.get('to') else earliest + _USUAL
+    if latest > earliest + _FARTHEST:
+        raise exceptions.InvalidDate(
+            f'to: must be {_FARTHEST.days} days after from at the latest.', field='to'
+        )
+    if latest < times.end_after(earliest, length):
+        raise exceptions.InvalidDate(
+            'to: must leave room for the duration after from, or after now.', field='to'
+        )
+    reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now)
+    items, _ = reserver.reserve_items(values['reservations'])
+    for item in items:
+        if item.reservation.unit_kind is None:
+            raise exceptions.BadRequest(
+                f'{item.field}.resource_type: of {item.reservation.resource_type} no calendar is '
+                'kept; whether it can be reserved shows when it is.',
+                field=f'{item.field}.resource_type',
+            )
+    limit = values.get('limit', _WINDOWS)
+    found = promises.windows(items, length, earliest, latest, limit)
+    return [
+        {
+            'start_date': dates.serialize(each.start),
+            'end_date': dates.serialize(each.end),
+            'guaranteed': True,
+        }
+        for each in found
+    ]

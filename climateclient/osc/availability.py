@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease availability``."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climate_common import dates, durations
+from climateclient.osc import arguments, hosts, options
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+
+
+class Availability(command.Lister):
+    """Show the earliest times in which hosts or capacity could be reserved.
+
+    Nothing is held: what is free now may be taken by the next request.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        hosts.add_options(parser)
+        parser.add_argument(
+            '--for',
+            dest='length',
+            metavar='<duration>',
+            required=True,
+            help=f'How long the lease would last: {durations.FORMS}',
+        )
+        parser.add_argument(
+            '--from',
+            dest='since',
+            metavar='<time>',
+            help=f'When it starts at the earliest (default: now): {dates.FORMS}',
+        )
+        parser.add_argument(
+            '--to',
+            dest='until',
+            metavar='<time>',
+            help='When it ends at the latest (default: 30 days later)',
+        )
+        parser.add_argument('--limit', metavar='<number>', type=int, help='So many at most')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import output
+
+        since, until = (
+            arguments.time(option, text) if text else None
+            for option, text in (('--from', parsed_args.since), ('--to', parsed_args.until))
+        )
+        length = arguments.duration('--for', parsed_args.length)
+        wanted = hosts.reservations(self, parsed_args)
+        if not wanted:
+            raise exceptions.CommandError(
+                f'Say what is to be reserved, with {hosts.HOSTS} or {hosts.CAPACITY}.'
+            )
+        found = options.clients(self).climate.availability(
+            wanted, length, since=since, until=until, limit=parsed_args.limit
+        )
+        return ('Start', 'End', 'Guaranteed'), [
+            (output.Time(each.start_date), output.Time(each.end_date), each.guaranteed)
+            for each in found
+        ]

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When hosts could be reserved, through the API."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+from urllib import parse
+
+import pytest
+from oslo_config import cfg
+
+from climate_core.db.engine import Database
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.functional.api import world
+from tests.support.fakes import cloud_server, settings
+
+ADMIN = {'X-Roles': 'admin,member,reader'}
+HOST = {'resource_type': 'physical:host'}
+DAY = '2099-01-01'
+
+
+@pytest.fixture
+def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.ConfigOpts:
+    options = settings.cloud_options(hosts_cloud.url).items()
+    conf = world.configure(tmp_path, *(('cloud', name, value) for name, value in options))
+    conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
+    return conf
+
+
+@pytest.fixture
+def application(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
+    """An API with two hosts, one of which has a lease from 10 to 12."""
+    with world.running(conf, database, HostPlugin) as made:
+        for name in ('cn1', 'cn2'):
+            world.ask(made, 'POST', '/v1/os-hosts', {'name': name}, ADMIN, 201)
+        world.ask(made, 'POST', '/v1/leases', lease('10:00', '12:00', min=1), status=201)
+        yield made
+
+
+def lease(start: str, end: str, **wanted: Any) -> dict[str, Any]:
+    return {
+        'name': 'lease1',
+        'start_date': f'{DAY} {start}',
+        'end_date': f'{DAY} {end}',
+        'reservations': [{**HOST, **wanted}],
+    }
+
+
+def availability(application: Any, status: int = 200, **query: Any) -> Any:
+    usual = {'reservations': json.dumps([HOST]), 'duration': '1h', 'from': f'{DAY} 10:00'}
+    text = parse.urlencode({**usual, **query})
+    return world.ask(application, 'GET', f'/v1/availability?{text}', status=status).json
+
+
+@pytest.mark.parametrize(
+    ('count', 'query', 'starts'),
+    [
+        (1, {}, ['10:00']),
+        (2, {}, ['12:00']),
+        (2, {'from': f'{DAY} 08:30'}, ['08:30', '12:00']),
+        (2, {'from': f'{DAY} 08:30', 'limit': 1}, ['08:30']),
+        (2, {'to': f'{DAY} 12:30'}, []),
+        (3, {}, []),
+    ],
+)
+def test_earliest_windows(
+    application: Any, count: int, query: dict[str, Any], starts: list[str]
+) -> None:
+    wanted = json.dumps([{**HOST, 'min': count}])
+    windows = availability(application, reservations=wanted, **query)['windows']
+    assert [each['start_date'] for each in windows] == [f'{DAY}T{s}:00.000000' for s in starts]
+    assert all(each['guaranteed'] for each in windows)
+
+
+def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
+    early = lease('11:00', '13:00', min=2)
+    refused = world.ask(application, 'POST', '/v1/leases', early, status=409).json
+    assert refused['error_name'] == 'calendar.not_enough'
+    assert refused['available_from'] == f'{DAY}T12:00:00.000000'
+    dry_run = world.ask(application, 'POST', '/v1/leases?dry_run=true', early, status=200).json
+    assert dry_run['dry_run']['granted'] is False
+    lasting = {**early, 'duration': '2h'}
+    del lasting['end_date']
+    dry_run = world.ask(application, 'POST', '/v1/leases?dry_run=true', lasting, status=200).json
+    assert dry_run['dry_run']['available_from'] == f'{DAY}T12:00:00.000000'
+    world.ask(application, 'POST', '/v1/leases', lease('12:00', '14:00', min=2), status=201)
+
+
+@pytest.mark.parametrize(
+    ('query', 'field'),
+    [
+        ({'reservations': 'hosts'}, 'reservations'),
+        ({'reservations': '[]'}, 'reservations'),
+        ({'reservations': '[{"resource_type": "x"}]'}, 'reservations[0].resource_type'),
+        (
+            {'reservations': '[{"resource_type": "physical:host", "min": 0}]'},
+            'reservations[0].min',
+        ),
+        (
+            {
+                'reservations': '[{"resource_type": "test:thing", "resource_id": '
+                '"aaaaaaaa-0000-4000-8000-000000000001"}]'
+            },
+            'reservations[0].resource_type',
+        ),
+        ({'duration': 'long'}, 'duration'),
+        ({'from': 'soon'}, 'from'),
+        ({'to': f'{DAY} 10:30'}, 'to'),
+        ({'to': '2101-01-01'}, 'to'),
+        ({'limit': 0}, 'limit'),
+    ],
+)
+def test_bad_questions_name_the_field(application: Any, query: dict[str, Any], field: str) -> None:
+    assert availability(application, 400, **query)['field'] == field
