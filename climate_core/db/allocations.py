@@ -37,15 +37,14 @@ def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequenc
         unit = {column.name: row[column.name] for column in _UNIT}
         values = {column.name: row[column.name] for column in _OWN[:-1]}
         found[row['reservation_id']].append(Allocation(**values, unit=unit))
-    return [
-        dataclasses.replace(each, allocations=_present(found[each.id]))
-        if each.id in found
-        else each
-        for each in reservations
-    ]
+    return [_with(each, found[each.id]) if each.id in found else each for each in reservations]
 
 
-def _present(found: Sequence[Allocation]) -> tuple[Allocation, ...]:
-    """Leave out what was given up for something else: it ended before the rest."""
+def _with(reservation: Reservation, found: Sequence[Allocation]) -> Reservation:
+    """Return a reservation with its allocations; what was released ended before the rest."""
     last = max(each.end for each in found)
-    return tuple(each for each in found if each.end == last)
+    return dataclasses.replace(
+        reservation,
+        allocations=tuple(each for each in found if each.end == last),
+        released=tuple(each for each in found if each.end != last),
+    )

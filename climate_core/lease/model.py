@@ -26,6 +26,7 @@ RELEASE_TRUST: Final = 'release_trust'
 EXTERNAL_END: Final = 'external_end'
 END_RESERVATION: Final = 'end_reservation'
 PREPARE: Final = 'prepare_reservation'
+REALLOCATE: Final = 'reallocate_reservation'
 
 #: Type and id of a resource.
 Key = tuple[str, str]
@@ -63,6 +64,8 @@ class Reservation:
     :param unit_kind: the kind of units that the calendar promises it; None: its own service holds
         its resource
     :param allocations: what the calendar promises it, in a stable order
+    :param released: what the calendar promised it and gave to it no more while its lease ran, as
+        a host that died
     """
 
     id: str
@@ -83,6 +86,7 @@ class Reservation:
     progress: Mapping[str, Any] | None = None
     unit_kind: str | None = None
     allocations: tuple[Allocation, ...] = ()
+    released: tuple[Allocation, ...] = ()
 
     @property
     def key(self) -> Key:

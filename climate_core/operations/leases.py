@@ -27,6 +27,7 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.lease import changes, model
 from climate_core.lease.errors import within
+from climate_core.lease.events import reallocate
 from climate_core.lease.history import user_cause
 from climate_core.lease.results import Change
 from climate_core.operations import availability, dry_run
@@ -220,7 +221,10 @@ class LeaseOperations:
             check_generation(lease, generation)
             cause = user_cause(context, action)
             after = store.save(session, lease, change(lease, now), now, cause)
-            self.promises.follow(session, lease, after, now)
+            more = self.promises.follow(session, lease, after, now)
+            if more:
+                awake = Change(reallocate.add(after, more, now))
+                store.save(session, after, awake, now, cause)
 
         self.database.write(attempt)
 

@@ -75,19 +75,31 @@ class Promises:
         before: model.Lease,
         after: model.Lease,
         now: datetime.datetime,
-    ) -> None:
+    ) -> set[str]:
         """Have what is promised follow a lease that its user changed.
 
         What is in use stays where it is. Raises as :meth:`promise`.
+
+        :returns: the ids of the reservations of a lease that runs that have more now
+        :raises climate_core.exceptions.InvalidState: what is in use would be more than enough
         """
         if after.status in states.ENDING:
-            return
-        old = {each.id: each.params for each in before.live}
+            return set()
+        old = {each.id: each for each in before.live}
         moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)
-        changed = [r for r in after.live if r.id in old and (moved or r.params != old[r.id])]
+        changed = [
+            r for r in after.live if r.id in old and (moved or r.params != old[r.id].params)
+        ]
         wanted = self._wanted(changed, {})
-        if wanted:
-            self.calendar.replan(session, wanted, *_period(after, now), before.has_started(now))
+        if not wanted:
+            return set()
+        started = before.has_started(now)
+        for each in wanted if started else ():
+            _check_not_fewer(each, old[each.reservation_id])
+        new = self.calendar.replan(session, wanted, *_period(after, now), started)
+        units = {(r.id, each.unit_id) for r in changed for each in old[r.id].allocations}
+        more = {p.reservation_id for p in new if (p.reservation_id, p.unit_id) not in units}
+        return more if started else set()
 
     def _wanted(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
@@ -109,6 +121,17 @@ class Promises:
                 'changed.'
             )
         return plugin
+
+
+def _check_not_fewer(wanted: Wanted, reservation: model.Reservation) -> None:
+    """Refuse to take what is in use from a lease that runs: servers may be there."""
+    used = sum(each.pieces for each in reservation.allocations)
+    if wanted.demand.most < used:
+        raise exceptions.InvalidState(
+            f'The lease has started with {used} {wanted.noun} and keeps them until its end: it '
+            f'can only have more, or end earlier.',
+            field=wanted.field,
+        )
 
 
 def _period(

@@ -187,6 +187,15 @@ class ResourcePlugin(abc.ABC):
         :returns: None when it runs, a :class:`Wait` when it is on its way
         """
 
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Follow the calendar, which promises something else since the start of the lease.
+
+        It wakes what is new and puts what is in ``released`` out of use, without ending anything.
+
+        :returns: None when it is done, a :class:`Wait` when it is on its way
+        """
+        return self.wake_up(lease, reservation)
+
     @abc.abstractmethod
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Do the end action of the reservation and free its capacity; one not woken is freed.

@@ -19,6 +19,7 @@ from climate_core.lease.events.cleanup import ExternalEnd, ReleaseTrust
 from climate_core.lease.events.end import EndLease, EndReservation
 from climate_core.lease.events.notices import BeforeEnd, BeforeStart, UserEvent
 from climate_core.lease.events.prepare import PrepareReservation
+from climate_core.lease.events.reallocate import ReallocateReservation
 from climate_core.lease.events.start import ReadyToStart, StartLease
 from climate_core.lease.model import Event, Lease
 
@@ -30,6 +31,7 @@ TABLE: Final[tuple[EventHandler, ...]] = (
     BeforeStart(),
     ReadyToStart(),
     StartLease(),
+    ReallocateReservation(),
     BeforeEnd(),
     EndReservation(),
     EndLease(),
