@@ -8,7 +8,8 @@ ids, so that neither side asks the other:
 
 * :func:`lane_aggregates`: what the lease service gives a lane, and takes from it at the end;
 * :func:`host_aggregate`, :func:`slot_aggregate`: one of these lets a server in;
-* :func:`reservation_aggregate`: without any lane in it the reservation is over.
+* :func:`reservation_aggregate`: without any lane in it the reservation is over;
+* :func:`ended_aggregate`: the lane is closed, and nobody else's yet.
 """
 
 import json
@@ -60,6 +61,11 @@ def lane_aggregates(
 def reservation_aggregate(reservation_id: str) -> str:
     """Return the aggregate of all lanes of a reservation, whoever may enter."""
     return _derive('reservation', reservation_id)
+
+
+def ended_aggregate(reservation_id: str) -> str:
+    """Return the aggregate of lanes that a reservation leaves, until its servers are gone."""
+    return _derive('ended', reservation_id)
 
 
 def host_aggregate(reservation_id: str, project_id: str) -> str:

@@ -248,9 +248,53 @@ def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
     What is claimed until its slots are closed is among those who are returned.
     """
     set_lane_aggregates(conn, lane_id, ())
-    inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
-    set_slots(conn, lane_id, inventories[lanes.SLOT]['total'], is_open=False)
+    _close_slots(conn, lane_id)
     return list_consumers(conn, lane_id)
+
+
+def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> list[str]:
+    """Let no more servers of a reservation into a lane; return who is in it.
+
+    It is the reservation's, and nobody else may open it, until a call finds nobody in it. One that
+    is another reservation's, or gone, is left alone.
+    """
+    ended = lanes.ended_aggregate(reservation_id)
+    try:
+        found = get_lane_aggregates(conn, lane_id)
+        if not found & {ended, lanes.reservation_aggregate(reservation_id)}:
+            return []
+        if found != {ended}:
+            set_lane_aggregates(conn, lane_id, [ended])
+        generation = _close_slots(conn, lane_id)
+        left = list_consumers(conn, lane_id)
+        if not left:
+            _release_lane(conn, lane_id, ended, generation)
+    except errors.Gone:
+        return []
+    return left
+
+
+def _close_slots(conn: 'connection.Connection', lane_id: str) -> int:
+    """Reserve all slots of a lane; return the generation that it has now."""
+
+    def inventories(found: Mapping[str, Any]) -> dict[str, Any] | None:
+        wanted = _lane_inventories(found['inventories'][lanes.SLOT]['total'], is_open=False)
+        return None if _has(found, wanted) else {'inventories': wanted}
+
+    written = _write(conn, f'/resource_providers/{lane_id}/inventories', inventories)
+    return int(written[_GENERATION])
+
+
+def _release_lane(
+    conn: 'connection.Connection', lane_id: str, ended: str, generation: int
+) -> None:
+    """Give a closed lane to nobody, unless that was done, and it is somebody's by now."""
+
+    def aggregates(found: Mapping[str, Any]) -> dict[str, Any] | None:
+        return {'aggregates': []} if found['aggregates'] == [ended] else None
+
+    known = {_GENERATION: generation, 'aggregates': [ended]}
+    _write(conn, f'/resource_providers/{lane_id}/aggregates', aggregates, known)
 
 
 def add_to_pool(conn: 'connection.Connection', provider_id: str) -> None:

@@ -97,9 +97,11 @@ class Promises:
         for each in wanted if started else ():
             _check_not_fewer(each, old[each.reservation_id])
         new = self.calendar.replan(session, wanted, *_period(after, now), started)
-        units = {(r.id, each.unit_id) for r in changed for each in old[r.id].allocations}
-        more = {p.reservation_id for p in new if (p.reservation_id, p.unit_id) not in units}
-        return more if started else set()
+        had = {
+            (r.id, each.unit_id, each.pieces) for r in changed for each in old[r.id].allocations
+        }
+        more = (p for p in new if (p.reservation_id, p.unit_id, p.pieces) not in had)
+        return {each.reservation_id for each in more} if started else set()
 
     def _wanted(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]

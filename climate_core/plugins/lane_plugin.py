@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Seconds until the next look at servers that are being deleted.
 LOOK: Final = 1.0
+#: The same for a host that Placement does not have: an operator may have taken it away.
+_GONE_LOOK: Final = 10.0
 #: What Blazar's clients expect of each reservation of hosts.
 BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
 
@@ -164,21 +166,48 @@ class LanePlugin(base.ResourcePlugin):
             self._shape(params),
             open_matching=params.get('matching') == 'open',
         )
-        waits = [self._open(conn, each, aggregates) for each in reservation.allocations]
+        own = {
+            lanes.reservation_aggregate(reservation.id),
+            lanes.ended_aggregate(reservation.id),
+        }
+        waits = [self._open(conn, each, aggregates, own) for each in reservation.allocations]
         return next((each for each in waits if each is not None), None)
 
     def _open(
-        self, conn: 'connection.Connection', allocation: 'Allocation', aggregates: Sequence[str]
+        self,
+        conn: 'connection.Connection',
+        allocation: 'Allocation',
+        aggregates: Sequence[str],
+        own: Collection[str],
     ) -> Wait | None:
-        lane_id = lane_of(allocation)
-        left = self._list_earlier(conn, allocation)
-        # What is there may have come by this lane: it was opened by a manager that died then.
-        if left and placement.get_lane_aggregates(conn, lane_id) != {*aggregates}:
-            name = allocation.unit['hypervisor_hostname']
-            return Wait(LOOK, f'Host {name} still has {len(left)} servers of an earlier lease.')
-        placement.set_lane_aggregates(conn, lane_id, aggregates)
-        placement.set_slots(conn, lane_id, self._slots(allocation), is_open=True)
+        lane_id, name = lane_of(allocation), allocation.unit['hypervisor_hostname']
+        try:
+            present = placement.get_lane_aggregates(conn, lane_id)
+            # What is there may have come by this lane: it was opened before.
+            if present.isdisjoint(own):
+                left = self._list_earlier(conn, allocation)
+                if left:
+                    told = f'Host {name} still has {len(left)} servers of an earlier lease.'
+                    return Wait(LOOK, told)
+                if present:
+                    return Wait(LOOK, f'Host {name} is still open to an earlier lease.')
+            if present != {*aggregates}:
+                placement.set_lane_aggregates(conn, lane_id, aggregates)
+            placement.set_slots(conn, lane_id, self._slots(allocation), is_open=True)
+        except errors.Gone:
+            return Wait(_GONE_LOOK, f'Host {name} is not in Placement any more.')
         return None
+
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Close the lanes of hosts that were given up, and open those that are new.
+
+        Servers that are on a host that was given up stay there.
+        """
+        conn = self.cloud.service()
+        kept = {lane_of(each) for each in reservation.allocations}
+        for lane_id in {lane_of(each) for each in reservation.released} - kept:
+            placement.leave_lane(conn, lane_id, reservation.id)
+        return self.wake_up(lease, reservation)
 
     def end(
         self,
@@ -188,8 +217,9 @@ class LanePlugin(base.ResourcePlugin):
         """Close the lanes, and delete the servers that are in them."""
         conn = self.cloud.service()
         left: set[str] = set()
-        for allocation in reservation.allocations:
-            left.update(placement.close_lane(conn, lane_of(allocation)))
+        had = (*reservation.allocations, *reservation.released)
+        for lane_id in sorted({lane_of(each) for each in had}):
+            left.update(placement.leave_lane(conn, lane_id, reservation.id))
         for server_id in sorted(left):
             _delete(conn, server_id)
         if not left:

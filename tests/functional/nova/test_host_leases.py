@@ -4,6 +4,7 @@
 import pytest
 from nova.tests.functional.api import client
 
+from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors, placement
 from climate_core.db import hosts as db
@@ -69,6 +70,13 @@ class HostLeasesTest(HostsTest):
         made = self.boot({'reservation': reservation.id}, **server)
         return made, self.host_of(made)
 
+    def open_to(self, lease):
+        """The hosts that a server may enter that names the reservation of a lease."""
+        (reservation,) = lease.reservations
+        aggregate = lanes.host_aggregate(reservation.id, lease.project_id)
+        roots = self.candidates(f'resources={lanes.SLOT}:1&member_of={aggregate}')
+        return {host for host in self.COMPUTES if self.provider(host) in roots}
+
     def host_of(self, server):
         """The host of a server; None if there was none for it."""
         found = self.show(server)
@@ -133,6 +141,32 @@ class TestHostLeases(HostLeasesTest):
         assert 'Host host1 still has 1 servers' in lease.status_reason
         self.placement.delete(f'/allocations/{consumer}', version='1.39')
         assert self.settled(lease, seconds=2).status == 'ACTIVE'
+
+    def test_end_that_looks_again_leaves_the_next_lease_on_the_host_alone(self):
+        first = self.settled(self.lease_hosts(end='2026-12-01 13:00', names='host1'))
+        server, host = self.inside(first)
+        assert host == 'host1'
+        second = self.lease_hosts('2026-12-01 13:00', names='host1', name='second')
+        assert self.settled(first, hours=1).status == 'TERMINATED'
+        self._wait_until_deleted(server)
+        assert self.settled(second).status == 'ACTIVE'
+        assert self.inside(second)[1] == 'host1'
+
+    def test_lease_that_runs_gets_more_hosts_at_once_but_not_fewer(self):
+        lease = self.settled(self.lease_hosts(min=1))
+        (reservation,) = lease.reservations
+        (host,) = self.open_to(lease)
+        self.world.update(lease.id, reservations=[{'id': reservation.id, 'min': 2, 'max': 2}])
+        assert self.open_to(lease) == {host}
+        lease = self.settled(lease)
+        assert (lease.status, self.open_to(lease)) == ('ACTIVE', {'host1', 'host2'})
+        with pytest.raises(exceptions.InvalidState, match='with 2 hosts') as caught:
+            self.world.update(lease.id, reservations=[{'id': reservation.id, 'min': 1, 'max': 1}])
+        assert caught.value.field == 'min'
+        requests = len(self.cloud.requests)
+        self.world.update(lease.id, end_date='2026-12-01 15:00')
+        self.settled(lease)
+        assert len(self.cloud.requests) == requests
 
     def test_change_of_a_lease_is_judged_by_the_calendar(self):
         first = self.lease_hosts('2026-12-01 13:00', '2026-12-01 14:00', min=2)

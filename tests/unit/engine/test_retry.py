@@ -42,9 +42,9 @@ def test_permanent_failures_are_retried_for_ever_by_what_frees(kind: str) -> Non
 
 
 @pytest.mark.parametrize('kind', TYPES)
-def test_only_a_start_is_given_up_shortly_before_the_end(kind: str) -> None:
+def test_only_what_wakes_is_given_up_shortly_before_the_end(kind: str) -> None:
     outcome = decide(kind, AWAY, left=NEAR)
-    assert (outcome.result is Result.FAILED) == (kind == model.START)
+    assert (outcome.result is Result.FAILED) == (kind in (model.START, model.REALLOCATE))
     assert decide(model.START, AWAY, 9, left=10).seconds == 5
     assert decide(model.START, AWAY, 9, left=2).seconds == 1
 
