@@ -6,7 +6,7 @@ by the slots of the lanes.
 """
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, lanes, resource_types
 from climate_core.calendar.model import Demand
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Reservation
+
+
+#: How Blazar's clients say it.
+_AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
 
 
 class CapacityPlugin(lane_plugin.LanePlugin):
@@ -41,8 +45,9 @@ class CapacityPlugin(lane_plugin.LanePlugin):
             'description': 'How many servers. By default 1.',
         },
         'affinity': {
-            'type': ['boolean', 'null'],
-            'description': 'true: all on one host; false: each on another one; null: anywhere.',
+            'enum': [None, True, False, *_AFFINITIES],
+            'description': 'true: all on one host; false: each on another one; null: anywhere. '
+            "Blazar's clients send these as texts.",
         },
         **lane_plugin.SCHEMA,
     }
@@ -100,5 +105,6 @@ class CapacityPlugin(lane_plugin.LanePlugin):
 
 
 def _params(values: Mapping[str, Any]) -> dict[str, Any]:
-    usual = {'amount': 1, 'affinity': None}
-    return lane_plugin.given(values, CapacityPlugin.schema, **usual)
+    params = lane_plugin.given(values, CapacityPlugin.schema, amount=1, affinity=None)
+    affinity = params['affinity']
+    return params | {'affinity': _AFFINITIES.get(affinity, affinity)}

@@ -223,7 +223,7 @@ class TestCapacityLeases(HostLeasesTest):
     def test_affinity(self):
         apart = self.lease_room(2, affinity=False)
         assert self.hosts_of(apart) == {'host1', 'host2'}
-        together = self.lease_room(2, affinity=True, name='together')
+        together = self.lease_room(2, affinity='True', name='together')
         assert len(self.hosts_of(together)) == 1
         with pytest.raises(exceptions.NotEnough):
             self.lease_room(3, affinity=False, name='three')
