@@ -9,6 +9,8 @@ from climate_common import lanes
 from tests.functional.nova.base import NovaTest
 
 VERSION = '1.39'
+#: The statement by which Placement finds the aggregate of the pool for a request for candidates.
+LOOKUP = 'SELECT aggs.uuid, aggs.id FROM placement_aggregates AS aggs WHERE aggs.uuid IN (?)'
 
 
 class Lane:

@@ -16,8 +16,6 @@ from tests.functional import cost
 from tests.functional.nova import pool
 from tests.functional.nova.base import FILTERS, NovaTest
 
-LOOKUP = 'SELECT aggs.uuid, aggs.id FROM placement_aggregates AS aggs WHERE aggs.uuid IN (?)'
-
 
 class TestCost(NovaTest):
     def _setup_services(self):
@@ -55,7 +53,7 @@ class TestCost(NovaTest):
         stock = self.measure()
 
         (more,) = (with_extension[0] - stock[0]).elements()
-        assert more.split() == LOOKUP.split()
+        assert more.split() == pool.LOOKUP.split()
         assert stock[0] - with_extension[0] == {}
         assert len(with_extension[1]) == len(stock[1]) > 2
         assert stock[0].total() > 20

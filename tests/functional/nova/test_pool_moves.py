@@ -83,6 +83,29 @@ class TestInTheLease(MovesTest):
         self.refuse(server)
         self.assert_host(server, 'host3')
 
+    def test_slots_of_both_hosts_are_held_until_a_resize_is_confirmed(self):
+        first, second = (lane.open(self.slots(), 1) for lane in self.lanes.values())
+        server = self.inside(api=self.admin_api, host='host1')
+        self._migrate_server(server, api=self.admin_api)
+        # On the source the migration holds it.
+        assert first.consumers
+        assert second.consumers == {server['id']} != first.consumers
+        self.assert_no_host(self.inside())
+        self._confirm_resize(server)
+        assert (first.consumers, second.consumers) == (set(), {server['id']})
+
+    def test_forced_move_is_not_asked_about(self):
+        """Microversions up to 2.67: nova-scheduler is skipped."""
+        self.lanes['host1'].open(self.whole_host())
+        self.admin_api.microversion = '2.67'
+        action = {'host': 'host1', 'block_migration': 'auto', 'force': True}
+        self.admin_api.post_server_action(
+            (server := self.boot())['id'], {'os-migrateLive': action}
+        )
+        assert self.host_of(server) == 'host1'
+        action['host'] = 'host3'
+        self.refuse(self.inside(), **{'os-migrateLive': action})
+
     def test_server_in_a_slot_moves_to_a_slot_that_is_left_and_keeps_its_flavor(self):
         self.lanes['host1'].open(self.slots(), 1)
         server = self.inside()
