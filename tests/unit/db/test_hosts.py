@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts in each database."""
+
+import dataclasses
+import datetime
+import uuid
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from climate_core import exceptions
+from climate_core.db import hosts as db
+from climate_core.db import tables
+from climate_core.db.engine import Database
+from climate_core.lease.hosts import Known
+from tests.support import hosts
+from tests.support.world import World
+
+LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
+KNOWN = Known(
+    hypervisor_hostname='cn1',
+    service_name='cn1',
+    capacity={'vcpus': 64},
+    details={'vcpus': 16, 'traits': ['CUSTOM_SSD']},
+)
+
+
+def add(database: Database, name: str = 'cn1', pool: str = 'default', **extra: object) -> int:
+    known = dataclasses.replace(KNOWN, hypervisor_hostname=name)
+    return database.write(db.insert, pool, str(uuid.uuid4()), ('a', 'b'), known, extra)
+
+
+def unit(database: Database, host_id: int) -> dict[str, Any]:
+    with database.reader() as session:
+        query = sa.select(tables.UNITS).where(tables.UNITS.c.id == host_id)
+        return dict(session.execute(query).mappings().one())
+
+
+def test_host_is_read_as_it_was_written(any_world: World) -> None:
+    host_id = add(any_world.database, gpus='8')
+    host = any_world.database.read(db.get, host_id)
+    assert (host.id, host.pool, host.available, host.extra) == (
+        host_id,
+        'default',
+        True,
+        {'gpus': '8'},
+    )
+    assert (host.lane_ids, host.knows(KNOWN)) == (('a', 'b'), True)
+    assert any_world.database.read(db.find, 'cn1') == host
+    found = unit(any_world.database, host_id)
+    assert (found['lanes'], found['generation']) == (2, 0)
+    assert found['properties'] == {
+        'gpus': 8,
+        'hypervisor_hostname': 'cn1',
+        'service_name': 'cn1',
+        'vcpus': 16,
+        'traits': ['CUSTOM_SSD'],
+    }
+
+
+def test_host_is_there_once(any_world: World) -> None:
+    add(any_world.database)
+    with pytest.raises(db_exc.DBDuplicateEntry):
+        add(any_world.database)
+    with any_world.database.reader() as session:
+        assert session.scalar(sa.select(sa.func.count()).select_from(tables.UNITS)) == 1
+
+
+def test_change_counts_the_generation_and_is_later(any_world: World) -> None:
+    database = any_world.database
+    host_id = add(database)
+    with database.writer() as session:
+        session.execute(tables.UNITS.update().values(changed_at=LONG_AGO))
+    before = unit(database, host_id)
+    database.write(db.refresh, host_id, KNOWN)
+    assert unit(database, host_id) == before
+    known = dataclasses.replace(KNOWN, capacity={'vcpus': 128}, details={'vcpus': 32})
+    database.write(db.refresh, host_id, known)
+    after = unit(database, host_id)
+    assert (after['capacity'], after['generation']) == ({'vcpus': 128}, 1)
+    assert after['properties'] == known.properties({})
+    assert after['changed_at'] > LONG_AGO
+    assert database.read(db.get, host_id).knows(known)
+
+
+def test_id_of_a_host_that_is_gone_is_not_given_again(any_world: World) -> None:
+    database = any_world.database
+    first = add(database)
+    database.write(db.delete, first)
+    assert not database.read(db.exist)
+    assert add(database) > first
+    with pytest.raises(exceptions.HostNotFound):
+        database.read(db.get, first)
+    with pytest.raises(exceptions.HostNotFound):
+        database.write(db.update, first, {}, {})
+
+
+def test_pages_and_filters(any_world: World) -> None:
+    database = any_world.database
+    ids = [add(database, name, pool) for name, pool in (('a', 'x'), ('b', 'y'), ('c', 'x'))]
+    for query, found, more in (
+        (db.Query(), ids, False),
+        (db.Query(limit=2), ids[:2], True),
+        (db.Query(limit=2, marker=ids[1]), ids[2:], False),
+        (db.Query(pool='x'), [ids[0], ids[2]], False),
+        (db.Query(hypervisor_hostname='b'), ids[1:2], False),
+        (db.Query(service_name='cn1', available=True), ids, False),
+        (db.Query(available=False), [], False),
+    ):
+        page, is_more = database.read(db.page, query)
+        assert ([each.id for each in page], is_more) == (found, more)
+
+
+def test_what_is_promised(any_world: World) -> None:
+    database = any_world.database
+    host_id, other = add(database), add(database, 'cn2')
+    assert database.read(db.last_promise, host_id) is None
+    lease = hosts.promise(database, host_id)
+    assert database.read(db.last_promise, host_id) == (1, lease.end_date)
+    assert database.read(db.last_promise, other) is None
+    (found,) = database.read(db.promised, [host_id, other])
+    assert (found.host_id, found.lease_id, found.end_date) == (host_id, lease.id, lease.end_date)
+    over = tables.RESERVATIONS.update().values(status='deleted')
+    with database.writer() as session:
+        session.execute(over)
+    assert database.read(db.promised, [host_id]) == []
+    assert database.read(db.last_promise, host_id) is None
+    database.write(db.delete, host_id)
+
+
+def test_properties(any_world: World) -> None:
+    database = any_world.database
+    add(database, 'cn1', rack='7', gpu=True)
+    add(database, 'cn2', rack=8)
+    assert database.read(db.properties) == {'gpu': [True], 'rack': ['7', 8]}
+    for private in (True, True, False):
+        database.write(db.set_private, 'rack', private)
+        assert database.read(db.private_properties) == ({'rack'} if private else set())
+    with pytest.raises(exceptions.HostPropertyNotFound):
+        database.write(db.set_private, 'colour', True)
