@@ -10,6 +10,8 @@ from oslo_upgradecheck import upgradecheck
 
 from climate_core import conf as configuration
 from climate_core.api import policy
+from climate_core.cloud import Cloud, errors, placement_check
+from climate_core.cloud.placement import PLACEMENT
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE
 from climate_core.plugins import loading
@@ -22,7 +24,7 @@ _FAILURE = upgradecheck.Code.FAILURE
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """Check the installation. Nothing is changed.
+    """Check the installation. Nothing is changed but in Placement, and that is put back.
 
     :param conf: the configuration of the services
     """
@@ -94,6 +96,26 @@ class Checks(upgradecheck.UpgradeCommands):
             )
         return upgradecheck.Result(_SUCCESS)
 
+    def _check_placement(self) -> upgradecheck.Result:
+        """Check that Placement gives nothing away twice."""
+        if self._check_credentials().code is not _SUCCESS:
+            return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
+        try:
+            conn = Cloud(self.conf).service()
+            if not PLACEMENT.is_offered(conn):
+                return upgradecheck.Result(_WARNING, 'There is no Placement.')
+            overbooks = placement_check.overbooks(conn)
+        except errors.EXPECTED as exc:
+            return upgradecheck.Result(_WARNING, f'Placement could not be checked: {exc}')
+        if overbooks:
+            return upgradecheck.Result(
+                _WARNING,
+                'Placement gives more away than there is to claims that are made at once. Set '
+                '"[placement] allocation_conflict_retry_count = 1" in placement.conf and restart '
+                'it: without that neither reservations nor ordinary servers are sure to fit.',
+            )
+        return upgradecheck.Result(_SUCCESS)
+
     def _check_policy(self) -> upgradecheck.Result:
         """Check that policy.yaml can be read and has no undefined rules."""
         try:
@@ -110,6 +132,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Plugins', _check_plugins),
         ('Credentials', _check_credentials),
         ('Message bus', _check_transport),
+        ('Placement', _check_placement),
         ('Policy', _check_policy),
     )
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole hosts: enrolled by an operator, promised by the calendar, entered only with the lease."""
 
+import concurrent.futures
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.alone
 
 POOL = ('compute2', 'compute3')
 ANYWHERE = 4
+#: Servers that are booted at once for fewer slots.
+BOOTS, SLOTS = 12, 2
 
 
 @pytest.fixture(scope='module')
@@ -133,3 +136,19 @@ def test_room_for_so_many_servers_of_a_flavor(
     person.wait_lease_gone(lease.id)
     for each in inside:
         booking.wait_gone(each.id)
+
+
+def test_boots_at_once_get_as_many_slots_as_there_are(
+    booking: Booking, pool: tuple[str, ...]
+) -> None:
+    person = booking.person
+    wanted = {'resource_type': 'flavor:instance', 'flavor_id': booking.flavor.id, 'amount': SLOTS}
+    made = person.leases.create('slots', at(hours=1), 'now', reservations=[wanted])
+    lease = booking.wait_lease(made.id, 'ACTIVE')
+    hints = {'reservation': lease.reservations[0].id}
+    with concurrent.futures.ThreadPoolExecutor(BOOTS) as threads:
+        booted = [*threads.map(lambda _: booking.begin(hints), range(BOOTS))]
+    statuses = [booking.wait(each, 'ACTIVE', 'ERROR').status for each in booted]
+    assert statuses.count('ACTIVE') == SLOTS
+    person.leases.delete(lease.id)
+    person.wait_lease_gone(lease.id)

@@ -17,6 +17,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import schedule
 from climate_core.lease.history import Cause
 from tests.functional.api import written
+from tests.support.fakes import cloud_server, settings
 
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
 
@@ -226,11 +227,23 @@ auth_type = password
 
 
 def test_status_of_a_ready_installation(
+    file: pathlib.Path,
+    database: Database,
+    hosts_cloud: cloud_server.Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = settings.cloud_options(hosts_cloud.url).items()
+    cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
+    file.write_text(file.read_text() + READY + cloud)
+    assert check(file) == 0, capsys.readouterr().out
+
+
+def test_status_says_that_placement_cannot_be_checked(
     file: pathlib.Path, database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(file.read_text() + READY)
-    assert check(file) == 0
-    assert 'Failure' not in capsys.readouterr().out
+    assert check(file) == 1
+    assert 'Placement could not be checked' in ' '.join(words(capsys))
 
 
 @pytest.mark.parametrize(
