@@ -145,7 +145,10 @@ def test_set_a_reservation(
 @pytest.mark.parametrize(
     ('reservation', 'said'),
     [
-        ('resource_type=physical:host,min=1,max=1', 'cannot be reserved here, only virtual:'),
+        (
+            'resource_type=virtual:floatingip,network_id=n,amount=1',
+            'cannot be reserved here, only',
+        ),
         (
             'resource_type=virtual:instance,amount=1,vcpus=2,memory_mb=1024,disk_gb=1',
             'is not known',

@@ -122,7 +122,7 @@ def test_hosts(client: Any) -> None:
     [
         ({'end': 'tomorrow'}, 400, 'is not a date'),
         ({'start': '2001-01-01 10:00'}, 400, 'past'),
-        ({'reservations': [{'resource_type': 'physical:host'}]}, 400, 'cannot be reserved here'),
+        ({'reservations': [{'resource_type': 'other:thing'}]}, 400, 'cannot be reserved here'),
     ],
 )
 def test_errors_are_told(client: Any, values: dict[str, Any], code: int, said: str) -> None:
