@@ -23,12 +23,14 @@ from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
+from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.lease import changes, model
 from climate_core.lease.errors import within
 from climate_core.lease.events import reallocate
 from climate_core.lease.history import user_cause
+from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
 from climate_core.operations import availability, dry_run
 from climate_core.operations.build import Builder, check_generation, webhook_rules
@@ -43,7 +45,7 @@ from climate_core.operations.interfaces import (
 from climate_core.operations.persist import WritePath
 from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioner
-from climate_core.operations.quota import Quota
+from climate_core.operations.quota import Quota, added
 from climate_core.plugins.base import ResourcePlugin
 
 _Change = Callable[[model.Lease, datetime.datetime], Change]
@@ -130,10 +132,11 @@ class LeaseOperations:
                         raise exceptions.BadRequest(exc.message, field='id') from exc
             changed = changes.update.apply(lease, values, now, rules)
             self.quota.check_time(changed.lease, now, lease)
-            return changed
+            return self._recounted(lease, changed, now)
 
         generation = self._ask_external(lease_id, generation, change)
-        self._change(context, 'lease.update', lease_id, generation, change)
+        limited = self._limits_of(lease_id, change) if values.get('reservations') else None
+        self._change(context, 'lease.update', lease_id, generation, change, limited)
         return lease_id
 
     def delete_lease(
@@ -185,9 +188,11 @@ class LeaseOperations:
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             self._check_changeable(lease, reservation_id, values)
-            return changes.change_reservation.apply(lease, reservation_id, values, now)
+            changed = changes.change_reservation.apply(lease, reservation_id, values, now)
+            return self._recounted(lease, changed, now)
 
-        self._change(context, 'reservation.update', lease_id, generation, change)
+        limited = self._limits_of(lease_id, change)
+        self._change(context, 'reservation.update', lease_id, generation, change, limited)
         return reservation_id
 
     def remove_reservation(
@@ -213,20 +218,55 @@ class LeaseOperations:
         lease_id: str,
         generation: int | None,
         change: _Change,
+        limited: tuple[str, Amounts] | None = None,
     ) -> None:
+        """Change a lease in one transaction.
+
+        :param limited: its project and the limits of that, if it may hold more than before
+        """
         now = self.clock.now()
 
         def attempt(session: orm.Session) -> None:
+            if limited is not None:
+                # It comes first, so that what is counted is what others have written by now.
+                db_limits.lock(session, *limited)
             lease = leases.get(session, lease_id, lock=True)
             check_generation(lease, generation)
+            changed = change(lease, now)
+            if limited is not None:
+                project_id, most = limited
+                db_limits.check(session, project_id, added(changed.lease, lease), most)
             cause = user_cause(context, action)
-            after = store.save(session, lease, change(lease, now), now, cause)
+            after = store.save(session, lease, changed, now, cause)
             more = self.promises.follow(session, lease, after, now)
             if more:
                 awake = Change(reallocate.add(after, more, now))
                 store.save(session, after, awake, now, cause)
 
         self.database.write(attempt)
+
+    def _limits_of(self, lease_id: str, change: _Change) -> tuple[str, Amounts] | None:
+        """Return the project of a lease and its limits, if the change adds to what it holds."""
+        if not self.conf.limits.enabled:
+            return None
+        lease = self.database.read(leases.get, lease_id)
+        most = self.quota.check_limits(change(lease, self.clock.now()).lease, lease)
+        return None if most is None else (lease.project_id, most)
+
+    def _recounted(self, before: model.Lease, change: Change, now: datetime.datetime) -> Change:
+        """Return a change with what its reservations hold by their new params."""
+        old = {each.id: each.params for each in before.reservations}
+        recounted = []
+        for each in change.lease.live:
+            plugin = self.plugins.get(each.resource_type)
+            if plugin is None or each.params == old.get(each.id, each.params):
+                continue
+            amounts = plugin.amounts(each.params)
+            if amounts is not None:
+                new = dataclasses.replace(each, amounts=amounts, updated_at=now)
+                recounted.append(new)
+        lease = change.lease.with_reservations(*recounted)
+        return dataclasses.replace(change, lease=lease)
 
     def _ask_external(self, lease_id: str, generation: int | None, change: _Change) -> int | None:
         """Ask the external service about a change before the transaction: it may take its time.

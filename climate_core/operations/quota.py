@@ -43,7 +43,7 @@ class Quota:
         :raises climate_core.exceptions.ServiceUnavailable: a service does not answer
         """
         self.check_time(lease, now, before, errors)
-        most = errors.get(None, self._check_limits, lease, before)
+        most = errors.get(None, self.check_limits, lease, before)
         with errors.collected():
             if self.asks_external(lease, before):
                 if before is None:
@@ -88,12 +88,18 @@ class Quota:
         """Return when enough leases of the project have ended for a new one; None if never."""
         held = self.database.read(db.held, lease.project_id)
         most = self.most.of(lease.project_id)
-        return limits.available_from(most, _added(lease, None), held, now)
+        return limits.available_from(most, added(lease, None), held, now)
 
-    def _check_limits(
+    def check_limits(
         self, lease: model.Lease, before: model.Lease | None
     ) -> limits.Amounts | None:
-        adding = _added(lease, before)
+        """Refuse a lease that takes its project over a limit.
+
+        :returns: the limits, for the transaction that writes; None: there are none, or the lease
+            holds no more than before
+        :raises climate_core.exceptions.LimitExceeded: it does
+        """
+        adding = added(lease, before)
         if not self.conf.limits.enabled or not any(adding.values()):
             return None
         most = self.most.of(lease.project_id)
@@ -102,9 +108,12 @@ class Quota:
         return most
 
 
-def _added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
+def added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
     """Return what a lease adds to what its project holds, by the names of the limits."""
     if before is None:
         return limits.amounts(lease.live, leases=1)
     known = {each.id for each in before.reservations}
-    return limits.amounts([each for each in lease.live if each.id not in known])
+    new = limits.amounts([each for each in lease.live if each.id not in known])
+    kept = limits.amounts([each for each in lease.live if each.id in known])
+    held = limits.amounts(before.live)
+    return {name: number + max(0, kept[name] - held[name]) for name, number in new.items()}

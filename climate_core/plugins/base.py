@@ -131,6 +131,10 @@ class ResourcePlugin(abc.ABC):
         """
         return reservation.resource_id == values.get('resource_id')
 
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:  # noqa: ARG002
+        """Return what a reservation holds with these params; None: it holds what it held."""
+        return None
+
     def wanted(self, reservation: 'Reservation') -> Wanted:
         """Return what the calendar has to promise to a reservation with a ``unit_kind``. Pure.
 

@@ -98,7 +98,7 @@ class LanePlugin(base.ResourcePlugin):
         """Return what is kept of a request, checked with the rights of the user."""
 
     @abc.abstractmethod
-    def _amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         """Return what a reservation holds, by unit."""
 
     @abc.abstractmethod
@@ -127,7 +127,7 @@ class LanePlugin(base.ResourcePlugin):
         self._demand(params)
         # The calendar has no id for what it promises: a reservation is found by its own.
         resource_id = uuidutils.generate_uuid()
-        return Claimed(resource_id, params, self._amounts(params), unit_kind=KIND)
+        return Claimed(resource_id, params, self.amounts(params), unit_kind=KIND)
 
     def wanted(self, reservation: 'Reservation') -> Wanted:
         options = self.conf[self.resource_type]

@@ -75,7 +75,7 @@ class CapacityPlugin(lane_plugin.LanePlugin):
             '_piece': flavors.sizes(flavor),
         }
 
-    def _amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         amount = params['amount']
         held = {unit: amount * size for unit, size in params['_piece'].items()}
         return {amounts.SERVERS: amount, **held}

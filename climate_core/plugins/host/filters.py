@@ -31,9 +31,10 @@ FIELDS: Final = (
     'names',
 )
 
-_TEXT: Final = {'type': 'string', 'maxLength': 4096}
+# Heat sends null for what its template does not say.
+_TEXT: Final = {'type': ['string', 'null'], 'maxLength': 4096}
 _TEXTS_OR_ONE: Final = {
-    'type': ['array', 'string'],
+    'type': ['array', 'string', 'null'],
     'items': {'type': 'string', 'minLength': 1, 'maxLength': 255},
     'maxItems': 100,
     'maxLength': 4096,

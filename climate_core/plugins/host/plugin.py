@@ -41,7 +41,7 @@ class HostPlugin(lane_plugin.LanePlugin):
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return _params(values)
 
-    def _amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {amounts.HOSTS: params['max']}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:

@@ -113,3 +113,16 @@ def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
 )
 def test_bad_questions_name_the_field(application: Any, query: dict[str, Any], field: str) -> None:
     assert availability(application, 400, **query)['field'] == field
+
+
+def test_null_asks_for_nothing(application: Any) -> None:
+    wanted = {'min': 1, 'hypervisor_properties': None, 'traits': None, 'before_end': None}
+    made = world.ask(
+        application, 'POST', '/v1/leases', lease('14:00', '15:00', **wanted), status=201
+    )
+    (reservation,) = made.json['lease']['reservations']
+    assert reservation['hypervisor_properties'] == ''
+    change = {'reservations': [{'id': reservation['id'], 'traits': None, 'resources': 'vcpus>0'}]}
+    path = f'/v1/leases/{made.json["lease"]["id"]}'
+    changed = world.ask(application, 'PUT', path, change, status=200).json['lease']
+    assert changed['reservations'][0]['resources'] == 'vcpus>0'

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases of whole hosts, from the request to the end, against a whole nova and its placement."""
 
+import types
+
 import pytest
 from nova.tests.functional.api import client
 
@@ -8,7 +10,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors, placement
 from climate_core.db import hosts as db
-from climate_core.lease import serialize
+from climate_core.lease import limits, serialize
 from climate_core.operations.hosts import HostOperations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
@@ -179,6 +181,20 @@ class TestHostLeases(HostLeasesTest):
         shorter = {'id': reservation.id, 'min': 1, 'max': 1}
         self.world.update(first.id, end_date='2026-12-01 15:01', reservations=[shorter])
         assert len(self.hosts_of(self.world.lease(first.id))) == 1
+
+    def test_more_hosts_are_counted_and_limited(self):
+        most = dict.fromkeys(limits.NAMES, limits.UNLIMITED) | {'reserved_hosts': 1}
+        self.conf.set_override('enabled', True, group='limits')
+        self.world.operations.quota.most = types.SimpleNamespace(of=lambda project_id: most)
+        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        (reservation,) = lease.reservations
+        more = {'id': reservation.id, 'min': 2, 'max': 2}
+        with pytest.raises(exceptions.LimitExceeded):
+            self.world.update(lease.id, reservations=[more])
+        most['reserved_hosts'] = 2
+        self.world.update(lease.id, reservations=[more])
+        (reservation,) = self.world.lease(lease.id).reservations
+        assert (reservation.amounts, len(reservation.allocations)) == ({'hosts': 2}, 2)
 
     def test_bad_requests_name_the_field_and_leave_nothing(self):
         for wanted, field in (
