@@ -36,6 +36,7 @@ from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc import client, server
 from climate_core.sync import listener
 from climate_core.sync.host_refresh import HostRefresher
+from climate_core.sync.host_watch import HostWatch
 from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import Background, MessageServer
 
@@ -90,7 +91,7 @@ class ManagerService:
         self.metrics = metrics.Metrics(
             self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
         )
-        calendar = Calendar(self.database)
+        calendar = self._calendar = Calendar(self.database)
         executor = EventExecutor(
             self.database,
             self.clock,
@@ -140,6 +141,7 @@ class ManagerService:
             trusts = Trusts(self.cloud)
             yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
             yield HostRefresher(conf, self.database, self.cloud)
+            yield HostWatch(conf, self.database, self.cloud, self.plugins, self._calendar, nudge)
             yield from listener.make(conf, self.database, self.plugins, nudge)
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.

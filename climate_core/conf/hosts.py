@@ -23,4 +23,27 @@ OPTS: list[cfg.Opt] = [
         help='Seconds between two looks at what Nova and Placement say of all hosts of the pools, '
         'four requests in all. Each manager does its own, at a time of its own.',
     ),
+    cfg.FloatOpt(
+        'watch_interval',
+        default=60.0,
+        min=1.0,
+        help='Seconds between two looks at whether nova-compute runs on the hosts of the pools, '
+        'one request in all. Each manager does its own, at a time of its own.',
+    ),
+    cfg.FloatOpt(
+        'down_seconds',
+        default=300.0,
+        min=0.0,
+        help='A host whose nova-compute has reported nothing for so long has failed: it is '
+        'promised to nobody, and replaced in its leases if there is another one. One that is '
+        'forced down in Nova has failed at once.',
+    ),
+    cfg.BoolOpt(
+        'evacuate',
+        default=False,
+        help='Have Nova evacuate the servers of a host that failed during a lease and was '
+        'replaced in it, to the other hosts of the lease. Only where a host that Nova takes for '
+        'down is certain to run no servers any more, and nothing else evacuates, as Masakari '
+        'does.',
+    ),
 ]

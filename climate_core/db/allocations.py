@@ -40,8 +40,19 @@ def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequenc
     return [_with(each, found[each.id]) if each.id in found else each for each in reservations]
 
 
+def is_released() -> sa.ColumnElement[bool]:
+    """Return the condition for what a reservation gave up while its lease ran.
+
+    It ended before the rest of what is promised to the reservation.
+    """
+    other = _ALLOCATION.alias()
+    return sa.exists().where(
+        other.c.reservation_id == _ALLOCATION.c.reservation_id, other.c.end > _ALLOCATION.c.end
+    )
+
+
 def _with(reservation: Reservation, found: Sequence[Allocation]) -> Reservation:
-    """Return a reservation with its allocations; what was released ended before the rest."""
+    """Return a reservation with its allocations, and with what was released."""
     last = max(each.end for each in found)
     return dataclasses.replace(
         reservation,

@@ -15,7 +15,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import allocations, rows, tables, utcnow
 from climate_core.db.engine import Stale
 from climate_core.lease import hosts, states
 
@@ -210,7 +210,11 @@ def promised(
         )
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .where(_ALLOCATION.c.unit_id.in_(host_ids), _RESERVATION.c.status.in_(_LIVE))
+        .where(
+            _ALLOCATION.c.unit_id.in_(host_ids),
+            _RESERVATION.c.status.in_(_LIVE),
+            sa.not_(allocations.is_released()),
+        )
         .order_by(_LEASE.c.start_date, _RESERVATION.c.id)
     )
     if lease_id is not None:
@@ -261,7 +265,11 @@ def last_promise(session: orm.Session, host_id: int) -> tuple[int, datetime.date
     query = (
         sa.select(sa.func.count(_RESERVATION.c.id.distinct()), sa.func.max(_ALLOCATION.c.end))
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
-        .where(_ALLOCATION.c.unit_id == host_id, _RESERVATION.c.status.in_(_LIVE))
+        .where(
+            _ALLOCATION.c.unit_id == host_id,
+            _RESERVATION.c.status.in_(_LIVE),
+            sa.not_(allocations.is_released()),
+        )
     )
     count, end = session.execute(query).one()
     return (count, end) if count else None

@@ -27,7 +27,8 @@ class Cause:
     """Name the user or the event that changes a lease.
 
     :param action: ``lease.create``, ``lease.update``, ``reservation.delete`` ... as a user asked
-        for it; ``event.<type>`` for what was due; ``resource.lost`` for what was found
+        for it; ``event.<type>`` for what was due; ``resource.lost``, ``host.failed`` for what was
+        found
     :param user_id: who asked; None for the service itself
     :param request_id: of the request, or the one that the calls to other services carry
     :param event_id: the event that is worked on

@@ -18,6 +18,8 @@ KIND: Final = 'host'
 DEFAULT_POOL: Final = 'default'
 #: The reason with which a host takes no promises while it is taken out of its pool.
 LEAVING: Final = 'The host is being taken out of its pool.'
+#: What the reason begins with for which a host that failed takes no promises.
+FAILED: Final = 'Failed: '
 
 #: The details that filters can name, beside the extra properties.
 FACTS: Final = (
@@ -113,6 +115,11 @@ class Host(Known):
     def is_leaving(self) -> bool:
         """Whether it is being taken out of its pool."""
         return not self.available and self.disabled_reason == LEAVING
+
+    @property
+    def failed(self) -> bool:
+        """Whether it takes no promises because it has failed, and not for its operator."""
+        return not self.available and (self.disabled_reason or '').startswith(FAILED)
 
     def knows(self, known: Known) -> bool:
         """Tell whether it is as Nova and Placement know it."""

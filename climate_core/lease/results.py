@@ -97,8 +97,9 @@ def _after(reservation: Reservation, outcome: Outcome, done: str, now: datetime)
     freeing_asleep = done == _R.DELETED and status in (_R.PENDING, _R.ERROR)
     if outcome.result is Result.DONE:
         status = states.check(states.RESERVATION, status, done)
-        # Why it was not woken stays readable after it is freed.
-        reason = reservation.status_reason if freeing_asleep else None
+        # Why it was not woken, or not all of it is there, stays readable.
+        kept = freeing_asleep or reservation.missing_resources
+        reason = reservation.status_reason if kept else None
     elif outcome.result is Result.FAILED:
         status = states.check(states.RESERVATION, status, _R.ERROR)
     elif freeing_asleep:

@@ -241,7 +241,9 @@ def _check_empty(conn: 'connection.Connection', provider_id: str) -> None:
 def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
     host = db.get(session, host_id, lock=True)
     available = values.get('available', host.available)
-    reason = values.get('disabled_reason', host.disabled_reason)
+    # What its operator disables is not enabled when it is there again.
+    kept = None if host.failed and 'available' in values else host.disabled_reason
+    reason = values.get('disabled_reason', kept)
     if available and values.get('disabled_reason'):
         raise exceptions.BadRequest(
             'disabled_reason: goes with disabled: true, or with a host that is disabled.',

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 LOOK: Final = 1.0
 #: The same for a host that Placement does not have: an operator may have taken it away.
 _GONE_LOOK: Final = 10.0
+#: The same for servers that are being evacuated.
+_EVACUATE_LOOK: Final = 5.0
 #: What Blazar's clients expect of each reservation of hosts.
 BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
 
@@ -201,13 +203,22 @@ class LanePlugin(base.ResourcePlugin):
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Close the lanes of hosts that were given up, and open those that are new.
 
-        Servers that are on a host that was given up stay there.
+        Servers that are on a host that was given up stay there, or are evacuated to the others.
         """
         conn = self.cloud.service()
         kept = {lane_of(each) for each in reservation.allocations}
-        for lane_id in {lane_of(each) for each in reservation.released} - kept:
-            placement.leave_lane(conn, lane_id, reservation.id)
-        return self.wake_up(lease, reservation)
+        released = {lane_of(each): each for each in reservation.released}
+        left = {
+            server_id: str(released[lane_id].unit['service_name'])
+            for lane_id in sorted(released.keys() - kept)
+            for server_id in placement.leave_lane(conn, lane_id, reservation.id)
+        }
+        wait = self.wake_up(lease, reservation)
+        if wait is not None or not self.conf.hosts.evacuate:
+            return wait
+        there = [each for each, host in left.items() if _evacuate(conn, each, host)]
+        told = f'{len(there)} servers are being evacuated from hosts that failed.'
+        return Wait(_EVACUATE_LOOK, told) if there else None
 
     def end(
         self,
@@ -237,6 +248,20 @@ def given(values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any) ->
 def lane_of(allocation: 'Allocation') -> str:
     """Return the id of the lane by which servers of an allocation enter."""
     return str(allocation.unit['lane_ids'][allocation.lane])
+
+
+def _evacuate(conn: 'connection.Connection', server_id: str, host: str) -> bool:
+    """Have a server leave a host that failed; tell whether it is still there."""
+    try:
+        server = servers.get(conn, server_id)
+        if server['OS-EXT-SRV-ATTR:host'] != host:
+            return False
+        if server['OS-EXT-STS:task_state'] is None:
+            servers.act(conn, server_id, 'evacuate', {})
+    except errors.Gone:
+        # A migration holds a slot, too, by an id of its own.
+        return False
+    return True
 
 
 def _delete(conn: 'connection.Connection', server_id: str) -> None:

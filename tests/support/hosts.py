@@ -25,7 +25,8 @@ START = datetime.datetime(2099, 1, 1, 10, tzinfo=datetime.UTC)
 def promise(database: Database, host_id: int) -> model.Lease:
     """Promise a host to a reservation of a new lease, for two hours."""
     lease_id, now = str(uuid.uuid4()), START - build.HOUR
-    new = model.new_reservation(lease_id, 'physical:host', str(uuid.uuid4()), {}, now)
+    params = {'min': 1, 'max': 1}
+    new = model.new_reservation(lease_id, 'physical:host', str(uuid.uuid4()), params, now)
     new = dataclasses.replace(new, unit_kind='host')
     lease = leases.write(database, build.lease(new, lease_id=lease_id, start=START, now=now))
     row = {

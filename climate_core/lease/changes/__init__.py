@@ -12,6 +12,7 @@ from climate_core.lease.changes import (
     create,
     delete,
     end,
+    failed_units,
     lost_resources,
     remove_reservation,
     start,

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tell by what Nova says of a nova-compute whether its host has failed. Pure.
+
+All of it is in Nova's answer, also since when: nothing has to be remembered.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+
+def failure(
+    service: Mapping[str, Any] | None, name: str, now: datetime, seconds: float
+) -> str | None:
+    """Say why a host has failed; None if it has not, or not yet.
+
+    :param service: as ``/os-services`` shows it at microversion 2.69 or later; None if Nova has
+        none. One in a cell that does not answer has no state, which says nothing
+    :param name: of the service, for people
+    :param seconds: for how long a service must have been silent
+    """
+    if service is None:
+        return f'Nova has no nova-compute on {name} any more.'
+    if service.get('forced_down'):
+        return f'The nova-compute on {name} is forced down.'
+    seen = service.get('updated_at')
+    if service.get('state') != 'down' or not seen:
+        return None
+    since = datetime.fromisoformat(seen).replace(tzinfo=UTC)
+    if (now - since).total_seconds() < seconds:
+        return None
+    return f'The nova-compute on {name} is down since {since:%Y-%m-%d %H:%M} (UTC).'
+
+
+def is_up(service: Mapping[str, Any] | None) -> bool:
+    """Tell whether a host is certain to be there."""
+    return service is not None and service.get('state') == 'up' and not service.get('forced_down')

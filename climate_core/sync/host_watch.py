@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look whether the hosts of the pools are there, and replace those that are not in their leases.
+
+A host that died tells nobody: Nova sends a notification only when an operator or a fencing tool
+changes a service. So all services are read now and then, with the service's own rights. Nova says
+since when one is silent, and the rest is in the database. Several managers doing it at once is
+harmless: each step looks at what is, and writes only what differs.
+
+A host that failed is out of use until its nova-compute is up and the servers of the leases that
+gave it up are gone. What is promised of it is promised of others, at once or at a later look. Of
+a host that an operator disabled the leases that have not begun are moved, if there is room.
+"""
+
+import datetime
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, ClassVar
+
+from oslo_config import cfg
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.admission import Calendar
+from climate_core.cloud import Cloud, errors, hypervisors, placement
+from climate_core.db import host_failures as db
+from climate_core.db import hosts as db_hosts
+from climate_core.db import leases, store, utcnow
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.host_failures import Having, Watched
+from climate_core.lease import changes, host_failure, hosts, model, states
+from climate_core.lease.history import Cause
+from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.lane_plugin import LanePlugin
+from climate_core.threads import Worker
+
+LOG = log.getLogger(__name__)
+
+#: The first look is soon after the start: up to so many seconds.
+_FIRST_SECONDS = 10.0
+_CAUSE = Cause('host.failed')
+#: What keeps one lease from being changed; the next look may find it over.
+_TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
+#: Why a host that is up is not in use.
+_NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
+
+
+class HostWatch(Worker):
+    """Look, in a thread of its own.
+
+    :param plugins: resource type -> plugin
+    :param nudge: called when something was written that the engine should look at
+    """
+
+    name = 'host-watch'
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    complaint = 'It is not known which hosts failed; the next look tries again'
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        cloud: Cloud,
+        plugins: Mapping[str, ResourcePlugin],
+        calendar: Calendar,
+        nudge: Callable[[], None] = lambda: None,
+    ) -> None:
+        interval = conf.hosts.watch_interval
+        super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
+        self._conf = conf
+        self._database = database
+        self._cloud = cloud
+        self._plugins = plugins
+        self._calendar = calendar
+        self._nudge = nudge
+
+    def look(self) -> float:
+        self.watch()
+        return float(self._conf.hosts.watch_interval * random.uniform(0.9, 1.1))
+
+    def watch(self) -> None:
+        """Look once: one request to Nova and two statements where nothing is wrong."""
+        watched, now = self._database.read(db.every)
+        if not watched:
+            return
+        services = hypervisors.list_services(self._cloud.service())
+        if not services:
+            LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
+            return
+        failed: dict[int, str] = {}
+        for host in watched:
+            why = self._judge(host, services.get(host.service_name), now)
+            if why is not None:
+                failed[host.id] = why
+        names = {each.id: each.name for each in watched}
+        disabled = {each.id for each in watched if not (each.available or each.failed)}
+        self._replace(names, failed, disabled)
+        self._complete(failed)
+
+    def _judge(
+        self, host: Watched, service: Mapping[str, Any] | None, now: datetime.datetime
+    ) -> str | None:
+        """Write whether a host has failed, and say why; None if it has not."""
+        seconds = self._conf.hosts.down_seconds
+        why = host_failure.failure(service, host.service_name, now, seconds)
+        if why is None:
+            is_up = host_failure.is_up(service)
+            return self._recover(host, is_up, now) if host.failed else None
+        known = host.disabled_reason == hosts.FAILED + why
+        if not known and self._database.write(db.fail, host.id, why):
+            LOG.warning('Host %s failed: %s', host.name, why)
+        return why
+
+    def _recover(self, host: Watched, is_up: bool, now: datetime.datetime) -> str | None:
+        """Put a host that failed into use again, if it can be.
+
+        :returns: why it cannot
+        """
+        why = (host.disabled_reason or '').removeprefix(hosts.FAILED)
+        if not is_up:
+            return why
+        rows = self._database.read(db.having, [host.id])
+        in_use = any(each.start <= now and not each.released for each in rows)
+        if not in_use:
+            left = self._empty(host, [each for each in rows if each.released])
+            if left:
+                why = _NOT_EMPTY.format(left)
+                self._database.write(db.fail, host.id, why)
+                return why
+        if self._database.write(db.recover, host.id):
+            LOG.info('Host %s is in use again', host.name)
+        return None
+
+    def _empty(self, host: Watched, rows: Iterable[Having]) -> int:
+        """Have the lanes of a host be nobody's; count the servers that are still there."""
+        conn = self._cloud.service()
+        known = self._database.read(db_hosts.get, host.id)
+        for each in rows:
+            for lane_id in known.lane_ids:
+                placement.leave_lane(conn, lane_id, each.reservation_id)
+        return len(placement.list_consumers(conn, known.provider_id))
+
+    def _replace(
+        self, names: Mapping[int, str], failed: Mapping[int, str], disabled: Set[int]
+    ) -> None:
+        """Have what is promised of hosts that failed, or are disabled, promised of others."""
+        out = failed.keys() | disabled
+        rows = self._database.read(db.having, out) if out else []
+        units: dict[tuple[str, str], dict[int, str | None]] = defaultdict(dict)
+        for each in rows:
+            asleep = each.lease_status == states.LeaseStatus.PENDING
+            if not each.released and (asleep or each.unit_id in failed):
+                key = (each.lease_id, each.reservation_id)
+                units[key][each.unit_id] = failed.get(each.unit_id)
+        for (lease_id, reservation_id), lost in units.items():
+            self._write(lease_id, reservation_id, lost, names)
+
+    def _complete(self, failed: Mapping[int, str]) -> None:
+        """Have reservations say that nothing is missing any more."""
+        types = [kind for kind, each in self._plugins.items() if isinstance(each, LanePlugin)]
+        units: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for each in self._database.read(db.incomplete, types):
+            units[each.lease_id, each.reservation_id].add(each.unit_id)
+        for (lease_id, reservation_id), present in units.items():
+            if present.isdisjoint(failed):
+                self._write(lease_id, reservation_id, {}, {})
+
+    def _write(self, lease_id: str, *args: Any) -> None:
+        """Change one lease; trouble with it does not keep the others from it."""
+        if self.stopping:
+            return
+        try:
+            told = self._database.write(self._move, lease_id, *args)
+        except _TROUBLE as exc:
+            LOG.warning('Hosts of lease %s were not replaced: %s', lease_id, exc)
+            return
+        if told is not None:
+            LOG.warning('Lease %s: %s', lease_id, told)
+            self._nudge()
+
+    def _move(
+        self,
+        session: orm.Session,
+        lease_id: str,
+        reservation_id: str,
+        lost: Mapping[int, str | None],
+        names: Mapping[int, str],
+    ) -> str | None:
+        """Promise a reservation other hosts, and write what it lacks then.
+
+        :param lost: the ids of the hosts to replace -> why each failed; None: it is disabled, and
+            is left when the lease has begun
+        :returns: what was told; None if there was nothing new
+        """
+        lease = leases.find(session, lease_id, lock=True)
+        ours = next((r for r in lease.live if r.id == reservation_id), None) if lease else None
+        if lease is None or ours is None or lease.status in states.ENDING:
+            return None
+        if ours.status == states.ReservationStatus.DELETING:
+            return None
+        now = utcnow.read(session)
+        replaced: dict[str, list[str]] = {}
+        missing: dict[str, str] = {}
+        for unit_id, why in lost.items():
+            if why is None and lease.has_started(now):
+                continue
+            try:
+                new = self._replacement(session, ours, unit_id)
+            except exceptions.NotEnough:
+                if why is not None:
+                    missing[names[unit_id]] = why
+                continue
+            if new:
+                replaced[names[unit_id]] = new
+        if lost and not replaced and not missing:
+            return None
+        change = changes.failed_units.apply(lease, reservation_id, replaced, missing, now)
+        if change.lease == lease:
+            return None
+        store.save(session, lease, change, now, _CAUSE)
+        return change.notifications.get('lease.update')
+
+    def _replacement(
+        self, session: orm.Session, reservation: model.Reservation, unit_id: int
+    ) -> list[str]:
+        """Have a host replaced; return the names of the others, none if it is gone already.
+
+        :raises climate_core.exceptions.NotEnough: no other one is free
+        """
+        wanted = self._plugins[reservation.resource_type].wanted(reservation)
+        new = self._calendar.move(session, wanted, unit_id)
+        return sorted(db.name(session, each.unit_id) for each in new)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases of hosts on a whole nova and its placement."""
+
+from nova.tests.functional.api import client
+
+from climate_common import lanes
+from climate_core.operations.hosts import HostOperations
+from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.functional.nova.hosts import Crash, HostsTest
+from tests.support.world import Time, World, user
+
+OTHERS = 'other'
+
+
+class HostLeasesTest(HostsTest):
+    """host1 and host2 are in the pool; host3 is for everybody."""
+
+    COMPUTES = ('host1', 'host2', 'host3')
+    POOL = ('host1', 'host2')
+    TYPE = HostPlugin.resource_type
+
+    def setUp(self):
+        super().setUp()
+        self.time = Time()
+        self.world = World(self.database.engine.url.render_as_string(), self.time)
+        self.addCleanup(self.world.database.dispose)
+        self.conf = self.world.conf
+        for plugin in (HostPlugin, CapacityPlugin):
+            self.conf.register_opts(plugin.options, group=plugin.resource_type)
+            self.world.plugins[plugin.resource_type] = plugin(self.conf, self.cloud)
+        self.operations = HostOperations(self.conf, self.world.database, self.cloud)
+        for host in self.POOL:
+            self.enrol(host)
+        self.others_api = client.TestOpenStackClient(
+            OTHERS, self.api_fixture.base_url, project_id=OTHERS, roles=['reader', 'member']
+        )
+        self.others_api.microversion = self.microversion
+
+    def lease_hosts(
+        self, start='now', end='2026-12-01 14:00', project=None, name='lease', **wanted
+    ):
+        """Create a lease of hosts, and return it."""
+        body = {'name': name, 'start_date': start, 'end_date': end}
+        body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
+        context = user(project or self.api.project_id)
+        return self.world.lease(self.world.operations.create_lease(context, body))
+
+    def settled(self, lease, looks=20, **later):
+        """Do what is due, and look again as often as the plugin wants; return the lease."""
+        self.world.run_until_idle(**later)
+        for _ in range(looks):
+            if self.world.lease(lease.id).status not in ('STARTING', 'TERMINATING', 'DELETING'):
+                break
+            self.world.run_until_idle(seconds=1)
+        return self.world.lease(lease.id)
+
+    def hosts_of(self, lease):
+        (reservation,) = lease.reservations
+        return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
+
+    def inside(self, lease, **server):
+        """Boot a server that names the reservation of a lease; return it and its host."""
+        (reservation,) = lease.reservations
+        made = self.boot({'reservation': reservation.id}, **server)
+        return made, self.host_of(made)
+
+    def open_to(self, lease):
+        """The hosts that a server may enter that names the reservation of a lease."""
+        (reservation,) = lease.reservations
+        aggregate = lanes.host_aggregate(reservation.id, lease.project_id)
+        roots = self.candidates(f'resources={lanes.SLOT}:1&member_of={aggregate}')
+        return {host for host in self.COMPUTES if self.provider(host) in roots}
+
+    def host_of(self, server):
+        """The host of a server; None if there was none for it."""
+        found = self.show(server)
+        assert found['status'] in ('ACTIVE', 'ERROR'), found
+        return found['OS-EXT-SRV-ATTR:host']
+
+    def die_and_go_on(self, lease, before=lambda: None):
+        """Let the manager die after one request to Placement more each time.
+
+        :param before: done each time before what is due
+        :returns: how often it died before the lease had settled
+        """
+        for answered in range(50):
+            self.cloud.left = answered
+            try:
+                before()
+                self.settled(lease)
+            except Crash:
+                # The claim of the one that died runs out.
+                self.time.forward(seconds=self.conf.engine.claim_ttl + 1)
+                continue
+            finally:
+                self.cloud.left = None
+            return answered
+        raise AssertionError('it never settled')

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of leases that die, come back, or are disabled, against a whole nova and its placement."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.cloud import placement
+from climate_core.db import hosts as db
+from climate_core.sync.host_watch import HostWatch
+from tests.functional.nova.host_leases import HostLeasesTest
+
+
+class HostFailureTest(HostLeasesTest):
+    """host1 and host2 are in the pool; host3 can be."""
+
+    def setUp(self):
+        super().setUp()
+        world = self.world
+        self.watch = HostWatch(
+            self.conf, world.database, self.cloud, world.plugins, world.calendar
+        )
+
+    def fail(self, host, failed=True):
+        """Let nova take a host for dead, or for alive again, and have that noticed."""
+        self.lose(host, failed)
+        self.watch.watch()
+
+    def row(self, host):
+        """What is known of a host of the pool."""
+        return self.world.database.read(db.find, host)
+
+    def read(self, lease):
+        """The lease, and its one reservation."""
+        lease = self.world.lease(lease.id)
+        return lease, lease.reservations[0]
+
+    def run_on_one(self):
+        """Have a lease run on one host; return it, its host and the other one of the pool."""
+        lease = self.settled(self.lease_hosts(min=1))
+        (host,) = self.hosts_of(lease)
+        return lease, host, *({'host1', 'host2'} - {host})
+
+
+class TestBeforeTheStart(HostFailureTest):
+    def test_host_is_replaced_and_promised_to_nobody_until_it_is_there_again(self):
+        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        (host,) = self.hosts_of(lease)
+        self.fail(host)
+        lease, reservation = self.read(lease)
+        assert (lease.status, lease.degraded, lease.status_reason) == ('PENDING', False, None)
+        assert (reservation.resources_changed, reservation.missing_resources) == (True, False)
+        (other,) = self.hosts_of(lease)
+        assert reservation.status_reason == f'Host {host} was replaced by {other}.'
+        assert self.world.told().count('lease.update') == 1
+        assert 'forced down' in self.row(host).disabled_reason
+        with pytest.raises(exceptions.NotEnough):
+            self.lease_hosts(min=1, names=host, name='second')
+        self.fail(host, False)
+        assert (self.row(host).available, self.row(host).disabled_reason) == (True, None)
+        self.lease_hosts(min=1, names=host, name='second')
+        assert self.settled(lease, hours=1).status == 'ACTIVE'
+        assert self.open_to(lease) == {other}
+
+    def test_lease_says_what_is_missing_until_there_is_a_replacement(self):
+        lease = self.lease_hosts('2026-12-01 13:00', min=2)
+        for _ in range(2):
+            self.fail('host1')
+        lease, reservation = self.read(lease)
+        assert (lease.status, lease.degraded, reservation.missing_resources) == (
+            'PENDING',
+            True,
+            True,
+        )
+        assert 'Host host1 failed, and no other is free.' in lease.status_reason
+        assert self.world.told().count('lease.update') == 1
+        self.enrol('host3')
+        self.watch.watch()
+        lease, reservation = self.read(lease)
+        assert self.hosts_of(lease) == {'host2', 'host3'}
+        assert (lease.degraded, reservation.missing_resources, lease.status_reason) == (
+            False,
+            False,
+            None,
+        )
+        assert self.settled(lease, hours=1).status == 'ACTIVE'
+
+    def test_lease_that_begins_without_a_replacement_has_the_rest(self):
+        lease = self.lease_hosts('2026-12-01 13:00', min=2)
+        self.fail('host1')
+        lease = self.settled(lease, hours=1)
+        assert (lease.status, lease.degraded) == ('ACTIVE', True)
+        assert 'Host host1 failed' in lease.status_reason
+        assert self.inside(lease)[1] == 'host2'
+        self.fail('host1', False)
+        lease, reservation = self.read(lease)
+        assert (lease.degraded, reservation.missing_resources, lease.status_reason) == (
+            False,
+            False,
+            None,
+        )
+        assert self.open_to(lease) == {'host1', 'host2'}
+
+    def test_host_that_its_operator_disables_is_replaced_and_stays_disabled(self):
+        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        (host,) = self.hosts_of(lease)
+        self.operations.update_host(self.context, self.row(host).id, {'available': False})
+        self.watch.watch()
+        assert self.hosts_of(self.read(lease)[0]) == {'host1', 'host2'} - {host}
+        self.fail(host)
+        self.fail(host, False)
+        assert (self.row(host).available, self.row(host).disabled_reason) == (False, None)
+
+
+class TestDuringTheLease(HostFailureTest):
+    def test_host_is_replaced_at_once_and_nobody_enters_when_it_is_back(self):
+        lease, host, other = self.run_on_one()
+        server, _ = self.inside(lease)
+        self.fail(host)
+        assert self.open_to(lease) == {host}
+        lease = self.settled(lease)
+        assert (lease.status, lease.degraded, lease.status_reason) == ('ACTIVE', False, None)
+        assert self.open_to(lease) == {other}
+        assert self.inside(lease)[1] == other
+        self.fail(host, False)
+        assert 'still has 1 servers' in self.row(host).disabled_reason
+        assert self.open_to(lease) == {other}
+        self.delete(server)
+        self.watch.watch()
+        assert self.row(host).available
+        second = self.lease_hosts(end='2026-12-01 15:00', min=1, names=host, name='second')
+        second = self.settled(second)
+        assert (second.status, self.open_to(second)) == ('ACTIVE', {host})
+        # The end of the first one does not touch the host that is another's by now.
+        assert self.settled(lease, hours=2).status == 'TERMINATED'
+        assert self.open_to(second) == {host}
+
+    def test_end_deletes_what_is_left_on_a_host_that_was_given_up(self):
+        lease, host, other = self.run_on_one()
+        server, _ = self.inside(lease)
+        self.fail(host)
+        assert self.open_to(self.settled(lease)) == {other}
+        self.lose(host, False)
+        assert self.settled(lease, hours=2).status == 'TERMINATED'
+        self._wait_until_deleted(server)
+        self.watch.watch()
+        assert self.row(host).available
+
+    def test_without_a_replacement_it_is_degraded_and_gets_its_host_back(self):
+        lease = self.settled(self.lease_hosts(min=2))
+        self.fail('host1')
+        lease, reservation = self.read(lease)
+        assert (lease.status, lease.degraded, reservation.missing_resources) == (
+            'ACTIVE',
+            True,
+            True,
+        )
+        self.fail('host1', False)
+        assert not self.read(lease)[0].degraded
+        assert self.row('host1').available
+        assert self.open_to(lease) == {'host1', 'host2'}
+
+    def test_host_that_nova_has_no_more_is_replaced_and_can_leave_its_pool(self):
+        lease, host, other = self.run_on_one()
+        self.computes[host].stop()
+        (service,) = self.admin_api.get_services(binary='nova-compute', host=host)
+        self.admin_api.api_delete(f'/os-services/{service["id"]}')
+        self.watch.watch()
+        lease = self.settled(lease)
+        assert (self.hosts_of(lease), lease.status_reason) == ({other}, None)
+        assert self.inside(lease)[1] == other
+        self.operations.delete_host(self.context, self.row(host).id)
+        assert self.settled(lease, hours=2).status == 'TERMINATED'
+
+    def test_servers_are_evacuated_if_the_operator_wants_it(self):
+        self.conf.set_override('evacuate', True, group='hosts')
+        lease, host, other = self.run_on_one()
+        server, _ = self.inside(lease)
+        self.computes[host].stop()
+        self.fail(host)
+        for _ in range(3):
+            self.settled(lease, seconds=10)
+        assert self.host_of(server) == other
+        assert self.world.lease(lease.id).status_reason is None
+
+    def test_host_that_its_operator_disables_is_kept_by_the_lease_that_runs(self):
+        lease, host, _ = self.run_on_one()
+        self.operations.update_host(self.context, self.row(host).id, {'available': False})
+        self.watch.watch()
+        assert self.hosts_of(self.read(lease)[0]) == {host}
+
+    def test_look_costs_the_same_when_nothing_is_wrong(self):
+        self.run_on_one()
+        requests = len(self.cloud.requests)
+        assert len(self.world.statements(self.watch.watch)) == 2
+        assert len(self.cloud.requests) == requests
+
+
+class TestManagerDies(HostFailureTest):
+    def test_replacement_and_return_are_finished_by_the_next_manager(self):
+        lease, host, other = self.run_on_one()
+        self.lose(host)
+        assert self.die_and_go_on(lease, self.watch.watch) > 2
+        assert self.open_to(lease) == {other}
+        self.lose(host, False)
+        assert self.die_and_go_on(lease, self.watch.watch) > 2
+        assert self.row(host).available
+        conn = self.cloud.service()
+        assert not any(placement.get_lane_aggregates(conn, x) for x in self.row(host).lane_ids)

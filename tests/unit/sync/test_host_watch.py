@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from climate_core import exceptions
+from climate_core.calendar.admission import Calendar
+from climate_core.db import leases as db_leases
+from climate_core.plugins.host.plugin import HostPlugin
+from climate_core.sync.host_watch import HostWatch
+from tests.support.fakes import leases
+from tests.support.hosts import promise
+
+
+@pytest.fixture
+def watch(hosts):
+    hosts.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
+    plugins = {HostPlugin.resource_type: HostPlugin(hosts.conf, hosts.cloud)}
+    return HostWatch(hosts.conf, hosts.database, hosts.cloud, plugins, Calendar(hosts.database))
+
+
+def silence(hosts, since='2026-01-01T00:00:00.000000'):
+    """Let the first host be down since a time."""
+    record = hosts.hypervisor()
+    record.update(state='down', service={**record['service'], 'updated_at': since})
+
+
+def test_one_request_for_all_hosts(hosts, watch):
+    hosts.state.requests.clear()
+    watch.watch()
+    asked = [path for _, path, _ in hosts.state.requests if 'identity' not in path]
+    assert len(asked) == 1
+    assert hosts.read().available
+
+
+def test_no_request_where_no_pool_has_a_host(hosts, watch, tmp_path):
+    empty = leases.sqlite(tmp_path / 'empty.sqlite')
+    hosts.state.requests.clear()
+    HostWatch(hosts.conf, empty, hosts.cloud, {}, Calendar(empty)).watch()
+    assert not hosts.state.requests
+    empty.dispose()
+
+
+def test_host_that_is_silent_for_long_takes_no_promises(hosts, watch):
+    silence(hosts)
+    hosts.conf.set_override('down_seconds', 1e12, group='hosts')
+    watch.watch()
+    assert hosts.read().available
+    hosts.conf.set_override('down_seconds', 300, group='hosts')
+    for _ in range(2):
+        watch.watch()
+    told = 'Failed: The nova-compute on cn1 is down since 2026-01-01 00:00 (UTC).'
+    assert (hosts.read().available, hosts.read().disabled_reason) == (False, told)
+    assert (hosts.read(1).available, hosts.generation()) == (True, 1)
+
+
+def test_host_stays_failed_while_that_is_not_certain(hosts, watch):
+    silence(hosts)
+    watch.watch()
+    silence(hosts, None)
+    watch.watch()
+    assert hosts.read().failed
+    hosts.hypervisor().update(state='up')
+    watch.watch()
+    assert hosts.read().available
+
+
+def test_host_that_its_operator_disables_while_it_is_down_stays_disabled(hosts, watch):
+    silence(hosts)
+    watch.watch()
+    hosts.operations.update_host(hosts.context, hosts.read().id, {'available': False})
+    hosts.hypervisor().update(state='up')
+    watch.watch()
+    assert (hosts.read().available, hosts.read().disabled_reason) == (False, None)
+
+
+def test_answer_without_any_service_says_nothing(hosts, watch, caplog):
+    hosts.state.hypervisors.clear()
+    watch.watch()
+    assert hosts.read().available
+    assert 'Nova names no nova-compute at all' in caplog.text
+
+
+def test_host_that_nova_has_no_more_has_failed(hosts, watch):
+    del hosts.state.hypervisors[hosts.read().provider_id]
+    watch.watch()
+    assert hosts.read().disabled_reason == 'Failed: Nova has no nova-compute on cn1 any more.'
+
+
+def test_trouble_with_one_lease_does_not_keep_the_others(hosts, watch, monkeypatch, caplog):
+    first, second = (promise(hosts.database, each) for each in hosts.ids)
+    for number in range(2):
+        hosts.hypervisor(number).update(state='down')
+        service = hosts.hypervisor(number)['service']
+        service['updated_at'] = '2026-01-01T00:00:00'
+    real = watch._calendar.move
+
+    def move(session, wanted, unit_id):
+        if unit_id == hosts.ids[0]:
+            raise exceptions.BadRequest('A filter without meaning.')
+        return real(session, wanted, unit_id)
+
+    monkeypatch.setattr(watch._calendar, 'move', move)
+    watch.watch()
+    found = [hosts.database.read(db_leases.get, each.id) for each in (first, second)]
+    assert [each.degraded for each in found] == [False, True]
+    assert f'Hosts of lease {first.id} were not replaced: A filter' in caplog.text
+
+
+def test_watch_waits_for_the_interval(hosts, watch):
+    assert watch.look() == pytest.approx(hosts.conf.hosts.watch_interval, rel=0.11)
