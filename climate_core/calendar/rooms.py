@@ -36,6 +36,7 @@ class Search:
     :param keep: whether it must have them in the end, too; else it has them if they are free
     :param now: what is before this time is of no use to anybody
     :param scatter: how often others were faster: so many more units are drawn from
+    :param rivals: demands of the same request; what does for them is taken last
     """
 
     demand: Demand
@@ -45,6 +46,7 @@ class Search:
     keep: bool = False
     now: int = 0
     scatter: int = 0
+    rivals: Sequence[Demand] = ()
 
     @property
     def begin(self) -> int:
@@ -89,6 +91,8 @@ def rooms(search: Search, timelines: Sequence[Timeline], dice: random.Random) ->
     own = [each for each in timelines if each.unit.id in search.own] if search.own else []
     yield from _good(search, _ordered(search, own, dice))
     size = max(SAMPLE, SAMPLE_OF_PIECE * search.demand.most)
+    if search.rivals:
+        size = max(size, len(timelines))
     first = dice.randrange(len(timelines)) if timelines else 0
     turned = [*timelines[first:], *timelines[:first]]
     for part in range(0, len(turned), size):
@@ -106,6 +110,10 @@ def _ordered(search: Search, timelines: Sequence[Timeline], dice: random.Random)
         dice.shuffle(found)
     else:
         found.sort(key=attrgetter('spare'), reverse=search.demand.order == Order.SPREAD)
+    if search.rivals:
+        found.sort(
+            key=lambda room: sum(each.matches(room.timeline.unit) for each in search.rivals)
+        )
     return found
 
 

@@ -31,13 +31,26 @@ def find_together(
 ) -> list[list[Pick]]:
     """Choose units for each of the searches.
 
-    What has too little is tried again as the first one: it may have fewer units to choose from
-    than those that were before it.
+    Each takes what no other one could have before it takes the rest: of whole units for two
+    searches that finds whatever there is. What has too little is tried again as the first one.
 
     :raises NoRoom: not enough is free; nothing is chosen
     """
     if len(searches) == 1:
         return [_find(0, searches[0], kinds, {}, dice)]
+    try:
+        return _in_some_order(searches, kinds, dice)
+    except NoRoom:
+        free = [each if each.keep else dataclasses.replace(each, own={}) for each in searches]
+        if free == [*searches]:
+            raise
+    # What one of them has already may be what another one needs.
+    return _in_some_order(free, kinds, dice)
+
+
+def _in_some_order(
+    searches: Sequence[Search], kinds: Kinds, dice: random.Random
+) -> list[list[Pick]]:
     order = list(range(len(searches)))
     for _ in searches[1:]:
         try:
@@ -58,7 +71,12 @@ def _in_order(
         kept = sum(pick.pieces for pick in search.own.values()) if search.keep else 0
         enough = max(search.demand.least, min(search.demand.most, kept))
         demand = dataclasses.replace(search.demand, most=enough)
-        least = dataclasses.replace(search, demand=demand)
+        rivals = [
+            each.demand
+            for each in searches
+            if each is not search and each.demand.kind == demand.kind
+        ]
+        least = dataclasses.replace(search, demand=demand, rivals=rivals)
         found[index] = _find(index, least, kinds, taken, dice)
         _take(search, found[index], kinds, taken)
     # Everything has its least by now: who wants more, takes what is left.
