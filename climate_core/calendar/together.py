@@ -36,29 +36,33 @@ def find_together(
 
     :raises NoRoom: not enough is free; nothing is chosen
     """
-    if len(searches) == 1:
-        return [_find(0, searches[0], kinds, {}, dice)]
     try:
         return _in_some_order(searches, kinds, dice)
     except NoRoom:
+        # What one of them has already may be what another one needs.
         free = [each if each.keep else dataclasses.replace(each, own={}) for each in searches]
-        if free == [*searches]:
+        if len(searches) == 1 or free == [*searches]:
             raise
-    # What one of them has already may be what another one needs.
     return _in_some_order(free, kinds, dice)
 
 
 def _in_some_order(
     searches: Sequence[Search], kinds: Kinds, dice: random.Random
 ) -> list[list[Pick]]:
+    if len(searches) < 2:
+        return [_find(0, each, kinds, {}, dice) for each in searches]
     order = list(range(len(searches)))
-    for _ in searches[1:]:
+    missing: NoRoom | None = None
+    for _ in searches:
         try:
             return _in_order(searches, order, kinds, dice)
         except NoRoom as exc:
+            # The first one says what a user understands.
+            missing = missing or exc
             order.remove(exc.index)
             order.insert(0, exc.index)
-    return _in_order(searches, order, kinds, dice)
+    assert missing is not None, 'there are searches'
+    raise missing
 
 
 def _in_order(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units in a database, and reservations that want them, without leases' operations."""
+"""Units in a database and reservations that want them, without what else makes a lease."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,59 +10,90 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, Promise, Wanted
+from climate_core.calendar.model import Demand, Promise, Unit, Wanted
+from climate_core.calendar.timeline import Entry, amounts
 from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import Database
 from tests.support.world import configure
+from tests.unit.calendar import slow
 
 UNIT, ALLOCATION = tables.UNITS, tables.ALLOCATIONS
-#: Later than any test runs.
-START = datetime.datetime(2096, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
-
-
-def at(hours: float) -> datetime.datetime:
-    return START + hours * HOUR
+VCPU = {'vcpus': 1}
+CAPACITY = {'vcpus': 4}
 
 
 def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
     return Demand(kind='host', least=least, most=most or least, **more)
 
 
+def shares(least: int = 1, most: int | None = None, **more: Any) -> Demand:
+    return demand(least, most, piece=VCPU, **more)
+
+
 class Hall:
-    """A database with units, and a calendar of it."""
+    """A database with units, and a calendar of it. Times are hours from tomorrow."""
 
     def __init__(self, url: str) -> None:
         self.database = Database(configure(url))
         tables.METADATA.create_all(self.database.engine)
         self.calendar = Calendar(self.database)
+        self.now = self.database.read(utcnow.read)
+        self.start = self.now.replace(microsecond=0) + 24 * HOUR
+
+    def at(self, hours: float) -> datetime.datetime:
+        return self.start + hours * HOUR
+
+    def hours(self, time: datetime.datetime) -> float:
+        return (time - self.start) / HOUR
 
     def units(self, count: int = 1, **values: Any) -> list[int]:
         """Write units; return their ids."""
-        return self.database.write(self._units, count, values)
 
-    def _units(self, session: orm.Session, count: int, values: Mapping[str, Any]) -> list[int]:
-        defaults = {
-            'kind': 'host',
-            'pool': 'default',
-            'available': True,
-            'capacity': {},
-            'lanes': 1,
-            'properties': {},
-            'generation': 0,
-            'changed_at': utcnow.read(session),
-        }
-        rows.insert(session, UNIT, [defaults | values] * count)
-        ids = session.scalars(sa.select(UNIT.c.id).order_by(UNIT.c.id.desc()).limit(count))
-        return sorted(ids)
+        def write(session: orm.Session) -> list[int]:
+            defaults = {
+                'kind': 'host',
+                'pool': 'default',
+                'available': True,
+                'capacity': CAPACITY,
+                'lanes': 4,
+                'properties': {},
+                'generation': 0,
+                'changed_at': utcnow.read(session),
+            }
+            rows.insert(session, UNIT, [defaults | values] * count)
+            ids = session.scalars(sa.select(UNIT.c.id).order_by(UNIT.c.id.desc()).limit(count))
+            return sorted(ids)
+
+        return self.database.write(write)
+
+    def change_unit(self, unit_id: int, seconds_ago: float = 0, **values: Any) -> None:
+        """Change a unit as who changes units does.
+
+        :param seconds_ago: the change has waited for its commit so long
+        """
+
+        def write(session: orm.Session) -> None:
+            counted = {'generation': UNIT.c.generation + 1, **values}
+            counted['changed_at'] = utcnow.now(session, -seconds_ago)
+            rows.change(session, sa.update(UNIT).where(UNIT.c.id == unit_id).values(counted))
+
+        self.database.write(write)
+
+    def delete_unit(self, unit_id: int) -> None:
+        self.database.write(rows.change, sa.delete(UNIT).where(UNIT.c.id == unit_id))
 
     def reserve(self, session: orm.Session) -> str:
         """Write a lease with a reservation; return the id of that."""
         made = uuidutils.generate_uuid()
-        common = {'id': made, 'status': 'PENDING', 'created_at': START}
+        common = {'id': made, 'status': 'PENDING', 'created_at': self.now}
         lease = {'name': 'l', 'project_id': 'p', 'user_id': 'u', 'degraded': False}
-        times = {'start_date': START, 'end_date': START, 'generation': 0, 'start_policy': 'auto'}
-        rows.insert(session, tables.LEASES, [common | lease | times])
+        times = dict.fromkeys(('start_date', 'end_date'), self.now)
+        rows.insert(
+            session,
+            tables.LEASES,
+            [common | lease | times | {'generation': 0, 'start_policy': 'auto'}],
+        )
         reservation = {'lease_id': made, 'resource_type': 'test', 'resource_id': made}
         states = {'params': {}, 'missing_resources': False, 'resources_changed': False}
         rows.insert(session, tables.RESERVATIONS, [common | reservation | states])
@@ -80,22 +111,85 @@ class Hall:
 
         def write(session: orm.Session) -> list[Promise]:
             wanted = [
-                Wanted(
-                    reservation_id=self.reserve(session), demand=each, field=f'field{n}', **more
-                )
-                for n, each in enumerate(demands)
+                self.wanted(self.reserve(session), each, field=f'field{number}', **more)
+                for number, each in enumerate(demands)
             ]
-            return (calendar or self.calendar).promise(session, wanted, at(start), at(end))
+            promise = (calendar or self.calendar).promise
+            return promise(session, wanted, self.at(start), self.at(end))
 
         return self.database.write(write)
 
-    def promised(self) -> list[tuple[int, float, float]]:
-        """Return units and hours of all that the database has."""
-        found = self.database.read(
-            lambda session: session.execute(
-                sa.select(ALLOCATION.c.unit_id, ALLOCATION.c.start, ALLOCATION.c.end).order_by(
-                    ALLOCATION.c.unit_id, ALLOCATION.c.start
+    def wanted(self, reservation_id: str, demand: Demand, **more: Any) -> Wanted:
+        named = {'field': 'min', 'noun': 'hosts', **more}
+        return Wanted(reservation_id=reservation_id, demand=demand, **named)
+
+    def check(self, demand: Demand, start: float = 0, end: float = 1) -> None:
+        wanted = self.wanted(uuidutils.generate_uuid(), demand)
+        self.calendar.check([wanted], self.at(start), self.at(end))
+
+    def replan(
+        self,
+        promise: Promise,
+        demand: Demand,
+        start: float = 0,
+        end: float = 1,
+        keep: bool = False,
+        **more: Any,
+    ) -> list[Promise]:
+        wanted = [self.wanted(promise.reservation_id, demand, **more)]
+        times = self.at(start), self.at(end)
+        return self.database.write(self.calendar.replan, wanted, *times, keep)
+
+    def move(self, promise: Promise, demand: Demand) -> list[Promise]:
+        """Replace the unit of a promise."""
+        wanted = self.wanted(promise.reservation_id, demand)
+        return self.database.write(self.calendar.move, wanted, promise.unit_id)
+
+    def release(self, promise: Promise, hours: float) -> None:
+        self.database.write(self.calendar.release, [promise.reservation_id], self.at(hours))
+
+    def begin(self, hours: float) -> None:
+        """Let all promises begin, and end, so many hours earlier."""
+
+        def write(session: orm.Session) -> None:
+            found = session.execute(sa.select(ALLOCATION)).mappings().all()
+            for row in found:
+                key = [ALLOCATION.c[name] == row[name] for name in ('unit_id', 'unit_generation')]
+                times = {name: row[name] - hours * HOUR for name in ('start', 'end')}
+                rows.change(session, sa.update(ALLOCATION).where(*key).values(times))
+            counted = {'generation': UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
+            rows.change(session, sa.update(UNIT).values(counted))
+
+        self.database.write(write)
+        self.start -= hours * HOUR
+
+    def promised(self) -> list[tuple[Any, ...]]:
+        """Return what the database has: units, hours, pieces and lanes."""
+        return [
+            (row.unit_id, self.hours(row.start), self.hours(row.end), row.pieces, row.lane)
+            for row in self._rows()
+        ]
+
+    def wrong(self) -> list[str]:
+        """Tell what is promised twice; all times must be whole hours."""
+        found = []
+        units = self.database.read(lambda session: session.execute(sa.select(UNIT)).all())
+        for unit in units:
+            entries = [
+                Entry(
+                    round(self.hours(row.start)),
+                    round(self.hours(row.end)),
+                    row.lane,
+                    amounts(row.pieces, row.piece),
                 )
-            ).all()
-        )
-        return [(unit, (start - START) / HOUR, (end - START) / HOUR) for unit, start, end in found]
+                for row in self._rows()
+                if row.unit_id == unit.id
+            ]
+            limits = {'capacity': unit.capacity, 'lanes': unit.lanes}
+            wrong = slow.wrong(Unit(id=unit.id, kind='host', pool='', **limits), entries)
+            found += [f'unit {unit.id}: {wrong}'] if wrong else []
+        return found
+
+    def _rows(self) -> Sequence[Any]:
+        query = sa.select(ALLOCATION).order_by(ALLOCATION.c.unit_id, ALLOCATION.c.start)
+        return self.database.read(lambda session: session.execute(query).all())

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promises on each database."""
+"""Promises, and how they follow the changes of leases."""
 
 import pytest
+from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import Wanted
-from tests.unit.calendar.hall import Hall, at, demand
+from climate_core.calendar.model import Promise, Window
+from tests.support.world import executed
+from tests.unit.calendar.hall import HOUR, Hall, demand, shares
 
 
 def test_promise_takes_units_until_none_is_free(any_hall: Hall) -> None:
@@ -13,30 +15,292 @@ def test_promise_takes_units_until_none_is_free(any_hall: Hall) -> None:
     ids = hall.units(3)
     assert len(hall.book(demand(1, 2))) == 2
     assert len(hall.book(demand(1, 2))) == 1
-    assert {unit for unit, *_ in hall.promised()} == set(ids)
-    with pytest.raises(exceptions.NotEnough) as refused:
-        hall.book(demand(2), start=0.5, end=2)
-    assert refused.value.field == 'field0'
-    assert refused.value.available_from == '2096-12-01T13:00:00.000000'
+    assert {row[0] for row in hall.promised()} == {*ids}
+    with pytest.raises(exceptions.NotEnough):
+        hall.book(demand(), start=0.5, end=2)
     assert len(hall.promised()) == 3
-    hall.book(demand(3), start=1, end=2)
+    assert len(hall.book(demand(3), start=1, end=2)) == 3
 
 
-def test_replan_and_release(any_hall: Hall) -> None:
+def test_promise_shares_a_unit_up_to_its_capacity(any_hall: Hall) -> None:
+    hall = any_hall
+    (unit,) = hall.units()
+    (first,) = hall.book(shares(3))
+    (second,) = hall.book(shares(1, 3))
+    assert hall.promised() == [(unit, 0, 1, 3, 0), (unit, 0, 1, 1, 1)]
+    assert (first.piece, second.piece) == ({'vcpus': 1}, {'vcpus': 1})
+    for each in (shares(), demand()):
+        with pytest.raises(exceptions.NotEnough):
+            hall.book(each)
+
+
+def test_promise_to_two_reservations_of_a_lease_on_one_unit(any_hall: Hall) -> None:
+    hall = any_hall
+    (unit,) = hall.units()
+    hall.book(shares(), shares(2), shares())
+    assert [row[3:] for row in hall.promised()] == [(1, 0), (2, 1), (1, 2)]
+    with pytest.raises(exceptions.NotEnough) as refused:
+        hall.book(shares(2), shares(3), start=1, end=2)
+    assert refused.value.field == 'field1'
+    hall.book(shares(2), shares(2), start=1, end=2)
+    assert not hall.wrong()
+    assert unit
+
+
+def test_check_writes_nothing(hall: Hall) -> None:
+    hall.units()
+    hall.check(demand())
+    with pytest.raises(exceptions.NotEnough):
+        hall.check(demand(2))
+    assert not hall.promised()
+
+
+@pytest.mark.parametrize(
+    ('least', 'sentence', 'later'),
+    [
+        (2, 'Only 1 of at least 2 hosts is free', 5),
+        (3, 'Only 1 of at least 3 hosts is free', None),
+    ],
+)
+def test_refusal_says_what_is_missing_and_when_it_is_not(
+    hall: Hall, least: int, sentence: str, later: int | None
+) -> None:
+    hall.units(2)
+    hall.book(demand(), start=0, end=2)
+    hall.book(demand(2), start=3, end=5)
+    with pytest.raises(exceptions.NotEnough) as refused:
+        hall.book(demand(least), start=1, end=3)
+    error = refused.value
+    assert error.field == 'field0'
+    start, end = (f'{hall.at(hours):%Y-%m-%dT%H}:' for hours in (1, 3))
+    assert error.message.startswith(f'{sentence} from {start}')
+    assert f' to {end}' in error.message
+    expected = None if later is None else f'{hall.at(later):%Y-%m-%dT%H:%M:%S.%f}'
+    assert error.available_from == expected
+    assert (str(expected) in error.message) == (later is not None)
+
+
+def test_refusal_has_the_times_of_the_lease_not_of_its_preparation(hall: Hall) -> None:
+    hall.units()
+    hall.book(demand(), start=0, end=2, before=HOUR, after=2 * HOUR)
+    assert hall.promised()[0][1:3] == (-1, 4)
+    with pytest.raises(exceptions.NotEnough) as refused:
+        hall.book(demand(), start=3, end=4, before=HOUR)
+    assert f'from {hall.at(3):%Y-%m-%dT%H}:' in refused.value.message
+    assert refused.value.available_from == f'{hall.at(5):%Y-%m-%dT%H:%M:%S.%f}'
+
+
+def test_preparation_does_not_begin_in_the_past(hall: Hall) -> None:
+    hall.units()
+    now = hall.hours(hall.now)
+    hall.book(demand(), start=now + 1, end=1, before=2 * HOUR)
+    ((_, start, end, *_),) = hall.promised()
+    assert now <= start < now + 1
+    assert end == 1
+
+
+def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
+    hall.units(available=False)
+    hall.units(lanes=0)
+    with pytest.raises(exceptions.NotEnough) as refused:
+        hall.book(demand())
+    assert refused.value.available_from is None
+
+
+@pytest.mark.parametrize('keep', [False, True])
+def test_replan_longer_and_shorter(any_hall: Hall, keep: bool) -> None:
+    hall = any_hall
+    unit, other = hall.units(2)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == unit), end=2)
+    hall.book(demand(matches=lambda each: each.id == unit), start=4, end=5)
+    hall.book(demand(matches=lambda each: each.id == other), start=0, end=1)
+    if keep:
+        hall.begin(25)
+    assert len(hall.replan(mine, demand(), end=4, keep=keep)) == 1
+    assert hall.promised()[0][:3] == (unit, 0, 4)
+    assert hall.replan(mine, demand(), end=4, keep=keep) == []
+    with pytest.raises(exceptions.NotEnough) as refused:
+        hall.replan(mine, demand(), end=4.5, keep=keep)
+    assert (refused.value.available_from is None) == keep
+    assert hall.promised()[0][:3] == (unit, 0, 4)
+    hall.replan(mine, demand(), end=3, keep=keep)
+    assert hall.promised()[0][:3] == (unit, 0, 3)
+    hall.book(demand(), start=3, end=4)
+
+
+def test_replan_before_the_start_moves_to_other_units(any_hall: Hall) -> None:
+    hall = any_hall
+    unit, other = hall.units(2)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == unit))
+    hall.book(demand(matches=lambda each: each.id == unit), start=1, end=2)
+    hall.replan(mine, demand(), start=1, end=3)
+    assert hall.promised() == [(unit, 1, 2, 1, 0), (other, 1, 3, 1, 0)]
+
+
+def test_replan_more_fewer_and_others(hall: Hall) -> None:
+    ids = hall.units(3)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == ids[1]))
+    hall.replan(mine, demand(3))
+    assert [row[0] for row in hall.promised()] == ids
+    hall.replan(mine, demand(2, matches=lambda each: each.id != ids[1]))
+    assert [row[0] for row in hall.promised()] == [ids[0], ids[2]]
+    # Both would do; it stays where it is.
+    hall.replan(mine, demand(1, matches=lambda each: each.id != ids[0]))
+    assert [row[0] for row in hall.promised()] == [ids[2]]
+
+
+def test_replan_of_a_running_lease_adds_from_now_and_gives_up_from_now(hall: Hall) -> None:
+    first, *_ = hall.units(2)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == first), end=3)
+    hall.begin(25)
+    hall.change_unit(first, available=False)
+    hall.replan(mine, demand(2), end=3, keep=True)
+    old, new = hall.promised()
+    assert old[:3] == (first, 0, 3)
+    assert 1 <= new[1] < 1.1
+    # The one with the lower id stays, though it takes no new promises.
+    hall.replan(mine, demand(1), end=3, keep=True, after=HOUR)
+    old, new = hall.promised()
+    assert (old[:3], new[2] < 2.1) == ((first, 0, 4), True)
+    # What was given up does not come back, though it is still being cleaned.
+    assert [each.unit_id for each in hall.replan(mine, demand(1), end=5, keep=True)] == [first]
+
+
+def test_replan_of_a_running_lease_grows_in_its_lane(hall: Hall) -> None:
+    (unit,) = hall.units()
+    hall.book(shares(), end=1)
+    (mine,) = hall.book(shares(), end=3)
+    hall.begin(25)
+    hall.replan(mine, shares(3), end=3, keep=True)
+    assert hall.promised() == [(unit, 0, 1, 1, 0), (unit, 0, 3, 3, 1)]
+    hall.replan(mine, shares(2), end=3, keep=True)
+    assert hall.promised()[1] == (unit, 0, 3, 2, 1)
+
+
+def test_release_frees_from_now_on(any_hall: Hall) -> None:
+    hall = any_hall
+    (unit,) = hall.units()
+    (running,) = hall.book(demand(), end=3)
+    (later,) = hall.book(demand(), start=3, end=4)
+    hall.begin(25)
+    hall.release(running, 2)
+    hall.release(later, 2)
+    assert hall.promised() == [(unit, 0, 2, 1, 0)]
+    hall.release(running, 2)
+    hall.book(demand(), start=2, end=4)
+
+
+def test_move_replaces_a_unit_that_died(any_hall: Hall) -> None:
+    hall = any_hall
+    unit, other = hall.units(2)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == unit), end=3)
+    with pytest.raises(exceptions.NotEnough):
+        hall.move(mine, demand(matches=lambda each: each.id == unit))
+    assert [each.unit_id for each in hall.move(mine, demand())] == [other]
+    assert hall.promised() == [(other, 0, 3, 1, 0)]
+    assert hall.move(mine, demand()) == []
+
+
+def test_move_of_a_running_lease_begins_now(hall: Hall) -> None:
+    dead, *others = hall.units(3, capacity={'vcpus': 2})
+    (mine, *_) = hall.book(shares(4, matches=lambda each: each.id != others[1]), end=3)
+    hall.begin(25)
+    hall.move(Promise(**{**_values(mine), 'unit_id': dead}), shares(4))
+    gone, kept, new = hall.promised()
+    assert (gone[0], gone[1], kept) == (dead, 0, (others[0], 0, 3, 2, 0))
+    assert 1 <= gone[2] == new[1] < 1.1
+    assert (new[0], new[2], new[3]) == (others[1], 3, 2)
+
+
+def _values(promise: Promise) -> dict[str, object]:
+    return {name: getattr(promise, name) for name in promise.__dataclass_fields__}
+
+
+def test_windows(any_hall: Hall) -> None:
     hall = any_hall
     hall.units(2)
-    (first,) = hall.book(demand())
-    (second,) = hall.book(demand(), start=1, end=2)
-    wanted = [Wanted(reservation_id=first.reservation_id, demand=demand(1, 2), field='end_date')]
+    hall.book(demand(), start=0, end=2)
+    hall.book(demand(2), start=3, end=5)
+    wanted = [hall.wanted('new', demand(2))]
+
+    def windows(length: float, latest: float, limit: int = 9) -> list[float]:
+        times = length * HOUR, hall.at(0), hall.at(latest), limit
+        found = hall.calendar.windows(wanted, *times)
+        assert all(each == Window(each.start, each.start + length * HOUR) for each in found)
+        return [hall.hours(each.start) for each in found]
+
+    assert windows(1, 9) == [2, 5]
+    assert windows(1, 9, limit=1) == [2]
+    assert windows(2, 9) == [5]
+    assert windows(2, 6.5) == []
+    assert windows(2, 1) == []
+
+
+def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
+    hall = any_hall
+    (unit,) = hall.units()
+    (old,) = hall.book(demand(), end=2)
+
+    def write(session: orm.Session) -> None:
+        new = [hall.wanted(hall.reserve(session), demand())]
+        with pytest.raises(exceptions.NotEnough):
+            hall.calendar.promise(session, new, hall.at(0), hall.at(1))
+        hall.calendar.release(session, [old.reservation_id], hall.at(-1))
+        hall.calendar.promise(session, new, hall.at(0), hall.at(1))
+        hall.calendar.replan(session, new, hall.at(1), hall.at(3), keep=False)
+
+    hall.database.write(write)
+    assert hall.promised() == [(unit, 1, 3, 1, 0)]
+
+
+def test_promise_after_a_release_in_one_transaction(any_hall: Hall) -> None:
+    hall = any_hall
+    (unit,) = hall.units()
+    (old,) = hall.book(demand())
+
+    def write(session: orm.Session) -> None:
+        hall.calendar.release(session, [old.reservation_id], hall.at(-1))
+        new = [hall.wanted(hall.reserve(session), demand())]
+        hall.calendar.promise(session, new, hall.at(0), hall.at(2))
+
+    hall.database.write(write)
+    assert hall.promised() == [(unit, 0, 2, 1, 0)]
+
+
+def test_promise_that_is_rolled_back_leaves_nothing(any_hall: Hall) -> None:
+    hall = any_hall
+    hall.units()
+
+    def fail(session: orm.Session) -> None:
+        new = [hall.wanted(hall.reserve(session), demand())]
+        hall.calendar.promise(session, new, hall.at(0), hall.at(1))
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        hall.database.write(fail)
+    assert not hall.promised()
+    hall.book(demand())
+
+
+@pytest.mark.parametrize('units', [1, 30])
+def test_statements(any_hall: Hall, units: int) -> None:
+    hall = any_hall
+    hall.units(units)
+    hall.check(demand())
+
+    def costs(function: object, *args: object, **kw: object) -> int:
+        seen = executed(hall.database, lambda: function(*args, **kw))  # type: ignore[operator]
+        own = ('INTO leases', 'INTO reservations')
+        return sum(not any(text in each for text in own) for each, _ in seen)
+
+    # The change, the guard, the promises.
+    assert costs(hall.book, demand(units)) == 3
+    # What the one before has promised is read.
+    (mine, *_) = hall.book(demand(units), start=1, end=2)
+    assert costs(hall.book, demand(units), start=2, end=3) == 4
+    # Read what it has, delete and write anew.
+    assert costs(hall.replan, mine, demand(units), start=1, end=1.5) == 6
+    assert costs(hall.release, mine, 0) == 3
+    assert costs(hall.check, demand(units), start=1) == 2
     with pytest.raises(exceptions.NotEnough):
-        hall.database.write(
-            hall.calendar.replan,
-            [Wanted(reservation_id=first.reservation_id, demand=demand(2), field='end_date')],
-            at(0),
-            at(2),
-            False,
-        )
-    hall.database.write(hall.calendar.replan, wanted, at(0), at(3), False)
-    hall.database.write(hall.calendar.release, [second.reservation_id], at(1))
-    assert len(hall.promised()) == 1
-    assert len(hall.database.write(hall.calendar.replan, wanted, at(0), at(3), True)) == 1
+        hall.book(demand(units + 1))

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the index reads, and what it does about what it has missed."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.admission import Calendar
+from climate_core.calendar.index import Index
+from climate_core.db import calendar as db_calendar
+from climate_core.db import rows
+from tests.support.world import executed
+from tests.unit.calendar.hall import ALLOCATION, CAPACITY, Hall, demand, shares
+
+#: Seconds for which a change has waited for its commit, so that a refresh does not see it.
+LATE = 60.0
+
+
+def test_refresh_reads_what_others_change(any_hall: Hall) -> None:
+    hall = any_hall
+    unit, other = hall.units(2)
+    index = Index()
+
+    def seen() -> list[tuple[int, bool, int]]:
+        hall.database.read(index.refresh)
+        timelines = index.snapshot.timelines.values()
+        return [(each.unit.id, each.unit.available, len(each.entries)) for each in timelines]
+
+    assert seen() == [(unit, True, 0), (other, True, 0)]
+    hall.book(demand(matches=lambda each: each.id == unit))
+    hall.change_unit(other, available=False)
+    assert seen() == [(unit, True, 1), (other, False, 0)]
+    (third,) = hall.units()
+    assert seen()[2:] == [(third, True, 0)]
+
+
+def test_refresh_reads_again_only_what_changed(any_hall: Hall) -> None:
+    hall = any_hall
+    hall.units(3)
+    index = Index()
+    hall.database.read(index.refresh)
+    before = index.snapshot.timelines
+    (mine,) = hall.book(demand())
+    refresh = [
+        executed(hall.database, lambda: hall.database.read(index.refresh)) for _ in range(2)
+    ]
+    assert [len(each) for each in refresh] == [2, 1]
+    after = index.snapshot.timelines
+    assert [unit for unit in after if after[unit] is not before[unit]] == [mine.unit_id]
+    assert index.snapshot.kinds['host'] == [*after.values()]
+
+
+def test_refresh_after_a_change_of_more_units_than_it_names(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db_calendar, '_KNOWN', 2)
+    hall.units(9)
+    hall.book(demand(8))
+    index = Index()
+    for _ in range(2):
+        hall.database.read(index.refresh)
+    before = index.snapshot
+    hall.database.read(index.refresh)
+    assert index.snapshot is before
+
+
+def test_first_reading_is_what_single_units_are_read_as(any_hall: Hall) -> None:
+    hall = any_hall
+    properties = {'name': 'a "host"', 'traits': ['A', 'B'], 'vcpus': 4}
+    ids = hall.units(3, properties=properties, lanes=8, capacity={'vcpus': 8})
+    for start in range(3):
+        hall.book(demand(2), start=start, end=start + 1)
+        hall.book(shares(3), start=start + 9, end=start + 11)
+    (old,) = hall.book(demand(), start=5, end=6)
+    hall.begin(hall.hours(old.end) + 24.5)
+    whole, single = Index(), Index()
+    hall.database.read(whole.refresh)
+    for unit in ids:
+        hall.change_unit(unit)
+    hall.database.read(whole.refresh)
+    single.doubt(ids)
+    hall.database.read(single.refresh)
+    hall.database.read(single.refresh)
+    mine, read = whole.snapshot.timelines, single.snapshot.timelines
+    assert [each.unit for each in mine.values()] == [each.unit for each in read.values()]
+    assert [each.entries for each in mine.values()] == [each.entries for each in read.values()]
+    assert mine[ids[0]].unit.properties == properties
+    # What is over is not read.
+    assert sum(len(each.entries) for each in mine.values()) == len(hall.promised()) - 7
+
+
+def test_texts_that_the_database_cut_off_are_not_read(
+    new_database: Callable[[str], str],
+) -> None:
+    hall = Hall(new_database('mariadb') + '?init_command=SET SESSION group_concat_max_len=64')
+    (unit,) = hall.units(lanes=99)
+    for start in range(3):
+        hall.book(demand(), start=start, end=start + 1)
+    hall.book(shares(), start=3, end=4)
+    index = Index()
+    hall.database.read(index.refresh)
+    assert len(index.snapshot.timelines[unit].entries) == 4
+    hall.database.dispose()
+
+
+def test_first_reading_is_done_once(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    hall.units()
+    loads, began = [], threading.Event()
+    units = db_calendar.units
+
+    def slow(session: orm.Session, ids: object = None) -> object:
+        loads.append(ids)
+        began.wait(10)
+        return units(session)
+
+    monkeypatch.setattr(db_calendar, 'units', slow)
+    index = Index()
+    threads = [
+        threading.Thread(target=hall.database.read, args=(index.refresh,)) for _ in range(3)
+    ]
+    for each in threads:
+        each.start()
+    began.set()
+    for each in threads:
+        each.join()
+    assert loads == [None]
+    assert index.snapshot.kinds
+
+
+def test_a_unit_that_is_gone_is_not_promised(any_hall: Hall) -> None:
+    hall = any_hall
+    gone, left = hall.units(2)
+    hall.check(demand(2))
+    hall.delete_unit(gone)
+    assert [each.unit_id for each in hall.book(demand(1, 2))] == [left]
+    with pytest.raises(exceptions.NotEnough):
+        hall.book(demand())
+
+
+def free_late(hall: Hall, unit: int) -> None:
+    hall.database.write(rows.change, sa.delete(ALLOCATION).where(ALLOCATION.c.unit_id == unit))
+    hall.change_unit(unit, LATE)
+
+
+def take_late(hall: Hall, unit: int, start: float = 0, end: float = 1) -> None:
+    """Promise a unit in a transaction that took long."""
+    hall.book(
+        demand(matches=lambda each: each.id == unit),
+        start=start,
+        end=end,
+        calendar=Calendar(hall.database),
+    )
+    hall.change_unit(unit, LATE)
+
+
+def test_nothing_is_refused_for_what_was_freed_late(any_hall: Hall) -> None:
+    hall = any_hall
+    unit, other = hall.units(2)
+    hall.book(demand(2))
+    hall.check(demand(), start=1, end=2)
+    free_late(hall, unit)
+    hall.check(demand())
+    free_late(hall, other)
+    assert len(hall.book(demand(2))) == 2
+
+
+def test_what_was_promised_late_is_not_promised_again(any_hall: Hall) -> None:
+    hall = any_hall
+    unit, other = hall.units(2)
+    hall.check(demand())
+    take_late(hall, unit)
+    assert [each.unit_id for each in hall.book(demand(1, 2))] == [other]
+    with pytest.raises(exceptions.NotEnough):
+        hall.book(demand())
+    assert not hall.wrong()
+
+
+@pytest.mark.parametrize('keep', [False, True])
+def test_a_lease_is_not_made_longer_into_what_was_promised_late(
+    any_hall: Hall, keep: bool
+) -> None:
+    hall = any_hall
+    unit, other = hall.units(2)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == unit))
+    hall.check(demand())
+    take_late(hall, unit, start=1, end=2)
+    take_late(hall, other, start=0, end=2)
+    with pytest.raises(exceptions.NotEnough):
+        hall.replan(mine, demand(), end=2, keep=keep)
+    assert not hall.wrong()
+
+
+def test_a_refusal_in_a_transaction_that_has_written_is_verified_in_another(hall: Hall) -> None:
+    unit, other = hall.units(2)
+    hall.book(demand(2))
+    hall.check(demand(), start=1, end=2)
+    attempts = []
+
+    def write(session: orm.Session) -> None:
+        attempts.append(session)
+        first, second = (hall.wanted(hall.reserve(session), demand()) for _ in range(2))
+        hall.calendar.promise(session, [first], hall.at(1), hall.at(2))
+        hall.calendar.promise(session, [second], hall.at(0), hall.at(1))
+
+    free_late(hall, unit)
+    hall.database.write(write)
+    assert len(attempts) == 2
+    assert len(hall.promised()) == 3
+    assert other
+
+
+def test_a_wider_capacity_is_seen(hall: Hall) -> None:
+    (unit,) = hall.units()
+    hall.book(shares(4))
+    with pytest.raises(exceptions.NotEnough):
+        hall.book(shares())
+    hall.change_unit(unit, capacity={name: 2 * amount for name, amount in CAPACITY.items()})
+    hall.book(shares(4))
