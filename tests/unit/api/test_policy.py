@@ -10,7 +10,7 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.api import policy
 from climate_core.context import RequestContext
-from climate_core.policies import hosts, leases, limits, plugins, reservations, usage
+from climate_core.policies import availability, hosts, leases, limits, plugins, reservations, usage
 from tests.unit.api import samples
 
 READS = {leases.GET, leases.HISTORY, limits.GET, hosts.GET_PROPERTIES}
@@ -104,5 +104,5 @@ def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None
 
 def test_the_tools_find_the_enforcer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('sys.argv', ['oslopolicy-policy-generator', '--namespace', 'climate'])
-    others = {plugins.GET, *(rule.name for rule in usage.RULES)}
+    others = {plugins.GET, availability.GET, *(rule.name for rule in usage.RULES)}
     assert set(policy.get_enforcer().registered_rules) == {*RULES, *others}
