@@ -67,6 +67,7 @@ class HostOperations:
         :raises climate_core.exceptions.HostInUse: it has servers
         """
         hosts.check_extra(values.get('extra', {}))
+        _check_reason(values, values.get('available', True))
         with _answered():
             conn = self.cloud.service()
             node = _choose(hypervisors.find(conn, values['name']), values['name'])
@@ -153,6 +154,7 @@ class HostOperations:
         values: Mapping[str, Any],
     ) -> int:
         name, provider_id = node['hypervisor_hostname'], node['id']
+        extra = values.get('extra', {})
         try:
             placement.add_to_pool(conn, provider_id)
             # One that was scheduled before may have come meanwhile.
@@ -164,7 +166,7 @@ class HostOperations:
                 provider_id,
                 lane_ids,
                 known,
-                values.get('extra', {}),
+                {each: value for each, value in extra.items() if value is not None},
                 values.get('disabled_reason'),
                 values.get('available', True),
             )
@@ -238,17 +240,21 @@ def _check_empty(conn: 'connection.Connection', provider_id: str) -> None:
         )
 
 
+def _check_reason(values: Mapping[str, Any], available: bool) -> None:
+    if available and values.get('disabled_reason'):
+        raise exceptions.BadRequest(
+            'disabled_reason: goes with disabled: true, or with a host that is disabled.',
+            field='disabled_reason',
+        )
+
+
 def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
     host = db.get(session, host_id, lock=True)
     available = values.get('available', host.available)
     # What its operator disables is not enabled when it is there again.
     kept = None if host.failed and 'available' in values else host.disabled_reason
     reason = values.get('disabled_reason', kept)
-    if available and values.get('disabled_reason'):
-        raise exceptions.BadRequest(
-            'disabled_reason: goes with disabled: true, or with a host that is disabled.',
-            field='disabled_reason',
-        )
+    _check_reason(values, available)
     extra = {**host.extra, **values.get('extra', {})}
     extra = {name: value for name, value in extra.items() if value is not None}
     unit = {
