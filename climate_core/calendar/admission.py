@@ -124,23 +124,28 @@ class Calendar:
         return self._change(work, [wanted], [search], own, excluded=unit_id)
 
     def release(
-        self, session: orm.Session, reservation_ids: Collection[str], now: datetime
+        self,
+        session: orm.Session,
+        reservation_ids: Collection[str],
+        now: datetime,
+        after: timedelta = timedelta(0),
     ) -> None:
-        """Free what reservations have from a time on; nothing is refused or raised.
+        """Free what reservations have by now; nothing is refused or raised.
 
-        What would begin later is deleted, the rest ends then.
+        What has not begun is deleted.
+
+        :param after: how long units that were in use are cleaned, though not for longer than it
+            is promised
         """
-        time = moment(now)
-        own = [
-            each for each in calendar.of_reservations(session, reservation_ids) if each.end > time
-        ]
-        if not own:
+        begun, end = moment(now), moment(now + after)
+        own = calendar.of_reservations(session, reservation_ids)
+        gone = [each for each in own if each.start >= begun]
+        ended = [each._replace(end=end) for each in own if each.start < begun and each.end > end]
+        if not gone and not ended:
             return
-        gone = [each for each in own if each.start >= time]
-        ended = [each._replace(end=time) for each in own if each.start < time]
-        calendar.count_up(session, {each.unit_id for each in own})
+        calendar.count_up(session, {each.unit_id for each in (*gone, *ended)})
         calendar.delete(session, gone)
-        calendar.end(session, ended, now)
+        calendar.end(session, ended, now + after)
         work = session.info.get(self._index)
         if work is None:
             session.info.setdefault(self, []).append((gone, ended))

@@ -6,8 +6,10 @@ manager too, without harm. Only the finish counts, and it is fenced by the claim
 """
 
 import dataclasses
+import datetime
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -113,11 +115,21 @@ class EventExecutor:
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
         after = store.save(session, lease, change, now, _cause(claim))
         held = {each.id for each in after.live}
-        promised = (each.id for each in lease.live if each.unit_kind is not None)
-        freed = [reservation_id for reservation_id in promised if reservation_id not in held]
-        if freed:
-            self.calendar.release(session, freed, now)
+        promised = (each for each in lease.live if each.unit_kind is not None)
+        self._release(session, [each for each in promised if each.id not in held], now)
         return lease, after
+
+    def _release(
+        self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
+    ) -> None:
+        """Give back what was promised, when it is cleaned."""
+        by_time: dict[datetime.timedelta, list[str]] = defaultdict(list)
+        for each in freed:
+            plugin = self.plugins.get(each.resource_type)
+            cleaning = plugin.wanted(each).after if plugin else datetime.timedelta(0)
+            by_time[cleaning].append(each.id)
+        for cleaning, ids in by_time.items():
+            self.calendar.release(session, ids, now, cleaning)
 
     def _act(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
         handler = events.of(claim.event_type)

@@ -64,6 +64,14 @@ class TestHostLeases(HostLeasesTest):
         server = self.boot({'reservation': reservation.id}, api=self.others_api)
         assert self.host_of(server) in self.POOL
 
+    def test_hosts_are_kept_free_after_a_lease_while_they_are_cleaned(self):
+        self.conf.set_override('cleaning_seconds', 600, group='physical:host')
+        first = self.settled(self.lease_hosts(end='2026-12-01 13:00', min=2))
+        assert self.settled(first, hours=1).status == 'TERMINATED'
+        with pytest.raises(exceptions.NotEnough, match='13:10:0') as caught:
+            self.lease_hosts('2026-12-01 13:05', min=1, name='second')
+        self.lease_hosts(caught.value.available_from, min=1, name='third')
+
     def test_start_waits_until_a_host_is_empty(self):
         lease = self.lease_hosts('2026-12-01 13:00', min=1, names='host1')
         consumer = self.claim(self.provider(), {'VCPU': 1})

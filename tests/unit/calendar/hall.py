@@ -145,8 +145,9 @@ class Hall:
         wanted = self.wanted(promise.reservation_id, demand)
         return self.database.write(self.calendar.move, wanted, promise.unit_id)
 
-    def release(self, promise: Promise, hours: float) -> None:
-        self.database.write(self.calendar.release, [promise.reservation_id], self.at(hours))
+    def release(self, promise: Promise, hours: float, after: float = 0) -> None:
+        ids = [promise.reservation_id]
+        self.database.write(self.calendar.release, ids, self.at(hours), after * HOUR)
 
     def begin(self, hours: float) -> None:
         """Let all promises begin, and end, so many hours earlier."""

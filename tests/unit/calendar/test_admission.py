@@ -190,6 +190,17 @@ def test_release_frees_from_now_on(any_hall: Hall) -> None:
     hall.book(demand(), start=2, end=4)
 
 
+def test_release_leaves_the_time_for_cleaning_that_was_promised(hall: Hall) -> None:
+    unit, other = hall.units(2)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == unit), end=3, after=HOUR)
+    (others,) = hall.book(demand(matches=lambda each: each.id == other), end=2)
+    hall.begin(25)
+    hall.release(mine, 1, after=1)
+    hall.release(others, 1.5, after=1)
+    assert [row[1:3] for row in hall.promised()] == [(0, 2), (0, 2)]
+    hall.book(demand(2), start=2, end=3)
+
+
 def test_move_replaces_a_unit_that_died(any_hall: Hall) -> None:
     hall = any_hall
     unit, other = hall.units(2)

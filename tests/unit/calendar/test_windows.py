@@ -3,6 +3,7 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,19 @@ def test_windows_of_two_demands(
     assert seen(searches, timelines) == [
         slow.can_have(wanted, start + delay, end + delay, timelines) for delay in range(LATEST + 1)
     ]
+
+
+@pytest.mark.parametrize('piece', [None, {'vcpus': 1}])
+def test_windows_do_not_mind_what_is_past(piece: dict[str, int] | None) -> None:
+    unit = Unit(id=1, kind='host', pool='a', capacity={'vcpus': 1})
+    busy = Timeline.of(unit, [Entry(0, 3, 0, piece), Entry(6, 8, 0, piece)])
+    demand = Demand(kind='host', least=1, most=1, piece=piece)
+    rooms = [
+        seen([Search(demand=demand, start=2, end=5, now=now)], [busy]).index(True)
+        for now in (2, 3, 4)
+    ]
+    # From 3 on it is free for a window that ends at 6: one that begins at 2, if that is past.
+    assert rooms == [1, 0, 0]
 
 
 def test_windows_are_given_up_after_so_many_looks() -> None:
