@@ -27,8 +27,8 @@ from climate_core.db import calendar
 from climate_core.db.calendar import Own
 from climate_core.db.engine import Database, Stale
 
-#: So many changes of single units are looked at for windows.
-STEPS = 2_000_000
+#: So many looks at units are taken for windows: some seconds.
+LOOKS = 500_000
 #: More lost races than this do not make a search more careful.
 _MOST_LOST = 6
 
@@ -174,7 +174,8 @@ class Calendar:
         most = duration(latest - earliest - length)
         found = []
         first = moment(earliest)
-        for delay, room in windows.changes(searches, work.kinds(), most, self._dice, STEPS):
+        looks = windows.Looks(LOOKS)
+        for delay, room in windows.changes(searches, work.kinds(), most, self._dice, looks):
             if room:
                 begin = time_of(first + delay)
                 found.append(Window(begin, begin + length))

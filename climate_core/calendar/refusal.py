@@ -14,8 +14,8 @@ from climate_core.calendar.together import Kinds, NoRoom
 
 #: So far ahead, in microseconds, it is looked for a time at which there would be enough.
 HORIZON = 366 * 86_400 * 1_000_000
-#: So many changes of units are looked at for that.
-STEPS = 50_000
+#: So many looks at units are taken for that.
+LOOKS = 25_000
 
 
 def refusal(
@@ -79,8 +79,7 @@ def _count(count: int, least: int, noun: str) -> str:
 
 
 def _later(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> int | None:
-    found = windows.changes(searches, kinds, HORIZON, dice, STEPS)
-    return next((delay for delay, room in found if room), None)
+    return windows.next_room(searches, 0, kinds, HORIZON, dice, windows.Looks(LOOKS))
 
 
 def _text(moment: int) -> str:

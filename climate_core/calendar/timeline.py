@@ -9,7 +9,7 @@ import itertools
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from climate_core.calendar.model import Unit
@@ -130,16 +130,13 @@ class Timeline:
         :param piece: what one takes; None: the whole unit
         :param most: so many at most; a piece of nothing fits so often, or once
         """
-        overlapping = list(self._overlapping(start, end))
+        overlapping = self._overlapping(start, end)
         if piece is None:
             return 0 if overlapping else 1
         if not overlapping:
             return _count(self.unit.capacity, {}, piece, most)
-        taken = self._amounts
-        if taken is None or any(taken[index] is None for index in overlapping):
-            return 0
         peak = self._peak(overlapping, start)
-        if peak is None or self.lane(start, end) is None:
+        if peak is None or self._free_lane(overlapping) is None:
             return 0
         return _count(self.unit.capacity, peak, piece, most)
 
@@ -148,35 +145,48 @@ class Timeline:
 
         :param liked: the one to take if it is free; else it is the lowest
         """
-        taken = {self._entry(index).lane for index in self._overlapping(start, end)}
-        free = (lane for lane in range(self.unit.lanes) if lane not in taken)
-        return liked if liked is not None and liked not in taken else next(free, None)
+        return self._free_lane(self._overlapping(start, end), liked)
 
     def next_end(self, start: int, end: int) -> int:
         """Return when the first promise of an interval ends; of none, FOREVER."""
         return min((self._ends[index] for index in self._overlapping(start, end)), default=FOREVER)
 
-    def _overlapping(self, start: int, end: int) -> Iterator[int]:
+    def _overlapping(self, start: int, end: int) -> list[int]:
         first = bisect_right(self.reach, start) - 1
-        last = bisect_left(self.starts, end, first)
+        if self.starts[first] >= end:
+            return []
         ends = self._ends
-        return (index for index in range(first, last) if ends[index] > start)
+        last = bisect_left(self.starts, end, first)
+        return [index for index in range(first, last) if ends[index] > start]
 
-    def _peak(self, overlapping: Collection[int], start: int) -> Mapping[str, int] | None:
-        """Return the most of each amount that is promised at one time; None: lanes run out."""
+    def _free_lane(self, overlapping: Collection[int], liked: int | None = None) -> int | None:
+        taken = {self._lanes[index] if self._lanes else 0 for index in overlapping}
+        if liked is not None and liked not in taken:
+            return liked
+        return next((lane for lane in range(self.unit.lanes) if lane not in taken), None)
+
+    def _peak(self, overlapping: Sequence[int], start: int) -> Mapping[str, int] | None:
+        """Return the most of each amount that is promised at one time.
+
+        :returns: None if nothing can be added: the whole unit is promised, or lanes run out
+        """
+        taken = [self._amounts[index] if self._amounts else None for index in overlapping]
+        if len(taken) == 1:
+            return taken[0] if self.unit.lanes > 1 else None
         moments: list[tuple[int, int, int]] = []
-        for index in overlapping:
-            moments.append((max(self.starts[index], start), 1, index))
-            moments.append((self._ends[index], -1, index))
+        for number, index in enumerate(overlapping):
+            moments.append((max(self.starts[index], start), 1, number))
+            moments.append((self._ends[index], -1, number))
         used: dict[str, int] = {}
         peak: dict[str, int] = {}
         count = 0
         # At the same time what ends comes before what starts.
-        for _, step, index in sorted(moments):
+        for _, step, number in sorted(moments):
             count += step
-            if count >= self.unit.lanes:
+            amounts = taken[number]
+            if amounts is None or count >= self.unit.lanes:
                 return None
-            for name, amount in (self._entry(index).amounts or {}).items():
+            for name, amount in amounts.items():
                 used[name] = used.get(name, 0) + step * amount
                 peak[name] = max(peak.get(name, 0), used[name])
         return peak

@@ -10,56 +10,137 @@ import heapq
 import random
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from climate_core.calendar.moments import FOREVER
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
 
+#: A search through units takes as long as looks at so many fewer.
+FASTER = 4
+
+
+class Looks:
+    """How many more looks at units are taken."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self, count: int = 1) -> bool:
+        """Take some; tell whether there were any left."""
+        self.left -= count
+        return self.left + count > 0
+
 
 def changes(
-    searches: Sequence[Search], kinds: Kinds, latest: int, dice: random.Random, looks: int
+    searches: Sequence[Search], kinds: Kinds, latest: int, dice: random.Random, looks: Looks
 ) -> Iterator[tuple[int, bool]]:
     """Yield after which delays all searches begin to find enough, or cease to.
 
     :param latest: the longest delay, in microseconds
-    :param looks: give up after so many looks at single units
     :returns: delays in microseconds and whether there is room from then on; the first says that
         there is
     """
-    watched = [
-        (number, timeline)
-        for number, search in enumerate(searches)
-        for timeline in kinds(search.demand.kind)
-    ]
-    queue = [
-        (delay, index)
-        for index, delay in enumerate(
-            delay for search in searches for delay in _first(search, kinds(search.demand.kind))
-        )
-        if delay <= latest
-    ]
-    heapq.heapify(queue)
-    counts = [0] * len(watched)
-    missing = [1 if each.demand.one_unit else each.demand.least for each in searches]
+    delay: int | None = 0
     room = False
-    while queue and looks > 0:
-        delay = queue[0][0]
-        while queue and queue[0][0] == delay:
-            index = queue[0][1]
-            number, timeline = watched[index]
-            count, following = _look(searches[number], timeline, delay)
-            missing[number] += counts[index] - count
-            counts[index] = count
-            if following <= latest:
-                heapq.heapreplace(queue, (following, index))
-            else:
-                heapq.heappop(queue)
-            looks -= 1
-        now = max(missing, default=0) <= 0 and _together(searches, delay, kinds, dice)
-        if now != room:
-            room = now
+    cost = sum(len(kinds(each.demand.kind)) for each in searches) // FASTER
+    while delay is not None and delay <= latest and looks.spend(cost):
+        lasting = _lasting(searches, delay, kinds, dice)
+        if (lasting is not None) != room:
+            room = not room
             yield delay, room
+        if lasting is None:
+            lasting = next_room(searches, delay, kinds, latest, dice, looks)
+        delay = lasting
+
+
+def _lasting(
+    searches: Sequence[Search], delay: int, kinds: Kinds, dice: random.Random
+) -> int | None:
+    """Return after which delay what is found now is not free any more; None: nothing is found."""
+    later = [_later(each, delay) for each in searches]
+    try:
+        found = find_together(later, kinds, dice)
+    except NoRoom:
+        return None
+    taken = FOREVER
+    for search, picks in zip(later, found, strict=True):
+        chosen = {pick.unit_id for pick in picks}
+        ours = (each for each in kinds(search.demand.kind) if each.unit.id in chosen)
+        entered = min((each.next_start(search.end) for each in ours), default=FOREVER)
+        taken = min(taken, entered - search.end)
+    return delay + taken + 1
+
+
+def next_room(
+    searches: Sequence[Search],
+    delay: int,
+    kinds: Kinds,
+    latest: int,
+    dice: random.Random,
+    looks: Looks,
+) -> int | None:
+    """Return the next delay at which there is enough, if there is one.
+
+    :param delay: of when there is not
+    """
+    watched = _Watched([_later(each, delay) for each in searches], kinds)
+    missing = [1 if each.demand.one_unit else each.demand.least for each in searches]
+    for later, number, more in watched.looks(latest - delay, looks):
+        missing[number] -= more
+        if (
+            later > 0
+            and watched.next_look > later
+            and max(missing) <= 0
+            and _together(searches, delay + later, kinds, dice)
+        ):
+            return delay + later
+    return None
+
+
+class _Watched:
+    """Looks at units in the order of the moments at which something may change.
+
+    :ivar next_look: the delay of the look after this one
+    """
+
+    def __init__(self, searches: Sequence[Search], kinds: Kinds) -> None:
+        self._searches = searches
+        self._timelines = [kinds(each.demand.kind) for each in searches]
+        self._starts = list(accumulate(map(len, self._timelines), initial=0))
+        self.next_look = 0
+
+    def looks(self, latest: int, looks: Looks) -> Iterator[tuple[int, int, int]]:
+        """Yield delays, for which search it is, and how many more pieces fit from then on."""
+        firsts = [
+            first
+            for search, timelines in zip(self._searches, self._timelines, strict=True)
+            for first in _first(search, timelines)
+        ]
+        # Numbers, and no pairs but of units that were looked at: there may be ten thousand units,
+        # and few looks.
+        waiting = sorted(range(len(firsts)), key=firsts.__getitem__, reverse=True)
+        queue: list[tuple[int, int]] = []
+        counts: dict[int, int] = {}
+        while (queue or waiting) and looks.spend():
+            if waiting and (not queue or firsts[waiting[-1]] <= queue[0][0]):
+                index = waiting.pop()
+                delay = firsts[index]
+            else:
+                delay, index = heapq.heappop(queue)
+            if delay > latest:
+                return
+            number = bisect_right(self._starts, index) - 1
+            timeline = self._timelines[number][index - self._starts[number]]
+            count, following = _look(self._searches[number], timeline, delay)
+            if following <= latest:
+                heapq.heappush(queue, (following, index))
+            more = count - counts.get(index, 0)
+            counts[index] = count
+            first = firsts[waiting[-1]] if waiting else FOREVER
+            self.next_look = min(first, queue[0][0] if queue else FOREVER)
+            yield delay, number, more
 
 
 def _first(search: Search, timelines: Sequence[Timeline]) -> list[int]:

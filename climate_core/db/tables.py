@@ -255,8 +255,8 @@ UNITS = _table(
     _required('properties', Json),
     _required('generation', sa.Integer),
     _required('changed_at', Time),
-    # What changed since an index of the calendar was read.
-    sa.Index('units_changed_idx', 'changed_at'),
+    # What changed since an index of the calendar was read, and whether it misses something.
+    sa.Index('units_changed_idx', 'changed_at', 'generation'),
     # The id of one that is gone is not given again, as the other databases have it.
     sqlite_autoincrement=True,
 )

@@ -39,7 +39,7 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
         **_OPTIONS,
     )
-    op.create_index('units_changed_idx', 'units', ['changed_at'])
+    op.create_index('units_changed_idx', 'units', ['changed_at', 'generation'])
     _allocations()
     _hosts()
 

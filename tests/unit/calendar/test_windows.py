@@ -20,8 +20,9 @@ LATEST = drawn.LAST + 2
 def seen(searches: list[Search], timelines: list[Timeline], looks: int = 1000) -> list[bool]:
     """Return for each delay whether there is room."""
     room, found = False, []
+    left = windows.Looks(looks)
     changes = dict(
-        windows.changes(searches, lambda _kind: timelines, LATEST, random.Random(0), looks)
+        windows.changes(searches, lambda _kind: timelines, LATEST, random.Random(0), left)
     )
     for delay in range(LATEST + 1):
         room = changes.get(delay, room)
