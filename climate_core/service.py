@@ -15,6 +15,7 @@ from oslo_log import log
 from climate_core import context, threads
 from climate_core.backoff import Backoff
 from climate_core.calendar.admission import Calendar
+from climate_core.calendar.reader import CalendarReader
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
@@ -135,6 +136,7 @@ class ManagerService:
         every = conf[usage_conf.GROUP].notify_every
         if every != usage_conf.OFF:
             yield Usage(self.database, self.clock, every)
+        yield CalendarReader(self._calendar)
         yield self.rpc
         if watch:
             nudge = self.scheduler.nudge

@@ -42,6 +42,10 @@ class Calendar:
         self._index = Index()
         self._thread = threading.local()
 
+    def read(self) -> None:
+        """Read what is not in memory yet: the first time, all that there is."""
+        self._database.read(self._index.refresh)
+
     def check(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> None:
         """Tell whether there is room for reservations, in a transaction that only reads.
 

@@ -11,6 +11,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.index import Index
+from climate_core.calendar.reader import CalendarReader
 from climate_core.db import calendar as db_calendar
 from climate_core.db import rows
 from tests.support.world import executed
@@ -129,6 +130,15 @@ def test_first_reading_is_done_once(hall: Hall, monkeypatch: pytest.MonkeyPatch)
         each.join()
     assert loads == [None]
     assert index.snapshot.kinds
+
+
+def test_reader_has_it_read_before_the_first_request(hall: Hall) -> None:
+    hall.units()
+    reader = CalendarReader(hall.calendar)
+    reader.look()
+    reads = [each for each, _ in executed(hall.database, lambda: hall.check(demand()))]
+    assert len(reads) == 1
+    hall.database.dispose()
 
 
 def test_a_unit_that_is_gone_is_not_promised(any_hall: Hall) -> None:

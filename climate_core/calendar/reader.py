@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Have the calendar in memory before the first request needs it."""
+
+from typing import ClassVar, Final
+
+from climate_core.calendar.admission import Calendar
+from climate_core.db.engine import TROUBLE
+from climate_core.threads import Worker
+
+#: Seconds between two looks: what changed in an hour is read faster than what changed in a month.
+_INTERVAL: Final = 600.0
+
+
+class CalendarReader(Worker):
+    """Read the calendar at the start, and now and then what changed, in a thread of its own."""
+
+    name = 'calendar'
+    trouble: ClassVar[tuple[type[Exception], ...]] = TROUBLE
+    complaint = 'The calendar was not read; who needs it reads it'
+
+    def __init__(self, calendar: Calendar) -> None:
+        super().__init__(_INTERVAL)
+        self._calendar = calendar
+
+    def look(self) -> None:
+        self._calendar.read()
