@@ -213,7 +213,13 @@ class Calendar:
         excluded: int | None = None,
     ) -> list[list[Pick]]:
         """Choose units; what reservations have themselves is free for them, but for one unit."""
-        kinds = work.kinds(own, excluded)
+        open_lanes = (
+            (pick.unit_id, pick.lane, search.begin, search.end)
+            for search in searches
+            if search.keep
+            for pick in search.own.values()
+        )
+        kinds = work.kinds(own, excluded, open_lanes)
         try:
             return find_together(searches, kinds, self._dice)
         except NoRoom as exc:

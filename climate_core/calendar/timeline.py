@@ -147,6 +147,24 @@ class Timeline:
         """
         return self._free_lane(self._overlapping(start, end), liked)
 
+    def clear(self, lane: int, start: int, end: int, movable: int) -> list[tuple[Entry, Entry]]:
+        """Find other lanes for what is in the way in one lane, as far as there are some.
+
+        :param movable: what begins before this time stays where it is
+        :returns: promises as they are and as they would be
+        """
+        moved: list[tuple[Entry, Entry]] = []
+        timeline = self.changed(self.unit, added=[Entry(start, end, lane, {})])
+        for index in self._overlapping(start, end):
+            old = self._entry(index)
+            if old.lane == lane and old.start >= movable:
+                free = timeline.lane(old.start, old.end)
+                if free is not None:
+                    new = old._replace(lane=free)
+                    moved.append((old, new))
+                    timeline = timeline.changed(self.unit, added=[new])
+        return moved
+
     def next_end(self, start: int, end: int) -> int:
         """Return when the first promise of an interval ends; of none, FOREVER."""
         return min((self._ends[index] for index in self._overlapping(start, end)), default=FOREVER)

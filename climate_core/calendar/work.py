@@ -16,6 +16,10 @@ from climate_core.calendar.together import Kinds
 from climate_core.db import calendar
 from climate_core.db.engine import Stale
 
+#: Nothing of a promise that begins within so many microseconds is changed but by its own lease:
+#: it may be about to begin.
+_SOON = 60_000_000
+
 
 class Work:
     """The index as it was at the first look, and what the transaction itself has written since.
@@ -38,6 +42,7 @@ class Work:
         self._snapshot = index.snapshot
         self._session = session
         self._written: dict[int, Timeline] = {}
+        self._moved: dict[int, list[tuple[Entry, Entry]]] = collections.defaultdict(list)
 
     def verify(self) -> bool:
         """Look for what is overlooked; tell whether there was anything.
@@ -53,15 +58,28 @@ class Work:
             self._snapshot = self._index.snapshot
         return missed
 
-    def kinds(self, own: Iterable[calendar.Own] = (), excluded: int | None = None) -> Kinds:
+    def kinds(
+        self,
+        own: Iterable[calendar.Own] = (),
+        excluded: int | None = None,
+        needed: Iterable[tuple[int, int, int, int]] = (),
+    ) -> Kinds:
         """Return a function that returns the timelines of a kind.
 
         :param own: promises that they shall not have
         :param excluded: a unit that shall not be there
+        :param needed: lanes of units (unit, lane, start, end) that are open: what is promised in
+            them for later takes other ones, if something is written for the unit
         :raises climate_core.db.engine.Stale: such a promise is not there any more
         """
         changed = {**self._written, **self._without(own)}
         snapshot = self._snapshot
+        self._moved = collections.defaultdict(list)
+        for unit_id, lane, start, end in needed:
+            timeline = changed[unit_id]
+            moved = timeline.clear(lane, start, end, self.now + _SOON)
+            self._moved[unit_id] += moved
+            changed[unit_id] = timeline.changed(timeline.unit, *zip(*moved, strict=True))
 
         def of_kind(kind: str) -> Sequence[Timeline]:
             timelines = snapshot.kinds.get(kind, ())
@@ -105,6 +123,7 @@ class Work:
         generations = {unit_id: each.unit.generation for unit_id, each in before.items()}
         if not (
             calendar.guard(self._session, generations, steps)
+            and all(self._move(unit_id) for unit_id in steps)
             and calendar.delete(self._session, gone)
             and self._end(ended)
             and calendar.insert(self._session, _rows(added, generations))
@@ -130,12 +149,23 @@ class Work:
             new[own.unit_id].append(entry(own))
         for promise in added:
             new[promise.unit_id].append(promised(promise))
+        for unit_id in {each.unit_id for each in added}:
+            without[unit_id] += [before for before, _ in self._moved[unit_id]]
+            new[unit_id] += [after for _, after in self._moved[unit_id]]
         steps = collections.Counter(each.unit_id for each in added)
         for unit_id in without.keys() | new.keys():
             timeline = self._timeline(unit_id)
             generation = timeline.unit.generation + max(1, steps[unit_id])
             unit = dataclasses.replace(timeline.unit, generation=generation)
             self._written[unit_id] = timeline.changed(unit, without[unit_id], new[unit_id])
+
+    def _move(self, unit_id: int) -> bool:
+        return all(
+            calendar.change_lane(
+                self._session, unit_id, time_of(before.start), before.lane, after.lane
+            )
+            for before, after in self._moved[unit_id]
+        )
 
     def _end(self, ended: Sequence[calendar.Own]) -> bool:
         by_end: dict[int, list[calendar.Own]] = collections.defaultdict(list)

@@ -286,6 +286,15 @@ def end(session: orm.Session, promises: Collection[Own], time: datetime.datetime
     return not promises or db_rows.change(session, ended) == len(promises)
 
 
+def change_lane(
+    session: orm.Session, unit_id: int, start: datetime.datetime, lane: int, new: int
+) -> bool:
+    """Give a promise another lane; False if there is none of this start in that lane."""
+    column = _ALLOCATION.c
+    ours = sa.and_(column.unit_id == unit_id, column.start == start, column.lane == lane)
+    return db_rows.change(session, sa.update(_ALLOCATION).where(ours).values(lane=new)) == 1
+
+
 def _are(promises: Iterable[Own]) -> sa.ColumnElement[bool]:
     keys = sorted(each.key for each in promises)
     return sa.tuple_(_ALLOCATION.c.unit_id, _ALLOCATION.c.unit_generation).in_(keys)

@@ -177,6 +177,23 @@ def test_replan_of_a_running_lease_grows_in_its_lane(hall: Hall) -> None:
     assert hall.promised()[1] == (unit, 0, 3, 2, 1)
 
 
+def test_replan_of_a_running_lease_moves_others_out_of_its_lane(any_hall: Hall) -> None:
+    hall = any_hall
+    (unit,) = hall.units(lanes=2)
+    (mine,) = hall.book(shares(), end=2)
+    hall.book(shares(), start=2, end=3)
+    (last,) = hall.book(shares(), start=3, end=5)
+    hall.begin(25)
+    hall.replan(mine, shares(2), end=4, keep=True)
+    assert hall.promised() == [(unit, 0, 4, 2, 0), (unit, 2, 3, 1, 1), (unit, 3, 5, 1, 1)]
+    # The memory knows it, and no lane is left.
+    assert [each.lane for each in hall.replan(last, shares(), start=3, end=6)] == [1]
+    hall.book(shares(), start=4, end=6)
+    with pytest.raises(exceptions.NotEnough):
+        hall.book(shares(), start=3.5, end=4)
+    assert not hall.wrong()
+
+
 def test_release_frees_from_now_on(any_hall: Hall) -> None:
     hall = any_hall
     (unit,) = hall.units()

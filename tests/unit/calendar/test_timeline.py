@@ -108,6 +108,26 @@ def test_lane(liked: int | None, start: int, lane: int) -> None:
     assert shared((0, 5, 0, 1)).lane(start, 9, liked) == lane
 
 
+@pytest.mark.parametrize(
+    ('entries', 'lanes'),
+    [
+        ([], {}),
+        ([(8, 9, 0, 1), (6, 7, 1, 1)], {8: 1}),
+        # It begins too soon, or it is in another lane, or there is no other lane.
+        ([(3, 6, 0, 1)], {}),
+        ([(8, 9, 1, 1)], {}),
+        ([(6, 9, 0, 1), (7, 8, 1, 1), (7, 8, 2, 1)], {}),
+        # The second one may have the lane that the first one takes, after it.
+        ([(5, 7, 0, 1), (5, 9, 1, 1), (7, 9, 0, 1)], {5: 2, 7: 2}),
+        ([(9, 10, 0, 1)], {}),
+    ],
+)
+def test_clear(entries: list[tuple[int, int, int, int]], lanes: dict[int, int]) -> None:
+    moved = shared(*entries).clear(0, 2, 9, movable=4)
+    assert {old.start: new.lane for old, new in moved} == lanes
+    assert all(old == new._replace(lane=0) for old, new in moved)
+
+
 def test_next_moments() -> None:
     assert [LONG.next_start(time) for time in (0, 1, 31)] == [0, 10, FOREVER]
     assert [LONG.next_end(*period) for period in ((0, 5), (12, 14), (100, 200))] == [
