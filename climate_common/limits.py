@@ -27,6 +27,7 @@ OWN_EVENT_TYPES = frozenset(
         'end_lease',
         'end_reservation',
         'prepare_reservation',
+        'reallocate_reservation',
         'release_trust',
         'external_end',
     )
