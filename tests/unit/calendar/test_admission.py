@@ -162,8 +162,9 @@ def test_replan_of_a_running_lease_adds_from_now_and_gives_up_from_now(hall: Hal
     hall.replan(mine, demand(1), end=3, keep=True, after=HOUR)
     old, new = hall.promised()
     assert (old[:3], new[2] < 2.1) == ((first, 0, 4), True)
-    # What was given up does not come back, though it is still being cleaned.
-    assert [each.unit_id for each in hall.replan(mine, demand(1), end=5, keep=True)] == [first]
+    # What was given up does not come back: it is being cleaned.
+    assert [each.unit_id for each in hall.replan(mine, demand(1, 2), end=5, keep=True)] == [first]
+    assert hall.promised()[1] == new
 
 
 def test_replan_of_a_running_lease_grows_in_its_lane(hall: Hall) -> None:
