@@ -26,7 +26,7 @@ def timelines(draw: st.DrawFn, only_whole: bool = False) -> list[Timeline]:
         unit = Unit(
             id=number,
             kind='host',
-            pool=draw(st.sampled_from('ab')),
+            pool=draw(st.sampled_from('abc')),
             available=draw(st.sampled_from([True, True, True, False])),
             capacity={'vcpus': draw(st.integers(0, 4)), 'memory_mb': 6},
             lanes=draw(st.integers(1, 3)),
@@ -45,7 +45,7 @@ def timelines(draw: st.DrawFn, only_whole: bool = False) -> list[Timeline]:
 @st.composite
 def demands(draw: st.DrawFn, only_whole: bool = False) -> Demand:
     least = draw(st.integers(1, 4))
-    pools = draw(st.sampled_from(['ab', 'a', 'b']))
+    pools = draw(st.sampled_from(['abc', 'ab', 'bc', 'b']))
     return Demand(
         kind='host',
         least=least,

@@ -78,6 +78,8 @@ def test_refusal_says_what_is_missing_and_when_it_is_not(
     expected = None if later is None else f'{hall.at(later):%Y-%m-%dT%H:%M:%S.%f}'
     assert error.available_from == expected
     assert (str(expected) in error.message) == (later is not None)
+    # What RPC makes of it.
+    assert type(error)(error.message, **error.kwargs).body == error.body
 
 
 def test_refusal_has_the_times_of_the_lease_not_of_its_preparation(hall: Hall) -> None:
@@ -161,7 +163,7 @@ def test_replan_of_a_running_lease_adds_from_now_and_gives_up_from_now(hall: Hal
     # The one with the lower id stays, though it takes no new promises.
     hall.replan(mine, demand(1), end=3, keep=True, after=HOUR)
     old, new = hall.promised()
-    assert (old[:3], new[2] < 2.1) == ((first, 0, 4), True)
+    assert (old[:3], 2 <= new[2] < 2.1) == ((first, 0, 4), True)
     # What was given up does not come back: it is being cleaned.
     assert [each.unit_id for each in hall.replan(mine, demand(1, 2), end=5, keep=True)] == [first]
     assert hall.promised()[1] == new
@@ -275,11 +277,14 @@ def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
         with pytest.raises(exceptions.NotEnough):
             hall.calendar.promise(session, new, hall.at(0), hall.at(1))
         hall.calendar.release(session, [old.reservation_id], hall.at(-1))
+        two = [hall.wanted(hall.reserve(session), shares()) for _ in range(2)]
+        hall.calendar.promise(session, two, hall.at(0), hall.at(1))
+        hall.calendar.replan(session, two, hall.at(1), hall.at(3), keep=False)
         hall.calendar.promise(session, new, hall.at(0), hall.at(1))
-        hall.calendar.replan(session, new, hall.at(1), hall.at(3), keep=False)
 
     hall.database.write(write)
-    assert hall.promised() == [(unit, 1, 3, 1, 0)]
+    periods = [(unit, 0, 1, 1, 0), (unit, 1, 3, 1, 0), (unit, 1, 3, 1, 1)]
+    assert hall.promised() == periods
 
 
 def test_promise_after_a_release_in_one_transaction(any_hall: Hall) -> None:

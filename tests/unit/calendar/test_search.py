@@ -188,6 +188,45 @@ def test_demands_of_a_request_do_not_take_the_same(
     assert not [wrong for each in timelines if (wrong := slow.wrong(each.unit, each.entries))]
 
 
+def test_demand_that_has_few_units_to_choose_from_comes_first() -> None:
+    small, large = timeline(1, capacity={'vcpus': 1}), timeline(2, capacity={'vcpus': 4})
+    any_unit = demand(order=Order.SPREAD, piece=VCPU)
+    searches = [search(any_unit), search(demand(piece={'vcpus': 4}))]
+    found = find_together(searches, lambda _kind: [small, large], random.Random(0))
+    assert [[pick.unit_id for pick in picks] for picks in found] == [[1], [2]]
+    with pytest.raises(NoRoom) as missing:
+        find_together([*searches, searches[0]], lambda _kind: [small, large], random.Random(0))
+    assert missing.value.index == 1
+
+
+def test_demand_takes_last_what_another_one_can_have() -> None:
+    # Units 2 and 3 fit best for both.
+    around = [(0, 10), (20, 30)]
+    timelines = [timeline(1), timeline(2, *around), timeline(3, *around), timeline(4)]
+    searches = [
+        search(demand(2, matches=lambda unit: unit.id < 4)),
+        search(demand(2, matches=lambda unit: unit.id > 1)),
+    ]
+    first, second = find_together(searches, lambda _kind: timelines, random.Random(0))
+    assert (first[0].unit_id, second[-1].unit_id) == (1, 4)
+
+
+@pytest.mark.parametrize('keep', [False, True])
+def test_own_unit_that_another_demand_needs(keep: bool) -> None:
+    timelines = [timeline(1), timeline(2)]
+    own = {1: Pick(1, 1, 0)}
+    searches = [
+        search(demand(), own=own, keep=keep),
+        search(demand(matches=lambda unit: unit.id == 1)),
+    ]
+    if keep:
+        with pytest.raises(NoRoom):
+            find_together(searches, lambda _kind: timelines, random.Random(0))
+    else:
+        found = find_together(searches, lambda _kind: timelines, random.Random(0))
+        assert [[pick.unit_id for pick in picks] for picks in found] == [[2], [1]]
+
+
 @given(
     drawn.timelines(only_whole=True),
     st.lists(drawn.demands(only_whole=True), min_size=2, max_size=2),
