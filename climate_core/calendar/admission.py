@@ -27,8 +27,8 @@ from climate_core.db import calendar
 from climate_core.db.calendar import Own
 from climate_core.db.engine import Database, Stale
 
-#: So many looks at units are taken for windows: some seconds.
-LOOKS = 500_000
+#: So many looks at units are taken for windows: a second or two.
+LOOKS = 150_000
 #: More lost races than this do not make a search more careful.
 _MOST_LOST = 6
 
@@ -169,7 +169,7 @@ class Calendar:
         :param length: of the lease
         :param latest: when it ends at the latest
         :param limit: so many at most; each is the first one of those that follow each other
-            without a break
+            without a break. Where very much is promised it is not looked at all of the time.
         """
         with self._database.reader() as session:
             work = self._work(session)

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.bench.calendar``: what the calendar costs in a process, without the service.
 
-All units are promised for four of five hours, for weeks from tomorrow on; a tenth of them begins
-each hour.
+From tomorrow on each unit is promised for nine of ten hours, as often as is asked for; the
+promises of a tenth of the units begin each hour.
 """
 
 import argparse
+import collections
 import contextlib
 import datetime
+import itertools
 import pathlib
 import resource
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -161,75 +163,102 @@ def memory() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-def timed(function: Callable[[], Any], times: int) -> tuple[float, float]:
-    """Return the median and the longest time of a call, ms."""
-    taken = []
-    for _ in range(times):
-        began = time.perf_counter()
-        function()
-        taken.append((time.perf_counter() - began) * 1000)
-    return statistics.median(taken), max(taken)
+class Cost(NamedTuple):
+    """What a call costs: statements of each kind, and milliseconds.
+
+    :param cpu: of this process, without the database's
+    """
+
+    statements: Mapping[str, int]
+    cpu: float
+    median: float
+    worst: float
+
+    def __str__(self) -> str:
+        kinds = ', '.join(f'{count} {kind}' for kind, count in sorted(self.statements.items()))
+        times = f'CPU {self.cpu:.1f}, p50 {self.median:.1f}, worst {self.worst:.1f} ms'
+        return f'{sum(self.statements.values())} SQL ({kinds}), {times}'
 
 
 class Bench:
-    """One database and what is done in it."""
+    """One database and what is done in it.
 
-    def __init__(self, url: str, units: int, options: argparse.Namespace) -> None:
+    :param promises: of each unit
+    :param shares: promise shares of units, not whole ones
+    """
+
+    def __init__(self, url: str, units: int, promises: int, shares: bool) -> None:
         self._database = Database(configure(url))
-        self._times, self._shares = options.times, options.shares
-        self._start = seed(self._database, units, options.promises, options.shares)
+        self._shares = shares
+        self._start = seed(self._database, units, promises, shares)
         self._calendar = Calendar(self._database)
+        self._turns = itertools.count()
 
-    def run(self) -> Iterator[str]:
-        had = memory()
-        load, _ = timed(lambda: self._refused_or_not(1, 0, 1), 1)
+    def run(self, times: int) -> Iterator[str]:
+        had, began = memory(), time.perf_counter()
+        self._calendar.read()
+        load = time.perf_counter() - began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        yield f'first load {load / 1000:.1f} s, {memory() - had:.0f} MiB more, peak {peak:.0f} MiB'
+        yield f'first reading: {load:.1f} s, {memory() - had:.0f} MiB more, peak {peak:.0f} MiB'
         for name, function in (
-            ('check 1', lambda: self._refused_or_not(1, -20, 4)),
-            ('check 1 among promises', lambda: self._refused_or_not(1, 30, 1)),
-            ('promise 1', self._promise),
-            ('promise 1 of 3 zones', lambda: self._promise(zone='zone1')),
-            ('refused', lambda: self._refused_or_not(1, 25, 20)),
-            ('windows', self._windows),
+            ('check, all are free', lambda: self.check(-20, 4)),
+            ('check, a tenth is free', lambda: self.check(30, 1)),
+            ('promise', self.promise),
+            ('promise in one of three zones', lambda: self.promise(zone='zone1')),
+            ('refuse, none is free', self.refuse),
+            ('five windows', self.windows),
         ):
-            sql = len(executed(self._database, function))
-            median, worst = timed(function, self._times)
-            yield f'{name}: {sql} SQL, p50 {median:.1f} ms, worst {worst:.1f} ms'
+            yield f'{name}: {self._cost(function, times)}'
 
-    def _wanted(self, reservation_id: str, least: int, zone: str | None = None) -> list[Wanted]:
+    def _cost(self, function: Callable[[], Any], times: int) -> Cost:
+        kinds = collections.Counter(
+            statement.split()[0] for statement, _ in executed(self._database, function)
+        )
+        taken, cpu = [], time.process_time()
+        for _ in range(times):
+            began = time.perf_counter()
+            function()
+            taken.append((time.perf_counter() - began) * 1000)
+        used = (time.process_time() - cpu) * 1000 / times
+        return Cost(kinds, used, statistics.median(taken), max(taken))
+
+    def check(self, start: float, hours: float) -> None:
+        """Look for one unit, so many hours from tomorrow."""
+        begin = self._start + start * HOUR
+        self._calendar.check(self._wanted(''), begin, begin + hours * HOUR)
+
+    def refuse(self) -> None:
+        """Look for one unit where there is none; of shares there always are some."""
+        with contextlib.suppress(exceptions.NotEnough):
+            self.check(25, 20)
+
+    def promise(self, zone: str | None = None) -> None:
+        """Promise one unit, with the two statements that write who gets it."""
+
+        def write(session: orm.Session) -> None:
+            made = uuidutils.generate_uuid()
+            rows.insert(session, LEASE, [_lease(made, self._start, 0)])
+            rows.insert(session, RESERVATION, [_reservation(made, made)])
+            begin = self._start - 20 * HOUR + next(self._turns) * HOUR / 12
+            end = begin + HOUR / 12
+            self._calendar.promise(session, self._wanted(made, zone), begin, end)
+
+        self._database.write(write)
+
+    def windows(self) -> None:
+        """Look for the first windows of 20 hours."""
+        begin = self._start + 20 * HOUR
+        self._calendar.windows(self._wanted(''), 20 * HOUR, begin, begin + 2000 * HOUR, 5)
+
+    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[Wanted]:
         def matches(unit: Unit) -> bool:
             return unit.pool == 'default' and (
                 zone is None or unit.properties['availability_zone'] == zone
             )
 
-        demand = Demand(
-            kind='host',
-            least=least,
-            most=least,
-            matches=matches,
-            piece=PIECE if self._shares else None,
-        )
+        piece = PIECE if self._shares else None
+        demand = Demand(kind='host', least=1, most=1, matches=matches, piece=piece)
         return [Wanted(reservation_id=reservation_id, demand=demand, field='min')]
-
-    def _refused_or_not(self, least: int, start: float, hours: float) -> None:
-        begin = self._start + start * HOUR
-        with contextlib.suppress(exceptions.NotEnough):
-            self._calendar.check(self._wanted('', least), begin, begin + hours * HOUR)
-
-    def _promise(self, zone: str | None = None) -> None:
-        def write(session: orm.Session) -> None:
-            made = uuidutils.generate_uuid()
-            rows.insert(session, LEASE, [_lease(made, self._start, 0)])
-            rows.insert(session, RESERVATION, [_reservation(made, made)])
-            begin = self._start - 20 * HOUR
-            self._calendar.promise(session, self._wanted(made, 1, zone), begin, begin + 4 * HOUR)
-
-        self._database.write(write)
-
-    def _windows(self) -> None:
-        begin = self._start + 20 * HOUR
-        self._calendar.windows(self._wanted('', 1), 20 * HOUR, begin, begin + 2000 * HOUR, 5)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -237,7 +266,8 @@ def main(argv: Sequence[str]) -> int:
     with served(options.database) as make:
         for units in options.units:
             print(f'{options.database}, {units} units, {units * options.promises} promises')
-            for line in Bench(make(), units, options).run():
+            bench = Bench(make(), units, options.promises, options.shares)
+            for line in bench.run(options.times):
                 print(f'  {line}', flush=True)
     return 0
 
