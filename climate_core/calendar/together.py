@@ -36,19 +36,6 @@ def find_together(
 
     :raises NoRoom: not enough is free; nothing is chosen
     """
-    try:
-        return _in_some_order(searches, kinds, dice)
-    except NoRoom:
-        # What one of them has already may be what another one needs.
-        free = [each if each.keep else dataclasses.replace(each, own={}) for each in searches]
-        if len(searches) == 1 or free == [*searches]:
-            raise
-    return _in_some_order(free, kinds, dice)
-
-
-def _in_some_order(
-    searches: Sequence[Search], kinds: Kinds, dice: random.Random
-) -> list[list[Pick]]:
     if len(searches) < 2:
         return [_find(0, each, kinds, {}, dice) for each in searches]
     order = list(range(len(searches)))

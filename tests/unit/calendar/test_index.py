@@ -3,6 +3,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -39,20 +40,32 @@ def test_refresh_reads_what_others_change(any_hall: Hall) -> None:
     assert seen()[2:] == [(third, True, 0)]
 
 
-def test_refresh_reads_again_only_what_changed(any_hall: Hall) -> None:
+def test_refresh_reads_again_only_what_changed(
+    any_hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hall = any_hall
     hall.units(3)
     index = Index()
     hall.database.read(index.refresh)
     before = index.snapshot.timelines
     (mine,) = hall.book(demand())
-    refresh = [
-        executed(hall.database, lambda: hall.database.read(index.refresh)) for _ in range(2)
-    ]
-    assert [len(each) for each in refresh] == [2, 1]
+    changed, units = db_calendar.changed, []
+
+    def read(*args: Any) -> Any:
+        now, found = changed(*args)
+        units.append([row[0] for row in found])
+        return now, found
+
+    monkeypatch.setattr(db_calendar, 'changed', read)
+    for number in (2, 1):
+        seen = executed(hall.database, lambda: hall.database.read(index.refresh))
+        assert len(seen) == number
     after = index.snapshot.timelines
     assert [unit for unit in after if after[unit] is not before[unit]] == [mine.unit_id]
     assert index.snapshot.kinds['host'] == [*after.values()]
+    # The units of this test changed just now, too, before the index was read for the first time.
+    assert mine.unit_id in units[0]
+    assert mine.unit_id not in units[1]
 
 
 def test_refresh_after_a_change_of_more_units_than_it_names(
@@ -212,7 +225,8 @@ def test_a_refusal_in_a_transaction_that_has_written_is_verified_in_another(hall
 
     def write(session: orm.Session) -> None:
         attempts.append(session)
-        first, second = (hall.wanted(hall.reserve(session), demand()) for _ in range(2))
+        ours = demand(matches=lambda each: each.id == other)
+        first, second = (hall.wanted(hall.reserve(session), each) for each in (ours, demand()))
         hall.calendar.promise(session, [first], hall.at(1), hall.at(2))
         hall.calendar.promise(session, [second], hall.at(0), hall.at(1))
 
@@ -220,7 +234,6 @@ def test_a_refusal_in_a_transaction_that_has_written_is_verified_in_another(hall
     hall.database.write(write)
     assert len(attempts) == 2
     assert len(hall.promised()) == 3
-    assert other
 
 
 def test_a_wider_capacity_is_seen(hall: Hall) -> None:

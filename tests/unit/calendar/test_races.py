@@ -75,6 +75,24 @@ def _try(hall: Hall, calendar: Calendar, dice: random.Random) -> list[Promise]:
         return []
 
 
+def test_who_loses_races_draws_from_more_units(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hall.units()
+    guard, find = db_calendar.guard, admission.find_together
+    wins, scattered = [False, False, True, True], []
+    monkeypatch.setattr(db_calendar, 'guard', lambda *args: wins.pop(0) and guard(*args))
+
+    def seen(searches: Any, *args: Any) -> Any:
+        scattered.append(searches[0].scatter)
+        return find(searches, *args)
+
+    monkeypatch.setattr(admission, 'find_together', seen)
+    hall.book(demand())
+    hall.book(demand(), start=1, end=2)
+    assert scattered == [0, 1, 2, 0]
+
+
 def _no_guard(session: Any, units: Any, steps: Any) -> bool:
     db_calendar.count_up(session, units)
     return True
