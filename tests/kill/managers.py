@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from oslo_config import cfg
+
 from climate_core import conf as configuration
 from climate_core.cloud import Cloud as CloudOfConf
 from climate_core.db.engine import Database
@@ -85,19 +87,19 @@ def _is_own(what: str) -> bool:
 class Manager:
     """One climate-manager; it is forked from a process that has imported everything already.
 
-    :param values: it does nothing but make the lease of this request
+    :param target: what it does instead, see :mod:`tests.kill.start_manager`
     """
 
     def __init__(
-        self, place: 'Place', kill: str | None, values: Mapping[str, Any] | None = None
+        self,
+        place: 'Place',
+        kill: str | None,
+        target: Callable[..., None] = start_manager.run,
+        *given: Any,
     ) -> None:
         told, tell = _FORK.Pipe(duplex=False)
-        args = (place.config, kill, place.log_file, tell)
-        self._process = (
-            _FORK.Process(target=start_manager.run, args=args)
-            if values is None
-            else _FORK.Process(target=start_manager.request, args=(*args, values))
-        )
+        args = (place.config, kill, place.log_file, tell, *given)
+        self._process = _FORK.Process(target=target, args=args)
         self._process.start()
         tell.close()
         self._reader = threading.Thread(target=_pass_on, args=(told, place.reached), daemon=True)
@@ -162,7 +164,10 @@ class Place:
         """
         if claims_expire and self._managers and not any(each.lives for each in self._managers):
             leases.expire_claims(self.database)
-        started = Manager(self, kill)
+        return self._start(kill)
+
+    def _start(self, kill: str | None, *does: Any) -> Manager:
+        started = Manager(self, kill, *does)
         self._managers.append(started)
         return started
 
@@ -173,13 +178,19 @@ class Place:
 
     def request(self, values: Mapping[str, Any], kill: str | None = None) -> Manager:
         """Have the lease of a request of alice made."""
-        started = Manager(self, kill, {**values, 'token': self.cloud.token('alice')})
-        self._managers.append(started)
-        return started
+        asked = {**values, 'token': self.cloud.token('alice')}
+        return self._start(kill, start_manager.request, asked)
 
-    def close(self) -> None:
+    def operate(self, name: str, *given: Any, kill: str | None = None) -> Manager:
+        """Have an operation on hosts done."""
+        return self._start(kill, start_manager.operate, name, *given)
+
+    def kill_all(self) -> None:
         for each in self._managers:
             each.kill()
+
+    def close(self) -> None:
+        self.kill_all()
         self.database.dispose()
 
     def orphans(self, resource_type: str) -> Iterator[str]:
@@ -190,8 +201,13 @@ class Place:
         self._plugin(resource_type).discard(resource_id)
 
     def _plugin(self, resource_type: str) -> ResourcePlugin:
+        conf, cloud = self.own()
+        return loading.load(conf, cloud)[resource_type]
+
+    def own(self) -> tuple[cfg.ConfigOpts, CloudOfConf]:
+        """The configuration of the managers and their way to the cloud, for the test itself."""
         conf = configuration.load([], [str(self.config)])
-        return loading.load(conf, CloudOfConf(conf))[resource_type]
+        return conf, CloudOfConf(conf)
 
     def until(self, happened: Callable[[], bool]) -> None:
         """Wait for something; it is looked at again whenever a manager reaches a point."""
@@ -256,6 +272,8 @@ timeout_seconds = 1
 allowed_networks = 127.0.0.0/8
 [reconcile]
 interval = 86400
+[hosts]
+lanes_per_host = 1
 [oslo_messaging_notifications]
 driver = log
 [cloud]

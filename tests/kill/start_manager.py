@@ -11,6 +11,9 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+import requests
+import sqlalchemy as sa
+
 from climate_core import conf as configuration
 from climate_core import test_points
 from climate_core.cloud import Cloud
@@ -20,9 +23,10 @@ from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
+from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins import loading, progress
-from climate_core.sync import reconcile
+from climate_core.plugins import lane_plugin, loading, progress
+from climate_core.sync import host_watch, reconcile
 
 
 class Hook:
@@ -54,6 +58,31 @@ def _begin(log: pathlib.Path) -> None:
         os.dup2(file.fileno(), 2)
 
 
+def _add_points() -> None:
+    """Add points where the product has none.
+
+    ``request.after``, of the type ``write``, when another service has done what it was asked to
+    change; ``commit.before``, of the type that is the name of its thread, before a transaction
+    that writes is committed.
+    """
+    send = requests.adapters.HTTPAdapter.send
+
+    def tell(self: Any, asked: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        answer = send(self, asked, **kwargs)
+        if asked.method != 'GET' and '/identity' not in str(asked.url):
+            test_points.reached('request.after', event_type='write')
+        return answer
+
+    requests.adapters.HTTPAdapter.send = tell  # type: ignore[method-assign]
+
+    def commit(connection: sa.Connection) -> None:
+        if connection.get_execution_options().get('climate_writes'):
+            name = threading.current_thread().name
+            test_points.reached('commit.before', event_type=name)
+
+    sa.event.listen(sa.Engine, 'commit', commit)
+
+
 def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection) -> None:
     """Be climate-manager until the end of the process."""
     _begin(log)
@@ -61,8 +90,11 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
     progress._FIRST = 0.02
+    lane_plugin.LOOK = 0.02
+    host_watch._FIRST_SECONDS = 0.0
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
+    _add_points()
     test_points.install(Hook(kill, tell))
     manager.main(['--config-file', str(config)])
 
@@ -87,3 +119,23 @@ def request(
     test_points.install(Hook(kill, tell))
     operations = LeaseOperations(conf, database, Clock(database), plugins, Trusts(cloud))
     operations.create_lease(context, values)
+
+
+def operate(
+    config: pathlib.Path,
+    kill: str | None,
+    log: pathlib.Path,
+    tell: Connection,
+    name: str,
+    *given: Any,
+) -> None:
+    """Do what an operator asks of hosts, as the manager does for the API.
+
+    :param name: of the operation
+    """
+    _begin(log)
+    conf = configuration.load([], [str(config)])
+    operations = HostOperations(conf, Database(conf), Cloud(conf))
+    _add_points()
+    test_points.install(Hook(kill, tell))
+    getattr(operations, name)(RequestContext(user_id='operator'), *given)

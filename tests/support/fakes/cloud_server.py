@@ -138,6 +138,8 @@ ROUTES: Sequence[tuple[str, str, Callable[..., Any]]] = (
     ('POST', '/fake/faults', _order_fault),
     ('POST', '/fake/servers', _order(nova.add)),
     ('POST', '/fake/hypervisors', _order(hypervisors.add)),
+    ('POST', '/fake/silences', _order(hypervisors.silence)),
+    ('POST', '/fake/claims', _order(placement.add_server)),
     ('POST', '/fake/volumes', _order(cinder.add)),
     ('POST', '/fake/attachments', _order(cinder.attach)),
     ('POST', '/fake/stacks', _order(heat.add)),

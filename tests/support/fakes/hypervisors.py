@@ -30,6 +30,14 @@ def add(state: State, name: str = 'cn1', **fields: Any) -> Record:
     return hypervisor
 
 
+def silence(state: State, name: str, since: str | None = '2026-01-01T00:00:00') -> Record:
+    """Have the service of a hypervisor be down since a time; None: nobody knows since when."""
+    (found,) = [e for e in state.hypervisors.values() if e['hypervisor_hostname'] == name]
+    changed = {**found, 'state': 'down', 'service': {**found['service'], 'updated_at': since}}
+    state.put('hypervisors', changed, {'what': 'hypervisor is', 'id': found['id']})
+    return changed
+
+
 def _all(request: Any) -> list[Record]:
     if 'admin' not in request.caller()['roles']:
         raise Refusal(403, "Policy doesn't allow os_compute_api:os-hypervisors to be performed.")

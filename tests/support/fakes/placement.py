@@ -12,6 +12,7 @@ from typing import Any
 
 import webob
 
+from climate_common import lanes
 from tests.support.fakes.state import Record, Refusal, State
 
 VERSION = 'placement 1.39'
@@ -103,16 +104,26 @@ def add_host(state: State, hypervisor: Record) -> None:
     assert placement.ask('PUT', path, body).status_code == 200
 
 
-def add_server(state: State, hypervisor_id: str, server_id: str) -> None:
-    """Have a server on a hypervisor."""
+def add_server(
+    state: State, hypervisor_id: str, server_id: str, lane_id: str | None = None
+) -> Record:
+    """Have a server on a hypervisor; by a lane, of which it takes a slot."""
+    lane = {lane_id: {'resources': {lanes.SLOT: 1}}} if lane_id else {}
     body = {
-        'allocations': {hypervisor_id: {'resources': {'VCPU': 1}}},
+        'allocations': {hypervisor_id: {'resources': {'VCPU': 1}}, **lane},
         'project_id': 'demo-id',
         'user_id': 'alice-id',
         'consumer_generation': None,
         'consumer_type': 'INSTANCE',
     }
     assert of(state).ask('PUT', f'/allocations/{server_id}', body).status_code == 204
+    return body
+
+
+def remove_server(state: State, server_id: str) -> None:
+    """Have a server nowhere any more, wherever it was."""
+    if state.placement is not None:
+        state.placement.ask('DELETE', f'/allocations/{server_id}')
 
 
 ROUTES = tuple((method, '/placement(/.*)?', _serve) for method in _METHODS)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager dies after each thing it changes about hosts, in Placement itself and in Nova.
+
+What one has done the next one does not do again, so it dies after what comes next.
+"""
+
+import pytest
+import sqlalchemy as sa
+
+from climate_common import lanes
+from climate_core.calendar.admission import Calendar
+from climate_core.cloud import placement
+from climate_core.cloud.trusts import Trusts
+from climate_core.context import RequestContext
+from climate_core.db import hosts as db
+from climate_core.db import tables, utcnow
+from climate_core.db.clock import Clock
+from climate_core.operations.hosts import HostOperations
+from climate_core.operations.leases import LeaseOperations
+from climate_core.plugins import loading
+from climate_core.sync.host_refresh import every
+from climate_core.sync.host_repair import HostRepair
+from tests.kill.deaths import check_no_error
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
+
+WRITE = 'request.after:write:'
+
+
+class Pool:
+    """Hosts with one lane each, in a pool.
+
+    :param names: of the hosts to enrol
+    """
+
+    def __init__(self, stage, *names):
+        self.stage = stage
+        self.conf, cloud = stage.own()
+        self.conn = cloud.service()
+        self._database = stage.database
+        self._hosts = HostOperations(self.conf, stage.database, cloud)
+        plugins, clock = loading.load(self.conf, cloud), Clock(stage.database)
+        calendar = Calendar(stage.database)
+        self._leases = LeaseOperations(
+            self.conf, stage.database, clock, plugins, Trusts(cloud), calendar=calendar
+        )
+        for name in names:
+            stage.cloud.order('hypervisors', [{'name': name}])
+            self._hosts.create_host(RequestContext(user_id='operator'), {'name': name})
+
+    def lease(self, count):
+        """Create a lease of hosts that starts now, and return it."""
+        wanted = {'resource_type': 'physical:host', 'min': count}
+        body = {'name': 'lease1', 'reservations': [wanted]}
+        body.update(start_date='now', end_date='2099-01-01 00:00')
+        lease_id = self._leases.create_lease(self._alice(), body)
+        return leases.read(self.stage.database, lease_id)
+
+    def end(self, lease):
+        """End a lease now."""
+        self._leases.end_lease(self._alice(), lease.id)
+
+    def _alice(self):
+        return RequestContext(
+            auth_token=self.stage.cloud.token('alice'),
+            user_id='alice-id',
+            project_id='demo-id',
+            roles=['member', 'reader'],
+        )
+
+    def find(self, name):
+        """The row of a host; None if it is in no pool."""
+        return self._database.read(db.find, name)
+
+    def is_marked(self, name):
+        return name in {each.name for each in placement.list_pool(self.conn)}
+
+    def open(self):
+        """The names of the hosts whose lanes are somebody's -> whose."""
+        found = {host.hypervisor_hostname: host.lane_ids[0] for host in every(self._database)}
+        return {
+            name: placement.get_lane_aggregates(self.conn, lane_id)
+            for name, lane_id in found.items()
+            if placement.is_open(self.conn, lane_id)
+        }
+
+    def enter(self, name):
+        """Have a server of alice on a host, by its lane; return the id of the server."""
+        (server,) = self.stage.cloud.servers(1, status='ACTIVE')
+        host = self.find(name)
+        claim = {'hypervisor_id': host.provider_id, 'server_id': server}
+        self.stage.cloud.order('claims', [{**claim, 'lane_id': host.lane_ids[0]}])
+        return server
+
+    def allocations(self):
+        """What is promised to somebody from now on: the names of the hosts."""
+        found = {host.id: host.hypervisor_hostname for host in every(self._database)}
+        with self._database.reader() as session:
+            column = tables.ALLOCATIONS.c
+            query = sa.select(column.unit_id).where(column.end > utcnow.now(session))
+            return sorted(found[each] for each in session.scalars(query))
+
+    def written(self):
+        """How many requests that change something Placement has accepted."""
+        asked = self.stage.cloud.call('/fake/requests')[1]
+        return sum(m != 'GET' and '/placement' in path and code < 300 for m, path, code in asked)
+
+
+def aggregates(lease):
+    """What the lanes of a lease of one reservation are in while they are open."""
+    (reservation,) = lease.reservations
+    return frozenset(lanes.lane_aggregates(reservation.id, [lease.project_id]))
+
+
+def die(stage, *kills):
+    """Have one manager after the other die, and start one that lives."""
+    for kill in kills:
+        stage.manager(kill).dies()
+    stage.manager()
+
+
+def check_told_once(stage, event_type):
+    """Wait until something is told; a sender that died has it told again, under the same id."""
+    stage.until(lambda: stage.told(event_type))
+    assert len({told['event_id'] for told in stage.told(event_type)}) == 1
+
+
+def test_enrolling_and_taking_out(stage):
+    """Three names are made each time; then come the lane, what it has, and the mark."""
+    pool = Pool(stage)
+    stage.cloud.order('hypervisors', [{'name': 'cn1'}])
+    enrol = {'name': 'cn1'}
+    for count in (1, 2, 3, 4, 4, 4, 4):
+        assert not pool.is_marked('cn1')
+        stage.operate('create_host', enrol, kill=f'{WRITE}{count}').dies()
+        assert pool.find('cn1') is None
+    (repaired,) = HostRepair(stage.database, pool.conn, True, lambda _seconds: None).run()
+    assert repaired.done
+    assert not pool.is_marked('cn1')
+
+    stage.operate('create_host', enrol).ends()
+    host = pool.find('cn1')
+    (lane,) = placement.list_lanes(pool.conn)
+    assert (host.lane_ids, pool.is_marked('cn1'), pool.open()) == ((lane.id,), True, {})
+
+    for count in (1, 2):
+        stage.operate('delete_host', host.id, kill=f'{WRITE}{count}').dies()
+        assert pool.find('cn1').is_leaving
+    stage.operate('delete_host', host.id).ends()
+    assert (pool.find('cn1'), pool.is_marked('cn1')) == (None, False)
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_start_and_end(stage):
+    pool = Pool(stage, 'cn1', 'cn2')
+    lease, before = pool.lease(2), pool.written()
+    # Of each lane whose it is, and that it is open.
+    die(stage, *[f'{WRITE}1'] * 4, 'finish.before:start_lease:1', 'finish.after:start_lease:1')
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    check_no_error(stage.lease(lease))
+    check_told_once(stage, 'lease.event.start_lease')
+    assert pool.open() == dict.fromkeys(('cn1', 'cn2'), aggregates(lease))
+    assert (pool.written(), pool.allocations()) == (before + 4, ['cn1', 'cn2'])
+
+    server, before = pool.enter('cn2'), pool.written()
+    stage.kill_all()
+    pool.end(lease)
+    # Of each lane that its lease has ended, that it is closed, and that it is nobody's; and the
+    # server is deleted, which takes another request.
+    die(stage, *[f'{WRITE}1'] * 8, 'finish.before:end_lease:1', 'finish.after:end_lease:1')
+    stage.until(lambda: stage.over(lease))
+    check_no_error(stage.lease(lease))
+    check_told_once(stage, 'lease.event.end_lease')
+    assert stage.cloud.effects()[server] == ['delete']
+    assert (pool.open(), pool.allocations(), pool.written()) == ({}, [], before + 6)
+
+
+def test_replacement_of_a_host(stage):
+    """What the watch writes are one transaction for the host, and one for its lease."""
+    pool = Pool(stage, 'cn1', 'cn2', 'cn3')
+    lease = pool.lease(1)
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    stage.kill_all()
+    ((name, _),) = pool.open().items()
+    stage.cloud.order('silences', [{'name': name}])
+    before = pool.written()
+    event = 'reallocate_reservation'
+    # Of the old lane that it is given up, closed and nobody's; then the new one is opened.
+    die(
+        stage,
+        'commit.before:host-watch:1',
+        'commit.before:host-watch:2',
+        f'event.claimed:{event}:1',
+        *[f'{WRITE}1'] * 5,
+        f'finish.before:{event}:1',
+        f'finish.after:{event}:1',
+    )
+    stage.until(lambda: not [e for e in stage.lease(lease).events_of(event) if e.open])
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert (after.degraded, len(after.reservations[0].allocations)) == (False, 1)
+    ((new, open_to),) = pool.open().items()
+    assert (new != name, open_to) == (True, aggregates(lease))
+    assert (pool.allocations(), pool.written()) == ([new], before + 5)
+    check_told_once(stage, 'lease.update')
