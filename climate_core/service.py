@@ -143,7 +143,15 @@ class ManagerService:
             trusts = Trusts(self.cloud)
             yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
             yield HostRefresher(conf, self.database, self.cloud)
-            yield HostWatch(conf, self.database, self.cloud, self.plugins, self._calendar, nudge)
+            yield HostWatch(
+                conf,
+                self.database,
+                self.cloud,
+                self.plugins,
+                self._calendar,
+                nudge,
+                self.metrics.outage,
+            )
             yield from listener.make(conf, self.database, self.plugins, nudge)
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.

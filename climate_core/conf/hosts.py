@@ -38,6 +38,16 @@ OPTS: list[cfg.Opt] = [
         'promised to nobody, and replaced in its leases if there is another one. One that is '
         'forced down in Nova has failed at once.',
     ),
+    cfg.FloatOpt(
+        'max_down_share',
+        default=0.5,
+        min=0.0,
+        max=1.0,
+        help='When more than this share of the nova-computes of the pools, and two at least, look '
+        'down at once, Nova itself is taken to be ill: no host has failed then, and none is '
+        'replaced. Those that failed before, are disabled or are forced down do not count. 1: '
+        'replace whatever is down.',
+    ),
     cfg.BoolOpt(
         'evacuate',
         default=False,

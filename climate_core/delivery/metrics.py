@@ -71,6 +71,11 @@ class Metrics:
             'Repairs of what Nova, Cinder or Heat had lost.',
             labels=('resource_type', 'repair'),
         )
+        self._outage = prometheus_client.Gauge(
+            'climate_hosts_outage',
+            'Whether so many hosts look down at once that none is replaced.',
+            registry=self.registry,
+        )
         prometheus_client.Info(
             'climate_build', 'The release that runs.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
@@ -101,6 +106,10 @@ class Metrics:
     def repaired(self, resource_type: str, repair: str) -> None:
         """Count a repair of what a service lost."""
         self._repairs.labels(resource_type, repair).inc()
+
+    def outage(self, is_so: bool) -> None:
+        """Tell whether so many hosts look down at once that none is replaced."""
+        self._outage.set(is_so)
 
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
         """Count what became of an event."""

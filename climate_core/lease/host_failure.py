@@ -4,7 +4,7 @@
 All of it is in Nova's answer, also since when: nothing has to be remembered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,3 +35,30 @@ def failure(
 def is_up(service: Mapping[str, Any] | None) -> bool:
     """Tell whether a host is certain to be there."""
     return service is not None and service.get('state') == 'up' and not service.get('forced_down')
+
+
+def outage(
+    services: Mapping[str, Mapping[str, Any]], names: Collection[str], share: float
+) -> str | None:
+    """Say that so many hosts look down at once that Nova must be ill, and not they.
+
+    One that is silent counts at once, and not only when it has failed: in an outage all of them
+    fall silent within seconds, and the first must not be replaced before the last has failed. One
+    that is forced down does not count: who did that knows the host.
+
+    :param services: as Nova shows them, by their names
+    :param names: of the services whose hosts have not failed yet; a service may have several
+    :param share: how many of them may look down; two are always needed
+    :returns: None if it is not so
+    """
+    every = {*names}
+    down = {each for each in every if _looks_down(services.get(each))}
+    if len(down) < 2 or len(down) <= share * len(every):
+        return None
+    return f'{len(down)} of {len(every)} nova-computes of the pools look down at once'
+
+
+def _looks_down(service: Mapping[str, Any] | None) -> bool:
+    if service is None:
+        return True
+    return service.get('state') == 'down' and not service.get('forced_down')

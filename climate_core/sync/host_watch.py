@@ -9,6 +9,8 @@ harmless: each step looks at what is, and writes only what differs.
 A host that failed is out of use until its nova-compute is up and the servers of the leases that
 gave it up are gone. What is promised of it is promised of others, at once or at a later look. Of
 a host that an operator disabled the leases that have not begun are moved, if there is room.
+
+When too many hosts look down at once, it is Nova that is ill: nothing is written until it is well.
 """
 
 import datetime
@@ -51,6 +53,7 @@ class HostWatch(Worker):
 
     :param plugins: resource type -> plugin
     :param nudge: called when something was written that the engine should look at
+    :param tell_outage: called after each look at Nova: whether too many hosts look down at once
     """
 
     name = 'host-watch'
@@ -65,6 +68,7 @@ class HostWatch(Worker):
         plugins: Mapping[str, ResourcePlugin],
         calendar: Calendar,
         nudge: Callable[[], None] = lambda: None,
+        tell_outage: Callable[[bool], None] = lambda _is_so: None,
     ) -> None:
         interval = conf.hosts.watch_interval
         super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
@@ -74,6 +78,7 @@ class HostWatch(Worker):
         self._plugins = plugins
         self._calendar = calendar
         self._nudge = nudge
+        self._tell_outage = tell_outage
 
     def look(self) -> float:
         self.watch()
@@ -88,6 +93,8 @@ class HostWatch(Worker):
         if not services:
             LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
             return
+        if self._is_outage(watched, services):
+            return
         failed: dict[int, str] = {}
         for host in watched:
             why = self._judge(host, services.get(host.service_name), now)
@@ -97,6 +104,23 @@ class HostWatch(Worker):
         disabled = {each.id for each in watched if not (each.available or each.failed)}
         self._replace(names, failed, disabled)
         self._complete(failed)
+
+    def _is_outage(
+        self, watched: Iterable[Watched], services: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """Tell whether it is Nova that is ill, and not its hosts."""
+        share = self._conf.hosts.max_down_share
+        names = {each.service_name for each in watched if each.available}
+        why = host_failure.outage(services, names, share)
+        self._tell_outage(why is not None)
+        if why is not None:
+            LOG.error(
+                '%s, more than [hosts] max_down_share = %s: no host is replaced. Look after Nova, '
+                'or force down the services whose hosts are dead',
+                why,
+                share,
+            )
+        return why is not None
 
     def _judge(
         self, host: Watched, service: Mapping[str, Any] | None, now: datetime.datetime

@@ -6,6 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.db import hosts as db
+from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.sync.host_watch import HostWatch
 from tests.functional.nova.host_leases import HostLeasesTest
 
@@ -193,6 +194,43 @@ class TestDuringTheLease(HostFailureTest):
         requests = len(self.cloud.requests)
         assert len(self.world.statements(self.watch.watch)) == 2
         assert len(self.cloud.requests) == requests
+
+
+class TestCapacity(HostFailureTest):
+    """Shares of hosts, packed on one host."""
+
+    TYPE = CapacityPlugin.resource_type
+
+    def setUp(self):
+        super().setUp()
+        self.conf.set_override('order', 'pack', group=self.TYPE)
+
+    def share(self, amount, name, start='now'):
+        """Lease room for servers of the usual flavor."""
+        return self.lease_hosts(start, flavor_id=self.flavor['id'], amount=amount, name=name)
+
+    def test_all_shares_of_a_host_move_and_are_as_big_as_before(self):
+        running = self.settled(self.share(2, 'running'))
+        second = self.settled(self.share(1, 'second'))
+        later = self.share(1, 'later', '2026-12-01 13:00')
+        ((host,),) = {tuple(self.hosts_of(each)) for each in (running, second, later)}
+        (other,) = {'host1', 'host2'} - {host}
+        stays, _ = self.inside(running)
+        self.fail(host)
+        for each in (running, second, later):
+            lease = self.settled(each)
+            assert (self.hosts_of(lease), lease.degraded) == ({other}, False)
+        # What is on the old host takes no slot of the new lane.
+        inside = [self.inside(running)[1] for _ in range(3)]
+        assert inside == [other, other, None]
+        assert [self.inside(second)[1] for _ in range(2)] == [other, None]
+        self.fail(host, False)
+        assert 'still has 1 servers' in self.row(host).disabled_reason
+        self.delete(stays)
+        self.watch.watch()
+        assert self.row(host).available
+        assert self.settled(later, hours=1).status == 'ACTIVE'
+        assert self.inside(later)[1] == other
 
 
 class TestManagerDies(HostFailureTest):

@@ -30,3 +30,31 @@ GONE = 'Nova has no nova-compute on cn1 any more.'
 def test_failure(service: dict[str, Any] | None, failed: str | None, up: bool) -> None:
     assert host_failure.failure(service, 'cn1', NOON, 300) == failed
     assert host_failure.is_up(service) is up
+
+
+UP, DOWN = {'state': 'up'}, {'state': 'down'}
+DEAD = {'state': 'down', 'forced_down': True}
+UNKNOWN = {'status': 'UNKNOWN'}
+
+
+@pytest.mark.parametrize(
+    ('services', 'share', 'down'),
+    [
+        ([UP, UP, UP], 0.5, None),
+        # One host of one is no outage, and half of them is not more than half.
+        ([DOWN], 0.0, None),
+        ([UP, UP, DOWN, DOWN], 0.5, None),
+        ([UP, DOWN, DOWN], 0.5, '2 of 3'),
+        ([UP, UP, None, DOWN, None], 0.5, '3 of 5'),
+        ([UP, DEAD, DEAD, DEAD], 0.5, None),
+        ([UP, UNKNOWN, UNKNOWN, DOWN], 0.5, None),
+        ([UP, UP, UP, DOWN, DOWN], 0.3, '2 of 5'),
+        ([DOWN, DOWN], 1.0, None),
+    ],
+)
+def test_outage(services: list[dict[str, Any] | None], share: float, down: str | None) -> None:
+    found = {f'cn{number}': each for number, each in enumerate(services) if each is not None}
+    # Several nodes of a service fall silent with it.
+    names = [f'cn{number}' for number in range(len(services))] * 2
+    told = host_failure.outage(found, names, share)
+    assert told == (down and f'{down} nova-computes of the pools look down at once')

@@ -1,26 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.db import leases as db_leases
+from climate_core.db import tables
+from climate_core.delivery.metrics import Metrics
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.sync.host_watch import HostWatch
-from tests.support.fakes import leases
+from tests.support.fakes import hypervisors, leases
 from tests.support.hosts import promise
+
+
+class Watch(HostWatch):
+    """The watch of one manager.
+
+    :ivar metrics: of the manager
+    """
+
+    def __init__(self, hosts):
+        database = hosts.database
+        self.metrics = Metrics(database, 30.0, 0.0)
+        plugin = HostPlugin(hosts.conf, hosts.cloud)
+        super().__init__(
+            hosts.conf,
+            database,
+            hosts.cloud,
+            {plugin.resource_type: plugin},
+            Calendar(database),
+            tell_outage=self.metrics.outage,
+        )
 
 
 @pytest.fixture
 def watch(hosts):
     hosts.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
-    plugins = {HostPlugin.resource_type: HostPlugin(hosts.conf, hosts.cloud)}
-    return HostWatch(hosts.conf, hosts.database, hosts.cloud, plugins, Calendar(hosts.database))
+    return Watch(hosts)
 
 
-def silence(hosts, since='2026-01-01T00:00:00.000000'):
-    """Let the first host be down since a time."""
-    record = hosts.hypervisor()
-    record.update(state='down', service={**record['service'], 'updated_at': since})
+def silence(hosts, since='2026-01-01T00:00:00.000000', number=0):
+    """Let a host be down since a time."""
+    hypervisors.silence(hosts.state, hosts.read(number).hypervisor_hostname, since)
 
 
 def test_one_request_for_all_hosts(hosts, watch):
@@ -87,10 +108,9 @@ def test_host_that_nova_has_no_more_has_failed(hosts, watch):
 
 def test_trouble_with_one_lease_does_not_keep_the_others(hosts, watch, monkeypatch, caplog):
     first, second = (promise(hosts.database, each) for each in hosts.ids)
+    hosts.conf.set_override('max_down_share', 1.0, group='hosts')
     for number in range(2):
-        hosts.hypervisor(number).update(state='down')
-        service = hosts.hypervisor(number)['service']
-        service['updated_at'] = '2026-01-01T00:00:00'
+        silence(hosts, number=number)
     real = watch._calendar.move
 
     def move(session, wanted, unit_id):
@@ -103,6 +123,54 @@ def test_trouble_with_one_lease_does_not_keep_the_others(hosts, watch, monkeypat
     found = [hosts.database.read(db_leases.get, each.id) for each in (first, second)]
     assert [each.degraded for each in found] == [False, True]
     assert f'Hosts of lease {first.id} were not replaced: A filter' in caplog.text
+
+
+def test_outage_of_nova_replaces_nothing(hosts, watch, caplog):
+    """One host is silent for long enough, the other one fell silent just now."""
+    hosts.ids.append(hosts.enrol('cn3'))
+    promise(hosts.database, hosts.ids[0])
+    silence(hosts)
+    silence(hosts, '2999-01-01T00:00:00.000000', number=1)
+    watch.watch()
+    assert all(hosts.read(number).available for number in range(3))
+    assert '2 of 3 nova-computes of the pools look down at once' in caplog.text
+    assert watch.metrics.registry.get_sample_value('climate_hosts_outage') == 1
+    hosts.hypervisor(1).update(state='up')
+    watch.watch()
+    assert [hosts.read(number).failed for number in range(3)] == [True, False, False]
+    assert watch.metrics.registry.get_sample_value('climate_hosts_outage') == 0
+
+
+def test_hosts_that_failed_one_after_the_other_are_no_outage(hosts, watch):
+    hosts.ids.append(hosts.enrol('cn3'))
+    for number in range(2):
+        silence(hosts, number=number)
+        watch.watch()
+        assert hosts.read(number).failed
+
+
+@pytest.mark.parametrize('write', [1, 2], ids=['of the host', 'of the lease'])
+def test_two_managers_replace_a_host_once(hosts, watch, monkeypatch, write):
+    """The second one does all of it right before a transaction of the first."""
+    lease = promise(hosts.database, hosts.ids[0])
+    silence(hosts)
+    real, calls = hosts.database.write, []
+
+    def overtaken(function, *args):
+        calls.append(function)
+        if len(calls) == write:
+            Watch(hosts).watch()
+        return real(function, *args)
+
+    monkeypatch.setattr(hosts.database, 'write', overtaken)
+    watch.watch()
+    after = hosts.database.read(db_leases.get, lease.id)
+    ((allocation,),) = [each.allocations for each in after.reservations]
+    assert (allocation.unit_id, after.degraded) == (hosts.ids[1], False)
+    with hosts.database.reader() as session:
+        told = [n.event_type for n in session.execute(sa.select(tables.NOTIFICATIONS))]
+        assert told == ['lease.update']
+        assert session.scalar(sa.select(sa.func.count()).select_from(tables.ALLOCATIONS)) == 1
 
 
 def test_watch_waits_for_the_interval(hosts, watch):
