@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of resources that extensions and commands know, and the ends they can have."""
 
+from collections.abc import Iterable
+
 SERVER = 'virtual:instance'
 VOLUME = 'virtual:volume'
 STACK = 'virtual:stack'
 HOST = 'physical:host'
 CAPACITY = 'flavor:instance'
+#: Room for servers by their sizes. On the wire it is :data:`SERVER` without a ``resource_id``, as
+#: Blazar has it.
+SIZES = 'size:instance'
+
+_SHOWN = {SIZES: SERVER}
 
 #: What may happen to a resource at the end of its lease (``on_end``); the first is the default.
 ON_END = {
@@ -14,4 +21,20 @@ ON_END = {
     STACK: ('delete', 'suspend', 'snapshot', 'nothing'),
     HOST: ('delete',),
     CAPACITY: ('delete',),
+    SIZES: ('delete',),
 }
+
+
+def shown(resource_type: str) -> str:
+    """Return the name that a type has on the wire."""
+    return _SHOWN.get(resource_type, resource_type)
+
+
+def names(resource_types: Iterable[str]) -> list[str]:
+    """Return the names that types have on the wire, each once, in order."""
+    return sorted({shown(each) for each in resource_types})
+
+
+def stored(name: str) -> tuple[str, ...]:
+    """Return the types that have a name on the wire."""
+    return (name, *(each for each, shown_as in _SHOWN.items() if shown_as == name))

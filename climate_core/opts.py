@@ -29,5 +29,5 @@ def set_defaults() -> None:
 
 def _of_plugins() -> Options:
     found: stevedore.ExtensionManager = stevedore.ExtensionManager(loading.NAMESPACE)
-    plugins: list[type[base.ResourcePlugin]] = [extension.plugin for extension in found]
+    plugins: list[type[base.ResourcePlugin]] = loading.with_forms(each.plugin for each in found)
     return [(each.resource_type, list(each.options)) for each in plugins if each.options]

@@ -3,8 +3,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from climate_common import amounts, resource_types
+
+#: What says how large the servers are for which there is to be room.
+_SIZES: Final = frozenset({amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB})
 #: Fields of Blazar's reservations that its command line always sends, with what it sends if the
 #: user gives nothing (python-blazarclient 4.6.0, v1/shell_commands/leases.py).
 _NOTHING = {
@@ -18,20 +22,33 @@ _NOTHING = {
 
 
 def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a reservation with the ``resource_id`` that Blazar's command line has no word for.
+    """Give a reservation in words of ours that Blazar's command line has none for.
 
     It sends a filter of resources, ``resource_properties``; the one that names a resource,
-    ``["==", "$id", "<id>"]``, is understood. Everything else stays, to be judged as it is.
+    ``["==", "$id", "<id>"]``, is understood as ``resource_id``. A ``virtual:instance`` without one
+    that has sizes is room for servers, of a type of its own. Everything else stays, to be judged
+    as it is.
     """
     wanted = _wanted_id(values.get('resource_properties'))
-    if wanted is None or 'resource_id' in values:
+    if 'resource_id' in values:
         return dict(values)
+    if wanted is None:
+        return _by_sizes(values)
     rest = {
         name: value
         for name, value in values.items()
         if name != 'resource_properties' and (name not in _NOTHING or value != _NOTHING[name])
     }
     return {**rest, 'resource_id': wanted}
+
+
+def _by_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name for name in _SIZES if values.get(name) not in (None, '')}
+    if values.get('resource_type') != resource_types.SERVER or not given:
+        return dict(values)
+    # What is not said comes as an empty text, and from Heat as null.
+    said = {name: value for name, value in values.items() if value is not None and value != ''}
+    return {**said, 'resource_type': resource_types.SIZES}
 
 
 def _wanted_id(text: Any) -> str | None:

@@ -16,6 +16,7 @@ import requests
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import limits as conf_group
@@ -163,7 +164,7 @@ def _reservation(reservation: model.Reservation) -> dict[str, Any]:
     return {
         **serialize.params(reservation),
         'id': reservation.id,
-        'resource_type': reservation.resource_type,
+        'resource_type': resource_types.shown(reservation.resource_type),
         'resource_id': reservation.resource_id,
         'amounts': dict(reservation.amounts),
         'allocations': [allocation] if reservation.live else [],

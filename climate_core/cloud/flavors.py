@@ -1,16 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look up the flavors of Nova: what servers of a flavor take of a host.
+"""The flavors of Nova: what servers of a flavor take of a host, and private ones of reservations.
 
-Facts: Compute API reference, ``/flavors``.
+They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute API reference,
+``/flavors``, ``/flavors/{id}/os-extra_specs`` and ``/flavors/{id}/os-flavor-access``.
 """
 
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from climate_common import amounts
+from climate_common import amounts, lanes
+from climate_core.cloud import errors
 from climate_core.cloud.servers import NOVA
 
 if TYPE_CHECKING:
     from openstack import connection
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Private:
+    """A flavor that only some projects see; its name is its id.
+
+    :param memory_mb: MiB
+    :param disk_gb: GiB of the root disk
+    """
+
+    id: str
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
 
 
 def get(conn: 'connection.Connection', flavor_id: str) -> dict[str, Any]:
@@ -33,3 +51,71 @@ def sizes(flavor: dict[str, Any]) -> dict[str, int]:
         amounts.MEMORY_MB: flavor['ram'],
         amounts.DISK_GB: flavor['disk'] + flavor['OS-FLV-EXT-DATA:ephemeral'] + swap,
     }
+
+
+def make_private(
+    conn: 'connection.Connection',
+    flavor: Private,
+    extra_specs: Mapping[str, str],
+    project_ids: Collection[str],
+) -> None:
+    """Make a private flavor, or what is missing of it; nobody has it before it is complete.
+
+    :param project_ids: the projects that have it
+    :raises climate_core.exceptions.Permanent: Nova takes none of its values
+    """
+    path = f'/flavors/{flavor.id}'
+    try:
+        found = NOVA.read(conn, path, 'flavor')
+    except errors.Gone:
+        found = {}
+        _create(conn, flavor)
+    if not extra_specs.items() <= (found.get('extra_specs') or {}).items():
+        NOVA.ask(conn, 'POST', f'{path}/os-extra_specs', {'extra_specs': dict(extra_specs)})
+    listed = NOVA.read(conn, f'{path}/os-flavor-access', 'flavor_access') if found else ()
+    present = {each['tenant_id'] for each in listed}
+    for project_id in sorted({*project_ids} - present):
+        _give(conn, path, project_id)
+
+
+def _create(conn: 'connection.Connection', flavor: Private) -> None:
+    body = {
+        'id': flavor.id,
+        'name': flavor.id,
+        'vcpus': flavor.vcpus,
+        'ram': flavor.memory_mb,
+        'disk': flavor.disk_gb,
+        'os-flavor-access:is_public': False,
+    }
+    try:
+        NOVA.ask(conn, 'POST', '/flavors', {'flavor': body})
+    except errors.Busy:
+        # Another manager has just made it.
+        return
+
+
+def _give(conn: 'connection.Connection', path: str, project_id: str) -> None:
+    try:
+        NOVA.ask(conn, 'POST', f'{path}/action', {'addTenantAccess': {'tenant': project_id}})
+    except errors.Busy:
+        # It has it.
+        return
+
+
+def delete(conn: 'connection.Connection', flavor_id: str) -> None:
+    """Delete a flavor; one that is gone is fine. Servers keep what they have of it."""
+    try:
+        NOVA.ask(conn, 'DELETE', f'/flavors/{flavor_id}')
+    except errors.Gone:
+        return
+
+
+def list_of_reservations(conn: 'connection.Connection') -> Iterator[str]:
+    """Give the ids of the private flavors that were made for reservations: they have their ids.
+
+    One call for each thousand flavors.
+    """
+    for each in NOVA.pages(conn, '/flavors/detail', 'flavors', {'is_public': 'None'}):
+        named = (each.get('extra_specs') or {}).get(lanes.EXTRA_SPEC)
+        if named == each['id'] == each['name'] and not each['os-flavor-access:is_public']:
+            yield str(named)

@@ -26,7 +26,8 @@ OPTS: list[cfg.Opt] = [
         help='Names of the plugins to load, from the entry points climate.resource.plugins. A '
         'plugin that cannot be loaded keeps the manager from starting. virtual:volume and '
         'virtual:stack do no harm where there is no Cinder and no Heat, and physical:host '
-        'and flavor:instance none where no host is enrolled.',
+        'and flavor:instance none where no host is enrolled. virtual:instance has room for '
+        'servers by sizes with it, whose options are in the section size:instance.',
     ),
     cfg.IntOpt(
         'minutes_before_end_lease',

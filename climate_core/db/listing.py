@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.db import leases, tables, utcnow
 from climate_core.lease import model
@@ -120,7 +121,8 @@ def _named(session: orm.Session, name: str) -> list[sa.ColumnElement[bool]]:
 
 
 def _reserves(query: Query) -> sa.ColumnElement[bool]:
-    by_type = _RESERVATION.c.resource_type == query.resource_type
+    types = resource_types.stored(query.resource_type or '')
+    by_type = _RESERVATION.c.resource_type.in_(types)
     if query.resource_id is None:
         # Most leases have such a one: each that is looked at is asked, with a limit, which keeps
         # MariaDB from looking for all of them first.

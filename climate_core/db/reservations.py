@@ -2,7 +2,7 @@
 """Reservations in the database."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -36,6 +36,14 @@ def held(
     page = sa.select(*COLUMNS).where(held_of(resource_type), _RESERVATION.c.id > after)
     query = page.order_by(_RESERVATION.c.id).limit(limit)
     return [read(row) for row in session.execute(query).mappings()]
+
+
+def holding(session: orm.Session, ids: Collection[str]) -> set[str]:
+    """Return which of these reservations hold their resource."""
+    query = sa.select(_RESERVATION.c.id).where(
+        _RESERVATION.c.id.in_(ids), _RESERVATION.c.hold == 1
+    )
+    return set(session.scalars(query))
 
 
 def read(row: Mapping[Any, Any]) -> Reservation:

@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from climate_common import dates
+from climate_common import dates, resource_types
 from climate_core.context import RequestContext
 from climate_core.lease import events, serialize, states
 from climate_core.lease.model import Event, Lease, Reservation
@@ -144,7 +144,7 @@ def _given(lease: Lease | None) -> list[str]:
 
 def _reservation(before: Reservation | None, after: Reservation) -> Iterator[tuple[str, Any]]:
     if before is None:
-        yield 'resource', f'{after.resource_type} {after.resource_id}'
+        yield 'resource', f'{resource_types.shown(after.resource_type)} {after.resource_id}'
     yield from _differences(before, after, _RESERVATION_FIELDS)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from climate_common import resource_types
 from climate_core.lease import model, states
 from climate_core.lease.model import Lease, Reservation
 
@@ -134,7 +135,10 @@ def permanent_errors(lease: Lease) -> str | None:
 def summarize_errors(reservations: Iterable[Reservation]) -> str:
     """Describe what is wrong with resources; of many, the first ones and how many more."""
     wrong = list(reservations)
-    named = [f'{r.resource_type} {r.resource_id}: {r.status_reason}' for r in wrong[:_NAMED]]
+    named = [
+        f'{resource_types.shown(r.resource_type)} {r.resource_id}: {r.status_reason}'
+        for r in wrong[:_NAMED]
+    ]
     more = [f'and {len(wrong) - _NAMED} more'] if len(wrong) > _NAMED else []
     return '; '.join([*named, *more])
 

@@ -7,7 +7,7 @@ claims and attempts, which are the engine's own affair, are never shown.
 
 from typing import Any
 
-from climate_common import dates
+from climate_common import dates, resource_types
 from climate_core.lease import hosts, model
 
 
@@ -33,7 +33,7 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
         **_allocated(one),
         'id': one.id,
         'resource_id': one.resource_id,
-        'resource_type': one.resource_type,
+        'resource_type': resource_types.shown(one.resource_type),
         'status': one.status,
         'status_reason': one.status_reason,
         'missing_resources': one.missing_resources,
@@ -50,7 +50,14 @@ def _allocated(one: model.Reservation) -> dict[str, Any]:
     """Return what the calendar promises, by the names that users know."""
     if one.unit_kind != hosts.KIND:
         return {}
-    return {'hosts': [each.unit['hypervisor_hostname'] for each in one.allocations]}
+    return {'hosts': [each.unit['hypervisor_hostname'] for each in one.allocations], **_made(one)}
+
+
+def _made(one: model.Reservation) -> dict[str, Any]:
+    """Return what Blazar makes in Nova for room by sizes, of which only the flavor is needed."""
+    if one.resource_type != resource_types.SIZES:
+        return {}
+    return {'flavor_id': one.id, 'aggregate_id': None, 'server_group_id': None}
 
 
 def event(one: model.Event) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from climate_common import dates
+from climate_common import dates, resource_types
 from climate_core import notifications
 from climate_core.lease import usage
 
@@ -30,7 +30,7 @@ def payload(uses: Sequence[usage.Use], period: usage.Span) -> dict[str, Any]:
         'resources': [
             {
                 'reservation_id': each.id,
-                'resource_type': each.resource_type,
+                'resource_type': resource_types.shown(each.resource_type),
                 'resource_id': each.resource_id,
                 'units': dict(each.amounts),
                 'reserved': _span(each.reserved(period)),

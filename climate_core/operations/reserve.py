@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
@@ -60,7 +61,7 @@ class Reserver:
         """
         plugin = self.plugins.get(str(values.get('resource_type')))
         if plugin is None:
-            known = ', '.join(sorted(self.plugins)) or 'none'
+            known = ', '.join(resource_types.names(self.plugins)) or 'none'
             raise exceptions.UnknownResourceType(
                 f'resource_type must be one of the types that are enabled ({known}), not '
                 f'{values.get("resource_type")!r}.',

@@ -2,18 +2,22 @@
 """Find the plugins that climate.conf names and make one of each."""
 
 import collections
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from oslo_config import cfg
 from stevedore import named
 
+from climate_common import resource_types
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capacity.sizes import SizesPlugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
 
 NAMESPACE = 'climate.resource.plugins'
+#: What comes with a plugin: another form of the same name on the wire.
+_WITH: Final[Mapping[str, type[ResourcePlugin]]] = {resource_types.SERVER: SizesPlugin}
 
 
 class PluginError(Exception):
@@ -33,15 +37,24 @@ def classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
         on_load_failure_callback=_refuse,
         on_missing_entrypoints_callback=_missing,
     )
-    plugins = [extension.plugin for extension in found]
-    for plugin in plugins:
+    chosen = [extension.plugin for extension in found]
+    for plugin in chosen:
         if not (isinstance(plugin, type) and issubclass(plugin, ResourcePlugin)):
             raise PluginError(f'{plugin!r} is not a resource plugin')
+    plugins = with_forms(chosen)
     types = collections.Counter(plugin.resource_type for plugin in plugins)
     twice = sorted(each for each, count in types.items() if count > 1)
     if twice:
         raise PluginError(f'two plugins of [manager] plugins are for {", ".join(twice)}')
     return plugins
+
+
+def with_forms(plugins: Iterable[type[ResourcePlugin]]) -> list[type[ResourcePlugin]]:
+    """Return plugins, each with the one for the other form of its type if it has one."""
+    found: list[type[ResourcePlugin]] = []
+    for each in plugins:
+        found += [each, _WITH[each.resource_type]] if each.resource_type in _WITH else [each]
+    return found
 
 
 def load(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlugin]:

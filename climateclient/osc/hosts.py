@@ -9,7 +9,7 @@ from typing import Any, Final
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import resource_types
+from climate_common import amounts, resource_types
 from climateclient.osc import options
 
 HOSTS: Final = '--hosts'
@@ -52,6 +52,7 @@ _COMMON: Final[_Keys] = {
     'on_end': str,
 }
 _OF_HOSTS: Final[_Keys] = {'min': _integer, 'max': _integer, **_COMMON}
+_SIZES: Final[_Keys] = dict.fromkeys(amounts.SERVER_UNITS[1:], _integer)
 _OF_CAPACITY: Final[_Keys] = {
     'flavor': str,
     'amount': _integer,
@@ -74,7 +75,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar='flavor=<flavor>,amount=<n>[,affinity=<true or false>...]',
         action='append',
         default=[],
-        help='Reserve room for servers of a flavor, all on one host (affinity=true) or each on '
+        help='Reserve room for servers of a flavor, or with vcpus=<n>,memory_mb=<MiB>,'
+        'disk_gb=<GiB> instead of it, all on one host (affinity=true) or each on '
         f'another one (false), and {_FILTERS} (repeat for several)',
     )
 
@@ -95,12 +97,26 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
     for text in parsed_args.capacity:
         values = _read(CAPACITY, text, _OF_CAPACITY)
         if 'flavor' not in values:
-            raise exceptions.CommandError(f'{CAPACITY} {text}: flavor=<name or id> is missing.')
+            read.append((resource_types.SERVER, _by_sizes(text)))
+            continue
         flavor = options.clients(cmd).compute.find_flavor(
             values.pop('flavor'), ignore_missing=False
         )
         read.append((resource_types.CAPACITY, {'flavor_id': flavor.id, **values}))
     return [{'resource_type': kind, **values} for kind, values in read]
+
+
+def _by_sizes(text: str) -> dict[str, Any]:
+    values = _read(CAPACITY, text, {**_OF_CAPACITY, **_SIZES})
+    missing = _SIZES.keys() - values.keys()
+    if missing == _SIZES.keys():
+        raise exceptions.CommandError(f'{CAPACITY} {text}: flavor=<name or id> is missing.')
+    if missing:
+        raise exceptions.CommandError(
+            f'{CAPACITY} {text}: {min(missing)}=<n> is missing: without a flavor all of '
+            f'{", ".join(_SIZES)} are needed.'
+        )
+    return values
 
 
 def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:

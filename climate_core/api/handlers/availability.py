@@ -6,7 +6,7 @@ import json
 import webob
 
 from climate_core import exceptions
-from climate_core.api import policy, validation
+from climate_core.api import blazar, policy, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import availability as schema
@@ -32,6 +32,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
             field='reservations',
         )
     validation.check(listed, schema.RESERVATIONS, 'reservations')
+    listed = [blazar.reservation(each) for each in listed]
     for number, each in enumerate(listed):
         reservations.check(backend, each, f'reservations[{number}]')
     values['reservations'] = listed

@@ -5,6 +5,7 @@ from typing import Any
 
 import webob
 
+from climate_common import resource_types
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import reservation
@@ -20,7 +21,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
 
 def _shown(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
     return {
-        'resource_type': plugin.resource_type,
+        'resource_type': resource_types.shown(plugin.resource_type),
         'title': plugin.title,
         'description': plugin.description,
         'schema': reservation.of_plugin(plugin),

@@ -6,8 +6,9 @@ from typing import Any
 
 import webob
 
+from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.api import etag, policy, render, validation
+from climate_core.api import blazar, etag, policy, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import reservation as schema
 from climate_core.db import leases as db
@@ -20,7 +21,7 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Add a resource; one that is in the lease already is answered as it is."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.CREATE, lease)
-    values = request.read(schema.CREATE)
+    values = blazar.reservation(request.read(schema.CREATE))
     check(backend, values)
     generation = etag.expected(request)
     with backend.reserving.turn(request.context, values):
@@ -77,7 +78,8 @@ def changes(
                 f'{field}: the lease has no reservation {wanted}.', field=field
             )
         values = {name: value for name, value in each.items() if name != 'id'}
-        if values.get('resource_type') == found.resource_type:
+        kind = resource_types.shown(found.resource_type)
+        if values.get('resource_type') in (found.resource_type, kind):
             del values['resource_type']
         _check_change(backend, found, values, within)
         checked.append({'id': wanted, **values})
@@ -112,13 +114,14 @@ def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None
             f'{field}: must be left out: a reservation of {kind} is one resource.',
             field=field,
         )
-    validation.check(values, schema.of_plugin(plugin), within)
+    kind = resource_types.shown(kind)
+    validation.check({**values, 'resource_type': kind}, schema.of_plugin(plugin), within)
 
 
 def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugin]:
     plugin = backend.plugins.get(kind)
     if plugin is None:
-        known = ', '.join(sorted(backend.plugins)) or 'nothing'
+        known = ', '.join(resource_types.names(backend.plugins)) or 'nothing'
         raise exceptions.UnknownResourceType(
             f'{kind!r} cannot be reserved here, only {known}.',
             field=f'{within}.resource_type' if within else 'resource_type',

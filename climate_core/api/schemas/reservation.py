@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from climate_common import resource_types
 from climate_core.api.schemas import common
 from climate_core.lease import states
 from climate_core.plugins import base
@@ -54,7 +55,10 @@ SHOWN: dict[str, Any] = {
 def of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
     """The schema of a whole reservation of the plugin's type."""
     properties = {
-        'resource_type': {'type': 'string', 'enum': [plugin.resource_type]},
+        'resource_type': {
+            'type': 'string',
+            'enum': [resource_types.shown(plugin.resource_type)],
+        },
         **plugin.schema,
     }
     return common.closed(properties, ('resource_type', *plugin.required))

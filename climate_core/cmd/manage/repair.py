@@ -21,7 +21,7 @@ from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import TOPIC, transport
-from climate_core.sync import host_repair, orphans, repair
+from climate_core.sync import flavor_repair, host_repair, orphans, repair
 
 LOG = log.getLogger(__name__)
 
@@ -69,8 +69,9 @@ def _add_repair(subparsers: Any) -> None:
         help='repair what "lease stuck" and "orphans" list',
         description='Without --yes it only says what it would do. It makes stuck events due now, '
         'marks resources that are gone, deletes resources without a lease, and has the trusts '
-        'of leases that are over deleted. It compares the hosts of the pools with Placement. What '
-        'it does to a lease is in its history.',
+        'of leases that are over deleted. It compares the hosts of the pools with Placement, and '
+        'deletes the flavors of reservations that are over. What it does to a lease is in its '
+        'history.',
     )
     parser.add_argument('--yes', action='store_true', help='do it')
     parser.add_argument('--lease', metavar='ID', help='only this lease')
@@ -97,13 +98,14 @@ def _add_repair(subparsers: Any) -> None:
 
 
 def _orphans(conf: cfg.ConfigOpts) -> int:
-    database, _, plugins = _parts(conf)
+    database, cloud, plugins = _parts(conf)
     now = database.read(utcnow.read)
     found: list[Orphan] = []
     unseen: dict[str, str] = {}
     for plugin in plugins.values():
         with orphans.unseen(plugin.title, unseen):
             found += _find(database, plugin, now)
+    found += _flavors(database, cloud, unseen)
     output.show(found, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
     if unseen:
@@ -119,6 +121,17 @@ def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) ->
         yield Orphan('resource', kind, each, None, None, age, 'it waits for no lease')
     for held, reason in orphans.reservations_without_resource(database, plugin):
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
+
+
+def _flavors(database: Database, cloud: Cloud, unseen: dict[str, str]) -> list[Orphan]:
+    if not database.read(hosts.exist):
+        # Without hosts nobody has room for servers.
+        return []
+    with orphans.unseen('Flavor', unseen):
+        found = flavor_repair.find(database, cloud.service())
+        reason = flavor_repair.REASON
+        return [Orphan('resource', 'flavor', e, None, None, None, reason) for e in found]
+    return []
 
 
 def _repair(conf: cfg.ConfigOpts) -> int:
@@ -154,6 +167,7 @@ def _hosts(
     found: list[repair.Repaired] = []
     with orphans.unseen('Host', noted):
         found += host_repair.HostRepair(database, cloud.service(), yes, time.sleep).run()
+        found += flavor_repair.run(database, cloud.service(), yes)
     if database.read(hosts.exist):
         unseen |= noted
     return found

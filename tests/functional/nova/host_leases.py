@@ -6,6 +6,7 @@ from nova.tests.functional.api import client
 from climate_common import lanes
 from climate_core.operations.hosts import HostOperations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.functional.nova.hosts import Crash, HostsTest
 from tests.support.world import Time, World, user
@@ -26,7 +27,7 @@ class HostLeasesTest(HostsTest):
         self.world = World(self.database.engine.url.render_as_string(), self.time)
         self.addCleanup(self.world.database.dispose)
         self.conf = self.world.conf
-        for plugin in (HostPlugin, CapacityPlugin):
+        for plugin in (HostPlugin, CapacityPlugin, SizesPlugin):
             self.conf.register_opts(plugin.options, group=plugin.resource_type)
             self.world.plugins[plugin.resource_type] = plugin(self.conf, self.cloud)
         self.operations = HostOperations(self.conf, self.world.database, self.cloud)

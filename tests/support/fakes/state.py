@@ -37,6 +37,7 @@ class State:
         self.lock = threading.RLock()
         self.servers: dict[str, Record] = {}
         self.hypervisors: dict[str, Record] = {}
+        self.flavors: dict[str, Record] = {}
         self.trusts: dict[str, Record] = {}
         self.images: dict[str, Record] = {}
         self.volumes: dict[str, Record] = {}

@@ -48,6 +48,26 @@ def test_any_other_filter_stays(filtered: Any) -> None:
     assert blazar.reservation(values) == values
 
 
+@pytest.mark.parametrize(
+    ('given', 'kept'),
+    [
+        ({'vcpus': 2, 'memory_mb': 1024, 'disk_gb': 0}, {}),
+        # Heat, and what Blazar's command line has no value for.
+        ({'vcpus': 2, 'resource_properties': None}, {}),
+        ({'memory_mb': 1024, 'amount': 3}, {'amount': 3}),
+    ],
+)
+def test_sizes_are_room_for_servers(given: dict[str, Any], kept: dict[str, Any]) -> None:
+    said = {name: value for name, value in given.items() if value is not None}
+    wanted = {'resource_type': 'size:instance', 'affinity': 'None', **said, **kept}
+    assert blazar.reservation(SENT | {'resource_properties': ''} | given) == wanted
+
+
+def test_sizes_of_another_type_stay() -> None:
+    values = {'resource_type': 'flavor:instance', 'vcpus': 2}
+    assert blazar.reservation(values) == values
+
+
 def test_an_id_counts_more() -> None:
     values = SENT | {'resource_id': 'y'}
     assert blazar.reservation(values) == values

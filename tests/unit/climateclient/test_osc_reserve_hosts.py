@@ -63,6 +63,14 @@ def test_capacity(run, sent, created, flavor):
     assert body['reservations'] == [{'resource_type': 'flavor:instance', **wanted}]
 
 
+def test_capacity_by_sizes(run, sent, created):
+    run(*CREATE, '--capacity', 'vcpus=2,memory_mb=2048,disk_gb=10,amount=3,vcpus>=16')
+    (body,) = sent('POST')
+    sizes = {'vcpus': 2, 'memory_mb': 2048, 'disk_gb': 10}
+    wanted = {**sizes, 'amount': 3, 'resources': 'vcpus>=16'}
+    assert body['reservations'] == [{'resource_type': 'virtual:instance', **wanted}]
+
+
 @pytest.mark.parametrize(
     ('option', 'text', 'said'),
     [
@@ -70,6 +78,7 @@ def test_capacity(run, sent, created, flavor):
         ('--hosts', 'min=two', 'min must be an integer, not "two"'),
         ('--capacity', 'flavor=m1.small,affinity=1', 'affinity must be true or false, not "1"'),
         ('--capacity', 'amount=2', 'flavor=<name or id> is missing'),
+        ('--capacity', 'vcpus=2,disk_gb=1', 'memory_mb=<n> is missing'),
     ],
 )
 def test_what_cannot_be_read_is_refused_before_any_request(fail, sent, option, text, said):

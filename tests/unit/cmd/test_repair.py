@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.cmd import manage
@@ -18,7 +19,7 @@ from climate_core.cmd.manage import repair as command
 from climate_core.db import history, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.sync import repair
+from climate_core.sync import flavor_repair, repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
 from tests.support.hosts import EnrolledHosts
@@ -353,6 +354,27 @@ def test_hosts_are_repaired(
     fake.state.faults.append({'method': 'GET', 'path': 'placement', 'status': 403, 'count': 1})
     assert run('repair') == 2
     assert 'Host: not looked for: Placement answered 403' in capsys.readouterr().err
+
+
+def test_flavors_of_reservations_that_are_over_are_deleted(
+    run: Run,
+    database: Database,
+    fake: cloud_server.Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    EnrolledHosts(fake, database)
+    for flavor_id, name, reserved in (('a', 'a', 'a'), ('b', 'named', 'b'), ('c', 'c', 'other')):
+        fake.state.flavors[flavor_id] = {
+            'id': flavor_id,
+            'name': name,
+            'os-flavor-access:is_public': False,
+            'extra_specs': {lanes.EXTRA_SPEC: reserved},
+        }
+    assert run('orphans') == 1
+    assert flavor_repair.REASON in capsys.readouterr().out
+    assert run('repair') == 1
+    assert run('repair', '--yes') == 0
+    assert list(fake.state.flavors) == ['b', 'c']
 
 
 def test_placement_is_not_needed_without_hosts(run: Run, fake: cloud_server.Server) -> None:

@@ -4,6 +4,7 @@ import importlib.metadata
 import pytest
 
 from climate_core.plugins import loading
+from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support.fakes import settings
 
@@ -37,13 +38,13 @@ def installed(monkeypatch):
 
 
 def test_the_installed_plugin():
-    assert loading.classes(['virtual:instance']) == [ServerPlugin]
+    assert loading.classes(['virtual:instance']) == [ServerPlugin, SizesPlugin]
 
 
 def test_load_registers_the_options():
     conf = settings.conf('http://127.0.0.1:9')
     loaded = loading.load(conf, None)
-    assert list(loaded) == ['virtual:instance']
+    assert list(loaded) == ['virtual:instance', 'size:instance']
     assert loaded['virtual:instance'].conf['virtual:instance'].on_end == 'delete'
 
 
@@ -62,4 +63,4 @@ def test_what_cannot_be_used_is_refused(installed, names, reason):
 
 
 def test_only_what_is_named_is_loaded(installed):
-    assert loading.classes(['twin']) == [Twin]
+    assert loading.classes(['twin']) == [Twin, SizesPlugin]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Room for so many servers of one shape on hosts that many leases share.
+
+The calendar counts what a server takes of each host; Placement counts the servers that are in, by
+the slots of the lanes.
+"""
+
+import abc
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_common import amounts
+from climate_core.calendar.model import Demand
+from climate_core.cloud import placement
+from climate_core.plugins import lane_plugin
+from climate_core.plugins.host import filters
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.lease.model import Allocation, Reservation
+
+#: How Blazar's clients say it.
+_AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
+#: What reservations of this kind have in common.
+SCHEMA: Final[Mapping[str, Any]] = {
+    'amount': {
+        'type': 'integer',
+        'minimum': 1,
+        'maximum': 100_000,
+        'description': 'How many servers. By default 1.',
+    },
+    'affinity': {
+        'enum': [None, True, False, *_AFFINITIES],
+        'description': 'true: all on one host; false: each on another one; null: anywhere. '
+        "Blazar's clients send these as texts.",
+    },
+    **lane_plugin.SCHEMA,
+}
+
+
+class RoomPlugin(lane_plugin.LanePlugin):
+    """Reserve room for servers; a subclass says of which shape."""
+
+    changeable = ('amount', 'affinity', *filters.SCHEMA)
+    amount_field = 'amount'
+    noun = 'servers'
+
+    @abc.abstractmethod
+    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what one server takes of its host, by unit."""
+
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        params = lane_plugin.given(values, self.schema, amount=1, affinity=None)
+        affinity = params['affinity']
+        return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
+
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        shown = {
+            name: each for name, each in reservation.params.items() if not name.startswith('_')
+        }
+        return shown == self._params(values)
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        amount = params['amount']
+        held = {unit: amount * size for unit, size in self._piece(params).items()}
+        return {amounts.SERVERS: amount, **held}
+
+    def _demand(self, params: Mapping[str, Any]) -> Demand:
+        amount, affinity = params['amount'], params.get('affinity')
+        return Demand(
+            least=amount,
+            most=amount,
+            piece={unit: size for unit, size in self._piece(params).items() if size},
+            one_unit=affinity is True,
+            most_per_unit=1 if affinity is False else None,
+            **self._common(params),
+        )
+
+    def _slots(self, allocation: 'Allocation') -> int:
+        return allocation.pieces
+
+    def _list_earlier(
+        self, conn: 'connection.Connection', allocation: 'Allocation'
+    ) -> Collection[str]:
+        # The other lanes of the host are those of other leases.
+        return placement.list_consumers(conn, lane_plugin.lane_of(allocation))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Room for so many servers of given sizes, which is Blazar's ``virtual:instance``.
+
+Nova's users choose sizes by a flavor, so the lease service makes one whose id and name are those
+of the reservation. It is private to the projects that may enter, and its extra spec
+``climate:reservation`` lets nova-scheduler know the reservation without a hint.
+
+Blazar makes its flavor while the user waits for the answer, and what is made there is left behind
+when the lease is not written after all. The answer names the flavor, but nobody can boot with it
+before the start. So here it is made by what is durable: ``prepare``, right after the lease is
+written, and the start, which finds it or makes it. ``flavor_id`` is in the answer from the
+beginning, it is the reservation's own id. The end deletes it, when no server is left. Blazar's
+server group and aggregate are not needed: which host has room for how many is the calendar's, and
+Placement keeps to it; ``server_group_id`` and ``aggregate_id`` are null.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from climate_common import amounts, lanes, resource_types
+from climate_core.cloud import flavors
+from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.capacity import room
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Lease, Reservation
+
+
+def _size(minimum: int, description: str) -> dict[str, Any]:
+    return {
+        'type': 'integer',
+        'minimum': minimum,
+        'maximum': 2**31 - 1,
+        'description': description,
+    }
+
+
+class SizesPlugin(room.RoomPlugin):
+    """Reserve room for servers of given sizes, with a flavor of its own."""
+
+    resource_type = resource_types.SIZES
+    title = 'Capacity by sizes'
+    description = (
+        'Room for servers of given sizes on hosts of a pool that many leases share. They boot '
+        'with the flavor that has the id of the reservation.'
+    )
+    schema: ClassVar[Mapping[str, Any]] = {
+        amounts.VCPUS: _size(1, 'The CPUs of each server.'),
+        amounts.MEMORY_MB: _size(1, 'The memory of each server in MiB.'),
+        amounts.DISK_GB: _size(0, 'The disk of each server in GiB.'),
+        **room.SCHEMA,
+    }
+    required = (amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB)
+
+    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        return self._params(values)
+
+    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {unit: params[unit] for unit in self.required}
+
+    def _shape(self, params: Mapping[str, Any]) -> str | None:
+        vcpus, memory_mb, disk_gb = (params[unit] for unit in self.required)
+        return lanes.shape(vcpus, memory_mb, disk_gb, 0, 0, {})
+
+    def make(
+        self,
+        context: 'RequestContext',  # noqa: ARG002
+        lease_id: str,  # noqa: ARG002
+        values: Mapping[str, Any],  # noqa: ARG002
+        claimed: Claimed,
+    ) -> Claimed:
+        """Leave the flavor to :meth:`prepare`."""
+        return dataclasses.replace(claimed, prepare=True)
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Make the flavor, so that it is there before anybody needs it."""
+        self._make_flavor(lease, reservation)
+        return None
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Open a lane of each host to servers of the flavor, which is made if it is not there.
+
+        :raises climate_core.exceptions.Permanent: Nova refuses the flavor, for example because it
+            knows no such project in ``share_with``
+        """
+        self._make_flavor(lease, reservation)
+        return super().wake_up(lease, reservation)
+
+    def _make_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
+        vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
+        flavors.make_private(
+            self.cloud.service(),
+            flavors.Private(reservation.id, vcpus, memory_mb, disk_gb),
+            {lanes.EXTRA_SPEC: reservation.id},
+            {lease.project_id, *reservation.params.get('share_with', ())},
+        )
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Close the lanes, have the servers gone that are in them, then delete the flavor."""
+        wait = super().end(lease, reservation)
+        if wait is None:
+            flavors.delete(self.cloud.service(), reservation.id)
+        return wait

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find private flavors of reservations that are no more, and delete them.
+
+A flavor is made after its reservation is written, and deleted before that is over. One without a
+reservation was made by a manager that was cut off for so long that the end came first.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from climate_core.cloud import errors, flavors
+from climate_core.db import reservations
+from climate_core.db.engine import Database
+from climate_core.sync.repair import Repaired
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+_CHUNK = 500
+#: What is wrong with them.
+REASON = 'its reservation is no more'
+
+
+def find(database: Database, conn: 'connection.Connection') -> Iterator[str]:
+    """Give the ids of flavors whose reservation holds nothing any more, or never was."""
+    present = flavors.list_of_reservations(conn)
+    while chunk := {*islice(present, _CHUNK)}:
+        yield from sorted(chunk - database.read(reservations.holding, chunk))
+
+
+def run(database: Database, conn: 'connection.Connection', yes: bool) -> Iterator[Repaired]:
+    """Delete such flavors, or say that it would be done.
+
+    :param yes: whether to do it
+    """
+    for each in find(database, conn):
+        if not yes:
+            yield Repaired(f'flavor {each}', REASON, 'delete it')
+            continue
+        try:
+            flavors.delete(conn, each)
+        except errors.EXPECTED as exc:
+            told = str(exc) or type(exc).__name__
+            yield Repaired(f'flavor {each}', REASON, 'delete it', False, told)
+        else:
+            yield Repaired(f'flavor {each}', REASON, 'delete it', True)
