@@ -9,7 +9,7 @@ is as it shall be is left alone. Facts: Placement API reference, microversion 1.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import lanes
@@ -50,12 +50,14 @@ class HostRoom:
     :param capacity: by resource class: what can be claimed of it in all
     :param used: the same for what is claimed
     :param slots_used: how many slots of its lanes are taken
+    :param open_lanes: the ids of the lanes that are open, also those that are full
     """
 
     provider_id: str
     capacity: Mapping[str, int]
     used: Mapping[str, int]
     slots_used: int
+    open_lanes: frozenset[str]
     traits: frozenset[str]
 
 
@@ -105,23 +107,27 @@ def find_rooms(
     trees: dict[str, dict[str, Any]] = {}
     for each, row in summaries.items():
         trees.setdefault(row['root_provider_uuid'], {})[each] = row
-    return {root: _room(root, tree.values()) for root, tree in trees.items()}
+    return {root: _room(root, tree) for root, tree in trees.items()}
 
 
-def _room(root: str, tree: Iterable[Mapping[str, Any]]) -> HostRoom:
+def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
     capacity: dict[str, int] = {}
     used: dict[str, int] = {}
     traits: set[str] = set()
+    open_lanes: set[str] = set()
     slots = 0
-    for provider in tree:
+    for provider_id, provider in tree.items():
         if lanes.HOST in provider['resources']:
-            slots += provider['resources'][lanes.SLOT]['used']
+            lane = provider['resources'][lanes.SLOT]
+            slots += lane['used']
+            if lane['capacity']:
+                open_lanes.add(provider_id)
             continue
         traits |= set(provider['traits'])
         for name, amounts in provider['resources'].items():
             capacity[name] = capacity.get(name, 0) + amounts['capacity']
             used[name] = used.get(name, 0) + amounts['used']
-    return HostRoom(root, capacity, used, slots, frozenset(traits))
+    return HostRoom(root, capacity, used, slots, frozenset(open_lanes), frozenset(traits))
 
 
 def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]:
@@ -272,6 +278,36 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
     except errors.Gone:
         return []
     return left
+
+
+def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]) -> bool:
+    """Close a lane and have it be nobody's, with or without servers in it.
+
+    What another one does with it meanwhile is left as it is.
+
+    :param aggregates: it is only done while the lane is in one of them
+    :returns: whether it was done
+    :raises climate_core.cloud.errors.Busy: others were always faster
+    """
+    path = f'/resource_providers/{lane_id}'
+    response = None
+    for _ in range(_TRIES):
+        found = PLACEMENT.read(conn, f'{path}/aggregates')
+        if not {*aggregates} & {*found['aggregates']}:
+            return False
+        total = PLACEMENT.read(conn, f'{path}/inventories')['inventories'][lanes.SLOT]['total']
+        # One after the other: neither is written if anything has changed since the first look.
+        body = {_GENERATION: found[_GENERATION], 'inventories': _lane_inventories(total, False)}
+        response = PLACEMENT.send(conn, 'PUT', f'{path}/inventories', body)
+        if not _is_changed_meanwhile(response):
+            generation = errors.read(response, PLACEMENT.name)[_GENERATION]
+            body = {_GENERATION: generation, 'aggregates': []}
+            response = PLACEMENT.send(conn, 'PUT', f'{path}/aggregates', body)
+        if not _is_changed_meanwhile(response):
+            break
+    assert response is not None
+    errors.check(response, PLACEMENT.name)
+    return True
 
 
 def _close_slots(conn: 'connection.Connection', lane_id: str) -> int:

@@ -35,6 +35,11 @@ LOOK: Final = 1.0
 _GONE_LOOK: Final = 10.0
 #: The same for servers that are being evacuated.
 _EVACUATE_LOOK: Final = 5.0
+#: What a lease tells that waits for another one.
+_KEPT: Final = (
+    'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
+    'by "climate-manage repair --yes".'
+)
 #: What Blazar's clients expect of each reservation of hosts.
 BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
 
@@ -192,7 +197,7 @@ class LanePlugin(base.ResourcePlugin):
                     told = f'Host {name} still has {len(left)} servers of an earlier lease.'
                     return Wait(LOOK, told)
                 if present:
-                    return Wait(LOOK, f'Host {name} is still open to an earlier lease.')
+                    return Wait(LOOK, _KEPT.format(name))
             if present != {*aggregates}:
                 placement.set_lane_aggregates(conn, lane_id, aggregates)
             placement.set_slots(conn, lane_id, self._slots(allocation), is_open=True)

@@ -19,6 +19,7 @@ from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import hosts
+from climate_core.sync import host_lanes
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class HostRefresher(Worker):
         rooms = placement.find_rooms(conn)
         known = learn(conn, hypervisors.list_all(conn), rooms)
         found: set[str] = set()
-        for host in every(self._database):
+        present = {host.id: host for host in every(self._database)}
+        for host in present.values():
             if self.stopping:
                 return
             learnt = known.get(host.provider_id)
@@ -99,6 +101,9 @@ class HostRefresher(Worker):
         for told in sorted(found - self._reported):
             LOG.warning('%s', told)
         self._reported = found
+        opened = {lane_id for room in rooms.values() for lane_id in room.open_lanes}
+        for told in host_lanes.close_open(self._database, conn, present, opened):
+            LOG.warning('%s; it is closed now', told)
 
     def _refresh(self, host: hosts.Host, known: hosts.Known) -> None:
         with contextlib.suppress(exceptions.HostNotFound):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from climate_core.cloud import errors, placement
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
+from climate_core.sync import host_lanes
 from climate_core.sync.host_refresh import every, put_back
 from climate_core.sync.repair import Repaired
 
@@ -81,7 +82,7 @@ class HostRepair:
         )
 
     def _lanes(self, present: Mapping[str, Host]) -> Iterator[Repaired]:
-        """Close lanes that no host of a pool has, and tell of hosts that lack theirs."""
+        """Close lanes that are nobody's any more, and tell of hosts that lack theirs."""
         found = placement.list_lanes(self._conn)
         for lane in found:
             if lane.root_id not in present and placement.is_open(self._conn, lane.id):
@@ -91,8 +92,15 @@ class HostRepair:
                     'close it',
                     functools.partial(placement.close_lane, self._conn, lane.id),
                 )
-        ids = {each.id for each in found}
+        ids = {each.id: each.name for each in found}
         for host in present.values():
+            for lane_id, kept in host_lanes.find_unexplained(self._database, self._conn, host):
+                yield self._do(
+                    ids.get(lane_id, lane_id),
+                    'it is kept by a reservation that is over, or that there never was',
+                    'close it',
+                    functools.partial(placement.clear_lane, self._conn, lane_id, kept),
+                )
             lost = [each for each in host.lane_ids if each not in ids]
             if lost:
                 wrong = f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement'

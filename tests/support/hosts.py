@@ -22,21 +22,23 @@ from tests.support.fakes import cloud_server, hypervisors, leases, settings
 START = datetime.datetime(2099, 1, 1, 10, tzinfo=datetime.UTC)
 
 
-def promise(database: Database, host_id: int) -> model.Lease:
-    """Promise a host to a reservation of a new lease, for two hours."""
-    lease_id, now = str(uuid.uuid4()), START - build.HOUR
+def promise(
+    database: Database, host_id: int, start: datetime.datetime = START, lane: int = 0
+) -> model.Lease:
+    """Promise a lane of a host to a reservation of a new lease, for two hours."""
+    lease_id, now = str(uuid.uuid4()), start - build.HOUR
     params = {'min': 1, 'max': 1}
     new = model.new_reservation(lease_id, 'physical:host', str(uuid.uuid4()), params, now)
     new = dataclasses.replace(new, unit_kind='host')
-    lease = leases.write(database, build.lease(new, lease_id=lease_id, start=START, now=now))
+    lease = leases.write(database, build.lease(new, lease_id=lease_id, start=start, now=now))
     row = {
         'unit_id': host_id,
-        'unit_generation': 1,
+        'unit_generation': lane + 1,
         'reservation_id': lease.reservations[0].id,
         'start': lease.start_date,
         'end': lease.end_date,
         'pieces': 1,
-        'lane': 0,
+        'lane': lane,
     }
     with database.writer() as session:
         session.execute(sa.insert(tables.ALLOCATIONS).values(row))

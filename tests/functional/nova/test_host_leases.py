@@ -5,12 +5,15 @@ import types
 
 import pytest
 
+from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors, placement
 from climate_core.db import hosts as db
 from climate_core.lease import limits, serialize
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
+from climate_core.sync.host_refresh import HostRefresher
+from climate_core.sync.host_repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.support.world import user
 
@@ -80,6 +83,29 @@ class TestHostLeases(HostLeasesTest):
         assert 'Host host1 still has 1 servers' in lease.status_reason
         self.placement.delete(f'/allocations/{consumer}', version='1.39')
         assert self.settled(lease, seconds=2).status == 'ACTIVE'
+
+    def test_lane_that_a_manager_opens_after_the_end_is_closed(self):
+        """It stood still on the way of the start."""
+        first = self.settled(self.lease_hosts(min=1, names='host1'))
+        assert self.settled(first, hours=2).status == 'TERMINATED'
+        self.world.plugins[self.TYPE].wake_up(first, first.reservations[0])
+        assert self.inside(first)[1] == 'host1'
+        HostRefresher(self.conf, self.world.database, self.cloud).refresh()
+        assert self.inside(first)[1] is None
+
+    def test_start_says_how_it_can_go_on_and_does_so(self):
+        """The lane is open to a lease that was purged."""
+        lane_id = self.world.database.read(db.find, 'host1').lane_ids[0]
+        conn = self.cloud.service()
+        placement.set_lane_aggregates(conn, lane_id, [lanes.reservation_aggregate('purged')])
+        lease = self.settled(self.lease_hosts(min=1, names='host1'))
+        assert lease.status == 'STARTING'
+        assert 'climate-manage repair --yes' in lease.status_reason
+        (found,) = HostRepair(self.world.database, conn, True, lambda _seconds: None).run()
+        assert found.done
+        lease = self.settled(lease, seconds=1)
+        assert (lease.status, lease.status_reason) == ('ACTIVE', None)
+        assert self.inside(lease)[1] == 'host1'
 
     def test_end_that_looks_again_leaves_the_next_lease_on_the_host_alone(self):
         first = self.settled(self.lease_hosts(end='2026-12-01 13:00', names='host1'))

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose the lanes of hosts are, by what is promised."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import tables, utcnow
+
+_ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
+
+
+class Taken(NamedTuple):
+    """A lane that a reservation has, or had, since a time that has come.
+
+    :param lane: its number among those of the host
+    """
+
+    unit_id: int
+    lane: int
+    reservation_id: str
+
+
+def taken(session: orm.Session, unit_ids: Collection[int], live: bool) -> list[Taken]:
+    """Read which reservations have lanes of hosts; one statement.
+
+    :param live: those that are not over; else those that are
+    """
+    query = (
+        sa.select(_ALLOCATION.c.unit_id, _ALLOCATION.c.lane, _RESERVATION.c.id)
+        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .where(
+            _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
+            _ALLOCATION.c.start <= utcnow.now(session),
+            _RESERVATION.c.hold == 1 if live else _RESERVATION.c.hold.is_(None),
+        )
+    )
+    return [Taken(*row) for row in session.execute(query)]
