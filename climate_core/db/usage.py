@@ -6,7 +6,7 @@ A lease is counted until it is purged: then its reservations are gone.
 
 import dataclasses
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,6 +26,11 @@ _FREED = sa.case(
     (_RESERVATION.c.hold == 1, sa.null()),
     else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
 )
+# Until the start of its lease others can have what the calendar promises.
+_IS_PROMISED = sa.and_(
+    _RESERVATION.c.unit_kind.is_not(None), _LEASE.c.start_date > _RESERVATION.c.created_at
+)
+_HELD = sa.case((_IS_PROMISED, _LEASE.c.start_date), else_=_RESERVATION.c.created_at)
 #: In the order of the fields of :class:`climate_core.lease.usage.Use`.
 _COLUMNS = (
     _RESERVATION.c.id,
@@ -36,7 +41,7 @@ _COLUMNS = (
     _RESERVATION.c.resource_type,
     _RESERVATION.c.resource_id,
     _RESERVATION.c.amounts,
-    _RESERVATION.c.created_at,
+    sa.type_coerce(_HELD, tables.Time()),
     _RESERVATION.c.woken_at,
     sa.type_coerce(_FREED, tables.Time()),
 )
@@ -49,7 +54,7 @@ def uses(
     query = _reserved(period).execution_options(yield_per=_PAGE)
     if project_id is not None:
         query = query.where(_LEASE.c.project_id == project_id)
-    return (_use(row) for row in session.execute(query))
+    return _uses(session.execute(query), period)
 
 
 def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.Use]:
@@ -61,7 +66,7 @@ def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.Us
     query = _reserved(period).order_by(*order).limit(_PAGE)
     after = ('', '')
     while rows := session.execute(query.where(_after(*after))).all():
-        yield from map(_use, rows)
+        yield from _uses(rows, period)
         after = (rows[-1].lease_id, rows[-1].id)
 
 
@@ -80,14 +85,18 @@ def _reserved(period: usage.Span) -> sa.Select[Any]:
         .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
         .where(
             _RESERVATION.c.created_at < period.end,
+            period.end > _HELD,
             sa.or_(_RESERVATION.c.freed_at > period.begin, unknown),
         )
     )
 
 
-def _use(row: Any) -> usage.Use:
-    use = usage.Use(*row)
-    return dataclasses.replace(use, amounts=use.amounts or {})
+def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.Use]:
+    """Give what was reserved in a period; what was given up before its start never was."""
+    for row in found:
+        use = usage.Use(*row)
+        if use.reserved(period) is not None:
+            yield dataclasses.replace(use, amounts=use.amounts or {})
 
 
 def told_until(session: orm.Session) -> datetime.datetime | None:

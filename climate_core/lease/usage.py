@@ -2,8 +2,10 @@
 """Compute reserved and used resource-hours. Pure.
 
 A reservation is reserved from the moment it is made until its resource is freed, and used from the
-moment its resource is awake until then. Both are cut to the period that is asked about. A resource
-whose amounts are not known, as those that the first release reserved, counts as nothing.
+moment its resource is awake until then. What the calendar promises is reserved from the start of
+its lease on, though: until then others can have it. All is cut to the period that is asked about.
+A resource whose amounts are not known, as of those that the first release reserved, counts as
+nothing.
 """
 
 import dataclasses
@@ -51,7 +53,11 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Use:
-    """One reservation, and whose it is; ``freed_at`` is None while it holds its resource."""
+    """One reservation, and whose it is.
+
+    :param held_at: when it began to keep something from others, or will
+    :param freed_at: None while it holds its resource
+    """
 
     id: str
     lease_id: str
@@ -61,13 +67,13 @@ class Use:
     resource_type: str
     resource_id: str
     amounts: Mapping[str, int]
-    created_at: datetime.datetime
+    held_at: datetime.datetime
     woken_at: datetime.datetime | None
     freed_at: datetime.datetime | None
 
     def reserved(self, period: Span) -> Span | None:
         """Return when in the period it was reserved."""
-        return Span(self.created_at, self.freed_at or period.end).within(period)
+        return Span(self.held_at, self.freed_at or period.end).within(period)
 
     def used(self, period: Span) -> Span | None:
         """Return when in the period it was used."""

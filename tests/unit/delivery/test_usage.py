@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.db import outbox, tables
+from climate_core.db import limits, outbox, tables
 from climate_core.db import usage as db
 from climate_core.delivery import usage as engine
 from climate_core.delivery.usage import Usage
@@ -118,6 +118,28 @@ def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
     time.forward(hours=3)
     all_of_it(one)
     assert len(told(world)) == 2
+
+
+def test_a_promise_counts_from_the_start_of_its_lease_but_in_limits_at_once(
+    world: World, time: Time, one: Usage
+) -> None:
+    kept, given_up = (
+        world.create(each, start='2026-12-01 14:30', end='2026-12-01 18:00') for each in 'ab'
+    )
+    amounts(world, hosts=2)
+    assert world.database.read(limits.used, 'project1')['reserved_hosts'] == 4
+    world.delete(given_up)
+    world.run_until_idle(hours=2, minutes=10)
+    with world.database.engine.begin() as connection:
+        # What was given up was promised, too.
+        connection.execute(tables.RESERVATIONS.update().values(unit_kind='host'))
+    all_of_it(one)
+    assert told(world) == []
+    time.forward(hours=1)
+    all_of_it(one)
+    (payload,) = told(world)
+    assert (payload['lease_id'], payload['reserved']['host_hours']) == (kept, 1)
+    assert payload['resources'][0]['reserved']['begin'] == '2026-12-01T14:30:00.000000'
 
 
 def test_a_free_that_fails_takes_nothing_from_what_was_used(

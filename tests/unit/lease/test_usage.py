@@ -32,7 +32,7 @@ def period(begin: float, end: float) -> usage.Span:
 
 
 def use(
-    created: float, woken: float | None = None, freed: float | None = None, **more: object
+    held: float, woken: float | None = None, freed: float | None = None, **more: object
 ) -> usage.Use:
     made = usage.Use(
         id='r',
@@ -43,7 +43,7 @@ def use(
         resource_type='t',
         resource_id='x',
         amounts=AMOUNTS,
-        created_at=at(created),
+        held_at=at(held),
         woken_at=None if woken is None else at(woken),
         freed_at=None if freed is None else at(freed),
     )
