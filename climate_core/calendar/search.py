@@ -4,10 +4,14 @@
 import heapq
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from climate_core.calendar.model import Demand, Order
 from climate_core.calendar.rooms import Pick, Room, Search, rooms
 from climate_core.calendar.timeline import Timeline
+
+#: Whole units that are promised within so many microseconds of each other get different lanes.
+NEAR: Final = 3_600_000_000
 
 _Chosen = Mapping[int, Pick]
 _Shares = Iterator[tuple[Room, int]]
@@ -82,7 +86,11 @@ def _stays(search: Search, timeline: Timeline, pick: Pick) -> bool:
 
 def _lane(search: Search, timeline: Timeline) -> int:
     own = search.own.get(timeline.unit.id)
-    lane = timeline.lane(search.begin, search.end, own.lane if own else None)
+    liked = own.lane if own else None
+    if own is None and search.demand.piece is None:
+        # Not the lane of what comes right before or after: it is prepared while that one runs.
+        liked = timeline.lane(search.begin - NEAR, search.end + NEAR)
+    lane = timeline.lane(search.begin, search.end, liked)
     assert lane is not None, 'a unit without a free lane has no room'
     return lane
 

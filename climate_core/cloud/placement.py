@@ -44,21 +44,48 @@ class Provider:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostRoom:
-    """What Placement has of a host that has lanes, those left out.
+class LaneRoom:
+    """How many slots of a lane can be taken, of which some are; of a closed one none can be."""
 
-    :param capacity: by resource class: what can be claimed of it in all
+    slots: int
+    used: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostRoom:
+    """What Placement has of a host that has lanes.
+
+    :param capacity: by resource class: what can be claimed of it in all, without its lanes
     :param used: the same for what is claimed
-    :param slots_used: how many slots of its lanes are taken
-    :param open_lanes: the ids of the lanes that are open, also those that are full
+    :param lanes: by their ids
     """
 
     provider_id: str
     capacity: Mapping[str, int]
     used: Mapping[str, int]
-    slots_used: int
-    open_lanes: frozenset[str]
+    lanes: Mapping[str, LaneRoom]
     traits: frozenset[str]
+
+    @property
+    def slots_used(self) -> int:
+        """Return how many slots of its lanes are taken."""
+        return sum(each.used for each in self.lanes.values())
+
+    @property
+    def open_lanes(self) -> frozenset[str]:
+        """Return the ids of the lanes that are open, also those that are full."""
+        return frozenset(lane_id for lane_id, each in self.lanes.items() if each.slots)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Access:
+    """Whose servers may enter a lane when it is open.
+
+    :param generation: of the lane when that was read
+    """
+
+    generation: int
+    aggregates: frozenset[str]
 
 
 def find_provider(conn: 'connection.Connection', name: str) -> Provider | None:
@@ -114,20 +141,17 @@ def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
     capacity: dict[str, int] = {}
     used: dict[str, int] = {}
     traits: set[str] = set()
-    open_lanes: set[str] = set()
-    slots = 0
+    found: dict[str, LaneRoom] = {}
     for provider_id, provider in tree.items():
         if lanes.HOST in provider['resources']:
-            lane = provider['resources'][lanes.SLOT]
-            slots += lane['used']
-            if lane['capacity']:
-                open_lanes.add(provider_id)
+            slot = provider['resources'][lanes.SLOT]
+            found[provider_id] = LaneRoom(slot['capacity'], slot['used'])
             continue
         traits |= set(provider['traits'])
         for name, amounts in provider['resources'].items():
             capacity[name] = capacity.get(name, 0) + amounts['capacity']
             used[name] = used.get(name, 0) + amounts['used']
-    return HostRoom(root, capacity, used, slots, frozenset(open_lanes), frozenset(traits))
+    return HostRoom(root, capacity, used, found, frozenset(traits))
 
 
 def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]:
@@ -200,6 +224,12 @@ def get_lane_aggregates(conn: 'connection.Connection', lane_id: str) -> frozense
     return frozenset(PLACEMENT.read(conn, path, 'aggregates'))
 
 
+def read_access(conn: 'connection.Connection', lane_id: str) -> Access:
+    """Return whose servers may take slots of a lane."""
+    found = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/aggregates')
+    return Access(found[_GENERATION], frozenset(found['aggregates']))
+
+
 def set_lane_aggregates(
     conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]
 ) -> None:
@@ -245,6 +275,76 @@ def set_slots(
         known,
     )
     return int(written[_GENERATION])
+
+
+def open_lane(
+    conn: 'connection.Connection',
+    lane_id: str,
+    slots: int,
+    aggregates: Collection[str],
+    found: Access,
+) -> bool:
+    """Let servers into a closed lane; one request if it was prepared.
+
+    :param found: as it is, or as :func:`prepare_lane` left it
+    :returns: False: it is not as it was found, and nobody was let in
+    """
+    access = _give_lane(conn, lane_id, aggregates, found)
+    return access is not None and _put_slots(conn, lane_id, slots, True, access) is not None
+
+
+def prepare_lane(
+    conn: 'connection.Connection', lane_id: str, slots: int, aggregates: Collection[str]
+) -> int | None:
+    """Give a lane to a reservation and leave it closed, so that it only has to be opened.
+
+    :returns: the generation that it has then; None: it is open, in use or gone, and left alone
+    """
+    path = f'/resource_providers/{lane_id}'
+    try:
+        found = PLACEMENT.read(conn, f'{path}/inventories')
+        slot = found['inventories'].get(lanes.SLOT, {})
+        closed = slot.get('reserved') == slot.get('total')
+        if not closed or any(PLACEMENT.read(conn, f'{path}/usages', 'usages').values()):
+            return None
+        # Nobody opens it meanwhile: that would be another generation.
+        access = _put_slots(conn, lane_id, slots, False, Access(found[_GENERATION], frozenset()))
+        access = access and _give_lane(conn, lane_id, aggregates, access)
+    except errors.Gone:
+        return None
+    return access.generation if access else None
+
+
+def _give_lane(
+    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str], found: Access
+) -> Access | None:
+    """Say whose servers may enter a lane; None if it is not as it was found."""
+    if found.aggregates == {*aggregates}:
+        return found
+    body = {_GENERATION: found.generation, 'aggregates': sorted(aggregates)}
+    path = f'/resource_providers/{lane_id}/aggregates'
+    written = _put_if_unchanged(conn, path, body)
+    return None if written is None else Access(written[_GENERATION], frozenset(aggregates))
+
+
+def _put_slots(
+    conn: 'connection.Connection', lane_id: str, slots: int, is_open: bool, found: Access
+) -> Access | None:
+    """Set the slots of a lane; None if it is not as it was found."""
+    body = {_GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
+    path = f'/resource_providers/{lane_id}/inventories'
+    written = _put_if_unchanged(conn, path, body)
+    return None if written is None else Access(written[_GENERATION], found.aggregates)
+
+
+def _put_if_unchanged(
+    conn: 'connection.Connection', path: str, body: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    response = PLACEMENT.send(conn, 'PUT', path, body)
+    if _is_changed_meanwhile(response):
+        return None
+    written: dict[str, Any] = errors.read(response, PLACEMENT.name)
+    return written
 
 
 def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:

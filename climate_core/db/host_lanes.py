@@ -23,17 +23,21 @@ class Taken(NamedTuple):
     reservation_id: str
 
 
-def taken(session: orm.Session, unit_ids: Collection[int], live: bool) -> list[Taken]:
+def taken(
+    session: orm.Session, unit_ids: Collection[int], live: bool, begun: bool = True
+) -> list[Taken]:
     """Read which reservations have lanes of hosts; one statement.
 
     :param live: those that are not over; else those that are
+    :param begun: only those whose time has come; else those as well whose lanes may be prepared
     """
+    now = utcnow.now(session)
     query = (
         sa.select(_ALLOCATION.c.unit_id, _ALLOCATION.c.lane, _RESERVATION.c.id)
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .where(
             _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
-            _ALLOCATION.c.start <= utcnow.now(session),
+            *([_ALLOCATION.c.start <= now] if begun else []),
             _RESERVATION.c.hold == 1 if live else _RESERVATION.c.hold.is_(None),
         )
     )

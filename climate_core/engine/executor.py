@@ -25,7 +25,7 @@ from climate_core.delivery import metrics
 from climate_core.engine import ranks, retry
 from climate_core.engine.claims import Claim, Claims
 from climate_core.lease import events, history, model, results, states
-from climate_core.plugins.base import ResourcePlugin, Wait
+from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class EventExecutor:
         self,
         claim: Claim,
         lease: model.Lease,
-        call: Callable[[], Wait | None],
+        call: Callable[[], Wait | Done | None],
         reservation: model.Reservation | None = None,
     ) -> results.Outcome:
         """Make one remote call. Its failure is an outcome: the other resources go on."""
@@ -220,6 +220,8 @@ class EventExecutor:
         test_points.reached('remote.after', **info)
         if result is None:
             return results.DONE
+        if isinstance(result, Done):
+            return dataclasses.replace(results.DONE, progress=result.progress)
         if result.repair is not None and reservation is not None and self.seen_by:
             self.seen_by.repaired(reservation.resource_type, result.repair)
         wait = results.Result.WAIT
@@ -227,12 +229,12 @@ class EventExecutor:
 
     def _call_plugin(
         self, handler: events.EventHandler, lease: model.Lease, reservation: model.Reservation
-    ) -> Wait | None:
+    ) -> Wait | Done | None:
         plugin = self.plugins.get(reservation.resource_type)
         if plugin is None:
             raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
         method = getattr(plugin, handler.plugin_method(lease, reservation))
-        called: Wait | None = method(lease, reservation)
+        called: Wait | Done | None = method(lease, reservation)
         return called
 
 

@@ -161,12 +161,16 @@ def describe(
     return Known(
         hypervisor_hostname=hypervisor['hypervisor_hostname'],
         service_name=hypervisor['service']['host'],
-        capacity=_amounts(capacity),
+        capacity=amounts(capacity),
         details=details,
     )
 
 
-def _amounts(capacity: Mapping[str, int]) -> dict[str, int]:
+def amounts(capacity: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts of a unit.
+
+    :param capacity: by the resource classes of Placement
+    """
     return {
         amount: next((capacity[each] for each in classes if capacity.get(each)), 0)
         for amount, classes in _AMOUNTS.items()

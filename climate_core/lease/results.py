@@ -40,8 +40,8 @@ class Outcome:
 
     :param seconds: when to look again, for WAIT and RETRY
     :param reason: a sentence for the user, for RETRY and FAILED; for WAIT if that takes long
-    :param progress: what the plugin keeps until the next look; None leaves it as it is. It is
-        forgotten when nothing is left to do
+    :param progress: what the plugin keeps until the next look; None leaves it as it is. When
+        nothing is left to do it is forgotten, unless DONE says what is kept
     """
 
     result: Result
@@ -71,8 +71,11 @@ class Work:
 
 def with_progress(reservation: Reservation, outcome: Outcome) -> Reservation:
     """Return a reservation with what its plugin keeps until the next look."""
-    over = outcome.result in (Result.DONE, Result.FAILED)
-    progress = None if over else outcome.progress or reservation.progress
+    if outcome.result is Result.DONE:
+        progress = outcome.progress
+    else:
+        failed = outcome.result is Result.FAILED
+        progress = None if failed else outcome.progress or reservation.progress
     if progress == reservation.progress:
         return reservation
     return dataclasses.replace(reservation, progress=progress)

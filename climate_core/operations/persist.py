@@ -104,7 +104,8 @@ class WritePath:
             return lease
         check_generation(lease, draft.generation)
         db_limits.check(session, project_id, limits.amounts(missing), most)
-        preparing = done.preparing & {each.id for each in missing}
+        joining = {each.id for each in missing}
+        preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}
         change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
         after = store.save(session, lease, change, draft.now, cause)
         self._promise(session, draft, after, missing)

@@ -5,6 +5,7 @@ That is the owner's trust of a new lease, and the resources that plugins make.
 """
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
 
 from oslo_log import log
@@ -32,14 +33,15 @@ class Provisioned:
 
     :param trust_id: the trust of its owner; None for what joins a lease
     :param items: those of the draft, with the ids that their resources have now
-    :param preparing: the ids of the reservations that are to be prepared
+    :param preparing: how long before the start reservations are to be prepared, by their ids;
+        None: at once
     :param made: the reservations whose resource was made just now
     :param reused: the ids of the reservations whose resource an equal request made before
     """
 
     trust_id: str | None = None
     items: list[Item] = dataclasses.field(default_factory=list)
-    preparing: set[str] = dataclasses.field(default_factory=set)
+    preparing: dict[str, datetime.timedelta | None] = dataclasses.field(default_factory=dict)
     made: list[model.Reservation] = dataclasses.field(default_factory=list)
     reused: set[str] = dataclasses.field(default_factory=set)
 
@@ -110,7 +112,7 @@ class Provisioner:
         elif claimed.resource_id != before.resource_id:
             done.reused.add(before.id)
         if claimed.prepare:
-            done.preparing.add(before.id)
+            done.preparing[before.id] = claimed.prepare_before
 
     def _discard_resources(self, done: Provisioned) -> None:
         for each in done.made:

@@ -44,6 +44,13 @@ class Wait:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """It is done, and the next call gets ``progress`` as ``reservation.progress``."""
+
+    progress: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Claimed:
     """The result of :meth:`ResourcePlugin.reserve`.
 
@@ -55,6 +62,7 @@ class Claimed:
     :param made: whether :meth:`ResourcePlugin.make` has just made it, so that it is discarded if
         no lease comes of it
     :param prepare: whether :meth:`ResourcePlugin.prepare` has something to do
+    :param prepare_before: how long before the start it does that; None: at once
     :param parent_id: the id of the resource of the same lease that this one is a part of, as a
         server is of its stack
     :param unit_kind: the kind of units that the calendar promises it, see
@@ -66,6 +74,7 @@ class Claimed:
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     made: bool = False
     prepare: bool = False
+    prepare_before: datetime.timedelta | None = None
     parent_id: str | None = None
     unit_kind: str | None = None
 
@@ -158,13 +167,17 @@ class ResourcePlugin(abc.ABC):
         """
         return claimed
 
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:  # noqa: ARG002
+    def prepare(
+        self,
+        lease: 'Lease',  # noqa: ARG002
+        reservation: 'Reservation',  # noqa: ARG002
+    ) -> Wait | Done | None:
         """Do what it needs between the write of its lease and the start, as the owner.
 
         What is not done by the start is left to :meth:`wake_up`. What raises ``Permanent`` cannot
         be held, and is rolled back next.
 
-        :returns: None when it is done, a :class:`Wait` when it is on its way
+        :returns: None or :class:`Done` when it is done, a :class:`Wait` when it is on its way
         """
         return None
 

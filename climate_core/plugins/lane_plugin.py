@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reservation of hosts of the pools, or of shares of them, which the calendar promises.
 
-At the start a lane of each host is opened: from then on nova-scheduler lets servers in that name
-the reservation. At the end the lane is closed, and the servers are deleted that are still in it.
+Shortly before the start a lane of each host is prepared, at the start it is opened: from then on
+nova-scheduler lets servers in that name the reservation. At the end the lane is closed, and the
+servers are deleted that are still in it. Whose a lane is, the calendar says: what was prepared in
+one that is another reservation's by now holds nobody up.
 Nova and Placement are asked with the rights of the service: hosts are nobody's.
 """
 
 import abc
+import dataclasses
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_config import cfg
@@ -18,9 +21,10 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Order, Unit, Wanted
 from climate_core.cloud import errors, placement, servers
+from climate_core.lease import hosts
 from climate_core.lease.hosts import KIND
 from climate_core.plugins import base
-from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ _KEPT: Final = (
     'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
     'by "climate-manage repair --yes".'
 )
+#: What is kept of the lanes that are prepared.
+_PREPARED: Final = 'prepared'
 #: What Blazar's clients expect of each reservation of hosts.
 BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
 
@@ -57,6 +63,13 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
         default=0,
         min=0,
         help='How long what was reserved is kept free after each lease.',
+    ),
+    cfg.IntOpt(
+        'prepare_seconds',
+        default=120,
+        min=0,
+        help='How long before the start of a lease its lanes are prepared, so that the start only '
+        'has to open them; 0: not before the start.',
     ),
 )
 #: What reservations of this kind have in common.
@@ -123,12 +136,6 @@ class LanePlugin(base.ResourcePlugin):
     def _slots(self, allocation: 'Allocation') -> int:
         """Return how many servers may be in the lane of an allocation."""
 
-    @abc.abstractmethod
-    def _list_earlier(
-        self, conn: 'connection.Connection', allocation: 'Allocation'
-    ) -> Collection[str]:
-        """List what has to leave a host before the lane can be opened."""
-
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         params = self._read(context, values)
         self._demand(params)
@@ -157,6 +164,29 @@ class LanePlugin(base.ResourcePlugin):
         order = Order(self.conf[self.resource_type].order)
         return {'kind': KIND, 'matches': matches, 'names': names, 'order': order}
 
+    def make(
+        self,
+        context: 'RequestContext',  # noqa: ARG002
+        lease_id: str,  # noqa: ARG002
+        values: Mapping[str, Any],  # noqa: ARG002
+        claimed: Claimed,
+    ) -> Claimed:
+        seconds = self.conf[self.resource_type].prepare_seconds
+        before = datetime.timedelta(seconds=seconds)
+        return dataclasses.replace(claimed, prepare=seconds > 0, prepare_before=before)
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+        """Have the lanes be its own, closed; one that is still in use is left to the start."""
+        conn = self.cloud.service()
+        aggregates = self._aggregates(lease, reservation)
+        prepared = _prepared(reservation)
+        for each in reservation.allocations:
+            lane_id = lane_of(each)
+            prepared[lane_id] = placement.prepare_lane(
+                conn, lane_id, self._slots(each), aggregates
+            )
+        return Done({_PREPARED: prepared})
+
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Open a lane of each host, once the host is free.
 
@@ -165,45 +195,88 @@ class LanePlugin(base.ResourcePlugin):
         if not reservation.allocations:
             raise exceptions.Permanent('No host is promised to this reservation.')
         conn = self.cloud.service()
+        aggregates = self._aggregates(lease, reservation)
+        waits = [
+            self._open(conn, reservation, each, aggregates) for each in reservation.allocations
+        ]
+        # What was prepared, and is promised to it no more.
+        for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
+            placement.leave_lane(conn, lane_id, reservation.id)
+        return next((each for each in waits if each is not None), None)
+
+    def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
+        """Return what lets the servers of a reservation into a lane."""
         params = reservation.params
-        projects = [lease.project_id, *params.get('share_with', ())]
-        aggregates = lanes.lane_aggregates(
+        return lanes.lane_aggregates(
             reservation.id,
-            projects,
+            [lease.project_id, *params.get('share_with', ())],
             self._shape(params),
             open_matching=params.get('matching') == 'open',
         )
-        own = {
-            lanes.reservation_aggregate(reservation.id),
-            lanes.ended_aggregate(reservation.id),
-        }
-        waits = [self._open(conn, each, aggregates, own) for each in reservation.allocations]
-        return next((each for each in waits if each is not None), None)
 
     def _open(
         self,
         conn: 'connection.Connection',
+        reservation: 'Reservation',
         allocation: 'Allocation',
         aggregates: Sequence[str],
-        own: Collection[str],
     ) -> Wait | None:
+        """Open a lane; one that was prepared with two requests."""
         lane_id, name = lane_of(allocation), allocation.unit['hypervisor_hostname']
+        slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
         try:
-            present = placement.get_lane_aggregates(conn, lane_id)
-            # What is there may have come by this lane: it was opened before.
-            if present.isdisjoint(own):
-                left = self._list_earlier(conn, allocation)
-                if left:
-                    told = f'Host {name} still has {len(left)} servers of an earlier lease.'
-                    return Wait(LOOK, told)
-                if present:
-                    return Wait(LOOK, _KEPT.format(name))
-            if present != {*aggregates}:
-                placement.set_lane_aggregates(conn, lane_id, aggregates)
-            placement.set_slots(conn, lane_id, self._slots(allocation), is_open=True)
+            room = placement.find_rooms(conn, allocation.unit['provider_id'])
+            host = next(iter(room.values()), None)
+            if host is None or lane_id not in host.lanes:
+                raise errors.Gone
+            is_open = host.lanes[lane_id].slots > 0
+            told = None if is_open else self._in_the_way(host, reservation, allocation)
+            if prepared is not None and not is_open and not told:
+                known = placement.Access(prepared, frozenset(aggregates))
+                if placement.open_lane(conn, lane_id, slots, aggregates, known):
+                    return None
+            found = placement.read_access(conn, lane_id)
+            ended = lanes.ended_aggregate(reservation.id) in found.aggregates
+            ours = lanes.reservation_aggregate(reservation.id) in found.aggregates
+            if ended or (ours and is_open):
+                # What is there may have come by this lane: it was opened before.
+                if found.aggregates != {*aggregates}:
+                    placement.set_lane_aggregates(conn, lane_id, aggregates)
+                placement.set_slots(conn, lane_id, slots, is_open=True)
+                return None
+            if is_open:
+                told = _KEPT
+            if told:
+                return Wait(LOOK, told.format(name))
+            if not placement.open_lane(conn, lane_id, slots, aggregates, found):
+                return Wait(0.0)
         except errors.Gone:
             return Wait(_GONE_LOOK, f'Host {name} is not in Placement any more.')
         return None
+
+    def _in_the_way(
+        self, host: placement.HostRoom, reservation: 'Reservation', allocation: 'Allocation'
+    ) -> str | None:
+        """Say what of earlier leases is on a host that a lane is to be opened of; None: nothing.
+
+        ``{}`` in it stands for the host.
+
+        A whole host must be empty and closed. One that is shared must not be open as a whole, and
+        have the room that is promised if leases that are over still have servers there.
+        """
+        lane_id, piece = lane_of(allocation), self._demand(reservation.params).piece
+        others = [each for key, each in host.lanes.items() if key != lane_id]
+        if piece is None:
+            in_use, is_open = any(host.used.values()), any(each.slots for each in others)
+        else:
+            free = {name: host.capacity[name] - used for name, used in host.used.items()}
+            room = hosts.amounts(free)
+            short = any(room[name] < each * allocation.pieces for name, each in piece.items())
+            in_use = short and any(each.used and not each.slots for each in others)
+            is_open = any(each.slots == placement.MAX_SLOTS for each in others)
+        if in_use or host.lanes[lane_id].used:
+            return 'Host {} still has servers of an earlier lease.'
+        return _KEPT if is_open else None
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Close the lanes of hosts that were given up, and open those that are new.
@@ -233,8 +306,8 @@ class LanePlugin(base.ResourcePlugin):
         """Close the lanes, and delete the servers that are in them."""
         conn = self.cloud.service()
         left: set[str] = set()
-        had = (*reservation.allocations, *reservation.released)
-        for lane_id in sorted({lane_of(each) for each in had}):
+        had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
+        for lane_id in sorted(had | _prepared(reservation).keys()):
             left.update(placement.leave_lane(conn, lane_id, reservation.id))
         for server_id in sorted(left):
             _delete(conn, server_id)
@@ -253,6 +326,15 @@ def given(values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any) ->
 def lane_of(allocation: 'Allocation') -> str:
     """Return the id of the lane by which servers of an allocation enter."""
     return str(allocation.unit['lane_ids'][allocation.lane])
+
+
+def _lanes_of(reservation: 'Reservation') -> set[str]:
+    return {lane_of(each) for each in reservation.allocations}
+
+
+def _prepared(reservation: 'Reservation') -> dict[str, int | None]:
+    """Return the lanes that were prepared, with their generations; None: it was in use."""
+    return dict((reservation.progress or {}).get(_PREPARED, {}))
 
 
 def _evacuate(conn: 'connection.Connection', server_id: str, host: str) -> bool:

@@ -54,7 +54,7 @@ def placeholder(stage, resources, hold='now', starts=False):
         reservations=(reservation,),
         events=changes.create.first_events(lease.id, start, lease.end_date, None, (), now),
     )
-    preparing = [reservation.id] if hold == 'now' else []
+    preparing = {reservation.id: None} if hold == 'now' else {}
     return leases.write(stage.database, events.prepare.add(lease, preparing, now)), made['id']
 
 

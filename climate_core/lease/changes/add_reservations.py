@@ -2,8 +2,8 @@
 """Let resources join a lease. Pure."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
@@ -16,13 +16,13 @@ def apply(
     lease: Lease,
     reservations: Sequence[Reservation],
     now: datetime,
-    preparing: Iterable[str] = (),
+    preparing: Mapping[str, timedelta | None] | None = None,
 ) -> Change:
     """Return a lease with more reservations; if it has started, they are woken at once.
 
     A lease in ERROR takes more as well: what failed does not keep the others from being woken.
 
-    :param preparing: the ids of those that are to be prepared
+    :param preparing: those that are to be prepared, see :func:`.events.prepare.add`
     :raises climate_core.exceptions.InvalidState: it is over, or about to be
     """
     if lease.status in states.ENDING:
@@ -34,4 +34,4 @@ def apply(
     start = lease.event(model.START)
     if start is not None and not start.open:
         after = after.with_events(schedule.reschedule(start, now, now))
-    return Change(prepare.add(after, preparing, now), {'lease.update': None})
+    return Change(prepare.add(after, preparing or {}, now), {'lease.update': None})

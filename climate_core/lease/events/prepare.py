@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``prepare_reservation``: does what a resource needs as soon as its reservation is written.
+"""``prepare_reservation``: does what a resource needs between its reservation and the start.
 
-What is made for a lease, as a stack from a template, is to hold its capacity from then on. What
-cannot be held is freed again, and the lease is in ERROR until its user takes it out.
+What is made for a lease, as a stack from a template, is to hold its capacity as soon as the
+reservation is written. What cannot be held is freed again, and the lease is in ERROR until its
+user takes it out. What only makes the start quick, as for hosts, is done some time before it.
 """
 
 import dataclasses
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from climate_core.lease import model, results, schedule, states
@@ -23,8 +24,13 @@ START_FIRST: Final = 'The start came first.'
 
 class PrepareReservation(base.EventHandler):
     event_type = model.PREPARE
-    due = 'when a reservation is written that needs it, before the start'
-    action = 'fills a stack; frees it if it cannot be filled'
+    due = (
+        'when a reservation is written that needs it, before the start; of hosts '
+        '``prepare_seconds`` before the start'
+    )
+    action = (
+        'fills a stack, and frees it if it cannot be filled; readies the lanes of hosts, closed'
+    )
     on_failure = (
         'retried until the start; a permanent failure puts the reservation and the lease in error '
         'and frees the resource, which is retried for ever'
@@ -71,6 +77,13 @@ class PrepareReservation(base.EventHandler):
         """Tell whether it frees what it could not prepare."""
         return event.reservation_id in unprepared(lease)
 
+    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
+        """Let what is done some time before the start keep that distance."""
+        if event.time == event.created_at:
+            return event
+        moved = event.time + (after.start_date - before.start_date)
+        return schedule.move_event(event, max(moved, now), now)
+
 
 def _asleep(lease: Lease, ids: Iterable[str | None]) -> tuple[Reservation, ...]:
     statuses = (_R.PENDING, _R.ERROR)
@@ -82,7 +95,9 @@ def _settle_pending(
 ) -> Change:
     failed = outcome.result is Result.FAILED
     new = reservation
-    if outcome.result is not Result.WAIT or outcome.reason is not None:
+    # What is missing of it says why until it is there.
+    told = failed or not reservation.missing_resources
+    if told and (outcome.result is not Result.WAIT or outcome.reason is not None):
         new = dataclasses.replace(new, status_reason=outcome.reason)
     if failed:
         new = dataclasses.replace(new, status=_R.ERROR)
@@ -102,12 +117,22 @@ def _reason(lease: Lease) -> str | None:
     return '; '.join(each for each in told if each) or results.waits_for_user(lease)
 
 
-def add(lease: Lease, reservation_ids: Iterable[str], now: datetime) -> Lease:
-    """Have reservations prepared now; the start does it if that has begun."""
+def add(lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime) -> Lease:
+    """Have reservations prepared; the start does it if that has begun.
+
+    :param preparing: by their ids: how long before the start; None: now
+    """
     if lease.has_started(now):
         return lease
+    times = {
+        each: now if before is None else max(now, lease.start_date - before)
+        for each, before in preparing.items()
+    }
     return lease.with_events(
-        *(model.new_event(lease.id, model.PREPARE, now, now, each) for each in reservation_ids)
+        *(
+            model.new_event(lease.id, model.PREPARE, time, now, each)
+            for each, time in times.items()
+        )
     )
 
 

@@ -6,18 +6,15 @@ the slots of the lanes.
 """
 
 import abc
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts
 from climate_core.calendar.model import Demand
-from climate_core.cloud import placement
 from climate_core.plugins import lane_plugin
 from climate_core.plugins.host import filters
 
 if TYPE_CHECKING:
-    from openstack import connection
-
     from climate_core.lease.model import Allocation, Reservation
 
 #: How Blazar's clients say it.
@@ -79,9 +76,3 @@ class RoomPlugin(lane_plugin.LanePlugin):
 
     def _slots(self, allocation: 'Allocation') -> int:
         return allocation.pieces
-
-    def _list_earlier(
-        self, conn: 'connection.Connection', allocation: 'Allocation'
-    ) -> Collection[str]:
-        # The other lanes of the host are those of other leases.
-        return placement.list_consumers(conn, lane_plugin.lane_of(allocation))

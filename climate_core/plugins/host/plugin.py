@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``physical:host``: whole compute hosts of a pool for one project."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, resource_types
@@ -12,8 +12,6 @@ from climate_core.plugins import lane_plugin
 from climate_core.plugins.host import filters
 
 if TYPE_CHECKING:
-    from openstack import connection
-
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Reservation
 
@@ -58,11 +56,6 @@ class HostPlugin(lane_plugin.LanePlugin):
     def _slots(self, allocation: 'Allocation') -> int:  # noqa: ARG002
         # What Nova's own resources allow comes first.
         return placement.MAX_SLOTS
-
-    def _list_earlier(
-        self, conn: 'connection.Connection', allocation: 'Allocation'
-    ) -> Collection[str]:
-        return placement.list_consumers(conn, allocation.unit['provider_id'])
 
 
 def _params(values: Mapping[str, Any]) -> dict[str, Any]:

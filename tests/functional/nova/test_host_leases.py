@@ -80,7 +80,7 @@ class TestHostLeases(HostLeasesTest):
         consumer = self.claim(self.provider(), {'VCPU': 1})
         lease = self.settled(lease, hours=1, looks=2)
         assert lease.status == 'STARTING'
-        assert 'Host host1 still has 1 servers' in lease.status_reason
+        assert 'Host host1 still has servers of an earlier lease' in lease.status_reason
         self.placement.delete(f'/allocations/{consumer}', version='1.39')
         assert self.settled(lease, seconds=2).status == 'ACTIVE'
 
@@ -98,6 +98,7 @@ class TestHostLeases(HostLeasesTest):
         lane_id = self.world.database.read(db.find, 'host1').lane_ids[0]
         conn = self.cloud.service()
         placement.set_lane_aggregates(conn, lane_id, [lanes.reservation_aggregate('purged')])
+        placement.set_slots(conn, lane_id, 3, is_open=True)
         lease = self.settled(self.lease_hosts(min=1, names='host1'))
         assert lease.status == 'STARTING'
         assert 'climate-manage repair --yes' in lease.status_reason

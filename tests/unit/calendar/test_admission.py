@@ -136,7 +136,7 @@ def test_replan_before_the_start_moves_to_other_units(any_hall: Hall) -> None:
     (mine,) = hall.book(demand(matches=lambda each: each.id == unit))
     hall.book(demand(matches=lambda each: each.id == unit), start=1, end=2)
     hall.replan(mine, demand(), start=1, end=3)
-    assert hall.promised() == [(unit, 1, 2, 1, 0), (other, 1, 3, 1, 0)]
+    assert hall.promised() == [(unit, 1, 2, 1, 1), (other, 1, 3, 1, 0)]
 
 
 def test_replan_more_fewer_and_others(hall: Hall) -> None:
@@ -283,7 +283,7 @@ def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
         hall.calendar.promise(session, new, hall.at(0), hall.at(1))
 
     hall.database.write(write)
-    periods = [(unit, 0, 1, 1, 0), (unit, 1, 3, 1, 0), (unit, 1, 3, 1, 1)]
+    periods = [(unit, 0, 1, 1, 2), (unit, 1, 3, 1, 0), (unit, 1, 3, 1, 1)]
     assert hall.promised() == periods
 
 

@@ -48,5 +48,5 @@ def test_what_joins_comes_after_all_that_the_lease_has() -> None:
 
 @pytest.mark.parametrize(('now', 'prepared'), [(NOON - HOUR, 1), (NOON, 0)])
 def test_what_joins_before_the_start_is_prepared(now: datetime.datetime, prepared: int) -> None:
-    after = changes.add_reservations.apply(lease(), [reservation('b')], now, ['b']).lease
+    after = changes.add_reservations.apply(lease(), [reservation('b')], now, {'b': None}).lease
     assert len(after.events_of(model.PREPARE, reservation_id='b')) == prepared

@@ -41,7 +41,7 @@ def test_refused(reservation_id: str, lease_status: str, error: type[Exception])
 
 def test_it_is_not_prepared_any_more() -> None:
     one = lease(reservation('a'), reservation('b'), start=NOON + HOUR)
-    one = events.prepare.add(one, ['a', 'b'], NOON)
+    one = events.prepare.add(one, {'a': None, 'b': None}, NOON)
     after = changes.remove_reservation.apply(one, 'a', NOON).lease
     left = [e.reservation_id for e in after.events_of(model.PREPARE) if e.open]
     assert left == ['b']

@@ -5,6 +5,7 @@ An end, a start and a removal cancel what prepares; one by a manager of an older
 """
 
 import dataclasses
+import datetime
 from typing import Any
 
 import pytest
@@ -133,6 +134,35 @@ def test_was_broken_off(status_reason: str | None, broken_off: bool) -> None:
 
 def test_nothing_is_prepared_when_the_start_has_begun() -> None:
     one, _ = preparing()
-    assert events.prepare.add(one, ['thing'], NOON + HOUR) == one
-    (_, second) = events.prepare.add(one, ['thing'], NOON).events_of(model.PREPARE)
+    assert events.prepare.add(one, {'thing': None}, NOON + HOUR) == one
+    (_, second) = events.prepare.add(one, {'thing': None}, NOON).events_of(model.PREPARE)
     assert (second.reservation_id, second.next_at) == ('thing', NOON)
+
+
+@pytest.mark.parametrize(
+    ('distance', 'start', 'time'),
+    [
+        # What was done at once is not done again.
+        (None, NOON + 3 * HOUR, NOON),
+        (HOUR / 2, NOON + 3 * HOUR, NOON + 5 * HOUR / 2),
+        (HOUR / 2, NOON + HOUR / 4, NOON),
+    ],
+)
+def test_what_is_prepared_before_the_start_follows_it(
+    distance: datetime.timedelta | None, start: datetime.datetime, time: datetime.datetime
+) -> None:
+    one = lease(reservation('thing', 'pending'), start=NOON + HOUR)
+    one = events.prepare.add(one, {'thing': distance}, NOON)
+    due = event(one, model.PREPARE)
+    assert due.next_at == (NOON if distance is None else NOON + HOUR - distance)
+    moved = HANDLER.move(due, one, dataclasses.replace(one, start_date=start), NOON)
+    assert (moved.time, moved.next_at) == (time, time)
+
+
+def test_what_is_missing_says_why_when_the_rest_is_prepared() -> None:
+    one, due = preparing(reason='Host cn1 failed.')
+    gone = dataclasses.replace(one.reservations[0], missing_resources=True)
+    done = results.Outcome(results.Result.DONE, progress={'kept': 1})
+    one = HANDLER.settle(one.with_reservations(gone), due, {'thing': done}, NOON).lease
+    (after,) = one.reservations
+    assert (after.status_reason, after.progress) == ('Host cn1 failed.', {'kept': 1})

@@ -49,7 +49,7 @@ def test_begin_leaves_out_what_is_not_pending() -> None:
 
 def test_begin_cancels_what_is_not_prepared() -> None:
     one, start = claimed(lease(reservation(), start=NOON + HOUR), model.START)
-    one = events.prepare.add(one, ['thing'], NOON)
+    one = events.prepare.add(one, {'thing': None}, NOON)
     work = HANDLER.begin(one, start, NOON + HOUR)
     cancelled = event(work.lease, model.PREPARE)
     assert (cancelled.open, cancelled.status_reason) == (False, events.prepare.START_FIRST)
