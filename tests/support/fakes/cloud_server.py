@@ -21,6 +21,7 @@ from typing import Any
 
 from tests.support.fakes import (
     cinder,
+    flavors,
     glance,
     heat,
     hypervisors,
@@ -130,6 +131,7 @@ ROUTES: Sequence[tuple[str, str, Callable[..., Any]]] = (
     *keystone.ROUTES,
     *limits.ROUTES,
     *nova.ROUTES,
+    *flavors.ROUTES,
     *hypervisors.ROUTES,
     *placement.ROUTES,
     *glance.ROUTES,

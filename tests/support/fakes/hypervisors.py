@@ -84,20 +84,9 @@ def _aggregates(request: Any) -> Record:
     }
 
 
-def _flavors(request: Any) -> Record:
-    return {'flavors': list(request.server.state.flavors.values())}
-
-
-def _delete_flavor(request: Any, flavor_id: str) -> None:
-    if request.server.state.flavors.pop(flavor_id, None) is None:
-        raise Refusal(404, f'Flavor {flavor_id} could not be found.')
-
-
 _COMPUTE = r'/compute/v2\.1'
 ROUTES = (
     ('GET', f'{_COMPUTE}/os-hypervisors/detail', _list),
     ('GET', f'{_COMPUTE}/os-services', _services),
     ('GET', f'{_COMPUTE}/os-aggregates', _aggregates),
-    ('GET', f'{_COMPUTE}/flavors/detail', _flavors),
-    ('DELETE', f'{_COMPUTE}/flavors/([^/]+)', _delete_flavor),
 )

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where plugins promise hosts: a fake Nova, Placement itself, a database and a calendar."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from climate_common import lanes
+from climate_core.cloud import placement
+from climate_core.context import RequestContext
+from climate_core.lease import model
+from climate_core.plugins.base import Wait
+from climate_core.plugins.lane_plugin import LanePlugin
+from climate_core.sync.host_watch import HostWatch
+from tests.support.fakes import hypervisors, nova
+from tests.support.fakes import placement as fake_placement
+from tests.support.fakes.cloud_server import Server
+from tests.support.hosts import EnrolledHosts
+from tests.support.world import Time, World
+
+#: The flavor that there is in this cloud.
+FLAVOR = {'id': 'm1', 'vcpus': 2, 'ram': 1024, 'disk': 10}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A plugin, and what is asked of it.
+
+    :param wish: a reservation that one host is enough for
+    :param shape: of the servers that may enter; None: any
+    :param slots: how many of them may
+    :param more: what makes two hosts of it; they are all that there are
+    :param too_much: what no two hosts have
+    :param bad: what has no meaning -> the field that is blamed
+    """
+
+    plugin: type[LanePlugin]
+    wish: Mapping[str, Any]
+    shape: str | None
+    slots: int
+    more: Mapping[str, Any]
+    too_much: Mapping[str, Any]
+    bad: Sequence[tuple[Mapping[str, Any], str]]
+
+
+class LaneWorld:
+    """The hosts cn1 and cn2 in a pool, and a manager whose time stands still."""
+
+    def __init__(self, fake: Server, url: str, kind: Kind) -> None:
+        self.kind, self.state, self.time = kind, fake.state, Time()
+        self.engine = World(url, self.time)
+        self.hosts = EnrolledHosts(fake, self.engine.database)
+        conf = self.hosts.conf
+        conf.register_opts(kind.plugin.options, group=kind.plugin.resource_type)
+        self.plugin = kind.plugin(conf, self.hosts.cloud)
+        self.engine.plugins[kind.plugin.resource_type] = self.plugin
+        watch = HostWatch(
+            conf,
+            self.engine.database,
+            self.hosts.cloud,
+            self.engine.plugins,
+            self.engine.calendar,
+        )
+        self.watch = watch.watch
+        user = self.state.users['alice-id']
+        token = self.state.token(user, user['project_id'], user['roles'], None)
+        self.user = RequestContext(
+            auth_token=token,
+            user_id=user['id'],
+            project_id=user['project_id'],
+            roles=user['roles'],
+            overwrite=False,
+        )
+
+    def ask(self, **values: Any) -> dict[str, Any]:
+        """The reservation of a request, which asks for what else is said."""
+        return {'resource_type': self.plugin.resource_type, **self.kind.wish, **values}
+
+    def lease(
+        self, start: str = 'now', end: str = '2026-12-01 14:00', **values: Any
+    ) -> model.Lease:
+        """Create a lease, and do no more than that; return it."""
+        body = {'name': start, 'start_date': start, 'end_date': end}
+        body['reservations'] = [self.ask(**values)]
+        return self.engine.lease(self.engine.operations.create_lease(self.user, body))
+
+    def read(self, lease: model.Lease) -> tuple[model.Lease, model.Reservation]:
+        """Read a lease, and its one reservation."""
+        lease = self.engine.lease(lease.id)
+        (reservation,) = lease.reservations
+        return lease, reservation
+
+    def wake_up(self, lease: model.Lease) -> Wait | None:
+        return self.plugin.wake_up(*self.read(lease))
+
+    def reallocate(self, lease: model.Lease) -> Wait | None:
+        return self.plugin.reallocate(*self.read(lease))
+
+    def end(self, lease: model.Lease) -> Wait | None:
+        return self.plugin.end(*self.read(lease))
+
+    def hosts_of(self, lease: model.Lease) -> set[str]:
+        """The names of the hosts that are promised to a lease."""
+        _, reservation = self.read(lease)
+        return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
+
+    def kept(self) -> dict[str, frozenset[str]]:
+        """The hosts of which a lane is somebody's -> whose."""
+        found = {}
+        for number in range(len(self.hosts.ids)):
+            host = self.hosts.read(number)
+            for lane_id in host.lane_ids:
+                aggregates = placement.get_lane_aggregates(self.hosts.conn, lane_id)
+                if aggregates:
+                    found[host.hypervisor_hostname] = aggregates
+        return found
+
+    def open(self) -> dict[str, int]:
+        """The hosts that have an open lane -> how many slots that has."""
+        found = {}
+        for number in range(len(self.hosts.ids)):
+            host = self.hosts.read(number)
+            for lane_id in host.lane_ids:
+                path = f'/resource_providers/{lane_id}/inventories'
+                inventories = placement.PLACEMENT.read(self.hosts.conn, path, 'inventories')
+                if inventories[lanes.SLOT]['reserved'] == 0:
+                    found[host.hypervisor_hostname] = int(inventories[lanes.SLOT]['total'])
+        return found
+
+    def enter(self, lease: model.Lease) -> str:
+        """Have a server on the host of a lease, by its lane; return its id."""
+        _, reservation = self.read(lease)
+        unit = reservation.allocations[0].unit
+        lane_id = unit['lane_ids'][reservation.allocations[0].lane]
+        server_id = str(nova.add(self.state, status='ACTIVE', hints={})['id'])
+        fake_placement.add_server(self.state, unit['provider_id'], server_id, lane_id)
+        return server_id
+
+    def deletes(self, server_id: str) -> int:
+        """How often the deletion of a server was accepted."""
+        journal = self.state.journal()
+        return sum((each['what'], each['id']) == ('delete', server_id) for each in journal)
+
+    def fail(self, lease: model.Lease) -> str:
+        """Have the host of a lease fail; return its name."""
+        (name,) = self.hosts_of(lease)
+        hypervisors.silence(self.state, name)
+        self.watch()
+        return name
+
+    def written(self, *calls: Any) -> int:
+        """Make calls; return how many requests they sent that change something."""
+        self.state.requests.clear()
+        for each in calls:
+            each()
+        return sum(
+            method != 'GET' and '/identity' not in path for method, path, _ in self.state.requests
+        )

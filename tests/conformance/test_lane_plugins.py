@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every plugin must do whose reservations the calendar promises on hosts.
+
+A new one is a row of :data:`KINDS`. Placement is the real one.
+"""
+
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from climate_common import lanes
+from climate_core import exceptions
+from climate_core.cloud import placement
+from climate_core.db import tables
+from climate_core.lease.hosts import KIND
+from climate_core.plugins.base import Wait
+from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.capacity.sizes import SizesPlugin
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
+from tests.support.fakes import cloud_server, flavors
+
+SIZES = {'vcpus': 2, 'memory_mb': 1024, 'disk_gb': 10}
+SHAPE = lanes.shape(2, 1024, 10, 0, 0, {})
+KINDS = {
+    'hosts': Kind(
+        HostPlugin,
+        wish={'min': 1},
+        shape=None,
+        slots=placement.MAX_SLOTS,
+        more={'min': 2},
+        too_much={'min': 3},
+        bad=[({'min': 2, 'max': 1}, 'max')],
+    ),
+    'flavor': Kind(
+        CapacityPlugin,
+        wish={'flavor_id': FLAVOR['id'], 'amount': 3},
+        shape=SHAPE,
+        slots=3,
+        more={'amount': 2, 'affinity': False},
+        too_much={'amount': 100_000},
+        bad=[({'flavor_id': 'unknown'}, 'flavor_id')],
+    ),
+    'sizes': Kind(
+        SizesPlugin,
+        wish={**SIZES, 'amount': 3},
+        shape=SHAPE,
+        slots=3,
+        more={'amount': 2, 'affinity': False},
+        too_much={'amount': 100_000},
+        bad=[],
+    ),
+}
+#: What none of them takes -> the field that is blamed.
+BAD = [
+    ({'resource_properties': '["~", "$a", "b"]'}, 'resource_properties'),
+    ({'hypervisor_properties': '["=", '}, 'hypervisor_properties'),
+    ({'resources': 'vcpus>>1'}, 'resources'),
+    ({'resources': 'unheard_of==1'}, 'resources'),
+]
+#: Of what there is nothing: the amount is blamed.
+MISSING = [{'names': 'nowhere'}, {'pool': 'none'}, {'traits': 'CUSTOM_NONE'}]
+
+
+@pytest.fixture(autouse=True)
+def room():
+    """Each test has hosts of its own, which nobody has to clean."""
+
+
+@pytest.fixture(params=sorted(KINDS))
+def world(request, tmp_path):
+    with cloud_server.running(tmp_path / 'journal') as server:
+        flavors.add(server.state, **FLAVOR)
+        made = LaneWorld(server, f'sqlite:///{tmp_path}/climate.sqlite', KINDS[request.param])
+        yield made
+        made.engine.database.dispose()
+
+
+def rows(world):
+    """How many leases and promises there are."""
+    with world.engine.database.reader() as session:
+        return [
+            session.scalar(sa.select(sa.func.count()).select_from(each))
+            for each in (tables.LEASES, tables.RESERVATIONS, tables.ALLOCATIONS)
+        ]
+
+
+def test_reserve_changes_nothing_and_says_the_same_again(world):
+    first = world.plugin.reserve(world.user, world.ask())
+    assert world.written(lambda: world.plugin.reserve(world.user, world.ask())) == 0
+    second = world.plugin.reserve(world.user, world.ask())
+    json.dumps(dict(first.params))
+    assert (first.params, first.amounts) == (second.params, second.amounts)
+    assert first.unit_kind == KIND
+    assert first.resource_id != second.resource_id
+
+
+def test_what_is_wanted_is_known_without_a_request_and_blames_a_field_of_the_schema(world):
+    world.hosts.conf.set_override('cleaning_seconds', 60, group=world.plugin.resource_type)
+    _, reservation = world.read(world.lease())
+    world.state.requests.clear()
+    wanted = world.plugin.wanted(reservation)
+    assert not world.state.requests
+    assert wanted.field in world.plugin.schema
+    assert (wanted.demand.kind, wanted.after.total_seconds()) == (KIND, 60)
+    assert world.plugin.matches_request(reservation, world.ask())
+    assert not world.plugin.matches_request(reservation, world.ask(**world.kind.more))
+
+
+def test_bad_input_names_its_field_and_leaves_nothing(world):
+    too_much = [(each, world.plugin.amount_field) for each in (*MISSING, world.kind.too_much)]
+    for values, field in (*BAD, *world.kind.bad, *too_much):
+        with pytest.raises(exceptions.ClimateError) as caught:
+            world.lease(**values)
+        assert 400 <= caught.value.status < 500, values
+        assert caught.value.field == f'reservations[0].{field}', values
+    assert rows(world) == [0, 0, 0]
+    assert world.kept() == {}
+
+
+def test_wake_up_opens_one_lane_to_those_who_may_enter_and_does_so_once(world):
+    lease = world.lease(share_with=['other-id'])
+    _, reservation = world.read(lease)
+    assert world.wake_up(lease) is None
+    (host,) = world.hosts_of(lease)
+    own = lanes.lane_aggregates(reservation.id, ['demo-id', 'other-id'], world.kind.shape)
+    assert world.kept() == {host: frozenset(own)}
+    assert world.open() == {host: world.kind.slots}
+    assert world.written(lambda: world.wake_up(lease)) == 0
+
+
+def test_wake_up_of_what_is_promised_nothing(world):
+    lease = world.lease()
+    with world.engine.database.writer() as session:
+        session.execute(tables.ALLOCATIONS.delete())
+    with pytest.raises(exceptions.Permanent):
+        world.wake_up(lease)
+
+
+def test_wake_up_waits_for_the_servers_and_the_end_of_the_earlier_lease(world):
+    earlier = world.lease(end='2026-12-01 13:00', names='cn1')
+    later = world.lease(start='2026-12-01 13:00', names='cn1')
+    assert world.wake_up(earlier) is None
+    before = world.kept()
+    assert 'still open to an earlier lease' in world.wake_up(later).reason
+    server = world.enter(earlier)
+    assert 'still has 1 servers' in world.wake_up(later).reason
+    assert world.kept() == before
+    while world.end(earlier):
+        pass
+    assert world.deletes(server) == 1
+    assert world.wake_up(later) is None
+    assert world.open() == {'cn1': world.kind.slots}
+    # An end that is late, or repeated, leaves alone what is another one's by now.
+    assert world.written(lambda: world.end(earlier)) == (world.kind.plugin is SizesPlugin)
+    assert world.open() == {'cn1': world.kind.slots}
+
+
+def test_wake_up_waits_for_a_host_that_placement_lost(world):
+    lease = world.lease()
+    fault = {'method': 'GET', 'path': 'aggregates', 'status': 404, 'count': 1}
+    world.state.faults.append(fault)
+    wait = world.wake_up(lease)
+    assert isinstance(wait, Wait)
+    assert 'is not in Placement any more' in wait.reason
+    assert world.wake_up(lease) is None
+
+
+def test_end_closes_at_once_and_waits_until_it_is_empty(world):
+    lease = world.lease()
+    world.wake_up(lease)
+    server = world.enter(lease)
+    assert isinstance(world.end(lease), Wait)
+    assert (world.open(), len(world.kept())) == ({}, 1)
+    while world.end(lease):
+        pass
+    assert (world.kept(), world.deletes(server)) == ({}, 1)
+    assert server not in world.state.servers
+    assert world.end(lease) is None
+
+
+def test_end_of_what_never_began(world):
+    assert world.end(world.lease()) is None
+    assert world.kept() == {}
+
+
+def test_failed_host_is_left_and_another_one_opened(world):
+    lease = world.lease()
+    world.wake_up(lease)
+    server = world.enter(lease)
+    failed = world.fail(lease)
+    assert world.reallocate(lease) is None
+    (other,) = {'cn1', 'cn2'} - {failed}
+    _, reservation = world.read(lease)
+    assert world.hosts_of(lease) == {other}
+    assert world.open() == {other: world.kind.slots}
+    # Its server is still there.
+    assert world.kept()[failed] == {lanes.ended_aggregate(reservation.id)}
+    assert world.written(lambda: world.reallocate(lease)) == 0
+    while world.end(lease):
+        pass
+    assert (world.kept(), world.deletes(server)) == ({}, 1)
+
+
+def test_trouble_in_the_middle_is_told_and_done_with_by_the_next_look(world):
+    lease = world.lease(**world.kind.more)
+    assert len(world.hosts_of(lease)) == 2
+    for step in (world.wake_up, world.end):
+        for path in ('/aggregates', '/inventories'):
+            fault = {'method': 'PUT', 'path': path, 'status': 503, 'count': 1}
+            world.state.faults.append(fault)
+            with pytest.raises(exceptions.Transient):
+                step(lease)
+        assert step(lease) is None
+        assert len(world.open()) == (2 if step == world.wake_up else 0)
+    assert world.kept() == {}
