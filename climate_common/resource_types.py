@@ -19,9 +19,9 @@ ON_END = {
     SERVER: ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing'),
     VOLUME: ('delete', 'backup', 'snapshot', 'detach', 'nothing'),
     STACK: ('delete', 'suspend', 'snapshot', 'nothing'),
-    HOST: ('delete',),
-    CAPACITY: ('delete',),
-    SIZES: ('delete',),
+    HOST: ('delete', 'migrate'),
+    CAPACITY: ('delete', 'migrate'),
+    SIZES: ('delete', 'migrate'),
 }
 
 

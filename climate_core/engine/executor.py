@@ -126,7 +126,7 @@ class EventExecutor:
         by_time: dict[datetime.timedelta, list[str]] = defaultdict(list)
         for each in freed:
             plugin = self.plugins.get(each.resource_type)
-            cleaning = plugin.wanted(each).after if plugin else datetime.timedelta(0)
+            cleaning = plugin.cleaning(each) if plugin else datetime.timedelta(0)
             by_time[cleaning].append(each.id)
         for cleaning, ids in by_time.items():
             self.calendar.release(session, ids, now, cleaning)

@@ -180,7 +180,8 @@ KINDS: tuple[Kind, ...] = (
     _kind(
         'lease.update',
         'a lease was changed, or a resource joined or left it, or one of its resources was lost '
-        'behind its back, or its webhook was taken away',
+        'behind its back, or its webhook was taken away, or its end has begun with a grace for '
+        'the servers on its hosts',
     ),
     _kind('lease.delete', 'a lease was deleted, and its resources are freed'),
     *(
@@ -188,6 +189,7 @@ KINDS: tuple[Kind, ...] = (
         for handler in events.TABLE
         if not handler.hidden and not events.named_by_user(handler.event_type)
         for event_type, sent in handler.notifications.items()
+        if event_type.startswith('lease.event.')
     ),
     GIVEN,
     _kind(usage.TYPE, 'an hour or a day is over, for each lease that held something', _USAGE),

@@ -222,6 +222,10 @@ class ResourcePlugin(abc.ABC):
         :returns: None when it is done, a :class:`Wait` when it is on its way
         """
 
+    def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
+        """Return how long what the calendar promised is kept free when its end is done."""
+        return datetime.timedelta(0)
+
     def find_missing(
         self,
         reservations: Sequence['Reservation'],  # noqa: ARG002

@@ -3,7 +3,7 @@
 
 Shortly before the start a lane of each host is prepared, at the start it is opened: from then on
 nova-scheduler lets servers in that name the reservation. At the end the lane is closed, and the
-servers are deleted that are still in it. Whose a lane is, the calendar says: what was prepared in
+servers leave that are still in it. Whose a lane is, the calendar says: what was prepared in
 one that is another reservation's by now holds nobody up.
 Nova and Placement are asked with the rights of the service: hosts are nobody's.
 """
@@ -23,9 +23,12 @@ from climate_core.calendar.model import Demand, Order, Unit, Wanted
 from climate_core.cloud import errors, placement, servers
 from climate_core.lease import hosts
 from climate_core.lease.hosts import KIND
-from climate_core.plugins import base
+from climate_core.plugins import base, departures
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
+from climate_core.plugins.progress import END, Progress
+from climate_core.plugins.server import lost_tasks
+from climate_core.plugins.step_context import EndContext
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -71,6 +74,29 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
         help='How long before the start of a lease its lanes are prepared, so that the start only '
         'has to open them; 0: not before the start.',
     ),
+    cfg.IntOpt(
+        'migrate_seconds',
+        default=900,
+        min=0,
+        help='How long servers are tried to be moved at the end (on_end: migrate) if the '
+        'reservation says no grace. What was reserved is kept for it.',
+    ),
+    cfg.StrOpt(
+        'unmovable',
+        default='shelve',
+        choices=[
+            ('shelve', 'Keep the server as an image, free the host.'),
+            ('delete', 'Delete it.'),
+        ],
+        help='What happens to a server that could not be moved in time: its host is for others.',
+    ),
+    cfg.IntOpt(
+        'max_grace_seconds',
+        default=3600,
+        min=0,
+        help='The longest grace that a reservation may ask for.',
+    ),
+    *lost_tasks.END_OPTIONS,
 )
 #: What reservations of this kind have in common.
 SCHEMA: Final[Mapping[str, Any]] = {
@@ -89,14 +115,24 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     'on_end': {
         'type': 'string',
-        'enum': ['delete'],
-        'description': 'What happens at the end to the servers that are there.',
+        'enum': ['delete', departures.MIGRATE],
+        'description': 'What happens at the end to the servers that are there. migrate: they are '
+        'moved to hosts of no pool, as ordinary servers.',
+    },
+    'grace': {
+        'type': ['integer', 'null'],
+        'minimum': 0,
+        'maximum': 7 * 86400,
+        'description': 'Seconds after the end in which the servers are still there, and no more '
+        'come, before they are deleted; with on_end: migrate, in which they are moved.',
     },
     'before_end': {
         'type': ['string', 'null'],
         'description': "Taken for Blazar's clients; the lease has before_end_date.",
     },
 }
+#: What of it may be changed.
+CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
 
 
 class LanePlugin(base.ResourcePlugin):
@@ -139,19 +175,36 @@ class LanePlugin(base.ResourcePlugin):
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         params = self._read(context, values)
         self._demand(params)
+        longest = self.conf[self.resource_type].max_grace_seconds
+        if params.get('grace', 0) > longest:
+            raise exceptions.BadRequest(
+                f'grace: must be {longest} seconds at most.', field='grace'
+            )
         # The calendar has no id for what it promises: a reservation is found by its own.
         resource_id = uuidutils.generate_uuid()
         return Claimed(resource_id, params, self.amounts(params), unit_kind=KIND)
 
     def wanted(self, reservation: 'Reservation') -> Wanted:
-        options = self.conf[self.resource_type]
+        after = self.cleaning(reservation) + self._terms(reservation.params).grace
         return Wanted(
             reservation_id=reservation.id,
             demand=self._demand(reservation.params),
             field=self.amount_field,
             noun=self.noun,
-            after=datetime.timedelta(seconds=options.cleaning_seconds),
+            after=after,
         )
+
+    def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
+        return datetime.timedelta(seconds=self.conf[self.resource_type].cleaning_seconds)
+
+    def _terms(self, params: Mapping[str, Any]) -> departures.Terms:
+        options = self.conf[self.resource_type]
+        on_end = params.get('on_end', 'delete')
+        usual = options.migrate_seconds if on_end == departures.MIGRATE else 0
+        asked = params.get('grace')
+        # The operator may have lowered the limit since.
+        grace = usual if asked is None else min(asked, options.max_grace_seconds)
+        return departures.Terms(on_end, datetime.timedelta(seconds=grace), options.unmovable)
 
     def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the names of Demand."""
@@ -298,22 +351,23 @@ class LanePlugin(base.ResourcePlugin):
         told = f'{len(there)} servers are being evacuated from hosts that failed.'
         return Wait(_EVACUATE_LOOK, told) if there else None
 
-    def end(
-        self,
-        lease: 'Lease',  # noqa: ARG002
-        reservation: 'Reservation',
-    ) -> Wait | None:
-        """Close the lanes, and delete the servers that are in them."""
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Close the lanes, and have the servers leave that are in them."""
         conn = self.cloud.service()
         left: set[str] = set()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
         for lane_id in sorted(had | _prepared(reservation).keys()):
             left.update(placement.leave_lane(conn, lane_id, reservation.id))
-        for server_id in sorted(left):
-            _delete(conn, server_id)
         if not left:
             return None
-        return Wait(LOOK, f'{len(left)} servers are still on the hosts of the reservation.')
+        now = self.now()
+        options = self.conf[self.resource_type]
+        none = Progress(END, now)
+        context = EndContext(conn, self.cloud, lease, reservation, none, now, options, prefix='')
+        leaving = departures.Departures(context, self._terms(reservation.params))
+        wait = leaving.step(sorted(left))
+        kept = {_PREPARED: _prepared(reservation)}
+        return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
 
 
 def given(values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
@@ -349,11 +403,3 @@ def _evacuate(conn: 'connection.Connection', server_id: str, host: str) -> bool:
         # A migration holds a slot, too, by an id of its own.
         return False
     return True
-
-
-def _delete(conn: 'connection.Connection', server_id: str) -> None:
-    try:
-        servers.delete(conn, server_id)
-    except errors.Gone:
-        # A migration holds a slot, too, by an id of its own; it ends with its server.
-        return

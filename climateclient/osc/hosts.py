@@ -25,7 +25,8 @@ _PART = re.compile(r'(?P<key>[\w.:-]+)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<v
 _FILTERS: Final = (
     'what the hosts must be: <property><operator><value> as vcpus>=16, trait=<trait>, '
     'aggregate=<name>, name=<host>, availability_zone=<zone>, pool=<pool>; '
-    'share_with=<project id>; matching=open for servers that name no reservation'
+    'share_with=<project id>; matching=open for servers that name no reservation; '
+    'on_end=migrate, grace=<seconds> for the servers that are there at the end'
 )
 
 
@@ -50,6 +51,7 @@ _COMMON: Final[_Keys] = {
     'pool': str,
     'matching': str,
     'on_end': str,
+    'grace': _integer,
 }
 _OF_HOSTS: Final[_Keys] = {'min': _integer, 'max': _integer, **_COMMON}
 _SIZES: Final[_Keys] = dict.fromkeys(amounts.SERVER_UNITS[1:], _integer)

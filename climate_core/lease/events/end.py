@@ -2,9 +2,10 @@
 """``end_lease`` and ``end_reservation``: do the end action of all, or one, that a lease holds."""
 
 import dataclasses
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
+from climate_common import dates
 from climate_core.lease import model, results, schedule, states
 from climate_core.lease.events import base, start
 from climate_core.lease.model import Event, Lease, Reservation
@@ -26,7 +27,10 @@ class EndLease(base.EventHandler):
     due = '``end_date``, or when the user ends or deletes the lease'
     action = 'does the end action of every resource, those of the highest rank first'
     on_failure = 'retried for ever'
-    notifications = {DONE: 'its end is done: everything is freed, or was lost before its end'}
+    notifications = {
+        DONE: 'its end is done: everything is freed, or was lost before its end',
+        'lease.update': 'servers on its hosts have their grace, or are moved away',
+    }
     priority = 1
     cancelled_by = base.Stage.TERMINATED
     plugin_methods = ('end',)
@@ -34,6 +38,7 @@ class EndLease(base.EventHandler):
     def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
         if lease.status == _L.TERMINATED:
             return Work(lease, skip_reason='The lease is over.')
+        before = lease
         never_started = any(e.open for e in lease.events_of(model.START))
         told = never_started and lease.status not in states.ENDING
         if lease.status in (_L.PENDING, _L.STARTING) and end_reason(lease) != CANCELLED:
@@ -43,7 +48,7 @@ class EndLease(base.EventHandler):
         # What was being taken out of the lease is freed with the rest.
         why = 'The end of the lease came first.'
         after = base.cancel_events(lease, base.Stage.END_BEGINS, why, now)
-        notifications = {start.FAILED: start.TOO_LATE} if told else {}
+        notifications = {start.FAILED: start.TOO_LATE} if told else _grace(before, now)
         return Work(after, lease.live, notifications=notifications)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
@@ -96,6 +101,24 @@ class EndReservation(base.EventHandler):
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
         return True
+
+
+def _grace(lease: Lease, now: datetime) -> dict[str, str | None]:
+    """Say what becomes of the servers on the hosts of a lease that are not deleted at once.
+
+    It is said when the end begins, and not if the user deleted the lease.
+    """
+    if lease.status in states.ENDING:
+        return {}
+    for each in lease.live:
+        if each.unit_kind is None or each.woken_at is None:
+            continue
+        if each.params.get('on_end') == 'migrate':
+            return {'lease.update': 'The servers on its hosts are moved away.'}
+        if each.params.get('grace'):
+            until = dates.serialize(now + timedelta(seconds=each.params['grace']))
+            return {'lease.update': f'The servers on its hosts are deleted at {until}.'}
+    return {}
 
 
 def _with_never_awake(lease: Lease, now: datetime) -> Lease:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from climate_common import amounts
 from climate_core.calendar.model import Demand
 from climate_core.plugins import lane_plugin
-from climate_core.plugins.host import filters
 
 if TYPE_CHECKING:
     from climate_core.lease.model import Allocation, Reservation
@@ -39,7 +38,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 class RoomPlugin(lane_plugin.LanePlugin):
     """Reserve room for servers; a subclass says of which shape."""
 
-    changeable = ('amount', 'affinity', *filters.SCHEMA)
+    changeable = ('amount', 'affinity', *lane_plugin.CHANGEABLE)
     amount_field = 'amount'
     noun = 'servers'
 

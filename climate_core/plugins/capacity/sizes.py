@@ -7,20 +7,19 @@ of the reservation. It is private to the projects that may enter, and its extra 
 
 Blazar makes its flavor while the user waits for the answer, and what is made there is left behind
 when the lease is not written after all. The answer names the flavor, but nobody can boot with it
-before the start. So here it is made by what is durable: ``prepare``, right after the lease is
-written, and the start, which finds it or makes it. ``flavor_id`` is in the answer from the
-beginning, it is the reservation's own id. The end deletes it, when no server is left. Blazar's
-server group and aggregate are not needed: which host has room for how many is the calendar's, and
-Placement keeps to it; ``server_group_id`` and ``aggregate_id`` are null.
+before the start. So here it is made by what is durable: ``prepare``, shortly before the start,
+and the start, which finds it or makes it. ``flavor_id`` is in the answer from the beginning, it is
+the reservation's own id. The end deletes it, when no server is left. Blazar's server group and
+aggregate are not needed: which host has room for how many is the calendar's, and Placement keeps
+to it; ``server_group_id`` and ``aggregate_id`` are null.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from climate_common import amounts, lanes, resource_types
 from climate_core.cloud import flavors
-from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.base import Done, Wait
 from climate_core.plugins.capacity import room
 
 if TYPE_CHECKING:
@@ -64,20 +63,10 @@ class SizesPlugin(room.RoomPlugin):
         vcpus, memory_mb, disk_gb = (params[unit] for unit in self.required)
         return lanes.shape(vcpus, memory_mb, disk_gb, 0, 0, {})
 
-    def make(
-        self,
-        context: 'RequestContext',  # noqa: ARG002
-        lease_id: str,  # noqa: ARG002
-        values: Mapping[str, Any],  # noqa: ARG002
-        claimed: Claimed,
-    ) -> Claimed:
-        """Leave the flavor to :meth:`prepare`."""
-        return dataclasses.replace(claimed, prepare=True)
-
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        """Make the flavor, so that it is there before anybody needs it."""
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+        """Make the flavor, and have the lanes be its own, closed."""
         self._make_flavor(lease, reservation)
-        return None
+        return super().prepare(lease, reservation)
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Open a lane of each host to servers of the flavor, which is made if it is not there.

@@ -9,7 +9,6 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.cloud import placement
 from climate_core.plugins import lane_plugin
-from climate_core.plugins.host import filters
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -29,7 +28,7 @@ class HostPlugin(lane_plugin.LanePlugin):
         'max': {**_NUMBER, 'description': 'So many hosts if they are free. By default min.'},
         **lane_plugin.SCHEMA,
     }
-    changeable = ('min', 'max', *filters.SCHEMA)
+    changeable = ('min', 'max', *lane_plugin.CHANGEABLE)
     amount_field = 'min'
     noun = 'hosts'
 

@@ -47,6 +47,19 @@ def _delete(context: EndContext, server: Server) -> Wait:
     return context.wait()
 
 
+def _move(name: str, argument: Any = None) -> Step:
+    """Have a server moved to a host that Nova finds."""
+
+    def step(context: EndContext, server: Server) -> Wait:
+        return context.once(
+            name,
+            lambda: 'Nova could not move the server: see "openstack server event list".',
+            lambda: servers.act(context.service, server['id'], name, argument),
+        )
+
+    return step
+
+
 def _offload(context: EndContext, server: Server) -> Wait | None:
     """Nova offloads by itself later; sooner only for an administrator."""
     try:
@@ -93,6 +106,8 @@ _OFF: Mapping[str, Step] = dict.fromkeys(
 _SHELVED: Mapping[str, Step] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': done}
 #: Statuses from which Nova shelves and makes images.
 _WHOLE = ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED')
+#: Disks are copied where they are not shared.
+_LIVE = _move('os-migrateLive', {'host': None, 'block_migration': 'auto'})
 _STOP, _UNPAUSE = _action('os-stop'), _action('unpause')
 
 #: End action -> status of the server -> what is done. A shelved server is its own image.
@@ -101,19 +116,33 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
     'suspend': {**_KEPT, **_OFF, 'ACTIVE': _action('suspend'), 'PAUSED': _UNPAUSE},
     'shelve': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _action('shelve'))},
     'create_image': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _image)},
+    # Of servers in the lease of their hosts; a lease of a server itself does not offer it.
+    'migrate': {
+        **_KEPT,
+        **_SHELVED,
+        'ACTIVE': _LIVE,
+        'PAUSED': _LIVE,
+        'SHUTOFF': _move('migrate'),
+        'SUSPENDED': refuse('Nova does not move a server that is suspended: resume or stop it.'),
+        'ERROR': refuse('Nova does not move a server in ERROR: repair it or delete it.'),
+    },
 }
 
 
 def end(context: EndContext) -> Wait | None:
     """Take the next step; return None when it is done."""
-    server = servers.get(context.conn, context.resource_id)
+    return step(context, servers.get(context.conn, context.resource_id))
+
+
+def step(context: EndContext, server: Server) -> Wait | None:
+    """Take the next step of a server as Nova shows it; return None when it is done."""
     task = server.get('OS-EXT-STS:task_state')
     moved = server.get('updated'), lost_tasks.upload(context, server)
     context = context.seeing(server['status'], task, *moved)
-    step = _step(server, context.on_end, _has_run(context, server))
-    if step is done:
+    chosen = _choose(server, context.on_end, _has_run(context, server))
+    if chosen is done:
         return None
-    if task and step is not _delete:
+    if task and chosen is not _delete:
         return lost_tasks.wait(context, server)
     if server.get('locked'):
         try:
@@ -121,7 +150,7 @@ def end(context: EndContext) -> Wait | None:
         except errors.Refused as exc:
             # The owner's lock is undone, that of an administrator is respected.
             raise exceptions.Transient('The server was locked by an administrator.') from exc
-    return step(context, server)
+    return chosen(context, server)
 
 
 def _has_run(context: EndContext, server: Server) -> bool:
@@ -134,7 +163,7 @@ def _has_run(context: EndContext, server: Server) -> bool:
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 
-def _step(server: Server, on_end: str, has_run: bool) -> Step:
+def _choose(server: Server, on_end: str, has_run: bool) -> Step:
     status = server['status']
     if status in _GONE:
         return _GONE[status]

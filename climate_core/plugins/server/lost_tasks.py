@@ -18,14 +18,8 @@ from climate_core.plugins.base import Wait
 if TYPE_CHECKING:
     from climate_core.plugins.step_context import EndContext, StepContext
 
-OPTIONS: Final = (
-    cfg.IntOpt(
-        'lost_wake_up_seconds',
-        default=40,
-        min=1,
-        help='Seconds after which a wake-up that no nova-compute has begun is asked for again. '
-        'More than [climate] wake_up_timeout of Nova.',
-    ),
+#: Those of the end.
+END_OPTIONS: Final = (
     cfg.IntOpt(
         'lost_delete_minutes',
         default=10,
@@ -46,6 +40,16 @@ OPTIONS: Final = (
         min=1,
         help='The same for a task that uploads an image, and whose image does not change.',
     ),
+)
+OPTIONS: Final = (
+    cfg.IntOpt(
+        'lost_wake_up_seconds',
+        default=40,
+        min=1,
+        help='Seconds after which a wake-up that no nova-compute has begun is asked for again. '
+        'More than [climate] wake_up_timeout of Nova.',
+    ),
+    *END_OPTIONS,
 )
 _DELETING: Final = frozenset({'deleting', 'soft-deleting'})
 #: Tasks with an image (nova/compute/task_states.py).

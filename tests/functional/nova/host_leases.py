@@ -29,7 +29,9 @@ class HostLeasesTest(HostsTest):
         self.conf = self.world.conf
         for plugin in (HostPlugin, CapacityPlugin, SizesPlugin):
             self.conf.register_opts(plugin.options, group=plugin.resource_type)
-            self.world.plugins[plugin.resource_type] = plugin(self.conf, self.cloud)
+            made = plugin(self.conf, self.cloud)
+            made.now = self.time
+            self.world.plugins[plugin.resource_type] = made
         self.operations = HostOperations(self.conf, self.world.database, self.cloud)
         for host in self.POOL:
             self.enrol(host)

@@ -30,6 +30,7 @@ def flavor(http):
     ('text', 'wanted'),
     [
         ('min=1', {'min': 1}),
+        ('on_end=migrate,grace=600', {'on_end': 'migrate', 'grace': 600}),
         (
             'min=1,max=2,vcpus>=16,gpu==True,trait=CUSTOM_SSD,trait!=HW_OLD',
             {

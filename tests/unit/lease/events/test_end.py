@@ -2,6 +2,8 @@
 """The end of a lease, or of one resource: what it cancels, what it frees, how that is told."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,26 @@ def test_begin(status: str, becomes: str) -> None:
     told = status not in ('TERMINATING', 'DELETING')
     why = 'The lease ended before it could be started.'
     assert work.notifications == ({'lease.event.start_lease.error': why} if told else {})
+
+
+@pytest.mark.parametrize(
+    ('params', 'told'),
+    [
+        ({'on_end': 'migrate'}, 'The servers on its hosts are moved away.'),
+        ({'grace': 60}, 'The servers on its hosts are deleted at 2026-12-01T14:01:00.000000.'),
+        ({'grace': 0}, None),
+    ],
+)
+@pytest.mark.parametrize('status', ['ACTIVE', 'DELETING'])
+def test_grace_of_servers_is_told_once(
+    status: str, params: Mapping[str, Any], told: str | None
+) -> None:
+    hosts = reservation(status='active', **params)
+    hosts = dataclasses.replace(hosts, unit_kind='host', woken_at=NOON)
+    one, event_ = claimed(lease(hosts, status=status), model.END)
+    started = schedule.complete(event(one, model.START), None, NOON)
+    work = HANDLER.begin(one.with_events(started), event_, one.end_date)
+    assert work.notifications == ({'lease.update': told} if told and status == 'ACTIVE' else {})
 
 
 @pytest.mark.parametrize(

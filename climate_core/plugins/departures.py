@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Have the servers leave the lanes of a reservation that is over.
+
+They are deleted, or moved to ordinary hosts (``on_end: migrate``). The lanes are closed and name
+the reservation no more, so that nova-scheduler takes a move for one of an ordinary server. While
+a server is moved with its instance stopped, its slot is held by the id of the migration and not by
+its own: so each server is written down before anything is asked for, and found again whatever
+holds the slot.
+
+When the time for moving is over, the hosts are somebody else's soon. What could not be moved is
+then shelved, which keeps its disk as an image and frees the host, or deleted, as the operator
+says. A server in ERROR cannot be shelved: it is told, and waits for an operator.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.cloud import errors, servers
+from climate_core.plugins.base import Wait
+from climate_core.plugins.progress import END, Progress
+from climate_core.plugins.server import end_steps
+from climate_core.plugins.step_context import EndContext
+
+#: Seconds until the next look at servers that are on their way.
+LOOK: Final = 1.0
+#: The longest that nothing is looked at while servers have their grace.
+_GRACE_LOOK: Final = 60.0
+MIGRATE: Final = 'migrate'
+_SERVERS: Final = 'servers'
+_BEGAN: Final = 'began'
+_ACTION: Final = 'action'
+#: Tasks of a server that is being moved (nova/compute/task_states.py). They take as long as they
+#: take: none of them is reset.
+_MOVING: Final = frozenset(
+    {'migrating', 'resize_prep', 'resize_migrating', 'resize_migrated', 'resize_finish'}
+)
+#: How many servers the user is told of by name.
+_NAMED: Final = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """How the servers of a reservation leave.
+
+    :param on_end: ``delete`` or ``migrate``
+    :param grace: how long they stay before they are deleted, or are tried to be moved
+    :param unmovable: the end action for what could not be moved: ``shelve`` or ``delete``
+    """
+
+    on_end: str
+    grace: datetime.timedelta
+    unmovable: str
+
+
+class Departures:
+    """The servers of one reservation that leave, and what was asked for each of them.
+
+    :param context: of the reservation; the rights are those of the service
+    """
+
+    def __init__(self, context: EndContext, terms: Terms) -> None:
+        stored = context.reservation.progress or {}
+        if stored.get('phase') != END:
+            stored = {}
+        began = stored.get(_BEGAN)
+        self._began = datetime.datetime.fromisoformat(began) if began else context.now
+        self._servers: dict[str, Mapping[str, Any] | None] = dict(stored.get(_SERVERS, {}))
+        self._action = stored.get(_ACTION, terms.on_end)
+        self._context = context
+        self._terms = terms
+
+    def step(self, left: Sequence[str]) -> Wait:
+        """Take the next step of each server.
+
+        :param left: the consumers of the lanes, at least one: servers, and migrations of them
+        """
+        until = self._began + self._terms.grace
+        rest = (until - self._context.now).total_seconds()
+        if self._terms.on_end != MIGRATE and rest > 0:
+            told = f'{len(left)} servers are deleted at {dates.serialize(until)}.'
+            return Wait(min(rest, _GRACE_LOOK), told, self._dump())
+        unknown = {*left} - self._servers.keys()
+        self._servers |= dict.fromkeys(sorted(unknown))
+        if unknown and self._terms.on_end == MIGRATE:
+            # A manager that dies after the request leaves the ids to the next one.
+            return Wait(0.0, None, self._dump())
+        action = self._terms.on_end
+        if action == MIGRATE and rest <= 0:
+            action = self._terms.unmovable
+        if action != self._action:
+            # What was asked for before says nothing about this.
+            self._servers = dict.fromkeys(self._servers)
+            self._action = action
+        waits = list(self._steps({*left}))
+        reasons = [each.reason for each in waits if each.reason]
+        told = f'{len(left)} servers are still on the hosts of the reservation.'
+        if len(reasons) > _NAMED:
+            reasons[_NAMED:] = [f'And {len(reasons) - _NAMED} more.']
+        return Wait(
+            min(each.seconds for each in waits),
+            ' '.join([told, *reasons]),
+            self._dump(),
+            next((each.repair for each in waits if each.repair), None),
+        )
+
+    def _steps(self, left: set[str]) -> Iterator[Wait]:
+        for server_id in sorted(self._servers):
+            try:
+                wait = self._leave(server_id, server_id in left)
+            except errors.Gone:
+                # A migration holds a slot, too, by an id of its own; it ends with its server.
+                wait = None
+            except (exceptions.Transient, exceptions.Permanent) as exc:
+                wait = self._failed(server_id, exc)
+            if wait is None and server_id not in left:
+                del self._servers[server_id]
+                continue
+            wait = wait or Wait(LOOK)
+            self._servers[server_id] = wait.progress
+            yield wait
+
+    def _failed(self, server_id: str, exc: exceptions.Transient | exceptions.Permanent) -> Wait:
+        """Return the wait for the next try of a server, which is longer after each failure."""
+        now = self._context.now
+        before = Progress.load(exc.progress or self._servers[server_id], END, now)
+        after = before if exc.progress else before.with_failure(str(exc), now)
+        return Wait(max(LOOK, after.rest(now)), f'Server {server_id}: {exc}', after.dump())
+
+    def _leave(self, server_id: str, is_inside: bool) -> Wait | None:
+        """Take the next step of one server.
+
+        :param is_inside: whether a slot of the lanes is its own
+        :raises climate_core.cloud.errors.Gone: there is no such server
+        """
+        server = servers.get(self._context.conn, server_id)
+        task = server.get('OS-EXT-STS:task_state')
+        context = self._of(server_id)
+        if task in _MOVING:
+            context = context.seeing(server['status'], task)
+            return context.wait(f'Server {server_id} has been {task}')
+        if not is_inside and task is None and server['status'] != 'VERIFY_RESIZE':
+            # It runs elsewhere, and is the project's own affair.
+            return None
+        return end_steps.step(context, server)
+
+    def _of(self, server_id: str) -> EndContext:
+        """Return the look at one server, of which the reservation knows nothing itself."""
+        outer = self._context
+        own = dataclasses.replace(
+            outer.reservation,
+            resource_id=server_id,
+            params={'on_end': self._action},
+            status='pending',
+            woken_at=None,
+        )
+        progress = Progress.load(self._servers[server_id], END, outer.now)
+        return dataclasses.replace(outer, reservation=own, progress=progress)
+
+    def _dump(self) -> dict[str, Any]:
+        began = self._began.isoformat()
+        return {'phase': END, _BEGAN: began, _ACTION: self._action, _SERVERS: self._servers}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of the servers on the hosts of a lease at its end, on a whole nova."""
+
+from unittest import mock
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.cloud import placement
+from tests.functional.nova.host_leases import HostLeasesTest
+
+#: The message to nova-compute that deletes a server.
+TERMINATE = 'nova.compute.rpcapi.ComputeAPI.terminate_instance'
+
+
+class EndsTest(HostLeasesTest):
+    """host1 is in the pool; host2 is for everybody."""
+
+    COMPUTES = ('host1', 'host2')
+    POOL = ('host1',)
+
+    def run_lease(self, servers=1, **wanted):
+        """Start a lease until 13:00; return it and the servers in it."""
+        lease = self.settled(self.lease_hosts(end='2026-12-01 13:00', **wanted))
+        made = [self.inside(lease) for _ in range(servers)]
+        assert [host for _, host in made] == ['host1'] * servers
+        return lease, [server for server, _ in made]
+
+    def states(self, *servers):
+        """The host and the status of each."""
+        shown = [self.show(each) for each in servers]
+        return [(each['OS-EXT-SRV-ATTR:host'], each['status']) for each in shown]
+
+    def consumers(self):
+        """What is on the host of the pool."""
+        return placement.list_consumers(self.cloud.service(), self.provider())
+
+
+class TestMigrate(EndsTest):
+    def test_servers_leave_the_pool_as_ordinary_ones(self):
+        lease, servers = self.run_lease(3, on_end='migrate')
+        self.api.post_server_action(servers[1]['id'], {'pause': None})
+        self._wait_for_state_change(servers[1], 'PAUSED')
+        self._stop_server(servers[2])
+        lease = self.settled(lease, hours=1)
+        assert (lease.status, lease.status_reason) == ('TERMINATED', None)
+        assert self.states(*servers) == [
+            ('host2', 'ACTIVE'),
+            ('host2', 'PAUSED'),
+            ('host2', 'SHUTOFF'),
+        ]
+        assert self.consumers() == []
+        assert self.world.told().count('lease.update') == 1
+        # They are as any other now: no host of the pool takes them back.
+        second = self.settled(self.lease_hosts(end='2026-12-01 15:00', name='second'))
+        assert (second.status, self.inside(second)[1]) == ('ACTIVE', 'host1')
+
+    def test_calendar_keeps_the_host_until_the_servers_have_had_their_time(self):
+        self.run_lease(0, on_end='migrate', grace=600)
+        with pytest.raises(exceptions.NotEnough, match='13:10:0'):
+            self.lease_hosts('2026-12-01 13:00', name='second')
+
+    def test_what_cannot_be_moved_is_told_and_shelved_when_the_time_is_over(self):
+        lease, (server, suspended) = self.run_lease(2, on_end='migrate', grace=600)
+        self._suspend_server(suspended)
+        self.lose('host2')
+        lease = self.settled(lease, hours=1, looks=3)
+        assert lease.status == 'TERMINATING'
+        assert f'Server {server["id"]}: ' in lease.status_reason
+        assert 'does not move a server that is suspended' in lease.status_reason
+        lease = self.settled(lease, minutes=10)
+        assert (lease.status, lease.status_reason) == ('TERMINATED', None)
+        assert self.states(server, suspended) == [(None, 'SHELVED_OFFLOADED')] * 2
+
+    def test_what_cannot_be_moved_is_deleted_if_the_operator_says_so(self):
+        self.conf.set_override('unmovable', 'delete', group=self.TYPE)
+        lease, (server,) = self.run_lease(on_end='migrate', grace=0)
+        assert self.settled(lease, hours=1).status == 'TERMINATED'
+        self._wait_until_deleted(server)
+
+    def test_managers_that_die_have_each_server_moved(self):
+        lease, (server, stopped) = self.run_lease(2, on_end='migrate')
+        self._stop_server(stopped)
+        self.cloud.everywhere = True
+        self.time.forward(hours=1)
+        assert self.die_and_go_on(lease) > 5
+        assert self.world.lease(lease.id).status == 'TERMINATED'
+        assert self.states(server, stopped) == [('host2', 'ACTIVE'), ('host2', 'SHUTOFF')]
+        assert self.consumers() == []
+
+
+class TestGrace(EndsTest):
+    def test_servers_stay_for_their_grace_and_no_more_come(self):
+        lease, (server,) = self.run_lease(grace=600)
+        lease = self.settled(lease, hours=1, looks=2)
+        assert lease.status == 'TERMINATING'
+        assert '1 servers are deleted at 2026-12-01T13:10:0' in lease.status_reason
+        assert self.world.told().count('lease.update') == 1
+        assert self.inside(lease)[1] is None
+        assert self.states(server) == [('host1', 'ACTIVE')]
+        assert self.settled(lease, minutes=10).status == 'TERMINATED'
+        self._wait_until_deleted(server)
+
+    def test_longer_grace_than_the_operator_allows_is_refused(self):
+        self.conf.set_override('max_grace_seconds', 60, group=self.TYPE)
+        with pytest.raises(exceptions.BadRequest, match='60 seconds at most') as caught:
+            self.lease_hosts(grace=61)
+        assert caught.value.field == 'reservations[0].grace'
+
+    def test_grace_that_is_given_later_has_to_be_free(self):
+        lease, _ = self.run_lease(0)
+        self.lease_hosts('2026-12-01 13:05', name='second')
+        (reservation,) = lease.reservations
+        more = {'id': reservation.id, 'grace': 301}
+        with pytest.raises(exceptions.NotEnough):
+            self.world.update(lease.id, reservations=[more])
+        self.world.update(lease.id, reservations=[{**more, 'grace': 300}])
+
+
+class TestLost(EndsTest):
+    def test_deletion_whose_message_was_lost_is_repaired(self):
+        lease, (server,) = self.run_lease()
+        with mock.patch(TERMINATE):
+            lease = self.settled(lease, hours=1, looks=2)
+        assert self.show(server)['OS-EXT-STS:task_state'] == 'deleting'
+        assert lease.status == 'TERMINATING'
+        minutes = self.conf[self.TYPE].lost_delete_minutes
+        assert self.settled(lease, minutes=minutes).status == 'TERMINATED'
+        self._wait_until_deleted(server)
