@@ -15,6 +15,7 @@ class Booking:
     def __init__(self, person: Person) -> None:
         self.person = person
         self.names: list[str] = []
+        #: Leases that were made before their servers.
         self.leases: set[str] = set()
 
     @functools.cached_property
@@ -98,16 +99,14 @@ class Booking:
 
     def clean(self) -> None:
         """Delete what the test booted, with its leases, and wait until it is gone."""
-        if not self.names:
-            return
-        compute, leases = self.person.sdk.compute, set()
-        servers = [
-            s for s in compute.servers(details=False) if s.name.startswith(tuple(self.names))
-        ]
+        compute, leases = self.person.sdk.compute, {*self.leases}
+        names = tuple(self.names)
+        servers = [s for s in compute.servers(details=False) if s.name.startswith(names)]
         for server in servers:
-            for lease in self.person.leases.list(resource_id=server.id):
-                self.person.leases.delete(lease.id, ignore_missing=True)
-                leases.add(lease.id)
+            leases |= {each.id for each in self.person.leases.list(resource_id=server.id)}
+        for lease_id in leases:
+            self.person.leases.delete(lease_id, ignore_missing=True)
+        for server in servers:
             compute.delete_server(server.id, ignore_missing=True)
         for server in servers:
             self.wait_gone(server.id)

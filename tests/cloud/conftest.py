@@ -21,6 +21,7 @@ from tests.cloud.booking import Booking
 from tests.cloud.ceph import IMAGE_BYTES
 from tests.cloud.hearing import Hearing, hearing
 from tests.cloud.people import Person, configured, environment, give_roles, member_of
+from tests.cloud.pooling import POOL, enrol, withdraw
 from tests.cloud.reserving import Reserving
 from tests.cloud.stacking import Stacking
 
@@ -97,6 +98,16 @@ def bus() -> Iterator[Hearing]:
     """What Climate tells while the test runs."""
     with hearing(configured('DEFAULT', 'transport_url')) as heard:
         yield heard
+
+
+@pytest.fixture(scope='module')
+def pool(admin: Person) -> Iterator[tuple[str, ...]]:
+    """The names of hosts that are enrolled for the tests of a module."""
+    for host in POOL:
+        enrol(admin, host)
+    yield POOL
+    for host in POOL:
+        withdraw(admin, host)
 
 
 @pytest.fixture

@@ -4,45 +4,21 @@
 import concurrent.futures
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import Person, at, wait_for
+from tests.cloud.people import Person, at
+from tests.cloud.pooling import POOL, boot, host_of, hosts_of, servers_on
 
 #: Hosts that hold servers of other tests cannot be enrolled.
 pytestmark = pytest.mark.alone
 
-POOL = ('compute2', 'compute3')
 ANYWHERE = 4
 #: Servers that are booted at once for fewer slots.
 BOOTS, SLOTS = 12, 2
-
-
-@pytest.fixture(scope='module')
-def pool(admin: Person) -> Iterator[tuple[str, ...]]:
-    """Enrol hosts with Blazar's command; take them out of the pool afterwards."""
-    for host in POOL:
-        # A server that was deleted or evacuated may still have its allocation for a moment.
-        command = ('openstack', 'reservation', 'host', 'create', host)
-        wait_for(lambda command=command: admin.cli(*command).returncode == 0, f'{host} enrolled')
-    yield POOL
-    for host in POOL:
-        wait_for(lambda host=host: not servers_on(admin, host), f'{host} empty')
-        removed = admin.cli('openstack', 'reservation', 'host', 'delete', host)
-        assert removed.returncode == 0, removed.stderr
-
-
-def servers_on(admin: Person, host: str) -> list[Any]:
-    return list(admin.sdk.compute.servers(all_projects=True, host=host))
-
-
-@pytest.fixture
-def host_of(admin: Person) -> Callable[[str], str]:
-    """Tell on which host a server is."""
-    return lambda server_id: str(admin.sdk.compute.get_server(server_id).hypervisor_hostname)
 
 
 @pytest.fixture
@@ -59,20 +35,14 @@ def lease(booking: Booking, pool: tuple[str, ...]) -> Iterator[Any]:
     booking.person.wait_lease_gone(lease.id)
 
 
-def boot(booking: Booking, **hints: str) -> Any:
-    """Boot a server that is no reservation; return it when it is ACTIVE or in ERROR."""
-    return booking.wait(booking.begin(hints), 'ACTIVE', 'ERROR')
-
-
 def test_only_the_project_with_the_lease_lands_on_its_host(
     lease: Any,
     booking: Booking,
     stranger: Person,
     admin: Person,
-    host_of: Callable[[str], str],
 ) -> None:
     (reservation,) = lease.reservations
-    (host,) = reservation.params['hosts']
+    (host,) = hosts_of(lease)
     assert host in POOL
     early = boot(booking, reservation=reservation.id)
     assert early.status == 'ERROR'
@@ -81,9 +51,9 @@ def test_only_the_project_with_the_lease_lands_on_its_host(
     booking.wait_lease(lease.id, 'ACTIVE')
     ordinary = [boot(booking) for _ in range(ANYWHERE)]
     assert {each.status for each in ordinary} == {'ACTIVE'}
-    assert not {host_of(each.id) for each in ordinary} & {*POOL}
+    assert not {host_of(admin, each.id) for each in ordinary} & {*POOL}
     inside = boot(booking, reservation=reservation.id)
-    assert (inside.status, host_of(inside.id)) == ('ACTIVE', host)
+    assert (inside.status, host_of(admin, inside.id)) == ('ACTIVE', host)
     others = Booking(stranger)
     assert boot(others, reservation=reservation.id).status == 'ERROR'
     others.clean()
@@ -119,7 +89,7 @@ def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> 
 
 
 def test_room_for_so_many_servers_of_a_flavor(
-    booking: Booking, pool: tuple[str, ...], host_of: Callable[[str], str]
+    booking: Booking, admin: Person, pool: tuple[str, ...]
 ) -> None:
     person = booking.person
     made = person.cli(
@@ -130,7 +100,7 @@ def test_room_for_so_many_servers_of_a_flavor(
     lease = booking.wait_lease(json.loads(made.stdout)['id'], 'ACTIVE')
     (reservation,) = lease.reservations
     inside = [boot(booking, reservation=reservation.id) for _ in range(2)]
-    assert {host_of(each.id) for each in inside} == {*pool}
+    assert {host_of(admin, each.id) for each in inside} == {*pool}
     assert boot(booking, reservation=reservation.id).status == 'ERROR'
     person.leases.delete(lease.id)
     person.wait_lease_gone(lease.id)
@@ -152,3 +122,57 @@ def test_boots_at_once_get_as_many_slots_as_there_are(
     assert statuses.count('ACTIVE') == SLOTS
     person.leases.delete(lease.id)
     person.wait_lease_gone(lease.id)
+
+
+def test_blazars_commands_work_unchanged(
+    booking: Booking, admin: Person, pool: tuple[str, ...]
+) -> None:
+    """Those of python-blazarclient 4.6.0, but ``host unset``, which it cannot load."""
+    host = pool[0]
+
+    def show(*argv: str) -> Any:
+        done = admin.cli('openstack', 'reservation', *argv, '-f', 'json')
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def change(person: Person, *argv: str) -> None:
+        done = person.cli('openstack', 'reservation', *argv)
+        assert done.returncode == 0, done.stderr
+
+    change(admin, 'host', 'set', host, '--extra', 'shelf=4')
+    shown = show('host', 'show', host)
+    assert (shown['hypervisor_hostname'], shown['shelf']) == (host, '4')
+    assert {*pool} <= {each['hypervisor_hostname'] for each in show('host', 'list')}
+    change(admin, 'host', 'property', 'set', '--private', 'shelf')
+    assert 'shelf' not in {each['property'] for each in show('host', 'property', 'list')}
+    everything = show('host', 'property', 'list', '--all', '--detail')
+    assert 'shelf' in {each['property'] for each in everything}
+    change(admin, 'host', 'property', 'set', '--public', 'shelf')
+    assert show('host', 'property', 'show', 'shelf')['property_values'] == '4'
+
+    name = f'blazar-{uuid.uuid4().hex[:8]}'
+    wanted = (
+        'resource_type=physical:host,min=1,max=1,'
+        'hypervisor_properties=[">=", "$vcpus", "2"],resource_properties=["==", "$shelf", "4"]'
+    )
+    start, end = (at(days=2, hours=each)[:16].replace('T', ' ') for each in (0, 1))
+    dates = ('--start-date', start, '--end-date', end)
+    change(booking.person, 'lease', 'create', *dates, '--reservation', wanted, name)
+    (lease,) = booking.person.leases.list(name=name)
+    booking.leases.add(lease.id)
+    (reservation,) = lease.reservations
+    assert reservation.params['hosts'] == [host]
+
+    listed = show('allocation', 'list', 'host', '--lease-id', lease.id)
+    found = {each['resource_id']: each['reservations'] for each in listed}
+    assert lease.id in str(found[shown['id']])
+    one = show('allocation', 'show', 'host', shown['id'], '--reservation-id', reservation.id)
+    assert lease.id in str(one['reservations'])
+
+    more = wanted.replace('resource_type', f'id={reservation.id},resource_type')
+    longer = ('--prolong-for', '30m', '--reservation', more.replace('$vcpus', '$memory_mb'))
+    change(booking.person, 'lease', 'set', *longer, name)
+    after = booking.person.leases.get(lease.id)
+    assert (after.end_date - lease.end_date).total_seconds() == 1800
+    assert '$memory_mb' in after.reservations[0].params['hypervisor_properties']
+    change(booking.person, 'lease', 'delete', name)

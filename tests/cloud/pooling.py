@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of the local cloud's pool, and servers on them."""
+
+import uuid
+from typing import Any
+
+from tests.cloud.booking import Booking
+from tests.cloud.people import Person, at, wait_for
+
+#: The hosts that tests enrol; others are left for ordinary servers.
+POOL = ('compute2', 'compute3')
+
+
+def enrol(admin: Person, host: str) -> None:
+    """Enrol a host with Blazar's command."""
+    # A server that was deleted or evacuated may still have its allocation for a moment.
+    command = ('openstack', 'reservation', 'host', 'create', host)
+    wait_for(lambda: admin.cli(*command).returncode == 0, f'{host} enrolled')
+
+
+def withdraw(admin: Person, host: str) -> None:
+    """Take a host out of the pool, once it is empty."""
+    wait_for(lambda: not servers_on(admin, host), f'{host} empty')
+    removed = admin.cli('openstack', 'reservation', 'host', 'delete', host)
+    assert removed.returncode == 0, removed.stderr
+
+
+def servers_on(admin: Person, host: str) -> list[Any]:
+    return list(admin.sdk.compute.servers(all_projects=True, host=host))
+
+
+def host_of(admin: Person, server_id: str) -> str:
+    """Return the host that a server is on."""
+    return str(admin.sdk.compute.get_server(server_id).hypervisor_hostname)
+
+
+def hosts_of(lease: Any) -> list[str]:
+    """Return the hosts that are promised to a lease with one reservation."""
+    (reservation,) = lease.reservations
+    return list(reservation.params['hosts'])
+
+
+def boot(booking: Booking, **hints: str) -> Any:
+    """Boot a server that is no reservation; return it when it is ACTIVE or in ERROR."""
+    return booking.wait(booking.begin(hints), 'ACTIVE', 'ERROR')
+
+
+def lease_hosts(booking: Booking, number: int = 1, **wanted: Any) -> Any:
+    """Make a lease of so many hosts that begins now; return it when it is ACTIVE."""
+    wanted = {'resource_type': 'physical:host', 'min': number, **wanted}
+    name = f'hosts-{uuid.uuid4().hex[:8]}'
+    made = booking.person.leases.create(name, at(hours=1), 'now', reservations=[wanted])
+    booking.leases.add(made.id)
+    return booking.wait_lease(made.id, 'ACTIVE')
+
+
+def enrolled(admin: Person) -> dict[str, Any]:
+    """Return the hosts of the pools by name."""
+    return {each.hypervisor_hostname: each for each in admin.client.hosts.list()}

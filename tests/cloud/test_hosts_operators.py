@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator does with hosts of the pool in the wrong order harms nobody."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cloud.booking import Booking
+from tests.cloud.people import STATE, Person, cloud
+from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts
+
+#: Hosts that hold servers of other tests cannot be enrolled.
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
+
+FILE = STATE / 'etc' / 'nova' / 'nova.conf'
+FILTER = ',PoolFilter'
+SERVERS = 4
+
+
+@pytest.fixture
+def belt(admin: Person) -> Iterator[None]:
+    """Nova's own aggregate, as the guide has it."""
+    compute = admin.sdk.compute
+    aggregate = compute.create_aggregate(name='climate-pool')
+    compute.set_aggregate_metadata(aggregate, {'trait:CUSTOM_CLIMATE_POOL': 'required'})
+    for host in POOL:
+        compute.add_host_to_aggregate(aggregate, host)
+    yield
+    for host in POOL:
+        compute.remove_host_from_aggregate(aggregate, host)
+    compute.delete_aggregate(aggregate)
+
+
+@pytest.fixture
+def without_filter() -> Iterator[None]:
+    """A nova-scheduler that knows nothing of the pool."""
+    text = FILE.read_text()
+    assert FILTER in text
+    # A filter that is available is loaded, and its row with it.
+    lines = [line for line in text.splitlines() if not line.endswith('scheduler.PoolFilter')]
+    FILE.write_text('\n'.join(lines).replace(FILTER, '') + '\n')
+    try:
+        cloud('restart', 'nova-scheduler')
+        yield
+    finally:
+        FILE.write_text(text)
+        cloud('restart', 'nova-scheduler')
+
+
+@pytest.mark.usefixtures('belt', 'without_filter')
+def test_scheduler_without_the_filter_keeps_the_pool_shut_by_the_belt(
+    booking: Booking, admin: Person
+) -> None:
+    lease = lease_hosts(booking)
+    ordinary = [boot(booking) for _ in range(SERVERS)]
+    named = boot(booking, reservation=lease.reservations[0].id)
+    assert {each.status for each in (*ordinary, named)} == {'ACTIVE'}
+    assert not {host_of(admin, each.id) for each in (*ordinary, named)} & {*POOL}
+
+
+@pytest.mark.usefixtures('belt')
+def test_belt_lets_servers_of_a_lease_in(booking: Booking, admin: Person) -> None:
+    lease = lease_hosts(booking)
+    inside = boot(booking, reservation=lease.reservations[0].id)
+    assert [host_of(admin, inside.id)] == hosts_of(lease)
+
+
+def test_host_is_neither_enrolled_with_servers_nor_taken_out_of_a_lease(
+    booking: Booking, admin: Person
+) -> None:
+    ordinary = boot(booking)
+    command = ('openstack', 'lease', 'host')
+    refused = admin.cli(*command, 'create', host_of(admin, ordinary.id))
+    assert refused.returncode == 1
+    assert 'has servers' in refused.stderr
+
+    (host,) = hosts_of(lease_hosts(booking))
+    kept = admin.cli(*command, 'delete', host)
+    assert kept.returncode == 1
+    assert 'promised' in kept.stderr
+    assert enrolled(admin)[host].reservable
+
+
+def test_host_whose_compute_is_restarted_in_a_lease_stays_in_it(
+    booking: Booking, admin: Person
+) -> None:
+    lease = lease_hosts(booking)
+    (host,) = hosts_of(lease)
+    inside = boot(booking, reservation=lease.reservations[0].id)
+    cloud('restart', f'nova-{host}')
+    again = boot(booking, reservation=lease.reservations[0].id)
+    assert {host_of(admin, each.id) for each in (inside, again)} == {host}
+    assert host_of(admin, boot(booking).id) not in POOL
