@@ -2,7 +2,7 @@
 """List the states of leases, reservations and events, and the moves between them.
 
 The tables below are the whole truth: the engine asks :func:`check` before it writes a state, and
-the pictures in the documents are drawn by :func:`graphviz`.
+the pictures in the documents are drawn from it (doc/ext/states.py).
 """
 
 import enum
@@ -118,9 +118,3 @@ def check(table: Sequence[Move], source: str, target: str) -> str:
     if not allowed(table, source, target):
         raise ValueError(f'{source} -> {target} is not a move of the state table')
     return str(target)
-
-
-def graphviz(table: Sequence[Move], name: str) -> str:
-    """Draw a table as a Graphviz digraph called ``name``."""
-    lines = [f'    "{m.source}" -> "{m.target}" [label="{m.cause}"];' for m in table]
-    return '\n'.join([f'digraph {name} {{', *lines, '}', ''])

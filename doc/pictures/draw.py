@@ -196,11 +196,58 @@ def stack() -> Picture:
     return picture
 
 
+def lane() -> Picture:
+    """Who gets onto a host of a pool, and what a lane goes through."""
+    picture = Picture('A host of the pool and its lanes in Placement', 900, 560)
+    picture.words(10, 24, 'nova-scheduler asks Placement for candidates', 'start', bold=0)
+    asking = (
+        (40, 'no hint', 'hosts outside of the pool'),
+        (160, 'hint reservation=R', 'a slot of R, this project'),
+        (280, "R, another project's", 'a slot of R, that project'),
+    )
+    for y, name, what in asking:
+        picture.box(10, y, 240, 70, f'{name}\n{what}')
+    picture.box(400, 40, 480, 310, 'compute3, in the aggregate of the pools', 'ground', top=True)
+    picture.words(640, 90, 'VCPU, MEMORY_MB, DISK_GB: kept by nova-compute', small=True)
+    lanes = (
+        ('lane 0: open for R', 'slots 10, reserved 0; R, its project, its flavor', 'awake'),
+        ('lane 1: open for S', 'slots 2, reserved 0; S, its project, its flavor', 'awake'),
+        ('lane 2: closed', 'slots 1, reserved 1; nobody', 'over'),
+        ('lane 3: closed', 'slots 1, reserved 1; nobody', 'over'),
+    )
+    for number, (name, what, colour) in enumerate(lanes):
+        picture.box(430, 105 + number * 60, 420, 50, f'{name}\n{what}', colour)
+    picture.arrow((250, 75), (390, 75), dashed=True)
+    picture.words(325, 66, 'not here', small=True)
+    picture.arrow((250, 195), (340, 195), (340, 130), (430, 130))
+    picture.words(295, 188, 'in', small=True)
+    picture.arrow((250, 315), (390, 315), dashed=True)
+    picture.words(325, 306, 'no such slot', small=True)
+
+    picture.words(10, 392, 'What a lane goes through', 'start', bold=0)
+    states = (
+        ('closed', 'all slots are\nreserved', 'over'),
+        ('prepared', 'it names the\nreservation', 'asleep'),
+        ('open', 'servers come in\nand leave', 'awake'),
+        ('ended', 'nobody comes in,\nservers leave', 'over'),
+    )
+    for number, (name, what, colour) in enumerate(states):
+        picture.box(10 + number * 230, 410, 180, 80, f'{name}\n{what}', colour)
+        if number:
+            picture.arrow((number * 230 - 40, 450), (10 + number * 230, 450))
+    for x, when in ((215, 'before'), (445, 'start'), (675, 'end')):
+        picture.words(x, 440, when, small=True)
+    picture.arrow((790, 490), (790, 520), (100, 520), (100, 490))
+    picture.words(445, 540, 'the host has none of its servers any more', small=True)
+    return picture
+
+
 PICTURES: dict[str, Callable[[], Picture]] = {
     'server': server,
     'architecture': architecture,
     'event': event,
     'stack': stack,
+    'lane': lane,
 }
 
 

@@ -4,20 +4,27 @@
 import importlib
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import docutils.core
 import pytest
 
 from climate_core.api import routes
+from climate_core.lease import states
 from climate_core.notifications import schemas
 
 EXTENSIONS = pathlib.Path(__file__).parents[2] / 'doc' / 'ext'
 
 
 @pytest.fixture
-def rst(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+def extension(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     monkeypatch.syspath_prepend(EXTENSIONS)
-    return lambda name: importlib.import_module(name).rst()
+    return importlib.import_module
+
+
+@pytest.fixture
+def rst(extension: Callable[[str], Any]) -> Callable[[str], str]:
+    return lambda name: str(extension(name).rst())
 
 
 @pytest.mark.parametrize('name', ['api_reference', 'notification_reference'])
@@ -44,3 +51,10 @@ def test_every_notification_and_its_fields(rst: Callable[[str], str]) -> None:
         assert f'``{kind.event_type}``' in text
     for field in ('starts_in', 'reservations[].resource_id', 'resources[].used.hours'):
         assert f'``{field}``' in text
+
+
+def test_picture_of_states_has_every_move(extension: Callable[[str], Any]) -> None:
+    graph = extension('states').draw(states.LEASE, 'lease')
+    assert graph.startswith('digraph lease {\n')
+    for move in states.LEASE:
+        assert f'"{move.source}" -> "{move.target}" [label="{move.cause}"];' in graph

@@ -38,10 +38,3 @@ def test_what_is_not_in_the_table_is_refused() -> None:
     assert states.check(states.LEASE, 'ACTIVE', 'ACTIVE') == 'ACTIVE'
     with pytest.raises(ValueError, match='TERMINATED -> ACTIVE'):
         states.check(states.LEASE, 'TERMINATED', 'ACTIVE')
-
-
-def test_the_picture_has_every_move() -> None:
-    graph = states.graphviz(states.LEASE, 'lease')
-    assert graph.startswith('digraph lease {\n')
-    for move in states.LEASE:
-        assert f'"{move.source}" -> "{move.target}" [label="{move.cause}"];' in graph
