@@ -176,3 +176,32 @@ def test_blazars_commands_work_unchanged(
     assert (after.end_date - lease.end_date).total_seconds() == 1800
     assert '$memory_mb' in after.reservations[0].params['hypervisor_properties']
     change(booking.person, 'lease', 'delete', name)
+
+
+def test_room_by_sizes_has_a_flavor_of_its_own(
+    booking: Booking, stranger: Person, admin: Person, pool: tuple[str, ...]
+) -> None:
+    """Blazar's ``virtual:instance``, by its command: boot with the flavor, and nothing else."""
+    name = f'sizes-{uuid.uuid4().hex[:8]}'
+    sizes = 'vcpus=1,memory_mb=512,disk_gb=1,amount=1,affinity=None'
+    end = at(hours=1)[:16].replace('T', ' ')
+    made = booking.person.cli(
+        *('openstack', 'reservation', 'lease', 'create', '--end-date', end),
+        *('--reservation', f'resource_type=virtual:instance,{sizes}', name),
+    )
+    assert made.returncode == 0, made.stderr
+    (found,) = booking.person.leases.list(name=name)
+    booking.leases.add(found.id)
+    lease = booking.wait_lease(found.id, 'ACTIVE')
+    flavor_id = lease.reservations[0].id
+    inside, more = (booking.begin({}, flavorRef=flavor_id) for _ in range(2))
+    ended = [booking.wait(each, 'ACTIVE', 'ERROR') for each in (inside, more)]
+    assert sorted(each.status for each in ended) == ['ACTIVE', 'ERROR']
+    (landed,) = [each for each in ended if each.status == 'ACTIVE']
+    assert host_of(admin, landed.id) in pool
+    assert stranger.sdk.compute.find_flavor(flavor_id) is None
+
+    booking.person.leases.end(lease.id)
+    booking.wait_lease(lease.id, 'TERMINATED')
+    booking.wait_gone(landed.id)
+    assert admin.sdk.compute.find_flavor(flavor_id) is None
