@@ -46,10 +46,10 @@ def test_servers_are_migrated_inside_their_lease_only(booking: Booking, admin: P
 
     assert migrate(admin, inside.id) == 'completed'
     assert host_of(admin, inside.id) == second
-    assert migrate(admin, inside.id, OUTSIDE) != 'completed'
-    assert host_of(admin, inside.id) == second
-    assert migrate(admin, ordinary.id, first) != 'completed'
-    assert host_of(admin, ordinary.id) == OUTSIDE
+    for server, host in ((inside, OUTSIDE), (ordinary, first)):
+        with pytest.raises(exceptions.BadRequestException, match='No valid host'):
+            migrate(admin, server.id, host)
+    assert [host_of(admin, each.id) for each in (inside, ordinary)] == [second, OUTSIDE]
 
 
 @pytest.fixture
