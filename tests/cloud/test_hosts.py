@@ -148,7 +148,7 @@ def test_blazars_commands_work_unchanged(
     everything = show('host', 'property', 'list', '--all', '--detail')
     assert 'shelf' in {each['property'] for each in everything}
     change(admin, 'host', 'property', 'set', '--public', 'shelf')
-    assert show('host', 'property', 'show', 'shelf')['property_values'] == '4'
+    assert show('host', 'property', 'show', 'shelf')['property_values'] == ['4']
 
     name = f'blazar-{uuid.uuid4().hex[:8]}'
     wanted = (
@@ -169,7 +169,8 @@ def test_blazars_commands_work_unchanged(
     one = show('allocation', 'show', 'host', shown['id'], '--reservation-id', reservation.id)
     assert lease.id in str(one['reservations'])
 
-    more = wanted.replace('resource_type', f'id={reservation.id},resource_type')
+    # To this command the type of the resource would be a part of what it follows.
+    more = wanted.replace('resource_type=physical:host', f'id={reservation.id}')
     longer = ('--prolong-for', '30m', '--reservation', more.replace('$vcpus', '$memory_mb'))
     change(booking.person, 'lease', 'set', *longer, name)
     after = booking.person.leases.get(lease.id)

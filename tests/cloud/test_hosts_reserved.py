@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserved servers, reserved stacks and Blazar's resources of Heat live in leases of hosts."""
+"""Reserved servers and reserved stacks live in leases of hosts."""
 
 import json
 from collections.abc import Callable
@@ -11,14 +11,13 @@ from climate_common import lanes
 from tests.cloud import templates
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at
-from tests.cloud.pooling import POOL, enrolled, host_of, hosts_of, lease_hosts
+from tests.cloud.pooling import host_of, hosts_of, lease_hosts
 from tests.cloud.stacking import Stacking
 
 #: Hosts that hold servers of other tests cannot be enrolled.
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
 
 
-@pytest.mark.usefixtures('pool')
 def test_reserved_server_holds_its_place_on_a_host_of_a_lease(
     booking: Booking, admin: Person, allocations: Callable[[str], dict[str, Any]]
 ) -> None:
@@ -41,7 +40,6 @@ def slots(held: dict[str, Any]) -> int:
     return sum(each['resources'].get(lanes.SLOT, 0) for each in held.values())
 
 
-@pytest.mark.usefixtures('pool')
 def test_reserved_stack_lives_on_a_host_of_a_lease(
     booking: Booking, stacks: Stacking, admin: Person
 ) -> None:
@@ -57,38 +55,3 @@ def test_reserved_stack_lives_on_a_host_of_a_lease(
     assert [host_of(admin, server_id)] == hosts_of(hosts)
     stacks.end(lease_id)
     stacks.wait_gone(stack_id)
-
-
-def test_heat_enrols_a_host_and_leases_it(admin: Person) -> None:
-    """With the types of resources that heat has for Blazar, in the hands of an administrator."""
-    stacks, host = Stacking(admin), POOL[-1]
-    minute = {'start_date': at(hours=1), 'end_date': at(hours=2)}
-    terms = {name: when[:16].replace('T', ' ') for name, when in minute.items()}
-    wanted = {
-        'resource_type': 'physical:host',
-        'min': 1,
-        'max': 1,
-        'resource_properties': '["==", "$shelf", "4"]',
-    }
-    text = templates.template(
-        {
-            'host': templates.resource('Blazar::Host', name=host, extra_capability={'shelf': '4'}),
-            'lease': templates.resource(
-                'Blazar::Lease', 'host', name='by-heat', reservations=[wanted], **terms
-            ),
-        },
-        outputs={
-            'host': templates.get('host', 'hypervisor_hostname'),
-            'reservations': templates.get('lease', 'reservations'),
-        },
-    )
-    try:
-        stack_id = stacks.create(text)
-        outputs = stacks.outputs(stack_id)
-        assert outputs['host'] == host
-        (reservation,) = outputs['reservations']
-        assert (reservation['resource_type'], reservation['hosts']) == ('physical:host', [host])
-        stacks.delete(stack_id)
-    finally:
-        stacks.clean()
-    assert host not in enrolled(admin)
