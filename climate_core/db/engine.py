@@ -45,6 +45,8 @@ retry = db_api.wrap_db_retry(
 )
 
 
+#: Key of the info of a connection: whether something was executed that is not committed.
+_EXECUTED = 'executed'
 #: Key of ``Session.info`` under which the signals of its transaction wait for the commit.
 _SIGNALS = 'signals'
 
@@ -160,6 +162,36 @@ def _prepare(engine: sa.Engine) -> None:
     if engine.dialect.name == 'sqlite':
         sa.event.listen(engine, 'connect', _sqlite_connect)
         sa.event.listen(engine, 'before_cursor_execute', _sqlite_begin, retval=True)
+    elif engine.dialect.name in ('mysql', 'mariadb'):
+        _spare_rollbacks(engine)
+
+
+def _spare_rollbacks(engine: sa.Engine) -> None:
+    """Send no ROLLBACK where nothing was executed since the last COMMIT or ROLLBACK.
+
+    SQLAlchemy sends one whenever a connection goes back to its pool. The drivers of the other
+    databases know when there is nothing to roll back.
+    """
+    dialect = engine.dialect
+    commit, roll_back = dialect.do_commit, dialect.do_rollback
+
+    def note(connection: sa.Connection, *_: Any) -> None:
+        connection.info[_EXECUTED] = True
+
+    def do_commit(connection: Any) -> None:
+        commit(connection)
+        connection.info[_EXECUTED] = False
+
+    def do_rollback(connection: Any) -> None:
+        # Of a connection that is not one of the pool nothing is known.
+        info = getattr(connection, 'info', {})
+        if info.get(_EXECUTED, True):
+            roll_back(connection)
+            info[_EXECUTED] = False
+
+    sa.event.listen(engine, 'before_cursor_execute', note)
+    for name, function in (('do_commit', do_commit), ('do_rollback', do_rollback)):
+        setattr(dialect, name, function)
 
 
 def _sqlite_connect(connection: Any, _record: Any) -> None:

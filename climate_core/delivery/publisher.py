@@ -57,7 +57,7 @@ class Publisher(Worker):
         return self._database.read(outbox.due_in)
 
     def publish(self) -> bool:
-        """Send what is due, at most a batch; tell whether there was something."""
+        """Send what is due, at most a batch; tell whether there may be more."""
         claim, batch = self._database.write(outbox.claim, self._ttl, BATCH)
         sent: list[int] = []
         try:
@@ -71,4 +71,4 @@ class Publisher(Worker):
         finally:
             if sent:
                 self._database.write(outbox.sent, claim, sent)
-        return bool(batch)
+        return len(batch) == BATCH

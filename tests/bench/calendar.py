@@ -75,7 +75,7 @@ def _seed(
     session: orm.Session, start: datetime.datetime, units: int, promises: int, shares: bool
 ) -> None:
     now = utcnow.read(session) - HOUR
-    rows.insert(session, UNIT, [_unit(number, promises, now) for number in range(units)])
+    rows.insert(session, UNIT, [make_unit(number, promises, now) for number in range(units)])
     leases, reservations = [], []
     for number in range(promises):
         for group in range(GROUPS):
@@ -107,7 +107,7 @@ def _group() -> sa.ColumnElement[str]:
     return sa.cast(UNIT.c.id % GROUPS, sa.String(10))
 
 
-def _unit(number: int, promises: int, now: datetime.datetime) -> dict[str, Any]:
+def make_unit(number: int, promises: int, now: datetime.datetime) -> dict[str, Any]:
     return {
         'kind': 'host',
         'pool': 'default',

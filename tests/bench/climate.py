@@ -6,7 +6,7 @@ import math
 import pathlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.bench import climate_rows, web
@@ -33,7 +33,7 @@ www_authenticate_uri = {cloud}/identity/v3
 
 [oslo_messaging_notifications]
 driver = messagingv2
-"""
+{more}"""
 
 CREDENTIALS = """\
 auth_type = password
@@ -55,6 +55,8 @@ class Climate(Side):
     name = 'Climate'
     database = 'climate'
     most_listed = 1_000_000
+    #: More of its configuration.
+    more = ''
     has_history = True
 
     def __init__(self, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ) -> None:
@@ -75,6 +77,7 @@ class Climate(Side):
                 database=self._url,
                 cloud=self.cloud.url,
                 credentials=CREDENTIALS.format(cloud=self.cloud.url, password=PASSWORD),
+                more=self.more,
             )
         )
         run([self._bin / 'climate-manage', '--config-file', config, 'db', 'upgrade'])
@@ -98,7 +101,7 @@ class Climate(Side):
         if not count:
             return
         servers = self._servers(count)
-        self._create(servers, time.time() + DAYS * 86400)
+        self._create(map(_reservation, servers), time.time() + DAYS * 86400)
         self._server = servers[0]
         if count > 1:
             self._seconds_per_create = (time.monotonic() - began) / count
@@ -123,18 +126,18 @@ class Climate(Side):
         servers = self._servers(count)
         self._due = set(servers)
         at = float(math.ceil(time.time() + AHEAD + 2 * count * self._seconds_per_create))
-        self._create(servers, at)
+        self._create(map(_reservation, servers), at)
         return at
 
-    def _create(self, servers: Sequence[str], at: float) -> None:
+    def _create(self, reservations: Iterable[Mapping[str, Any]], at: float) -> None:
         start = datetime.datetime.fromtimestamp(at, datetime.UTC)
         end = start + datetime.timedelta(days=1)
-        for server in servers:
+        for each in reservations:
             body = {
                 'name': 'filler',
                 'start_date': f'{start:%Y-%m-%d %H:%M:%S}',
                 'end_date': f'{end:%Y-%m-%d %H:%M:%S}',
-                'reservations': [_reservation(server)],
+                'reservations': [each],
             }
             web.call('POST', self.api + '/v1/leases', body, self.headers)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.bench import blazar_cloud, web
+from tests.bench import blazar_cloud, climate_cloud, web
 from tests.bench.processes import Processes, free_port
 from tests.support.fakes import cloud_server
 from tests.support.fakes.remote import Remote
@@ -54,9 +54,10 @@ class Server(cloud_server.Server):
             state.user(name, PASSWORD, SERVICE_PROJECT, ['admin', 'service'])
         state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
         super().__init__(state, port)
-        self._aggregates = blazar_cloud.Aggregates()
+        self._aggregates, self._lanes = blazar_cloud.Aggregates(), climate_cloud.Lanes()
         self.routes = (
             *blazar_cloud.routes(self._aggregates),
+            *climate_cloud.routes(self._lanes),
             ('GET', '/fake/bench', self._report),
             *cloud_server.ROUTES,
         )
@@ -64,7 +65,7 @@ class Server(cloud_server.Server):
     def _report(self, request: Any) -> Any:
         counted = self._counted
         aggregates = {str(key): moment for key, moment in self._aggregates.started.items()}
-        started = {**aggregates, **counted.started}
+        started = {**aggregates, **self._lanes.started, **counted.started}
         return {'calls': counted.calls, 'refused': counted.refused, 'started': started}
 
 
@@ -96,7 +97,7 @@ class Client(Remote):
         return refused
 
     def started(self) -> dict[str, float]:
-        """Server or aggregate -> unix time at which a lease started it."""
+        """Server, aggregate or lane -> unix time at which a lease started it."""
         started: dict[str, float] = self.report()['started']
         return started
 

@@ -59,6 +59,16 @@ class Probe:
         data = sum(values[f'Com_{verb}'] for verb in _DATA)
         return values['Questions'] - self._statements, data - self._selects
 
+    def kinds(self) -> dict[str, int]:
+        """Return how many statements of each kind the server has executed, ours among them."""
+        found = self.rows("SHOW GLOBAL STATUS WHERE Variable_name LIKE 'Com%%'")
+        names = (*_DATA, 'begin', 'commit', 'rollback', 'set_option')
+        return {
+            name.removeprefix('Com_'): int(value)
+            for name, value in found
+            if name.removeprefix('Com_') in names
+        }
+
 
 _NAMES = ', '.join(f"'{name}'" for name in ('Questions', *(f'Com_{verb}' for verb in _DATA)))
 _STATUS = f'SHOW GLOBAL STATUS WHERE Variable_name IN ({_NAMES})'

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.bench.hosts``: what leases of hosts cost, here and in Blazar 18, in a run."""
+
+import argparse
+import concurrent.futures
+import contextlib
+import functools
+import itertools
+import math
+import os
+import pathlib
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from tests.bench import blazar, web
+from tests.bench.__main__ import ROOT, say
+from tests.bench.climate_hosts import ClimateHosts
+from tests.bench.climate_hosts import hosts as of_hosts
+from tests.bench.meter import Meter, Probe
+from tests.bench.processes import Failed, Processes, wait_until
+from tests.bench.servers import MariaDB, RabbitMQ
+from tests.bench.side import PROCESSES, Side
+from tests.bench.workload import SETTLE, WARM_UP
+
+DAY = 86_400.0
+#: So many creates at once want the last host.
+RIVALS = 8
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog='python -m tests.bench.hosts', description=__doc__)
+    parser.add_argument('--hosts', type=int, nargs='+', default=[100, 1000, 10_000])
+    parser.add_argument('--creates', type=int, default=50, help='among each number of hosts')
+    parser.add_argument('--due', type=int, default=200, help='leases that start at once')
+    parser.add_argument('--only', choices=('climate', 'blazar'))
+    parser.add_argument(
+        '--blazar-venv', type=pathlib.Path, default=ROOT / '.cloud' / 'bench-blazar'
+    )
+    return parser.parse_args(argv)
+
+
+class Refused(Exception):
+    """A lease was not granted: 409, or what Blazar answers in its place."""
+
+
+class Work:
+    """What is done to one service, one thing after the other."""
+
+    def __init__(self, side: Side, meter: Meter, probe: Probe, options: argparse.Namespace):
+        self._side, self._meter, self._probe, self._options = side, meter, probe, options
+        self._days = itertools.count(100)
+        self._ours = isinstance(side, ClimateHosts)
+
+    def run(self) -> Iterator[str]:
+        """Yield a line for each operation."""
+        first, *more = self._options.hosts
+        self._side.set_hosts(first)
+        for _ in range(WARM_UP):
+            self._create(next(self._days))
+        yield self._creates(first)
+        yield self._rivals()
+        yield self._due(self._options.due)
+        for count in more:
+            if not self._ours and count > 1000:
+                yield f'create, 1 host of {count}: not run, it takes half a minute each'
+                continue
+            self._side.set_hosts(count)
+            for _ in range(PROCESSES if self._ours else 1):
+                self._create(next(self._days))
+            yield self._creates(count)
+        if self._ours:
+            yield self._refused(max(self._options.hosts))
+
+    def _create(self, day: int, count: int = 1, hours: int = 2) -> float:
+        """Ask for hosts on a day from now; return the milliseconds that it took."""
+        at = time.time() + day * DAY
+        wanted = of_hosts(count) if self._ours else self._side.reservation()
+        body = {
+            'name': f'bench-{day}-{threading.get_ident()}-{time.monotonic_ns()}',
+            'start_date': _time(at),
+            'end_date': _time(at + hours * 3600),
+            'reservations': [wanted],
+            'events': [],
+        }
+        url, headers = self._side.api + '/v1/leases', self._side.headers
+        try:
+            return web.call('POST', url, body, headers)[1]
+        except Failed as error:
+            if ': 409 ' in str(error) or 'Not enough' in str(error):
+                raise Refused from error
+            raise
+
+    def _measured(self, name: str, times: int, operation: Callable[[], Sequence[float]]) -> str:
+        """Run an operation; say what it cost each of so many times."""
+        before, had = self._meter.read(), self._probe.kinds()
+        spent = sorted(operation())
+        threading.Event().wait(SETTLE)
+        has, cost = self._probe.kinds(), self._meter.read().since(before, times)
+        kinds = ', '.join(
+            f'{(has[kind] - had[kind]) / times:.1f} {kind}'
+            for kind in has
+            if has[kind] - had[kind] >= times / 10
+        )
+        walls = ''
+        if spent:
+            p99 = spent[min(len(spent) - 1, math.ceil(len(spent) * 0.99) - 1)]
+            walls = f', p50 {statistics.median(spent):.1f}, p99 {p99:.1f} ms'
+        return (
+            f'{name}: {cost.statements:.1f} SQL ({kinds}), {cost.calls:.1f} HTTP, CPU '
+            f'{cost.cpu_ms:.1f} and database {cost.database_cpu_ms:.1f} ms{walls}'
+        )
+
+    def _creates(self, count: int) -> str:
+        times = self._options.creates if self._ours or count <= 100 else 10
+        days = [next(self._days) for _ in range(times)]
+        return self._measured(
+            f'create, 1 host of {count}', times, lambda: [self._create(day) for day in days]
+        )
+
+    def _refused(self, count: int) -> str:
+        day, times = next(self._days), self._options.creates
+        self._create(day, count, 20)
+
+        def refused() -> float:
+            began = time.perf_counter()
+            with contextlib.suppress(Refused):
+                self._create(day)
+                raise Failed('a host was promised twice')
+            return (time.perf_counter() - began) * 1000
+
+        refused()
+        return self._measured(
+            f'refused, none of {count} is free', times, lambda: [refused() for _ in range(times)]
+        )
+
+    def _rivals(self) -> str:
+        """Have several creates at once want the last host."""
+        day = next(self._days)
+        if self._ours:
+            self._create(day, self._options.hosts[0] - 1)
+        else:
+            self._side.set_hosts(1)
+        together = threading.Barrier(RIVALS)
+
+        def ask(_: int) -> tuple[bool, float]:
+            together.wait()
+            began = time.perf_counter()
+            try:
+                self._create(day)
+            except (Failed, Refused):
+                return False, (time.perf_counter() - began) * 1000
+            return True, (time.perf_counter() - began) * 1000
+
+        with concurrent.futures.ThreadPoolExecutor(RIVALS) as pool:
+            found = list(pool.map(ask, range(RIVALS)))
+        granted = sum(each for each, _ in found)
+        return f'{RIVALS} at once for the last host: {granted} granted, all answered in ' + (
+            f'{max(spent for _, spent in found):.0f} ms'
+        )
+
+    def _due(self, count: int) -> str:
+        self._side.set_hosts(max(count, self._options.hosts[0]))
+        active = self._active()
+        at = self._side.arrange(count)
+        threading.Event().wait(max(0.0, at - 1 - time.time()))
+
+        def start() -> Sequence[float]:
+            wait_until('started', lambda: len(self._side.started()) >= count, 60 + count, 0.1)
+            wait_until('ACTIVE', lambda: self._active() - active >= count, 60 + count, 0.2)
+            return ()
+
+        told = self._measured(f'{count} due at once, each', count, start)
+        late = sorted(moment - at for moment in self._side.started())
+        return f'{told}; late p50 {statistics.median(late):.2f}, last {late[-1]:.2f} s'
+
+    def _active(self) -> int:
+        table = f'{self._side.database}.leases'
+        ((found,),) = self._probe.rows(f"SELECT COUNT(*) FROM {table} WHERE status = 'ACTIVE'")
+        return int(found)
+
+
+def _time(at: float) -> str:
+    return time.strftime('%Y-%m-%d %H:%M', time.gmtime(at))
+
+
+def measure(options: argparse.Namespace, directory: pathlib.Path) -> None:
+    sides: dict[str, Callable[..., Side]] = {'climate': ClimateHosts}
+    if not blazar.installed(options.blazar_venv) and options.only != 'climate':
+        say(f'installing Blazar into {options.blazar_venv}')
+        blazar.install(options.blazar_venv)
+    sides['blazar'] = functools.partial(blazar.Blazar, options.blazar_venv)
+    with Processes(directory) as servers:
+        mariadb, rabbitmq = MariaDB(servers), RabbitMQ(servers)
+        for name, start in sides.items():
+            if options.only not in (None, name):
+                continue
+            with Processes(directory) as running:
+                say(f'{name}: starting')
+                side = start(running, mariadb, rabbitmq)
+                probe = Probe(mariadb.connect())
+                meter = Meter(probe, mariadb.process, side.processes, side.cloud.calls)
+                print(f'{side.name}, load {os.getloadavg()[0]:.1f}', flush=True)
+                for line in Work(side, meter, probe, options).run():
+                    print(f'  {line}', flush=True)
+                print(f'  load {os.getloadavg()[0]:.1f}', flush=True)
+
+
+def main(argv: Sequence[str]) -> int:
+    options = arguments(argv)
+    directory = pathlib.Path(tempfile.mkdtemp(prefix='climate-bench-'))
+    try:
+        measure(options, directory)
+    except (Failed, OSError) as error:
+        print(f'bench: {error}', file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

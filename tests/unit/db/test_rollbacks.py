@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection that goes back to its pool is rolled back only if that is needed."""
+
+import gc
+from collections.abc import Callable
+
+import pymysql.connections
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import tables, utcnow
+from climate_core.db.engine import Database
+from tests.support.world import configure
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was sent to MariaDB at the ends of transactions."""
+    found: list[str] = []
+    for name in ('commit', 'rollback'):
+        real = getattr(pymysql.connections.Connection, name)
+
+        def send(connection: object, name: str = name, real: Callable[..., None] = real) -> None:
+            found.append(name)
+            real(connection)
+
+        monkeypatch.setattr(pymysql.connections.Connection, name, send)
+    return found
+
+
+def test_each_transaction_ends_once(new_database: Callable[[str], str], sent: list[str]) -> None:
+    database = Database(configure(new_database('mariadb')))
+    tables.METADATA.create_all(database.engine)
+    database.read(utcnow.read)
+    sent.clear()
+    database.read(utcnow.read)
+    assert sent == ['rollback']
+    sent.clear()
+    row = {'kind': 'host', 'pool': 'default', 'available': True, 'capacity': {}, 'lanes': 1}
+    more = {'properties': {}, 'generation': 0, 'changed_at': database.read(utcnow.read)}
+
+    def write(session: orm.Session, fail: bool) -> None:
+        session.execute(sa.insert(tables.UNITS).values(**row, **more))
+        if fail:
+            raise ValueError
+
+    sent.clear()
+    database.write(write, False)
+    assert sent == ['commit']
+    sent.clear()
+    with pytest.raises(ValueError):
+        database.write(write, True)
+    assert sent == ['rollback']
+    with database.reader() as session:
+        assert session.scalar(sa.select(sa.func.count()).select_from(tables.UNITS)) == 1
+    # One that nobody gave back is open until then, and nothing of it stays.
+    connection = database.engine.connect()
+    connection.execute(sa.insert(tables.UNITS).values(**row, **more))
+    sent.clear()
+    del connection
+    gc.collect()
+    assert sent == ['rollback']
+    database.dispose()
