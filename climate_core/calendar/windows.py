@@ -102,7 +102,8 @@ def next_room(
 class _Watched:
     """Looks at units in the order of the moments at which something may change.
 
-    :ivar next_look: the delay of the look after this one
+    :ivar next_look: the delay of the next look that may find less than there is now: of one
+        search a look at a unit that was looked at before, of several each of them
     """
 
     def __init__(self, searches: Sequence[Search], kinds: Kinds) -> None:
@@ -138,7 +139,8 @@ class _Watched:
                 heapq.heappush(queue, (following, index))
             more = count - counts.get(index, 0)
             counts[index] = count
-            first = firsts[waiting[-1]] if waiting else FOREVER
+            several = len(self._searches) > 1
+            first = firsts[waiting[-1]] if waiting and several else FOREVER
             self.next_look = min(first, queue[0][0] if queue else FOREVER)
             yield delay, number, more
 

@@ -76,13 +76,23 @@ def _seed(
 ) -> None:
     now = utcnow.read(session) - HOUR
     rows.insert(session, UNIT, [make_unit(number, promises, now) for number in range(units)])
+    seed_promises(session, start, promises, shares)
+
+
+def seed_promises(
+    session: orm.Session, start: datetime.datetime, promises: int, shares: bool, first: int = 1
+) -> None:
+    """Write promises of all units.
+
+    :param first: the generation of a unit for its first one
+    """
     leases, reservations = [], []
     for number in range(promises):
         for group in range(GROUPS):
             made = uuidutils.generate_uuid()
             begin = start + (number * PERIOD + group) * HOUR
-            leases.append(_lease(made, begin, number + 1))
-            reservations.append(_reservation(made, str(group)))
+            leases.append(make_lease(made, begin, number + first))
+            reservations.append(make_reservation(made, str(group)))
     rows.insert(session, LEASE, leases)
     rows.insert(session, RESERVATION, reservations)
     promised = (
@@ -127,7 +137,7 @@ def make_unit(number: int, promises: int, now: datetime.datetime) -> dict[str, A
     }
 
 
-def _lease(made: str, start: datetime.datetime, generation: int) -> dict[str, Any]:
+def make_lease(made: str, start: datetime.datetime, generation: int) -> dict[str, Any]:
     return {
         'id': made,
         'name': 'lease',
@@ -143,7 +153,7 @@ def _lease(made: str, start: datetime.datetime, generation: int) -> dict[str, An
     }
 
 
-def _reservation(made: str, resource_id: str) -> dict[str, Any]:
+def make_reservation(made: str, resource_id: str) -> dict[str, Any]:
     return {
         'id': made,
         'lease_id': made,
@@ -237,8 +247,8 @@ class Bench:
 
         def write(session: orm.Session) -> None:
             made = uuidutils.generate_uuid()
-            rows.insert(session, LEASE, [_lease(made, self._start, 0)])
-            rows.insert(session, RESERVATION, [_reservation(made, made)])
+            rows.insert(session, LEASE, [make_lease(made, self._start, 0)])
+            rows.insert(session, RESERVATION, [make_reservation(made, made)])
             begin = self._start - 20 * HOUR + next(self._turns) * HOUR / 12
             end = begin + HOUR / 12
             self._calendar.promise(session, self._wanted(made, zone), begin, end)

@@ -70,7 +70,7 @@ class Climate(Side):
         }
         if not (self._bin / 'uwsgi').exists():
             raise Failed(f'no uwsgi in {self._bin}: pip install pyuwsgi')
-        config = self._configure(
+        config = self._config = self._configure(
             CONFIG.format(
                 transport=rabbitmq.url,
                 state=running.directory,

@@ -9,14 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
-from climate_core.db import tables
+from climate_core.db import tables, utcnow
 from tests.bench import calendar
 from tests.bench.climate import AHEAD, Climate
-from tests.bench.processes import Processes
+from tests.bench.processes import Process, Processes
 from tests.bench.servers import MariaDB, RabbitMQ
 
 UNIT, HOST = tables.UNITS, tables.HOSTS
+#: What a manager logs when it can answer quickly.
+READY = 'The calendar is in memory'
 
 
 class ClimateHosts(Climate):
@@ -39,8 +42,9 @@ class ClimateHosts(Climate):
         engine = sa.create_engine(self._url)
         with engine.begin() as connection:
             for unit, host in made:
-                unit_id = connection.execute(sa.insert(UNIT).values(unit)).inserted_primary_key[0]
-                connection.execute(sa.insert(HOST).values(unit_id=unit_id, **host))
+                key = connection.execute(sa.insert(UNIT).values(unit)).inserted_primary_key
+                assert key is not None
+                connection.execute(sa.insert(HOST).values(unit_id=key[0], **host))
         engine.dispose()
         self.cloud.order('lanes', {host['provider_id']: host['lane_ids'][0] for _, host in made})
         self.names += [host['hypervisor_hostname'] for _, host in made]
@@ -58,6 +62,26 @@ class ClimateHosts(Climate):
             'created_at': now,
         }
         return {**unit, 'lanes': 1}, host
+
+    def promise(self, count: int) -> None:
+        """Promise each host so many times, from the day after tomorrow on."""
+        first = 1_000_000
+        start = datetime.datetime.now(datetime.UTC).replace(microsecond=0) + 48 * calendar.HOUR
+        engine = sa.create_engine(self._url)
+        with orm.Session(engine) as session:
+            calendar.seed_promises(session, start, count, False, first)
+            values = {'generation': first + count, 'changed_at': utcnow.now(session)}
+            session.execute(sa.update(UNIT).values(values))
+            session.commit()
+        engine.dispose()
+
+    def start_manager(self) -> tuple[float, Process]:
+        """Start one more manager; return how long it takes until it is ready, seconds."""
+        command = [self._bin / 'climate-manager', '--config-file', self._config]
+        began = time.monotonic()
+        process = self._running.start('climate-manager-2', command)
+        process.wait_for(lambda: process.logged(READY) > 0)
+        return time.monotonic() - began, process
 
     def reservation(self) -> Mapping[str, Any]:
         return hosts(1)

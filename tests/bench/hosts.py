@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from climate_core.db.calendar import LATE
 from tests.bench import blazar, web
 from tests.bench.__main__ import ROOT, say
 from tests.bench.climate_hosts import ClimateHosts
@@ -37,6 +38,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument('--hosts', type=int, nargs='+', default=[100, 1000, 10_000])
     parser.add_argument('--creates', type=int, default=50, help='among each number of hosts')
     parser.add_argument('--due', type=int, default=200, help='leases that start at once')
+    parser.add_argument(
+        '--promises', type=int, default=100, help='of each host, at the end; only with Climate'
+    )
     parser.add_argument('--only', choices=('climate', 'blazar'))
     parser.add_argument(
         '--blazar-venv', type=pathlib.Path, default=ROOT / '.cloud' / 'bench-blazar'
@@ -75,6 +79,7 @@ class Work:
             yield self._creates(count)
         if self._ours:
             yield self._refused(max(self._options.hosts))
+            yield from self._promised(max(self._options.hosts), self._options.promises)
 
     def _create(self, day: int, count: int = 1, hours: int = 2) -> float:
         """Ask for hosts on a day from now; return the milliseconds that it took."""
@@ -115,14 +120,16 @@ class Work:
             f'{cost.cpu_ms:.1f} and database {cost.database_cpu_ms:.1f} ms{walls}'
         )
 
-    def _creates(self, count: int) -> str:
+    def _creates(self, count: int, told: str = '') -> str:
         times = self._options.creates if self._ours or count <= 100 else 10
         days = [next(self._days) for _ in range(times)]
         return self._measured(
-            f'create, 1 host of {count}', times, lambda: [self._create(day) for day in days]
+            f'create, 1 host of {count}{told}',
+            times,
+            lambda: [self._create(day) for day in days],
         )
 
-    def _refused(self, count: int) -> str:
+    def _refused(self, count: int, told: str = '') -> str:
         day, times = next(self._days), self._options.creates
         self._create(day, count, 20)
 
@@ -133,10 +140,26 @@ class Work:
                 raise Failed('a host was promised twice')
             return (time.perf_counter() - began) * 1000
 
+        # For so long everything that has changed is read again.
+        threading.Event().wait(LATE + 1)
         refused()
         return self._measured(
-            f'refused, none of {count} is free', times, lambda: [refused() for _ in range(times)]
+            f'refused, none of {count} is free{told}',
+            times,
+            lambda: [refused() for _ in range(times)],
         )
+
+    def _promised(self, count: int, promises: int) -> Iterator[str]:
+        """Do the same with many promises, and start a manager that reads them."""
+        side = self._side
+        assert isinstance(side, ClimateHosts)
+        side.promise(promises)
+        self._create(next(self._days))
+        told = f', {count * promises} promises'
+        yield self._creates(count, told)
+        yield self._refused(count, told)
+        seconds, process = side.start_manager()
+        yield f'a manager with these: ready in {seconds:.1f} s, {process.memory():.0f} MiB'
 
     def _rivals(self) -> str:
         """Have several creates at once want the last host."""

@@ -106,6 +106,12 @@ class Process:
         """Return the CPU milliseconds, user and system, that the group has used so far."""
         return group_cpu_ms(self.group)
 
+    def memory(self) -> float:
+        """Return the most memory that its first process has had, MiB."""
+        status = pathlib.Path(f'/proc/{self._popen.pid}/status').read_text()
+        (peak,) = [line.split()[1] for line in status.splitlines() if line.startswith('VmHWM')]
+        return int(peak) / 1024
+
     def stop(self, seconds: float = 5) -> None:
         """End the whole group: politely, and by force after ``seconds``."""
         if self._popen.poll() is None:

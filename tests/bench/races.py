@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.bench.races``: several managers promise the same hosts, and what comes of it.
+
+Each manager is a process with a calendar of its own, and knows of the others by the database
+alone. It asks for whole hosts and shares by chance, and gives some of them back.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import datetime
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+from oslo_utils import uuidutils
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.admission import Calendar
+from climate_core.calendar.model import Demand, Wanted
+from climate_core.db import rows, tables, utcnow
+from climate_core.db.engine import Database
+from tests.bench import calendar
+from tests.bench.calendar import HOUR, LEASE, RESERVATION
+from tests.support.world import configure
+
+_ALLOCATION = tables.ALLOCATIONS
+#: Promises begin within so many hours, and last some of them.
+HOURS, LONGEST = 48, 8
+#: One of so many promises is given back right away.
+GIVEN_BACK = 10
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog='python -m tests.bench.races', description=__doc__)
+    parser.add_argument(
+        '--database', nargs='+', choices=KINDS, default=KINDS, help='which ones (default: all)'
+    )
+    parser.add_argument('--creates', type=int, default=10_000, help='in all')
+    parser.add_argument('--managers', type=int, default=3)
+    parser.add_argument('--hosts', type=int, default=20)
+    return parser.parse_args(argv)
+
+
+KINDS = ('sqlite', 'mariadb', 'postgresql')
+
+
+def manage(url: str, number: int, creates: int) -> collections.Counter[str]:
+    """Be a manager that is asked for so much; return what came of that."""
+    dice = random.Random(number)
+    database = Database(configure(url))
+    own = Calendar(database, dice)
+    found: collections.Counter[str] = collections.Counter()
+    start = database.read(utcnow.read).replace(minute=0, second=0, microsecond=0) + HOUR
+    for _ in range(creates):
+        begin = start + dice.randrange(HOURS) * HOUR
+        end = begin + dice.randint(1, LONGEST) * HOUR
+        try:
+            made = database.write(_create, own, _demand(dice), begin, end)
+        except exceptions.NotEnough:
+            found['refused'] += 1
+            continue
+        found['granted'] += 1
+        if not dice.randrange(GIVEN_BACK):
+            database.write(own.release, [made], database.read(utcnow.read))
+            found['given back'] += 1
+    database.dispose()
+    return found
+
+
+def _demand(dice: random.Random) -> Demand:
+    least = dice.randint(1, 3)
+    piece = None if dice.random() < 0.3 else calendar.PIECE
+    return Demand(kind='host', least=least, most=least + dice.randint(0, 2), piece=piece)
+
+
+def _create(
+    session: orm.Session,
+    own: Calendar,
+    demand: Demand,
+    begin: datetime.datetime,
+    end: datetime.datetime,
+) -> str:
+    made = uuidutils.generate_uuid()
+    rows.insert(session, LEASE, [calendar.make_lease(made, begin, 0)])
+    rows.insert(session, RESERVATION, [calendar.make_reservation(made, made)])
+    wanted = Wanted(reservation_id=made, demand=demand, field='min')
+    own.promise(session, [wanted], begin, end)
+    return str(made)
+
+
+def over_booked(database: Database) -> Iterator[str]:
+    """Give what is promised twice: by each hour of each host."""
+    query = sa.select(_ALLOCATION).order_by(_ALLOCATION.c.unit_id)
+    units = database.read(lambda session: session.execute(sa.select(tables.UNITS)).all())
+    promised = collections.defaultdict(list)
+    for row in database.read(lambda session: session.execute(query).all()):
+        promised[row.unit_id].append(row)
+    for unit in units:
+        for moment in sorted({row.start for row in promised[unit.id]}):
+            there = [row for row in promised[unit.id] if row.start <= moment < row.end]
+            whole = any(row.piece is None for row in there) and len(there) > 1
+            taken: collections.Counter[str] = collections.Counter()
+            for row in there:
+                for name, size in (row.piece or {}).items():
+                    taken[name] += size * row.pieces
+            much = any(taken[name] > unit.capacity[name] for name in taken)
+            if whole or much or len({row.lane for row in there}) < len(there):
+                yield f'host {unit.id} at {moment}: {there}'
+
+
+def race(url: str, options: argparse.Namespace) -> tuple[collections.Counter[str], list[str]]:
+    """Let managers ask for hosts; return what came of it, and what is promised twice."""
+    database = Database(configure(url))
+    calendar.seed(database, options.hosts, 0, False)
+    creates = options.creates // options.managers
+    found: collections.Counter[str] = collections.Counter()
+    context = multiprocessing.get_context('spawn')
+    with concurrent.futures.ProcessPoolExecutor(options.managers, context) as pool:
+        jobs = [pool.submit(manage, url, each, creates) for each in range(options.managers)]
+        for job in jobs:
+            found += job.result()
+    wrong = list(over_booked(database))
+    database.dispose()
+    return found, wrong
+
+
+def main(argv: Sequence[str]) -> int:
+    options = arguments(argv)
+    failed = False
+    for kind in options.database:
+        began, load = time.monotonic(), os.getloadavg()[0]
+        with calendar.served(kind) as make:
+            found, wrong = race(make(), options)
+        told = ', '.join(f'{count} {what}' for what, count in sorted(found.items()))
+        print(
+            f'{kind}: {options.managers} managers, {options.hosts} hosts: {told}; '
+            f'{len(wrong)} over-booked; {time.monotonic() - began:.0f} s, load {load:.1f}',
+            flush=True,
+        )
+        for each in wrong[:3]:
+            print(f'  {each}')
+        failed = failed or bool(wrong)
+    return int(failed)
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
