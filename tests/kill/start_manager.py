@@ -25,7 +25,7 @@ from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins import lane_plugin, loading, progress
+from climate_core.plugins import departures, lane_plugin, loading, progress
 from climate_core.sync import host_watch, reconcile
 
 
@@ -90,7 +90,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
     progress._FIRST = 0.02
-    lane_plugin.LOOK = 0.02
+    lane_plugin.LOOK = departures.LOOK = 0.02
     host_watch._FIRST_SECONDS = 0.0
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0

@@ -48,13 +48,17 @@ class Pool:
             stage.cloud.order('hypervisors', [{'name': name}])
             self._hosts.create_host(RequestContext(user_id='operator'), {'name': name})
 
-    def lease(self, count):
-        """Create a lease of hosts that starts now, and return it."""
+    def lease(self, count, start='now'):
+        """Create a lease of hosts, and return it."""
         wanted = {'resource_type': 'physical:host', 'min': count}
         body = {'name': 'lease1', 'reservations': [wanted]}
-        body.update(start_date='now', end_date='2099-01-01 00:00')
+        body.update(start_date=start, end_date='2099-01-01 00:00')
         lease_id = self._leases.create_lease(self._alice(), body)
         return leases.read(self.stage.database, lease_id)
+
+    def start(self, lease):
+        """Start a lease now."""
+        self._leases.update_lease(self._alice(), lease.id, {'start_date': 'now'})
 
     def end(self, lease):
         """End a lease now."""
@@ -75,13 +79,21 @@ class Pool:
     def is_marked(self, name):
         return name in {each.name for each in placement.list_pool(self.conn)}
 
-    def open(self):
+    def kept(self):
         """The names of the hosts whose lanes are somebody's -> whose."""
         found = {host.hypervisor_hostname: host.lane_ids[0] for host in every(self._database)}
+        kept = {
+            name: placement.get_lane_aggregates(self.conn, each) for name, each in found.items()
+        }
+        return {name: each for name, each in kept.items() if each}
+
+    def open(self):
+        """The names of the hosts whose lanes are open."""
+        rooms = placement.find_rooms(self.conn)
         return {
-            name: placement.get_lane_aggregates(self.conn, lane_id)
-            for name, lane_id in found.items()
-            if placement.is_open(self.conn, lane_id)
+            host.hypervisor_hostname
+            for host in every(self._database)
+            if rooms[host.provider_id].open_lanes
         }
 
     def enter(self, name):
@@ -141,7 +153,7 @@ def test_enrolling_and_taking_out(stage):
     stage.operate('create_host', enrol).ends()
     host = pool.find('cn1')
     (lane,) = placement.list_lanes(pool.conn)
-    assert (host.lane_ids, pool.is_marked('cn1'), pool.open()) == ((lane.id,), True, {})
+    assert (host.lane_ids, pool.is_marked('cn1'), pool.open()) == ((lane.id,), True, set())
 
     for count in (1, 2):
         stage.operate('delete_host', host.id, kill=f'{WRITE}{count}').dies()
@@ -151,28 +163,40 @@ def test_enrolling_and_taking_out(stage):
 
 
 @pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
-def test_start_and_end(stage):
+def test_prepare_start_and_end(stage):
     pool = Pool(stage, 'cn1', 'cn2')
-    lease, before = pool.lease(2), pool.written()
-    # Of each lane whose it is, and that it is open.
-    die(stage, *[f'{WRITE}1'] * 4, 'finish.before:start_lease:1', 'finish.after:start_lease:1')
+    lease = pool.lease(2, start='+90m')
+    # How many slots each lane has, and whose it is; that is written again.
+    writes = [f'{WRITE}{count}' for count in (1, 2, 3, 4)]
+    event = 'prepare_reservation'
+    die(stage, *writes, f'finish.before:{event}:1', f'finish.after:{event}:1')
+    stage.until(lambda: not [e for e in stage.lease(lease).events_of(event) if e.open])
+    check_no_error(stage.lease(lease))
+    both = dict.fromkeys(('cn1', 'cn2'), aggregates(lease))
+    assert (pool.kept(), pool.open()) == (both, set())
+
+    stage.kill_all()
+    before = pool.written()
+    pool.start(lease)
+    die(stage, *[f'{WRITE}1'] * 2, 'finish.before:start_lease:1', 'finish.after:start_lease:1')
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
     check_no_error(stage.lease(lease))
     check_told_once(stage, 'lease.event.start_lease')
-    assert pool.open() == dict.fromkeys(('cn1', 'cn2'), aggregates(lease))
-    assert (pool.written(), pool.allocations()) == (before + 4, ['cn1', 'cn2'])
+    assert (pool.kept(), pool.open()) == (both, {'cn1', 'cn2'})
+    assert (pool.written(), pool.allocations()) == (before + 2, ['cn1', 'cn2'])
 
     server, before = pool.enter('cn2'), pool.written()
     stage.kill_all()
     pool.end(lease)
     # Of each lane that its lease has ended, that it is closed, and that it is nobody's; and the
-    # server is deleted, which takes another request.
-    die(stage, *[f'{WRITE}1'] * 8, 'finish.before:end_lease:1', 'finish.after:end_lease:1')
+    # server is deleted.
+    die(stage, *[f'{WRITE}1'] * 7, 'finish.before:end_lease:1', 'finish.after:end_lease:1')
     stage.until(lambda: stage.over(lease))
     check_no_error(stage.lease(lease))
     check_told_once(stage, 'lease.event.end_lease')
     assert stage.cloud.effects()[server] == ['delete']
-    assert (pool.open(), pool.allocations(), pool.written()) == ({}, [], before + 6)
+    assert (pool.kept(), pool.open(), pool.allocations()) == ({}, set(), [])
+    assert pool.written() == before + 6
 
 
 def test_replacement_of_a_host(stage):
@@ -182,7 +206,7 @@ def test_replacement_of_a_host(stage):
     stage.manager()
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
     stage.kill_all()
-    ((name, _),) = pool.open().items()
+    (name,) = pool.open()
     stage.cloud.order('silences', [{'name': name}])
     before = pool.written()
     event = 'reallocate_reservation'
@@ -200,7 +224,7 @@ def test_replacement_of_a_host(stage):
     after = stage.lease(lease)
     check_no_error(after)
     assert (after.degraded, len(after.reservations[0].allocations)) == (False, 1)
-    ((new, open_to),) = pool.open().items()
-    assert (new != name, open_to) == (True, aggregates(lease))
-    assert (pool.allocations(), pool.written()) == ([new], before + 5)
+    (new,) = pool.open() - {name}
+    assert pool.kept() == {new: aggregates(lease)}
+    assert (pool.open(), pool.allocations(), pool.written()) == ({new}, [new], before + 5)
     check_told_once(stage, 'lease.update')

@@ -90,6 +90,11 @@ def test_repair_closes_what_no_reservation_explains(hosts, four):
     four.end_left()
     assert repair(True) == [('climate-3-cn1', True)]
     assert four.kept() == [0]
+    # One that was prepared for a lease that has not begun.
+    (later,) = promise(hosts.database, hosts.ids[0], lane=4).reservations
+    prepared = [lanes.reservation_aggregate(later.id)]
+    placement.set_lane_aggregates(hosts.conn, four.ids[1], prepared)
+    assert repair(True) == []
 
 
 def test_lane_that_is_opened_to_another_one_meanwhile_is_left(hosts, four, monkeypatch):
