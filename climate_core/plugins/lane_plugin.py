@@ -42,6 +42,9 @@ LOOK: Final = 1.0
 _GONE_LOOK: Final = 10.0
 #: The same for servers that are being evacuated.
 _EVACUATE_LOOK: Final = 5.0
+#: What a lease tells whose host takes no servers yet: all of a node is reserved as long as Ironic
+#: cleans it, or has it in maintenance.
+_WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
 #: What a lease tells that waits for another one.
 _KEPT: Final = (
     'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
@@ -314,9 +317,12 @@ class LanePlugin(base.ResourcePlugin):
 
         ``{}`` in it stands for the host.
 
-        A whole host must be empty and closed. One that is shared must not be open as a whole, and
-        have the room that is promised if leases that are over still have servers there.
+        Nova must not withhold it. A whole host must be empty and closed. One that is shared must
+        not be open as a whole, and have the room that is promised if leases that are over still
+        have servers there.
         """
+        if not any(host.capacity.values()):
+            return _WITHHELD
         lane_id, piece = lane_of(allocation), self._demand(reservation.params).piece
         others = [each for key, each in host.lanes.items() if key != lane_id]
         if piece is None:

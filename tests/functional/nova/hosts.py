@@ -5,6 +5,7 @@ import pathlib
 import tempfile
 import uuid
 
+import fixtures
 import sqlalchemy as sa
 from keystoneauth1 import plugin
 from keystoneauth1 import session as ks_session
@@ -75,6 +76,15 @@ class Cloud:
             self.before(method, url)
             self.requests.append((method, url))
         return self._send(url, method, **kwargs)
+
+
+def use_nodes(test, names):
+    """Give each nova-compute of a test several nodes, as those of Ironic have."""
+
+    def set_nodes(driver, _nodes):
+        driver._nodes = list(names)
+
+    test.useFixture(fixtures.MonkeyPatch('nova.virt.fake.FakeDriver._set_nodes', set_nodes))
 
 
 class HostsTest(NovaTest):

@@ -8,7 +8,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import errors, placement
 from climate_core.db import hosts as db
-from tests.functional.nova.hosts import Crash, HostsTest
+from tests.functional.nova.hosts import Crash, HostsTest, use_nodes
 
 LANES = [lanes.lane_name('host1', number) for number in range(4)]
 #: What an ordinary request and one of a reservation ask Placement for, at the least.
@@ -117,10 +117,7 @@ class TestNodes(HostsTest):
     NODES = ('node1', 'node2')
 
     def setUp(self):
-        def set_nodes(driver, _nodes):
-            driver._nodes = list(self.NODES)
-
-        self.useFixture(fixtures.MonkeyPatch('nova.virt.fake.FakeDriver._set_nodes', set_nodes))
+        use_nodes(self, self.NODES)
         super().setUp()
 
     def test_each_node_of_a_service_is_a_host(self):
