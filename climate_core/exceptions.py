@@ -123,6 +123,10 @@ class HostPropertyNotFound(NotFound, code='host.property_not_found'):
     """No host has such an extra property."""
 
 
+class HostPoolNotFound(NotFound, code='host.pool_not_found'):
+    """There is no such pool of hosts, or it is for others."""
+
+
 class Conflict(ClimateError, status=409, code='conflict'):
     """The request does not fit the present state."""
 

@@ -12,6 +12,29 @@ from climateclient.models import time_of
 
 
 @dataclass(frozen=True, slots=True)
+class HostPool:
+    """A pool of hosts, and which projects, or projects of which domains, may use it.
+
+    Without any of both all may.
+    """
+
+    name: str
+    hosts: int = 0
+    project_ids: tuple[str, ...] = ()
+    domain_ids: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Make it from what the service answers."""
+        return cls(
+            data['name'],
+            data.get('hosts', 0),
+            tuple(data.get('project_ids', ())),
+            tuple(data.get('domain_ids', ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """A host of a pool: what Nova and Placement say of it, and what the operator adds.
 

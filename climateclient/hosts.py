@@ -2,13 +2,13 @@
 """The hosts of the pools, for operators: ``client.hosts``."""
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict, Unpack
 
 from keystoneauth1 import adapter
 
 from climateclient import exceptions
-from climateclient.host_models import Host, HostAllocation, HostProperty
+from climateclient.host_models import Host, HostAllocation, HostPool, HostProperty
 from climateclient.serialization import read, read_pages, to_path, to_query
 
 
@@ -157,6 +157,28 @@ class Hosts:
         :raises NotFound: no host has it
         """
         self._http.patch(f'/os-hosts/properties{to_path(name)}', json={'private': private})
+
+    def pools(self) -> builtins.list[HostPool]:
+        """Return the pools of hosts."""
+        return read(
+            self._http.get('/os-hosts/pools'),
+            'pools',
+            lambda rows: [HostPool.from_dict(row) for row in rows],
+        )
+
+    def get_pool(self, name: str) -> HostPool:
+        """Return a pool of hosts.
+
+        :raises NotFound: there is none
+        """
+        return read(self._http.get(_path('pools', name)), 'pool', HostPool.from_dict)
+
+    def set_pool(
+        self, name: str, *, project_ids: Iterable[str] = (), domain_ids: Iterable[str] = ()
+    ) -> HostPool:
+        """Say who may use a pool of hosts, which may still have none; nobody named: all may."""
+        body = {'project_ids': sorted(project_ids), 'domain_ids': sorted(domain_ids)}
+        return read(self._http.put(_path('pools', name), json=body), 'pool', HostPool.from_dict)
 
 
 def _body(details: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,6 +89,16 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
     }
 
 
+def pool(one: hosts.Pool) -> dict[str, Any]:
+    """A pool of hosts, and who may use it."""
+    return {
+        'name': one.name,
+        'hosts': one.hosts,
+        'project_ids': list(one.project_ids),
+        'domain_ids': list(one.domain_ids),
+    }
+
+
 def allocation(host_id: int, promised: Iterable[Promised]) -> dict[str, Any]:
     """What a host is promised to, of what several are promised to."""
     return {

@@ -149,6 +149,13 @@ ROUTES: Table = {
             host.PROPERTY,
         ),
     },
+    '/v1/os-hosts/pools': {
+        'GET': Route(hosts.pools, 200, host_rules.GET_POOLS, response_schema=host.POOLS),
+    },
+    '/v1/os-hosts/pools/{pool_name}': {
+        'GET': Route(hosts.show_pool, 200, host_rules.GET_POOLS, response_schema=host.POOL),
+        'PUT': Route(hosts.update_pool, 200, host_rules.UPDATE_POOLS, host.UPDATE_POOL, host.POOL),
+    },
     '/v1/os-hosts/{host_id}': {
         'GET': Route(hosts.show, 200, host_rules.GET, response_schema=host.ONE),
         'PUT': Route(hosts.update, 200, host_rules.UPDATE, host.UPDATE, host.ONE),

@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import orm
 
-from climate_core.calendar.model import Unit
+from climate_core.calendar.model import Access, Unit
 from climate_core.calendar.timeline import Timeline, amounts
 from climate_core.db import calendar, utcnow
 from climate_core.db.calendar import LATE
@@ -193,7 +193,7 @@ class Index:
         self._snapshot = self._snapshot.changed(new, gone)
 
     def _unit(self, row: Any) -> Unit:
-        unit_id, generation, kind, pool, available, lanes, capacity, properties = row
+        unit_id, generation, kind, pool, available, lanes, capacity, properties, access = row
         return Unit(
             id=unit_id,
             kind=sys.intern(kind),
@@ -202,6 +202,7 @@ class Index:
             capacity=self._shared(capacity),
             lanes=lanes,
             properties=json.loads(properties, object_pairs_hook=_interned),
+            access=Access.load(json.loads(access)) if access else None,
             generation=generation,
         )
 

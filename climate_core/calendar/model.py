@@ -8,6 +8,34 @@ from datetime import datetime, timedelta
 from typing import Any
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Access:
+    """Who may have promises of units: some projects, and all projects of some domains."""
+
+    project_ids: frozenset[str]
+    domain_ids: frozenset[str]
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any] | None) -> 'Access | None':
+        """Read what :meth:`dump` returned; None: everybody."""
+        if not stored:
+            return None
+        return cls(frozenset(stored['project_ids']), frozenset(stored['domain_ids']))
+
+    def dump(self) -> dict[str, list[str]] | None:
+        """Return JSON types; None if it names nobody, which is everybody."""
+        if not self.project_ids and not self.domain_ids:
+            return None
+        return {
+            'project_ids': sorted(self.project_ids),
+            'domain_ids': sorted(self.domain_ids),
+        }
+
+    def admits(self, project_id: str | None, domain_id: str | None) -> bool:
+        """Tell whether a project of a domain is among them."""
+        return project_id in self.project_ids or domain_id in self.domain_ids
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """Something that has capacity for a time.
@@ -17,6 +45,7 @@ class Unit:
     :param capacity: how much it has, by the names of amounts; empty if only all of it is promised
     :param lanes: how many promises it has room for at the same time, whatever they are
     :param properties: what demands look at; numbers are numbers
+    :param access: who may have promises of it; None: everybody
     :param generation: counts the changes of what is promised of it, and of itself
     """
 
@@ -27,6 +56,7 @@ class Unit:
     capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
     lanes: int = 1
     properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    access: Access | None = None
     generation: int = 0
 
 
@@ -70,6 +100,8 @@ class Demand:
     :param most_per_unit: so many pieces of one unit at most; None: as many as fit
     :param one_unit: whether all pieces are of the same unit
     :param matches: tells whether a unit would do, by its pool and properties
+    :param pool: the only pool that would do, which the field ``pool`` of the request names
+    :param admits: tells whether the one who demands it may use a unit at all
     :param names: the properties that it looks at -> the field of the request that names each
     """
 
@@ -80,6 +112,8 @@ class Demand:
     most_per_unit: int | None = None
     one_unit: bool = False
     matches: Callable[[Unit], bool] = lambda _unit: True
+    pool: str | None = None
+    admits: Callable[[Unit], bool] = lambda _unit: True
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     order: Order = Order.FIT
 

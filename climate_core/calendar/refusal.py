@@ -2,7 +2,7 @@
 """Say what is missing when the calendar cannot promise what is wanted."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from climate_common import dates
 from climate_core import exceptions
@@ -10,6 +10,7 @@ from climate_core.calendar import windows
 from climate_core.calendar.model import Wanted
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
+from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom
 
 #: So far ahead, in microseconds, it is looked for a time at which there would be enough.
@@ -31,10 +32,17 @@ def refusal(
     """
     blamed = wanted[missing.index]
     search = searches[missing.index]
+    place = blamed.field.rpartition('.')[0]
+    pool = search.demand.pool
+    if pool and not any(each.unit.pool == pool for each in _usable(search, kinds)):
+        # One that is for others is told like one that is not there.
+        return exceptions.HostPoolNotFound(
+            f'There is no pool {pool} with {blamed.noun}.',
+            field=f'{place}.pool' if place else 'pool',
+        )
     unknown = _unknown(search, kinds)
     if unknown is not None:
         name, field = unknown
-        place = blamed.field.rpartition('.')[0]
         return exceptions.BadRequest(
             f'{field}: {blamed.noun} have no property {name}.',
             field=f'{place}.{field}' if place else field,
@@ -56,10 +64,15 @@ def refusal(
     )
 
 
+def _usable(search: Search, kinds: Kinds) -> Iterator[Timeline]:
+    admits = search.demand.admits
+    return (each for each in kinds(search.demand.kind) if admits(each.unit))
+
+
 def _unknown(search: Search, kinds: Kinds) -> tuple[str, str] | None:
     """Return the name of a property that no unit has, and the field that names it."""
     names = search.demand.names
-    timelines = kinds(search.demand.kind)
+    timelines = list(_usable(search, kinds))
     missing = set(names) if timelines else set()
     for each in timelines:
         if not missing:

@@ -68,6 +68,7 @@ _UNIT_COLUMNS = (
     _UNIT.c.lanes,
     sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
     sa.type_coerce(_UNIT.c.properties, sa.Text).label('properties'),
+    sa.type_coerce(_UNIT.c.access, sa.Text).label('access'),
 )
 _TIMES = (
     microseconds(_ALLOCATION.c.start).label('start'),

@@ -21,6 +21,7 @@ from climate_core.lease import hosts, states
 
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
 _LEASE, _RESERVATION, _PROPERTY = tables.LEASES, tables.RESERVATIONS, tables.HOST_PROPERTIES
+_POOL = tables.HOST_POOLS
 
 _LIVE = [str(status) for status in states.LIVE]
 
@@ -82,6 +83,7 @@ def insert(
     unit = {
         'kind': hosts.KIND,
         'pool': pool,
+        'access': access(session, pool),
         'available': available,
         'capacity': known.capacity,
         'lanes': len(lane_ids),
@@ -222,6 +224,61 @@ def promised(
     if reservation_id is not None:
         query = query.where(_RESERVATION.c.id == reservation_id)
     return [Promised(*row) for row in session.execute(query)]
+
+
+def access(session: orm.Session, pool: str) -> dict[str, Any] | None:
+    """Return who may use a pool, and keep others from changing it until this transaction ends.
+
+    :raises climate_core.db.engine.Stale: another transaction has just made its row
+    """
+    query = sa.select(_POOL.c.access).where(_POOL.c.name == pool).with_for_update()
+    row = session.execute(query).first()
+    if row is not None:
+        found: dict[str, Any] | None = row[0]
+        return found
+    try:
+        rows.insert(session, _POOL, [{'name': pool, 'access': None}])
+    except db_exc.DBDuplicateEntry as exc:
+        raise Stale(f'pool {pool}') from exc
+    return None
+
+
+def set_access(session: orm.Session, pool: str, value: Mapping[str, Any] | None) -> None:
+    """Say who may use a pool; what is promised of its hosts already stays.
+
+    :param value: as :class:`climate_core.calendar.model.Access` dumps it; None: everybody
+    """
+    access(session, pool)
+    rows.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(access=value))
+    counted = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
+    units = sa.update(_UNIT).where(_UNIT.c.pool == pool, _UNIT.c.kind == hosts.KIND)
+    rows.change(session, units.values(access=value, **counted))
+
+
+def pools(session: orm.Session) -> list[hosts.Pool]:
+    """Read all pools, in the order of their names, with the numbers of their hosts."""
+    counted = (
+        sa.select(_UNIT.c.pool, sa.func.count())
+        .where(_UNIT.c.kind == hosts.KIND)
+        .group_by(_UNIT.c.pool)
+    )
+    numbers = {row[0]: row[1] for row in session.execute(counted)}
+    known = {row.name: row.access for row in session.execute(sa.select(_POOL))}
+    return [
+        hosts.Pool(name, numbers.get(name, 0), **(known.get(name) or {}))
+        for name in sorted(numbers.keys() | known.keys())
+    ]
+
+
+def pool(session: orm.Session, name: str) -> hosts.Pool:
+    """Read one pool.
+
+    :raises climate_core.exceptions.HostPoolNotFound: there is none
+    """
+    found = next((each for each in pools(session) if each.name == name), None)
+    if found is None:
+        raise exceptions.HostPoolNotFound(f'There is no pool {name}.')
+    return found
 
 
 def properties(session: orm.Session) -> dict[str, list[Any]]:

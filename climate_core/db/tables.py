@@ -253,6 +253,8 @@ UNITS = _table(
     _required('capacity', Json),
     _required('lanes', sa.Integer),
     _required('properties', Json),
+    # Who may have promises of it; NULL: everybody.
+    sa.Column('access', Json),
     _required('generation', sa.Integer),
     _required('changed_at', Time),
     # What changed since an index of the calendar was read, and whether it misses something.
@@ -303,6 +305,13 @@ HOSTS = _table(
     _required('created_at', Time),
     sa.Column('updated_at', Time),
     sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
+)
+
+#: A pool of hosts, and who may use it; NULL: everybody. Its units have the same.
+HOST_POOLS = _table(
+    'host_pools',
+    _required('name', sa.String(255), primary_key=True),
+    sa.Column('access', Json),
 )
 
 #: A property of hosts that users may not see, or may.

@@ -7,7 +7,7 @@ operator adds are its extra properties. Both are flat, so that a filter can name
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -88,6 +88,20 @@ class Known:
         }
         facts = {name: self.details[name] for name in FACTS if name in self.details}
         return {name: number(value) for name, value in extra.items()} | facts | names
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool of hosts.
+
+    :param hosts: how many it has
+    :param project_ids: with those of ``domain_ids`` the projects that may use it; none: all
+    """
+
+    name: str
+    hosts: int
+    project_ids: Sequence[str] = ()
+    domain_ids: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from sqlalchemy import orm
 
 from climate_common import dates
 from climate_core import exceptions
+from climate_core.calendar.model import Access
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.context import RequestContext
 from climate_core.db import hosts as db
@@ -129,6 +130,21 @@ class HostOperations:
         :raises climate_core.exceptions.NotFound: no host has such a property
         """
         self.database.write(db.set_private, name, private)
+
+    def set_host_pool(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        name: str,
+        values: Mapping[str, Any],
+    ) -> None:
+        """Say who may use a pool, which may still have no hosts.
+
+        :param values: ``project_ids`` and ``domain_ids``; none of both: everybody
+        """
+        access = Access(
+            frozenset(values.get('project_ids', ())), frozenset(values.get('domain_ids', ()))
+        )
+        self.database.write(db.set_access, name, access.dump())
 
     def _check_new(self, hypervisor_hostname: str) -> None:
         found = self.database.read(db.find, hypervisor_hostname)
@@ -262,6 +278,8 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
         'available': available,
         'properties': host.properties(extra),
     }
+    if unit['pool'] != host.pool:
+        unit['access'] = db.access(session, unit['pool'])
     told = {'extra': extra, 'disabled_reason': None if available else reason}
     db.update(session, host_id, unit, told)
     return host

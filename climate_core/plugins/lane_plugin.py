@@ -134,6 +134,9 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': "Taken for Blazar's clients; the lease has before_end_date.",
     },
 }
+#: Whose a reservation is, among its params.
+_PROJECT: Final = '_project_id'
+_DOMAIN: Final = '_domain_id'
 #: What of it may be changed.
 CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
 
@@ -157,6 +160,10 @@ class LanePlugin(base.ResourcePlugin):
         """Return what is kept of a request, checked with the rights of the user."""
 
     @abc.abstractmethod
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a request says, and the usual where it says nothing."""
+
+    @abc.abstractmethod
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         """Return what a reservation holds, by unit."""
 
@@ -176,7 +183,9 @@ class LanePlugin(base.ResourcePlugin):
         """Return how many servers may be in the lane of an allocation."""
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        params = self._read(context, values)
+        # Whose it is does not change with what its user changes later.
+        whose = {_PROJECT: context.project_id, _DOMAIN: context.project_domain_id}
+        params = self._read(context, values) | whose
         self._demand(params)
         longest = self.conf[self.resource_type].max_grace_seconds
         if params.get('grace', 0) > longest:
@@ -214,11 +223,31 @@ class LanePlugin(base.ResourcePlugin):
         accepts, names = filters.compile_filter(params)
         pool = params.get('pool')
 
-        def matches(unit: Unit) -> bool:
-            return (not pool or unit.pool == pool) and accepts(unit.properties)
+        def admits(unit: Unit) -> bool:
+            # One that says nothing was made before pools could be for some.
+            return (
+                unit.access is None
+                or _PROJECT not in params
+                or unit.access.admits(params[_PROJECT], params.get(_DOMAIN))
+            )
 
-        order = Order(self.conf[self.resource_type].order)
-        return {'kind': KIND, 'matches': matches, 'names': names, 'order': order}
+        def matches(unit: Unit) -> bool:
+            return (not pool or unit.pool == pool) and admits(unit) and accepts(unit.properties)
+
+        return {
+            'kind': KIND,
+            'matches': matches,
+            'names': names,
+            'order': Order(self.conf[self.resource_type].order),
+            'pool': pool or None,
+            'admits': admits,
+        }
+
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        shown = {
+            name: each for name, each in reservation.params.items() if not name.startswith('_')
+        }
+        return shown == self._params(values)
 
     def make(
         self,

@@ -11,6 +11,8 @@ GET_ALLOCATIONS = 'climate:hosts:get_allocations'
 GET_PROPERTIES = 'climate:hosts:get_properties'
 GET_PRIVATE = 'climate:hosts:get_private_properties'
 UPDATE_PROPERTIES = 'climate:hosts:update_properties'
+GET_POOLS = 'climate:hosts:get_pools'
+UPDATE_POOLS = 'climate:hosts:update_pools'
 
 RULES = [
     rule(
@@ -56,5 +58,18 @@ RULES = [
         ADMIN,
         'Make an extra property of hosts private, or public again.',
         'PATCH /v1/os-hosts/properties/{property_name}',
+    ),
+    rule(
+        GET_POOLS,
+        ADMIN_OR_SERVICE,
+        'See the pools of hosts and who may use them.',
+        'GET /v1/os-hosts/pools',
+        'GET /v1/os-hosts/pools/{pool_name}',
+    ),
+    rule(
+        UPDATE_POOLS,
+        ADMIN,
+        'Say which projects and domains may use a pool of hosts.',
+        'PUT /v1/os-hosts/pools/{pool_name}',
     ),
 ]

@@ -115,6 +115,7 @@ class HostEndpoint(_Served):
     update_host = _writes(HostOperations.update_host)
     delete_host = _reads(HostOperations.delete_host)
     set_host_property = _reads(HostOperations.set_host_property)
+    set_host_pool = _reads(HostOperations.set_host_pool)
 
 
 class Endpoint(_Served):

@@ -205,6 +205,90 @@ class SetProperty(command.Command):
         _hosts(self).set_property(parsed_args.property, private=parsed_args.private)
 
 
+class ListPool(command.Lister):
+    """List the pools of hosts, and who may use them."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:  # noqa: ARG002
+        from climateclient.osc import host_output
+
+        return host_output.POOLS, [host_output.pool_row(each) for each in _hosts(self).pools()]
+
+
+class ShowPool(command.ShowOne):
+    """Show a pool of hosts, and who may use it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_pool(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import host_output
+
+        pool = _hosts(self).get_pool(parsed_args.pool)
+        return host_output.POOLS, host_output.pool_row(pool)
+
+
+class SetPool(command.Command):
+    """Let projects, or all projects of domains, use a pool of hosts: these and nobody else."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_users(_add_pool(super().get_parser(prog_name)), 'Let it use the pool')
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        projects, domains = _users(self, parsed_args)
+        if not projects and not domains:
+            raise exceptions.CommandError('At least one --project or --domain is needed.')
+        present = {each.name: each for each in _hosts(self).pools()}.get(parsed_args.pool)
+        if present is not None:
+            projects |= {*present.project_ids}
+            domains |= {*present.domain_ids}
+        _hosts(self).set_pool(parsed_args.pool, project_ids=projects, domain_ids=domains)
+
+
+class UnsetPool(command.Command):
+    """Take projects or domains from those that may use a pool of hosts."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _add_users(_add_pool(super().get_parser(prog_name)), 'Let it not use the pool')
+        parser.add_argument('--all', action='store_true', help='Let everybody use the pool')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        projects, domains = _users(self, parsed_args)
+        present = _hosts(self).get_pool(parsed_args.pool)
+        projects = {*present.project_ids} - projects
+        domains = {*present.domain_ids} - domains
+        if parsed_args.all:
+            projects, domains = set(), set()
+        elif not projects and not domains:
+            raise exceptions.CommandError(
+                'Nobody would be left, which lets everybody use the pool: say --all for that.'
+            )
+        _hosts(self).set_pool(parsed_args.pool, project_ids=projects, domain_ids=domains)
+
+
+def _add_pool(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument('pool', metavar='<pool>', help='Name of the pool')
+    return parser
+
+
+def _add_users(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentParser:
+    for kind in ('project', 'domain'):
+        parser.add_argument(
+            f'--{kind}',
+            metavar=f'<{kind}>',
+            action='append',
+            default=[],
+            help=f'{text}: name or id of a {kind} (repeat for several)',
+        )
+    return parser
+
+
+def _users(cmd: command.Command, parsed_args: argparse.Namespace) -> tuple[set[str], set[str]]:
+    """Return the ids of the projects and of the domains that are given."""
+    projects = {options.project_id(cmd, each) for each in parsed_args.project}
+    return projects, {options.domain_id(cmd, each) for each in parsed_args.domain}
+
+
 def _hosts(cmd: command.Command) -> Any:
     return options.clients(cmd).climate.hosts
 

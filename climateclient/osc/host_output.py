@@ -16,6 +16,7 @@ SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'VCPUs', 'Memory MB', 'Disk GB')
 LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Reason', 'Extra')
 ALLOCATIONS = ('Host ID', 'Reservation', 'Lease', 'Start', 'End')
 PROPERTIES = ('Property', 'Private', 'Values')
+POOLS = ('Pool', 'Hosts', 'Projects', 'Domains')
 
 
 class Json(columns.FormattableColumn[Any]):
@@ -109,3 +110,8 @@ def allocations(found: Iterable[host_models.HostAllocation]) -> Iterator[tuple[A
 def property_row(one: host_models.HostProperty) -> tuple[Any, ...]:
     """Return a property in the order of :data:`PROPERTIES`."""
     return one.name, one.private, Lines(one.values)
+
+
+def pool_row(one: host_models.HostPool) -> tuple[Any, ...]:
+    """Return a pool in the order of :data:`POOLS`."""
+    return one.name, one.hosts, Lines(one.project_ids), Lines(one.domain_ids)

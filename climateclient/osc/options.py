@@ -164,3 +164,11 @@ def project_id(cmd: command.Command, name_or_id: str) -> str:
         return name_or_id
     identity = clients(cmd).sdk_connection.identity
     return str(identity.find_project(name_or_id, ignore_missing=False).id)
+
+
+def domain_id(cmd: command.Command, name_or_id: str) -> str:
+    """Return the id of a domain; only a name is looked up in Keystone."""
+    if _PROJECT_ID.fullmatch(name_or_id):
+        return name_or_id
+    identity = clients(cmd).sdk_connection.identity
+    return str(identity.find_domain(name_or_id, ignore_missing=False).id)

@@ -8,7 +8,7 @@ import webob
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.api import paging, policy, render
+from climate_core.api import paging, policy, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import host as schema
 from climate_core.db import hosts as db
@@ -145,6 +145,35 @@ def update_property(backend: Backend, request: Request, property_name: str) -> w
         'private': private,
     }
     return answer(200, {'resource_property': shown})
+
+
+def pools(backend: Backend, request: Request) -> webob.Response:
+    """List the pools of hosts, and who may use them."""
+    policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
+    return answer(200, {'pools': [render.pool(p) for p in backend.database.read(db.pools)]})
+
+
+def show_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
+    """One pool of hosts, and who may use it."""
+    policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
+    return answer(200, {'pool': render.pool(backend.database.read(db.pool, pool_name))})
+
+
+def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
+    """Say who may use a pool of hosts, which may still have none: all, if nobody is named.
+
+    What is promised of its hosts already stays.
+    """
+    policy.authorize(backend.enforcer, request.context, rules.UPDATE_POOLS, {})
+    values = request.read(schema.UPDATE_POOL)
+    _check_pool(pool_name)
+    backend.manager.set_host_pool(request.context, pool_name, values)
+    return answer(200, {'pool': render.pool(backend.database.read(db.pool, pool_name))})
+
+
+def _check_pool(name: str) -> None:
+    """Refuse what no host can have as its pool."""
+    validation.check(name, schema.POOL_NAME, 'pool_name')
 
 
 def _number(host_id: str) -> int:

@@ -183,3 +183,27 @@ PROPERTY: dict[str, Any] = common.envelope(
         }
     ),
 )
+
+_IDS: dict[str, Any] = {
+    'type': 'array',
+    'items': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+    'maxItems': 1000,
+    'uniqueItems': True,
+}
+UPDATE_POOL: dict[str, Any] = common.closed(
+    {
+        'project_ids': {**_IDS, 'description': 'The projects that may use it.'},
+        'domain_ids': {**_IDS, 'description': 'The domains all of whose projects may use it.'},
+    }
+)
+_POOL: dict[str, Any] = common.closed(
+    {
+        'name': {'type': 'string'},
+        'hosts': {'type': 'integer', 'description': 'How many hosts it has.'},
+        'project_ids': _IDS,
+        'domain_ids': {**_IDS, 'description': 'None here and in project_ids: all may use it.'},
+    }
+)
+POOL_NAME = _NAME
+POOL: dict[str, Any] = common.envelope('pool', _POOL)
+POOLS: dict[str, Any] = common.envelope('pools', {'type': 'array', 'items': _POOL})

@@ -14,7 +14,7 @@ from climate_core.calendar.model import Demand
 from climate_core.plugins import lane_plugin
 
 if TYPE_CHECKING:
-    from climate_core.lease.model import Allocation, Reservation
+    from climate_core.lease.model import Allocation
 
 #: How Blazar's clients say it.
 _AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
@@ -50,12 +50,6 @@ class RoomPlugin(lane_plugin.LanePlugin):
         params = lane_plugin.given(values, self.schema, amount=1, affinity=None)
         affinity = params['affinity']
         return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
-
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        shown = {
-            name: each for name, each in reservation.params.items() if not name.startswith('_')
-        }
-        return shown == self._params(values)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         amount = params['amount']

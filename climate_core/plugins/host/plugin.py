@@ -12,7 +12,7 @@ from climate_core.plugins import lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Allocation, Reservation
+    from climate_core.lease.model import Allocation
 
 _NUMBER: Final = {'type': 'integer', 'minimum': 1, 'maximum': 10_000}
 
@@ -32,11 +32,12 @@ class HostPlugin(lane_plugin.LanePlugin):
     amount_field = 'min'
     noun = 'hosts'
 
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        return dict(reservation.params) == _params(values)
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        least = values.get('min', 1)
+        return lane_plugin.given(values, self.schema, min=least, max=least)
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return _params(values)
+        return self._params(values)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {amounts.HOSTS: params['max']}
@@ -55,8 +56,3 @@ class HostPlugin(lane_plugin.LanePlugin):
     def _slots(self, allocation: 'Allocation') -> int:  # noqa: ARG002
         # What Nova's own resources allow comes first.
         return placement.MAX_SLOTS
-
-
-def _params(values: Mapping[str, Any]) -> dict[str, Any]:
-    least = values.get('min', 1)
-    return lane_plugin.given(values, HostPlugin.schema, min=least, max=least)

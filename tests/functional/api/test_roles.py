@@ -36,6 +36,7 @@ LEASE = '/v1/leases/{lease_id}'
 RESERVATION = f'{LEASE}/reservations/{{reservation_id}}'
 #: There is none.
 HOST = '/v1/os-hosts/{host_id}'
+POOL = '/v1/os-hosts/pools/{pool_name}'
 PROPERTY = '/v1/os-hosts/properties/{property_name}'
 THING = {'resource_type': 'test:thing', 'resource_id': 'aaaaaaaa-0000-4000-8000-00000000000a'}
 #:                          reader member manager admin service nobody stranger
@@ -50,6 +51,9 @@ MATRIX: dict[tuple[str, str], Row] = {
     ('GET', '/v1/os-hosts/allocations'): row(None, 403, 403, 403, 200, 403, 403, 403),
     ('GET', '/v1/os-hosts/properties'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('PATCH', PROPERTY): row({'private': True}, 403, 403, 403, 404, 403, 403, 403),
+    ('GET', '/v1/os-hosts/pools'): row(None, 403, 403, 403, 200, 200, 403, 403),
+    ('GET', POOL): row(None, 403, 403, 403, 404, 404, 403, 403),
+    ('PUT', POOL): row({'project_ids': 'p'}, 403, 403, 403, 400, 403, 403, 403),
     ('GET', HOST): row(None, 403, 403, 403, 404, 404, 403, 403),
     ('PUT', HOST): row({'rack': '7'}, 403, 403, 403, 404, 404, 403, 403),
     ('DELETE', HOST): row(None, 403, 403, 403, 404, 404, 403, 403),
@@ -111,6 +115,7 @@ def test_role(application: Any, lease: dict[str, Any], who: str, method: str, pa
         reservation_id=lease['reservations'][0]['id'],
         host_id=1,
         property_name='rack',
+        pool_name='fast',
     )
     response = ask(application, who, method, place, body)
     assert response.status_code == statuses[who], response.text

@@ -32,8 +32,10 @@ SHARED = {
     hosts.UPDATE,
     hosts.DELETE,
     hosts.GET_PRIVATE,
+    hosts.GET_POOLS,
 }
-ALL = READS | WRITES | SHARED | {hosts.GET_ALLOCATIONS, hosts.UPDATE_PROPERTIES}
+ADMINS = {hosts.GET_ALLOCATIONS, hosts.UPDATE_PROPERTIES, hosts.UPDATE_POOLS}
+ALL = READS | WRITES | SHARED | ADMINS
 OURS, THEIRS = {'project_id': 'project'}, {'project_id': 'another'}
 #: role -> what it may do with its project's lease, and with one of another project
 MAY: dict[str, tuple[set[str], set[str]]] = {

@@ -191,3 +191,45 @@ def test_properties(run, http, sent):
 )
 def test_wrong_options_are_told(fail, argv, said):
     assert said in fail('lease', 'host', *argv)
+
+
+POOL = {'name': 'gpu', 'hosts': 2, 'project_ids': ['a' * 32], 'domain_ids': ['b' * 32]}
+
+
+@pytest.fixture
+def pools(http):
+    http.get(f'{URL}/pools', json={'pools': [POOL]})
+    http.get(f'{URL}/pools/gpu', json={'pool': POOL})
+    http.put(f'{URL}/pools/gpu', json={'pool': POOL})
+
+
+@pytest.mark.parametrize(
+    ('argv', 'projects', 'domains'),
+    [
+        (['set', 'gpu', '--project', 'c' * 32], ['a' * 32, 'c' * 32], ['b' * 32]),
+        (['set', 'gpu', '--domain', 'c' * 32], ['a' * 32], ['b' * 32, 'c' * 32]),
+        (['unset', 'gpu', '--project', 'a' * 32], [], ['b' * 32]),
+        (['unset', 'gpu', '--all'], [], []),
+    ],
+)
+def test_who_may_use_a_pool(run, sent, pools, argv, projects, domains):
+    run('lease', 'host', 'pool', *argv)
+    assert sent('PUT') == [{'project_ids': projects, 'domain_ids': domains}]
+
+
+@pytest.mark.parametrize(
+    ('argv', 'said'),
+    [
+        (['set', 'gpu'], 'At least one --project or --domain'),
+        (['unset', 'gpu', '--project', 'a' * 32, '--domain', 'b' * 32], 'say --all'),
+    ],
+)
+def test_pool_is_not_opened_to_everybody_by_mistake(fail, sent, pools, argv, said):
+    assert said in fail('lease', 'host', 'pool', *argv)
+    assert not sent('PUT')
+
+
+def test_pools_are_shown(run, pools):
+    wanted = {'Pool': 'gpu', 'Hosts': 2, 'Projects': ['a' * 32], 'Domains': ['b' * 32]}
+    assert json.loads(run('lease', 'host', 'pool', 'list', '-f', 'json')) == [wanted]
+    assert json.loads(run('lease', 'host', 'pool', 'show', 'gpu', '-f', 'json')) == wanted

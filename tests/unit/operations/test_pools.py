@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of hosts that are for some projects and domains, in each database."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.calendar.model import Access
+from climate_core.context import RequestContext
+from climate_core.db import hosts as db
+from climate_core.lease.hosts import Known, Pool
+from climate_core.plugins.capacity.sizes import SizesPlugin
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.support.world import World
+
+WANTED = {
+    HostPlugin: {},
+    SizesPlugin: {'vcpus': 64, 'memory_mb': 1, 'disk_gb': 0},
+}
+Lease = Callable[..., set[str]]
+
+
+def enrol(world: World, name: str, pool: str) -> int:
+    known = Known(
+        hypervisor_hostname=name,
+        service_name=name,
+        capacity={'vcpus': 64, 'memory_mb': 1024},
+        details={'vcpus': 64},
+    )
+    return world.database.write(db.insert, pool, str(uuid.uuid4()), ('a', 'b'), known, {name: 1})
+
+
+def restrict(world: World, *project_ids: str, domain_ids: Any = (), pool: str = 'gpu') -> None:
+    value = Access(frozenset(project_ids), frozenset(domain_ids)).dump()
+    world.database.write(db.set_access, pool, value)
+
+
+@pytest.fixture(params=WANTED, ids=lambda plugin: plugin.resource_type)
+def lease(any_world: World, request: Any) -> Lease:
+    """Leases one host, or all the room on one, and tells which."""
+    plugin, conf = request.param, any_world.conf
+    conf.register_opts(plugin.options, group=plugin.resource_type)
+    any_world.plugins[plugin.resource_type] = plugin(conf, None)
+
+    def lease(project: str = 'p1', domain: str = 'd1', **more: Any) -> set[str]:
+        context = RequestContext(
+            user_id='user', project_id=project, project_domain_id=domain, overwrite=False
+        )
+        wanted = {'resource_type': plugin.resource_type, **WANTED[plugin], **more}
+        body = {'name': str(uuid.uuid4()), 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
+        lease_id = any_world.operations.create_lease(context, {**body, 'reservations': [wanted]})
+        (reservation,) = any_world.lease(lease_id).reservations
+        return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
+
+    return lease
+
+
+def test_only_those_who_are_named_get_its_hosts(any_world: World, lease: Lease) -> None:
+    enrol(any_world, 'cn1', 'gpu')
+    restrict(any_world, 'p2', domain_ids=['d3'])
+    enrol(any_world, 'cn2', 'gpu')
+    with pytest.raises(exceptions.NotEnough):
+        lease()
+    assert lease('p2') | lease('any', 'd3') == {'cn1', 'cn2'}
+
+
+def test_others_get_hosts_of_other_pools(any_world: World, lease: Lease) -> None:
+    enrol(any_world, 'cn1', 'gpu')
+    enrol(any_world, 'cn2', 'default')
+    restrict(any_world, 'p2')
+    assert lease() == {'cn2'}
+    restrict(any_world)
+    assert lease() == {'cn1'}
+
+
+@pytest.mark.parametrize('pool', ['gpu', 'none'])
+def test_pool_of_others_is_told_like_one_that_is_not_there(
+    any_world: World, lease: Lease, pool: str
+) -> None:
+    enrol(any_world, 'cn1', 'gpu')
+    enrol(any_world, 'cn2', 'default')
+    restrict(any_world, 'p2')
+    with pytest.raises(exceptions.HostPoolNotFound, match=f'no pool {pool} with') as caught:
+        lease(pool=pool)
+    assert (caught.value.status, caught.value.field) == (404, 'reservations[0].pool')
+    assert not any_world.trusts.present
+    # Neither do the properties of its hosts tell that it is there.
+    with pytest.raises(exceptions.BadRequest, match='no property cn1'):
+        lease(resources='cn1==1')
+
+
+def test_host_that_changes_its_pool_is_for_those_of_the_new_one(
+    any_world: World, lease: Lease
+) -> None:
+    host_id = enrol(any_world, 'cn1', 'default')
+    restrict(any_world, 'p2')
+
+    def move(session: Any) -> None:
+        unit = {'pool': 'gpu', 'access': db.access(session, 'gpu')}
+        db.update(session, host_id, unit, {})
+
+    any_world.database.write(move)
+    with pytest.raises(exceptions.NotEnough):
+        lease()
+    assert any_world.database.read(db.pools) == [Pool('default', 0), Pool('gpu', 1, ['p2'], [])]
