@@ -12,10 +12,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables
+from climate_common import amounts
+from climate_core.db import allocations, rows, tables
 from climate_core.lease import usage
 
 _LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
+_ALLOCATION = tables.ALLOCATIONS
 
 _PAGE = 1000
 #: How long it is remembered that a period was told; much longer than telling one takes.
@@ -30,8 +32,20 @@ _FREED = sa.case(
 _IS_PROMISED = sa.and_(
     _RESERVATION.c.unit_kind.is_not(None), _LEASE.c.start_date > _RESERVATION.c.created_at
 )
+# A reservation that takes fewer hosts than it could have is charged with those that it got.
+_PIECES = sa.case(
+    (
+        _RESERVATION.c.unit_kind.is_not(None),
+        sa.select(sa.func.sum(_ALLOCATION.c.pieces))
+        .where(
+            _ALLOCATION.c.reservation_id == _RESERVATION.c.id,
+            sa.not_(allocations.is_released()),
+        )
+        .scalar_subquery(),
+    )
+)
 _HELD = sa.case((_IS_PROMISED, _LEASE.c.start_date), else_=_RESERVATION.c.created_at)
-#: In the order of the fields of :class:`climate_core.lease.usage.Use`.
+#: In the order of the fields of :class:`climate_core.lease.usage.Use`, and the pieces.
 _COLUMNS = (
     _RESERVATION.c.id,
     _RESERVATION.c.lease_id,
@@ -44,6 +58,7 @@ _COLUMNS = (
     sa.type_coerce(_HELD, tables.Time()),
     _RESERVATION.c.woken_at,
     sa.type_coerce(_FREED, tables.Time()),
+    _PIECES,
 )
 
 
@@ -94,9 +109,14 @@ def _reserved(period: usage.Span) -> sa.Select[Any]:
 def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.Use]:
     """Give what was reserved in a period; what was given up before its start never was."""
     for row in found:
-        use = usage.Use(*row)
-        if use.reserved(period) is not None:
-            yield dataclasses.replace(use, amounts=use.amounts or {})
+        *values, pieces = row
+        use = usage.Use(*values)
+        if use.reserved(period) is None:
+            continue
+        held = dict(use.amounts or {})
+        if pieces is not None and amounts.HOSTS in held:
+            held[amounts.HOSTS] = int(pieces)
+        yield dataclasses.replace(use, amounts=held)
 
 
 def told_until(session: orm.Session) -> datetime.datetime | None:

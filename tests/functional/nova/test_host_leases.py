@@ -9,13 +9,14 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors, placement
 from climate_core.db import hosts as db
-from climate_core.lease import limits, serialize
+from climate_core.db import usage as db_usage
+from climate_core.lease import limits, serialize, usage
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.host_repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
-from tests.support.world import user
+from tests.support.world import NOON, user
 
 
 class TestHostLeases(HostLeasesTest):
@@ -49,6 +50,13 @@ class TestHostLeases(HostLeasesTest):
         assert caught.value.field == 'reservations[0].min'
         assert self.world.trusts.present == trusts
         self.lease_hosts('2026-12-01 14:00', '2026-12-01 15:00', min=2, name='next')
+        # Only those that it got count, in its own time.
+        day = usage.Span(NOON, NOON + usage.DAY)
+        uses = self.world.database.read(lambda session: [*db_usage.uses(session, day)])
+        assert [(each.amounts, each.held_at.hour) for each in uses] == [
+            ({'hosts': 2}, 12),
+            ({'hosts': 2}, 14),
+        ]
 
     def test_deleted_lease_gives_its_hosts_back_at_once(self):
         first = self.lease_hosts('2026-12-01 13:00', min=2)
