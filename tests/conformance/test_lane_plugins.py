@@ -58,9 +58,10 @@ BAD = [
     ({'hypervisor_properties': '["=", '}, 'hypervisor_properties'),
     ({'resources': 'vcpus>>1'}, 'resources'),
     ({'resources': 'unheard_of==1'}, 'resources'),
+    ({'pool': 'none'}, 'pool'),
 ]
 #: Of what there is nothing: the amount is blamed.
-MISSING = [{'names': 'nowhere'}, {'pool': 'none'}, {'traits': 'CUSTOM_NONE'}]
+MISSING = [{'names': 'nowhere'}, {'traits': 'CUSTOM_NONE'}]
 
 
 @pytest.fixture(autouse=True)
