@@ -227,6 +227,36 @@ class TestLane(HostsTest):
         self.cloud.before = claim
         assert len(placement.close_lane(self.conn, self.lane_id)) == 3
 
+    def test_claim_at_any_moment_while_a_lane_is_left_is_told_or_refused(self):
+        own, ended = lanes.reservation_aggregate('r'), lanes.ended_aggregate('r')
+        outcomes = []
+        for moment in range(6):
+            placement.set_lane_aggregates(self.conn, self.lane_id, [own])
+            placement.set_slots(self.conn, self.lane_id, 9, is_open=True)
+            came = []
+
+            def claim(_method, _path, moment=moment, came=came):
+                if len(self.cloud.requests) == moment and self.has_slot():
+                    came.append(self.claim(self.lane_id, {lanes.SLOT: 1}))
+
+            self.cloud.requests.clear()
+            self.cloud.before = claim
+            assert placement.leave_lane(self.conn, self.lane_id, 'r') == came
+            self.cloud.before = lambda _method, _path: None
+            found = placement.get_lane_aggregates(self.conn, self.lane_id)
+            assert found == ({ended} if came else set())
+            for each in came:
+                self.placement.delete(f'/allocations/{each}', version='1.39')
+            assert placement.leave_lane(self.conn, self.lane_id, 'r') == []
+            assert not placement.is_open(self.conn, self.lane_id)
+            outcomes.append(len(came))
+        assert outcomes == [1, 1, 1, 1, 0, 0]
+
+    def has_slot(self):
+        """Tell whether Placement would let somebody into the lane."""
+        slot = self._get_provider_inventory(self.lane_id)[lanes.SLOT]
+        return slot['reserved'] < slot['total']
+
     def test_lane_of_another_host_is_refused(self):
         root = placement.Provider(self.provider('host2'), 'host1', self.provider('host2'))
         with pytest.raises(errors.Refused, match='does not belong to'):
