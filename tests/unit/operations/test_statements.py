@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many SQL statements things cost. More is a mistake, less deserves a new number here."""
 
+import functools
+from typing import cast
+
 import pytest
 
-from climate_core.db import leases, listing
-from tests.support.world import Time, World
+from climate_core.cloud import Cloud
+from climate_core.db import leases, listing, rows, tables
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.bench.calendar import make_unit
+from tests.support.world import NOON, Time, World, user
 
 
 def test_create(world: World) -> None:
@@ -20,6 +26,29 @@ def test_create_with_a_key(world: World) -> None:
     assert len(world.statements(lambda: world.create('a', idempotency_key='k'))) == 6
     # Only the lease and what is in it.
     assert len(world.statements(lambda: world.create('a', idempotency_key='k'))) == 3
+
+
+@pytest.mark.parametrize('hosts', [10, 1000])
+def test_create_of_hosts(world: World, hosts: int) -> None:
+    """Five write the lease, one writes what is promised and one guards it.
+
+    The others read what changed, before the trust is made and when it is written; the last create
+    is among that.
+    """
+    kind = HostPlugin.resource_type
+    world.conf.register_opts(HostPlugin.options, group=kind)
+    world.plugins[kind] = HostPlugin(world.conf, cast(Cloud, None))
+    units = [make_unit(number, 0, NOON) for number in range(hosts)]
+    world.database.write(rows.insert, tables.UNITS, units)
+    wanted = {'resource_type': kind, 'min': 1}
+    body = {'name': 'lease', 'start_date': '2026-12-02 13:00', 'end_date': '2026-12-02 14:00'}
+    counts = []
+    for least in (1, 1, 5):
+        values = {**body, 'reservations': [{**wanted, 'min': least}]}
+        create = functools.partial(world.operations.create_lease, user(), values)
+        counts.append(len(world.statements(create)))
+    # Until the first one nothing is in memory.
+    assert counts[1:] == [10, 10]
 
 
 @pytest.mark.parametrize('many', [1, 30])
