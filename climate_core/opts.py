@@ -24,7 +24,11 @@ def list_opts() -> Options:
 def set_defaults() -> None:
     """Show our defaults of the libraries' options in the sample. Only the generator calls this."""
     messaging.set_transport_defaults(configuration.PROJECT)
-    cfg.set_defaults(database.database_opts, connection=configuration.DATABASE)
+    cfg.set_defaults(
+        database.database_opts,
+        connection=configuration.DATABASE,
+        max_pool_size=configuration.CONNECTIONS,
+    )
 
 
 def _of_plugins() -> Options:

@@ -71,6 +71,8 @@ _UNREGISTERED = {
 _MIDDLEWARE = frozenset({'oslo_middleware', 'cors', 'healthcheck'})
 #: Where the data is when ``[database] connection`` says nothing: good for one machine.
 DATABASE = 'sqlite:///$state_path/climate.sqlite'
+#: So many connections stay open: as many as a manager with the default workers uses at once.
+CONNECTIONS = 20
 
 
 def load(
@@ -109,6 +111,7 @@ def register(conf: cfg.ConfigOpts) -> None:
     for group, opts in _of_libraries():
         conf.register_opts(opts, group=group)
     conf.set_default('connection', DATABASE, group='database')
+    conf.set_default('max_pool_size', CONNECTIONS, group='database')
     conf.set_default('control_exchange', PROJECT)
 
 

@@ -43,7 +43,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument('--creates', type=int, default=10_000, help='in all')
     parser.add_argument('--managers', type=int, default=3)
-    parser.add_argument('--hosts', type=int, default=20)
+    parser.add_argument('--hosts', type=int, default=200)
     return parser.parse_args(argv)
 
 
