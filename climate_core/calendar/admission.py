@@ -19,7 +19,7 @@ from climate_core.calendar import windows
 from climate_core.calendar.index import Index
 from climate_core.calendar.model import Promise, Wanted, Window
 from climate_core.calendar.moments import duration, moment, time_of
-from climate_core.calendar.refusal import refusal
+from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Pick, Search
 from climate_core.calendar.together import NoRoom, find_together
 from climate_core.calendar.work import Work
@@ -170,6 +170,8 @@ class Calendar:
         :param latest: when it ends at the latest
         :param limit: so many at most; each is the first one of those that follow each other
             without a break. Where very much is promised it is not looked at all of the time.
+        :raises climate_core.exceptions.ClimateError: there never is: what is wanted names a pool
+            or a property that nothing has which could be promised to those who ask
         """
         with self._database.reader() as session:
             work = self._work(session)
@@ -185,6 +187,11 @@ class Calendar:
                 found.append(Window(begin, begin + length))
                 if len(found) == limit:
                     break
+        if not found:
+            for one, search in zip(wanted, searches, strict=True):
+                wrong = mistake(one, search, work.kinds())
+                if wrong is not None:
+                    raise wrong
         return found
 
     def _work(self, session: orm.Session) -> Work:

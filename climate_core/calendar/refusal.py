@@ -32,21 +32,9 @@ def refusal(
     """
     blamed = wanted[missing.index]
     search = searches[missing.index]
-    place = blamed.field.rpartition('.')[0]
-    pool = search.demand.pool
-    if pool and not any(each.unit.pool == pool for each in _usable(search, kinds)):
-        # One that is for others is told like one that is not there.
-        return exceptions.HostPoolNotFound(
-            f'There is no pool {pool} with {blamed.noun}.',
-            field=f'{place}.pool' if place else 'pool',
-        )
-    unknown = _unknown(search, kinds)
-    if unknown is not None:
-        name, field = unknown
-        return exceptions.BadRequest(
-            f'{field}: {blamed.noun} have no property {name}.',
-            field=f'{place}.{field}' if place else field,
-        )
+    wrong = mistake(blamed, search, kinds)
+    if wrong is not None:
+        return wrong
     begin = search.start + duration(blamed.before)
     end = search.end - duration(blamed.after)
     sentence = (
@@ -62,6 +50,29 @@ def refusal(
         field=blamed.field,
         available_from=available,
     )
+
+
+def mistake(blamed: Wanted, search: Search, kinds: Kinds) -> exceptions.ClimateError | None:
+    """Return what is wrong with a demand at any time: it names a pool or property of nothing.
+
+    :param kinds: as they were searched
+    """
+    place = blamed.field.rpartition('.')[0]
+    pool = search.demand.pool
+    if pool and not any(each.unit.pool == pool for each in _usable(search, kinds)):
+        # One that is for others is told like one that is not there.
+        return exceptions.HostPoolNotFound(
+            f'There is no pool {pool} with {blamed.noun}.',
+            field=f'{place}.pool' if place else 'pool',
+        )
+    unknown = _unknown(search, kinds)
+    if unknown is not None:
+        name, field = unknown
+        return exceptions.BadRequest(
+            f'{field}: {blamed.noun} have no property {name}.',
+            field=f'{place}.{field}' if place else field,
+        )
+    return None
 
 
 def _usable(search: Search, kinds: Kinds) -> Iterator[Timeline]:

@@ -39,20 +39,30 @@ def restrict(world: World, *project_ids: str, domain_ids: Any = (), pool: str = 
 
 
 @pytest.fixture(params=WANTED, ids=lambda plugin: plugin.resource_type)
-def lease(any_world: World, request: Any) -> Lease:
-    """Leases one host, or all the room on one, and tells which."""
+def ask(any_world: World, request: Any) -> Callable[..., Any]:
+    """Asks for one host, or all the room on one, by an operation on leases."""
     plugin, conf = request.param, any_world.conf
     conf.register_opts(plugin.options, group=plugin.resource_type)
     any_world.plugins[plugin.resource_type] = plugin(conf, None)
 
-    def lease(project: str = 'p1', domain: str = 'd1', **more: Any) -> set[str]:
+    def ask(operation: str, project: str = 'p1', domain: str = 'd1', **more: Any) -> Any:
         context = RequestContext(
             user_id='user', project_id=project, project_domain_id=domain, overwrite=False
         )
         wanted = {'resource_type': plugin.resource_type, **WANTED[plugin], **more}
-        body = {'name': str(uuid.uuid4()), 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
-        lease_id = any_world.operations.create_lease(context, {**body, 'reservations': [wanted]})
-        (reservation,) = any_world.lease(lease_id).reservations
+        body = {'name': str(uuid.uuid4()), 'start_date': 'now', 'duration': '2h'}
+        body['reservations'] = [wanted]
+        return getattr(any_world.operations, operation)(context, body)
+
+    return ask
+
+
+@pytest.fixture
+def lease(any_world: World, ask: Callable[..., Any]) -> Lease:
+    """Leases one host, or all the room on one, and tells which."""
+
+    def lease(*whose: str, **more: Any) -> set[str]:
+        (reservation,) = any_world.lease(ask('create_lease', *whose, **more)).reservations
         return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
 
     return lease
@@ -90,6 +100,19 @@ def test_pool_of_others_is_told_like_one_that_is_not_there(
     # Neither do the properties of its hosts tell that it is there.
     with pytest.raises(exceptions.BadRequest, match='no property cn1'):
         lease(resources='cn1==1')
+
+
+def test_availability_and_dry_run_offer_nothing_of_others(
+    any_world: World, ask: Callable[..., Any]
+) -> None:
+    enrol(any_world, 'cn1', 'gpu')
+    restrict(any_world, 'p2')
+    assert [len(ask('find_windows', project)) for project in ('p1', 'p2')] == [0, 1]
+    assert [ask('check_lease', project)['granted'] for project in ('p1', 'p2')] == [False, True]
+    with pytest.raises(exceptions.HostPoolNotFound):
+        ask('find_windows', pool='gpu')
+    (refused,) = ask('check_lease', pool='gpu')['refusals']
+    assert refused['error_name'] == 'host.pool_not_found'
 
 
 def test_host_that_changes_its_pool_is_for_those_of_the_new_one(
