@@ -71,7 +71,7 @@ class Work:
         yield self._due(self._options.due)
         for count in more:
             if not self._ours and count > 1000:
-                yield f'create, 1 host of {count}: not run, it takes half a minute each'
+                yield f'create, 1 host of {count}: not run, each host is read one by one'
                 continue
             self._side.set_hosts(count)
             for _ in range(PROCESSES if self._ours else 1):
