@@ -11,7 +11,7 @@ from openstack import exceptions
 
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, cloud, pid, wait_for
-from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts
+from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts, servers_on
 
 #: Hosts that hold servers of other tests cannot be enrolled.
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
@@ -50,6 +50,20 @@ def test_servers_are_migrated_inside_their_lease_only(booking: Booking, admin: P
         with pytest.raises(exceptions.BadRequestException, match='No valid host'):
             migrate(admin, server.id, host)
     assert [host_of(admin, each.id) for each in (inside, ordinary)] == [second, OUTSIDE]
+
+
+def test_servers_move_out_of_the_pool_at_the_end(booking: Booking, admin: Person) -> None:
+    lease = lease_hosts(booking, on_end='migrate')
+    running, stopped = (boot(booking, reservation=lease.reservations[0].id) for _ in range(2))
+    booking.person.sdk.compute.stop_server(stopped.id)
+    booking.wait(stopped.id, 'SHUTOFF')
+
+    booking.person.leases.end(lease.id)
+    booking.wait_lease(lease.id, 'TERMINATED')
+    for server, status in ((running, 'ACTIVE'), (stopped, 'SHUTOFF')):
+        assert booking.wait(server.id, status).id == server.id
+        assert host_of(admin, server.id) == OUTSIDE
+    assert not [each for host in POOL for each in servers_on(admin, host)]
 
 
 @pytest.fixture
