@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of the local cloud's pool, and servers on them."""
 
+import json
 import uuid
 from typing import Any
 
@@ -12,10 +13,12 @@ POOL = ('compute2', 'compute3')
 
 
 def enrol(admin: Person, host: str) -> None:
-    """Enrol a host with Blazar's command."""
+    """Enrol a host with Blazar's command, unless a run that was cut off has done it."""
     # A server that was deleted or evacuated may still have its allocation for a moment.
     command = ('openstack', 'reservation', 'host', 'create', host)
-    wait_for(lambda: admin.cli(*command).returncode == 0, f'{host} enrolled')
+    wait_for(
+        lambda: host in enrolled(admin) or admin.cli(*command).returncode == 0, f'{host} enrolled'
+    )
 
 
 def withdraw(admin: Person, host: str) -> None:
@@ -48,10 +51,27 @@ def boot(booking: Booking, **hints: str) -> Any:
 def lease_hosts(booking: Booking, number: int = 1, **wanted: Any) -> Any:
     """Make a lease of so many hosts that begins now; return it when it is ACTIVE."""
     wanted = {'resource_type': 'physical:host', 'min': number, **wanted}
+    return booking.wait_lease(make_lease(booking, wanted).id, 'ACTIVE')
+
+
+def make_lease(booking: Booking, wanted: dict[str, Any], **terms: Any) -> Any:
+    """Make a lease with one reservation, of an hour from now unless the terms differ."""
     name = f'hosts-{uuid.uuid4().hex[:8]}'
-    made = booking.person.leases.create(name, at(hours=1), 'now', reservations=[wanted])
+    terms = {'start': 'now', 'end': at(hours=1), **terms}
+    made = booking.person.leases.create(name, reservations=[wanted], **terms)
     booking.leases.add(made.id)
-    return booking.wait_lease(made.id, 'ACTIVE')
+    return made
+
+
+def order_lease(booking: Booking, *options: str) -> Any:
+    """Make a lease of an hour with the command line."""
+    name = f'hosts-{uuid.uuid4().hex[:8]}'
+    command = ('openstack', 'lease', 'create', name, '--for', '1h', *options, '-f', 'json')
+    made = booking.person.cli(*command)
+    assert made.returncode == 0, made.stderr
+    lease_id = json.loads(made.stdout)['id']
+    booking.leases.add(lease_id)
+    return booking.person.leases.get(lease_id)
 
 
 def enrolled(admin: Person) -> dict[str, Any]:

@@ -4,43 +4,26 @@
 import concurrent.futures
 import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at
-from tests.cloud.pooling import POOL, boot, host_of, hosts_of, servers_on
+from tests.cloud.pooling import POOL, boot, host_of, hosts_of, make_lease, order_lease, servers_on
 
 #: Hosts that hold servers of other tests cannot be enrolled.
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
 
 ANYWHERE = 4
-#: Servers that are booted at once for fewer slots.
-BOOTS, SLOTS = 12, 2
-
-
-@pytest.fixture
-def lease(booking: Booking, pool: tuple[str, ...]) -> Iterator[Any]:
-    """A lease of one host that begins in a moment, made with the command line."""
-    made = booking.person.cli(
-        *('openstack', 'lease', 'create', f'hosts-{uuid.uuid4().hex[:8]}', '--for', '1h'),
-        *('--start', at(seconds=15), '--hosts', 'min=1,max=1,vcpus>=1', '-f', 'json'),
-    )
-    assert made.returncode == 0, made.stderr
-    lease = booking.person.leases.get(json.loads(made.stdout)['id'])
-    yield lease
-    booking.person.leases.delete(lease.id, ignore_missing=True)
-    booking.person.wait_lease_gone(lease.id)
+#: Servers that are booted at once for fewer slots, every other one as a reservation.
+BOOTS, SLOTS = 50, 3
 
 
 def test_only_the_project_with_the_lease_lands_on_its_host(
-    lease: Any,
-    booking: Booking,
-    stranger: Person,
-    admin: Person,
+    booking: Booking, stranger: Person, admin: Person
 ) -> None:
+    lease = order_lease(booking, '--start', at(seconds=15), '--hosts', 'min=1,max=1,vcpus>=1')
     (reservation,) = lease.reservations
     (host,) = hosts_of(lease)
     assert host in POOL
@@ -76,52 +59,41 @@ def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> 
     person = booking.person
     start, end = at(days=1), at(days=1, hours=1)
     wanted = {'resource_type': 'physical:host', 'min': len(pool)}
-    first = person.leases.create('all hosts', end, start, reservations=[wanted])
+    first = make_lease(booking, wanted, start=start, end=end)
     command = ('openstack', 'lease', 'create', 'one more', '--start', start, '--end', end)
     refused = person.cli(*command, '--hosts', 'min=1')
     assert refused.returncode == 1
     assert '409' in refused.stderr
     person.leases.delete(first.id)
     person.wait_lease_gone(first.id)
-    granted = person.leases.create('one more', end, start, reservations=[{**wanted, 'min': 1}])
-    person.leases.delete(granted.id)
-    person.wait_lease_gone(granted.id)
+    granted = make_lease(booking, {**wanted, 'min': 1}, start=start, end=end)
+    assert len(hosts_of(granted)) == 1
 
 
 def test_room_for_so_many_servers_of_a_flavor(
     booking: Booking, admin: Person, pool: tuple[str, ...]
 ) -> None:
-    person = booking.person
-    made = person.cli(
-        *('openstack', 'lease', 'create', 'room', '--for', '1h', '-f', 'json'),
-        *('--capacity', 'flavor=m1.tiny,amount=2,affinity=false'),
-    )
-    assert made.returncode == 0, made.stderr
-    lease = booking.wait_lease(json.loads(made.stdout)['id'], 'ACTIVE')
+    ordered = order_lease(booking, '--capacity', 'flavor=m1.tiny,amount=2,affinity=false')
+    lease = booking.wait_lease(ordered.id, 'ACTIVE')
     (reservation,) = lease.reservations
     inside = [boot(booking, reservation=reservation.id) for _ in range(2)]
     assert {host_of(admin, each.id) for each in inside} == {*pool}
     assert boot(booking, reservation=reservation.id).status == 'ERROR'
-    person.leases.delete(lease.id)
-    person.wait_lease_gone(lease.id)
+    booking.person.leases.delete(lease.id)
     for each in inside:
         booking.wait_gone(each.id)
 
 
-def test_boots_at_once_get_as_many_slots_as_there_are(
-    booking: Booking, pool: tuple[str, ...]
-) -> None:
-    person = booking.person
+def test_boots_at_once_get_as_many_slots_as_there_are(booking: Booking) -> None:
     wanted = {'resource_type': 'flavor:instance', 'flavor_id': booking.flavor.id, 'amount': SLOTS}
-    made = person.leases.create('slots', at(hours=1), 'now', reservations=[wanted])
-    lease = booking.wait_lease(made.id, 'ACTIVE')
-    hints = {'reservation': lease.reservations[0].id}
+    lease = booking.wait_lease(make_lease(booking, wanted).id, 'ACTIVE')
+    at_once = {'reservation': lease.reservations[0].id}
+    params = {'name': f'later-{uuid.uuid4().hex[:8]}', 'start': at(hours=1), 'end': at(hours=2)}
+    later = {**at_once, 'reserved': 'True', 'lease_params': json.dumps(params)}
     with concurrent.futures.ThreadPoolExecutor(BOOTS) as threads:
-        booted = [*threads.map(lambda _: booking.begin(hints), range(BOOTS))]
-    statuses = [booking.wait(each, 'ACTIVE', 'ERROR').status for each in booted]
-    assert statuses.count('ACTIVE') == SLOTS
-    person.leases.delete(lease.id)
-    person.wait_lease_gone(lease.id)
+        booted = [*threads.map(booking.begin, [at_once, later] * (BOOTS // 2))]
+    ended = [booking.wait(each, 'ACTIVE', 'RESERVED', 'ERROR').status for each in booted]
+    assert len(ended) - ended.count('ERROR') == SLOTS
 
 
 def test_blazars_commands_work_unchanged(
