@@ -55,10 +55,12 @@ def test_a_token_that_has_expired(place):
 
 
 @pytest.mark.parametrize(
-    ('end_steps', 'without'), [(server_end, {'delete', 'nothing'}), (volume_end, {'nothing'})]
+    ('end_steps', 'without', 'of_hosts'),
+    [(server_end, {'delete', 'nothing'}, {'migrate'}), (volume_end, {'nothing'}, set())],
 )
-def test_each_end_action_has_its_steps(end_steps, without):
-    assert set(end_steps.STEPS) == {name for name, _ in end_steps.CHOICES} - without
+def test_each_end_action_has_its_steps(end_steps, without, of_hosts):
+    choices = {name for name, _ in end_steps.CHOICES}
+    assert set(end_steps.STEPS) == choices - without | of_hosts
 
 
 def test_a_wake_up_that_failed_is_told_and_asked_for_again_later(single):
