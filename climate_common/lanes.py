@@ -39,22 +39,23 @@ def lane_aggregates(
     project_ids: Iterable[str],
     shape: str | None = None,
     *,
-    open_matching: bool = False,
+    open_to: str | None = None,
 ) -> list[str]:
     """Return all aggregates of a lane of a reservation.
 
     :param project_ids: the projects whose servers may enter
     :param shape: only servers of this shape may enter; None: all may
-    :param open_matching: those that name no reservation may, too
+    :param open_to: servers of this project that name no reservation may, too. Others have not
+        agreed to have theirs in a lease that they do not see.
     """
-    projects = list(project_ids)
-    found = set()
-    for each in (reservation_id, OPEN) if open_matching else (reservation_id,):
-        found.add(reservation_aggregate(each))
-        if shape is None:
-            found.update(host_aggregate(each, project) for project in projects)
-        else:
-            found.update(slot_aggregate(each, project, shape) for project in projects)
+    entering = [(reservation_id, each) for each in project_ids]
+    if open_to is not None:
+        entering.append((OPEN, open_to))
+    found = {reservation_aggregate(each) for each in (reservation_id, *dict(entering))}
+    if shape is None:
+        found.update(host_aggregate(*each) for each in entering)
+    else:
+        found.update(slot_aggregate(*each, shape) for each in entering)
     return sorted(found)
 
 

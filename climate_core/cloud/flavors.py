@@ -8,6 +8,7 @@ They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute AP
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib import parse
 
 from climate_common import amounts, lanes
 from climate_core.cloud import errors
@@ -36,7 +37,8 @@ def get(conn: 'connection.Connection', flavor_id: str) -> dict[str, Any]:
 
     :raises climate_core.cloud.errors.Gone: there is none that these rights see
     """
-    flavor: dict[str, Any] = NOVA.read(conn, f'/flavors/{flavor_id}', 'flavor')
+    path = f'/flavors/{parse.quote(flavor_id, safe="")}'
+    flavor: dict[str, Any] = NOVA.read(conn, path, 'flavor')
     return flavor
 
 

@@ -123,14 +123,16 @@ class LeaseOperations:
         )
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
+            items = []
             for place, item in enumerate(values.get('reservations') or ()):
                 with within(f'reservations[{place}]'):
                     try:
-                        self._check_changeable(lease, str(item.get('id')), item)
+                        items.append(self._changeable(lease, str(item.get('id')), item))
                     except exceptions.ReservationNotFound as exc:
                         # Here it is not the resource of the request, but a mistake in the body.
                         raise exceptions.BadRequest(exc.message, field='id') from exc
-            changed = changes.update.apply(lease, values, now, rules)
+            kept = {**values, 'reservations': items} if items else values
+            changed = changes.update.apply(lease, kept, now, rules)
             self.quota.check_time(changed.lease, now, lease)
             return self._recounted(lease, changed, now)
 
@@ -187,8 +189,8 @@ class LeaseOperations:
         """Change what the plugin of a reservation lets change, until its end; return its id."""
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            self._check_changeable(lease, reservation_id, values)
-            changed = changes.change_reservation.apply(lease, reservation_id, values, now)
+            kept = self._changeable(lease, reservation_id, values)
+            changed = changes.change_reservation.apply(lease, reservation_id, kept, now)
             return self._recounted(lease, changed, now)
 
         limited = self._limits_of(lease_id, change)
@@ -284,9 +286,10 @@ class LeaseOperations:
         self.quota.check_quota(after, now, lease)
         return lease.generation
 
-    def _check_changeable(
+    def _changeable(
         self, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]
-    ) -> None:
+    ) -> dict[str, Any]:
+        """Return what is asked of a reservation as its plugin keeps it; ``id`` stays."""
         plugin = self.plugins.get(lease.get_reservation(reservation_id).resource_type)
         changeable = plugin.changeable if plugin is not None else ()
         for field in sorted(values.keys() - {'id', *changeable}):
@@ -295,3 +298,6 @@ class LeaseOperations:
                 f'{", ".join(changeable) or "none"}.',
                 field=field,
             )
+        asked = {name: each for name, each in values.items() if name != 'id'}
+        kept = plugin.normalize(asked) if plugin is not None else asked
+        return {**{name: each for name, each in values.items() if name == 'id'}, **kept}

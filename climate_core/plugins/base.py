@@ -140,6 +140,13 @@ class ResourcePlugin(abc.ABC):
         """
         return reservation.resource_id == values.get('resource_id')
 
+    def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values of a change, all of them changeable, as they are kept. Pure.
+
+        :raises climate_core.exceptions.BadRequest: one of them is not allowed here
+        """
+        return values
+
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:  # noqa: ARG002
         """Return what a reservation holds with these params; None: it holds what it held."""
         return None

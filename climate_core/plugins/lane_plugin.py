@@ -187,14 +187,23 @@ class LanePlugin(base.ResourcePlugin):
         whose = {_PROJECT: context.project_id, _DOMAIN: context.project_domain_id}
         params = self._read(context, values) | whose
         self._demand(params)
-        longest = self.conf[self.resource_type].max_grace_seconds
-        if params.get('grace', 0) > longest:
-            raise exceptions.BadRequest(
-                f'grace: must be {longest} seconds at most.', field='grace'
-            )
+        self._check_grace(params)
         # The calendar has no id for what it promises: a reservation is found by its own.
         resource_id = uuidutils.generate_uuid()
         return Claimed(resource_id, params, self.amounts(params), unit_kind=KIND)
+
+    def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return values of a change as a request for a new reservation has them kept."""
+        self._check_grace(values)
+        usual = self._params(values)
+        return {name: usual.get(name) for name in values}
+
+    def _check_grace(self, values: Mapping[str, Any]) -> None:
+        longest = self.conf[self.resource_type].max_grace_seconds
+        if (values.get('grace') or 0) > longest:
+            raise exceptions.BadRequest(
+                f'grace: must be {longest} seconds at most.', field='grace'
+            )
 
     def wanted(self, reservation: 'Reservation') -> Wanted:
         after = self.cleaning(reservation) + self._terms(reservation.params).grace
@@ -296,7 +305,7 @@ class LanePlugin(base.ResourcePlugin):
             reservation.id,
             [lease.project_id, *params.get('share_with', ())],
             self._shape(params),
-            open_matching=params.get('matching') == 'open',
+            open_to=lease.project_id if params.get('matching') == 'open' else None,
         )
 
     def _open(

@@ -61,8 +61,7 @@ def _have_room(
     resources = utils.resources_from_request_spec(context, copy, None)
     found = report.report_client_singleton().get_allocation_candidates(context, resources)
     candidates, summaries, _ = found or (None, None, None)
-    number = 1 if requests.is_move(spec) else spec.num_instances
-    return sum(_room(each, summaries) for each in candidates or ()) >= number
+    return sum(_room(each, summaries) for each in candidates or ()) >= spec.num_instances
 
 
 def _room(candidate: Any, summaries: Any) -> int:

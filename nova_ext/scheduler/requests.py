@@ -57,6 +57,9 @@ def is_move(spec: Any) -> bool:
 def is_matched(spec: Any) -> bool:
     """Return whether lanes with open matching may take this server, which names no reservation.
 
+    Only a new one: what is in a lease ends with it, and a server that exists was not booted for
+    that. It leaves the pool when it is moved.
+
     Not if more than Placement chooses the host, which would refuse the lane afterwards: a named
     host, a server group, the hosts of other servers. Nor a server with a lease of its own, which
     may be longer: it could not be moved while it is RESERVED.
@@ -68,7 +71,7 @@ def is_matched(spec: Any) -> bool:
     forced = any(name in spec and getattr(spec, name) for name in ('force_hosts', 'force_nodes'))
     given = _hints(spec)
     near = not {'group', 'same_host', 'different_host'}.isdisjoint(given)
-    return not (named or forced or near or hints.wants_reservation(given))
+    return not (is_move(spec) or named or forced or near or hints.wants_reservation(given))
 
 
 def require_lane(spec: Any, members: list[str]) -> None:

@@ -120,6 +120,22 @@ def test_bad_input_names_its_field_and_leaves_nothing(world):
     assert world.kept() == {}
 
 
+def test_change_is_kept_and_refused_like_a_request(world):
+    more = world.kind.more
+    # As Blazar's clients send it.
+    texts = {name: str(each) if isinstance(each, bool) else each for name, each in more.items()}
+    assert world.plugin.normalize({**texts, 'hypervisor_properties': None}) == {
+        **more,
+        'hypervisor_properties': '',
+    }
+    longest = world.hosts.conf[world.plugin.resource_type].max_grace_seconds
+    assert world.plugin.normalize({'grace': longest}) == {'grace': longest}
+    for ask in (world.plugin.normalize, lambda values: world.lease(**values)):
+        with pytest.raises(exceptions.BadRequest, match=str(longest)) as caught:
+            ask({'grace': longest + 1})
+        assert caught.value.field.endswith('grace')
+
+
 def test_wake_up_opens_one_lane_to_those_who_may_enter_and_does_so_once(world):
     lease = world.lease(share_with=['other-id'])
     _, reservation = world.read(lease)

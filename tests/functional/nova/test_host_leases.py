@@ -241,6 +241,12 @@ class TestCapacityLeases(HostLeasesTest):
         self.lease_room(1, matching='open', names='host1')
         assert [self.host_of(self.boot()) for _ in range(2)] == ['host1', 'host3']
 
+    def test_open_matching_leaves_servers_of_others_alone_who_may_enter(self):
+        """They do not see the lease, at whose end their servers would be deleted."""
+        lease = self.lease_room(2, matching='open', share_with=[OTHERS], names='host1')
+        assert self.host_of(self.boot(api=self.others_api)) == 'host3'
+        assert self.inside(lease, api=self.others_api)[1] == 'host1'
+
 
 class TestManagerDies(HostLeasesTest):
     COMPUTES = ('host1', 'host2')

@@ -12,22 +12,21 @@ from tests.functional.nova.pool import PoolTest
 class TestMatching(PoolTest):
     def setUp(self):
         super().setUp()
-        self.lane = self.lanes['host1'].open(self.slots(open_matching=True), 2)
+        self.lane = self.lanes['host1'].open(self.slots(open_to=self.api.project_id), 2)
 
     def test_servers_of_the_project_fill_the_slots_and_spill(self):
         self.assert_host(self.boot(api=self.other), 'host3')
         self.assert_host(self.boot(flavorRef=self.api.get_flavors()[1]['id']), 'host3')
-        self.assert_host(self.boot(), 'host1')
+        self.assert_host(matched := self.boot(), 'host1')
         self.assert_host(self.inside(), 'host1')
         self.assert_no_host(self.inside())
-        self.assert_host(spilt := self.boot(), 'host3')
-        self.lane.set(3)
-        self._live_migrate(spilt, api=self.admin_api)
-        self.assert_host(spilt, 'host1')
+        self.assert_host(self.boot(), 'host3')
+        # Who is moved is ordinary, also if there is room in the lane.
+        self._live_migrate(matched, api=self.admin_api)
+        self.assert_host(matched, 'host3')
+        self.assert_host(self.boot(), 'host1')
         # The lease is over.
         self.lane.close()
-        self._live_migrate(spilt, api=self.admin_api)
-        self.assert_host(spilt, 'host3')
         self.assert_host(self.boot(), 'host3')
 
     def test_servers_of_one_request_are_inside_together_or_outside(self):
@@ -65,7 +64,7 @@ class TestMatching(PoolTest):
 class TestKnowledge(PoolTest):
     def test_lane_is_found_when_the_knowledge_is_too_old(self):
         self.assert_host(self.boot(), 'host3')
-        self.lanes['host1'].open(self.whole_host(open_matching=True))
+        self.lanes['host1'].open(self.whole_host(open_to=self.api.project_id))
         self.extension.clock = matching.RECENT_SECONDS - 1
         self.assert_host(self.boot(), 'host3')
         self.extension.clock = matching.RECENT_SECONDS
@@ -73,7 +72,7 @@ class TestKnowledge(PoolTest):
 
     def test_project_without_lanes_pays_one_request_in_a_while(self):
         self.assert_looks(1, 0)
-        self.lanes['host1'].open(self.whole_host('other', open_matching=True))
+        self.lanes['host1'].open(self.whole_host('other', open_to='other'))
         self.extension.clock += matching.RECENT_SECONDS
         self.assert_looks(2, 0)
 
@@ -87,7 +86,7 @@ class TestKnowledge(PoolTest):
             assert sum('/allocation_candidates' in url for url in urls) == 1
 
     def test_servers_are_ordinary_while_placement_does_not_say(self):
-        self.lanes['host1'].open(self.whole_host(open_matching=True))
+        self.lanes['host1'].open(self.whole_host(open_to=self.api.project_id))
         real = self.placement_fixture._fake_get
 
         def fail(client, url, *args, **kwargs):

@@ -58,9 +58,9 @@ def test_lane_names_its_reservation_and_who_may_enter():
     own = lanes.reservation_aggregate('r')
     hosts = {lanes.host_aggregate('r', each) for each in 'pq'}
     assert lanes.lane_aggregates('r', 'pqp') == sorted(hosts | {own})
-    opened = lanes.lane_aggregates('r', 'pq', open_matching=True)
+    opened = lanes.lane_aggregates('r', 'pq', open_to='p')
     assert opened == sorted(
-        lanes.lane_aggregates('r', 'pq') + lanes.lane_aggregates(lanes.OPEN, 'pq')
+        lanes.lane_aggregates('r', 'pq') + lanes.lane_aggregates(lanes.OPEN, 'p')
     )
     assert lanes.lane_aggregates('r', 'p', 'x') == sorted(
         {lanes.slot_aggregate('r', 'p', 'x'), own}
