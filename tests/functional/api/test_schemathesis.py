@@ -98,7 +98,7 @@ def known(
         hypervisors.add(cloud.state, name)
         body = {'name': name, 'rack': '7'}
         host = world.ask(application, 'POST', '/v1/os-hosts', body, ADMIN, 201).json['host']
-        return {'host_id': host['id'], 'property_name': 'rack'}
+        return {'host_id': host['id'], 'property_name': 'rack', 'pool_name': host['pool']}
     values = {
         'name': 'n',
         'start_date': '2098-01-01 10:00',
