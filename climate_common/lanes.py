@@ -49,9 +49,10 @@ def lane_aggregates(
         agreed to have theirs in a lease that they do not see.
     """
     entering = [(reservation_id, each) for each in project_ids]
+    found = {reservation_aggregate(reservation_id)}
     if open_to is not None:
         entering.append((OPEN, open_to))
-    found = {reservation_aggregate(each) for each in (reservation_id, *dict(entering))}
+        found.add(reservation_aggregate(OPEN))
     if shape is None:
         found.update(host_aggregate(*each) for each in entering)
     else:

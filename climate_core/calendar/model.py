@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Access:
-    """Who may have promises of units: some projects, and all projects of some domains."""
+    """Hold who may be promised units: some projects, and all projects of some domains."""
 
     project_ids: frozenset[str]
     domain_ids: frozenset[str]

@@ -53,7 +53,7 @@ class LaneRoom:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostRoom:
-    """What Placement has of a host that has lanes.
+    """Hold what Placement has of a host that has lanes.
 
     :param capacity: by resource class: what can be claimed of it in all, without its lanes
     :param used: the same for what is claimed
@@ -78,8 +78,8 @@ class HostRoom:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Access:
-    """Whose servers may enter a lane when it is open.
+class LaneAccess:
+    """Hold whose servers may enter a lane when it is open.
 
     :param generation: of the lane when that was read
     """
@@ -224,10 +224,10 @@ def get_lane_aggregates(conn: 'connection.Connection', lane_id: str) -> frozense
     return frozenset(PLACEMENT.read(conn, path, 'aggregates'))
 
 
-def read_access(conn: 'connection.Connection', lane_id: str) -> Access:
+def read_access(conn: 'connection.Connection', lane_id: str) -> LaneAccess:
     """Return whose servers may take slots of a lane."""
     found = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/aggregates')
-    return Access(found[_GENERATION], frozenset(found['aggregates']))
+    return LaneAccess(found[_GENERATION], frozenset(found['aggregates']))
 
 
 def set_lane_aggregates(
@@ -282,7 +282,7 @@ def open_lane(
     lane_id: str,
     slots: int,
     aggregates: Collection[str],
-    found: Access,
+    found: LaneAccess,
 ) -> bool:
     """Let servers into a closed lane; one request if it was prepared.
 
@@ -308,7 +308,9 @@ def prepare_lane(
         if not closed or any(PLACEMENT.read(conn, f'{path}/usages', 'usages').values()):
             return None
         # Nobody opens it meanwhile: that would be another generation.
-        access = _put_slots(conn, lane_id, slots, False, Access(found[_GENERATION], frozenset()))
+        access = _put_slots(
+            conn, lane_id, slots, False, LaneAccess(found[_GENERATION], frozenset())
+        )
         access = access and _give_lane(conn, lane_id, aggregates, access)
     except errors.Gone:
         return None
@@ -316,25 +318,25 @@ def prepare_lane(
 
 
 def _give_lane(
-    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str], found: Access
-) -> Access | None:
+    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str], found: LaneAccess
+) -> LaneAccess | None:
     """Say whose servers may enter a lane; None if it is not as it was found."""
     if found.aggregates == {*aggregates}:
         return found
     body = {_GENERATION: found.generation, 'aggregates': sorted(aggregates)}
     path = f'/resource_providers/{lane_id}/aggregates'
     written = _put_if_unchanged(conn, path, body)
-    return None if written is None else Access(written[_GENERATION], frozenset(aggregates))
+    return None if written is None else LaneAccess(written[_GENERATION], frozenset(aggregates))
 
 
 def _put_slots(
-    conn: 'connection.Connection', lane_id: str, slots: int, is_open: bool, found: Access
-) -> Access | None:
+    conn: 'connection.Connection', lane_id: str, slots: int, is_open: bool, found: LaneAccess
+) -> LaneAccess | None:
     """Set the slots of a lane; None if it is not as it was found."""
     body = {_GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
     path = f'/resource_providers/{lane_id}/inventories'
     written = _put_if_unchanged(conn, path, body)
-    return None if written is None else Access(written[_GENERATION], found.aggregates)
+    return None if written is None else LaneAccess(written[_GENERATION], found.aggregates)
 
 
 def _put_if_unchanged(

@@ -127,12 +127,13 @@ class LeaseOperations:
             for place, item in enumerate(values.get('reservations') or ()):
                 with within(f'reservations[{place}]'):
                     try:
-                        items.append(self._changeable(lease, str(item.get('id')), item))
+                        kept = self._changeable(lease, str(item.get('id')), item)
                     except exceptions.ReservationNotFound as exc:
                         # Here it is not the resource of the request, but a mistake in the body.
                         raise exceptions.BadRequest(exc.message, field='id') from exc
-            kept = {**values, 'reservations': items} if items else values
-            changed = changes.update.apply(lease, kept, now, rules)
+                    items.append({'id': item['id'], **kept})
+            asked = {**values, 'reservations': items} if items else values
+            changed = changes.update.apply(lease, asked, now, rules)
             self.quota.check_time(changed.lease, now, lease)
             return self._recounted(lease, changed, now)
 
@@ -288,8 +289,8 @@ class LeaseOperations:
 
     def _changeable(
         self, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return what is asked of a reservation as its plugin keeps it; ``id`` stays."""
+    ) -> Mapping[str, Any]:
+        """Return what is asked of a reservation as its plugin keeps it, without the ``id``."""
         plugin = self.plugins.get(lease.get_reservation(reservation_id).resource_type)
         changeable = plugin.changeable if plugin is not None else ()
         for field in sorted(values.keys() - {'id', *changeable}):
@@ -299,5 +300,4 @@ class LeaseOperations:
                 field=field,
             )
         asked = {name: each for name, each in values.items() if name != 'id'}
-        kept = plugin.normalize(asked) if plugin is not None else asked
-        return {**{name: each for name, each in values.items() if name == 'id'}, **kept}
+        return plugin.normalize(asked) if plugin is not None else asked

@@ -326,7 +326,7 @@ class LanePlugin(base.ResourcePlugin):
             is_open = host.lanes[lane_id].slots > 0
             told = None if is_open else self._in_the_way(host, reservation, allocation)
             if prepared is not None and not is_open and not told:
-                known = placement.Access(prepared, frozenset(aggregates))
+                known = placement.LaneAccess(prepared, frozenset(aggregates))
                 if placement.open_lane(conn, lane_id, slots, aggregates, known):
                     return None
             found = placement.read_access(conn, lane_id)
