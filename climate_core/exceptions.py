@@ -167,6 +167,10 @@ class HostInUse(Conflict, code='host.in_use'):
     """The host has servers, or is promised to reservations."""
 
 
+class HostChanging(Conflict, code='host.changing'):
+    """The host is being put into a pool, or taken out of it."""
+
+
 class NotEnough(Conflict, code='calendar.not_enough'):
     """Not enough is free for that time."""
 

@@ -218,16 +218,18 @@ def _complete_lane(conn: 'connection.Connection', lane_id: str, generation: int 
     _write(conn, f'{path}/traits', traits, known)
 
 
-def get_lane_aggregates(conn: 'connection.Connection', lane_id: str) -> frozenset[str]:
-    """Return whose servers may take slots of a lane."""
-    path = f'/resource_providers/{lane_id}/aggregates'
-    return frozenset(PLACEMENT.read(conn, path, 'aggregates'))
-
-
 def read_access(conn: 'connection.Connection', lane_id: str) -> LaneAccess:
     """Return whose servers may take slots of a lane."""
-    found = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/aggregates')
-    return LaneAccess(found[_GENERATION], frozenset(found['aggregates']))
+    return LaneAccess(*_read_aggregates(conn, lane_id))
+
+
+def _read_aggregates(
+    conn: 'connection.Connection', provider_id: str
+) -> tuple[int, frozenset[str]]:
+    """Return the generation of a provider, and its aggregates."""
+    response = PLACEMENT.send(conn, 'GET', f'/resource_providers/{provider_id}/aggregates')
+    found = errors.read(response, PLACEMENT.name, 'aggregates')
+    return response.json()[_GENERATION], frozenset(found)
 
 
 def set_lane_aggregates(
@@ -246,7 +248,7 @@ def is_open(conn: 'connection.Connection', lane_id: str) -> bool:
     inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
     slots = inventories.get(lanes.SLOT, {})
     return slots.get('reserved', 0) < slots.get('total', 0) or bool(
-        get_lane_aggregates(conn, lane_id)
+        read_access(conn, lane_id).aggregates
     )
 
 
@@ -368,7 +370,7 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
     """
     ended = lanes.ended_aggregate(reservation_id)
     try:
-        found = get_lane_aggregates(conn, lane_id)
+        found = read_access(conn, lane_id).aggregates
         if not found & {ended, lanes.reservation_aggregate(reservation_id)}:
             return []
         if found != {ended}:
@@ -435,32 +437,35 @@ def _release_lane(
     _write(conn, f'/resource_providers/{lane_id}/aggregates', aggregates, known)
 
 
-def add_to_pool(conn: 'connection.Connection', provider_id: str) -> None:
-    """Put a host into the pool, so that ordinary servers are not placed on it any more."""
-    _change_aggregates(conn, provider_id, lambda found: found | {lanes.POOL})
+def is_in_pool(conn: 'connection.Connection', provider_id: str) -> bool:
+    """Tell whether ordinary servers are kept off a host."""
+    return lanes.POOL in _read_aggregates(conn, provider_id)[1]
 
 
-def remove_from_pool(conn: 'connection.Connection', provider_id: str) -> None:
-    """Give a host back to ordinary servers; one that is gone is fine."""
-    try:
-        _change_aggregates(conn, provider_id, lambda found: found - {lanes.POOL})
-    except errors.Gone:
-        return
+def settle_pool(
+    conn: 'connection.Connection', provider_id: str, is_wanted: Callable[[], bool]
+) -> bool:
+    """Keep ordinary servers off a host, or give it back to them; its other aggregates stay.
 
+    Of several that do so at once the last one is right: each one looks at the generation first,
+    asks then what is wanted, and always writes, also what is so already. One that asked before
+    that has an old generation then, and asks again.
 
-def _change_aggregates(
-    conn: 'connection.Connection',
-    provider_id: str,
-    change: Callable[[frozenset[str]], frozenset[str]],
-) -> None:
-    """Change the aggregates of a host, and keep those of others."""
+    :param is_wanted: tells whether they are to be kept off; it is asked again after each write
+        that others were faster than
+    :returns: what it told
+    :raises climate_core.cloud.errors.Gone: there is no such provider
+    """
+    wanted = False
 
-    def aggregates(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        before = frozenset(found['aggregates'])
-        after = change(before)
-        return None if after == before else {'aggregates': sorted(after)}
+    def aggregates(found: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal wanted
+        wanted = is_wanted()
+        others = {*found['aggregates']} - {lanes.POOL}
+        return {'aggregates': sorted(others | {lanes.POOL} if wanted else others)}
 
     _write(conn, f'/resource_providers/{provider_id}/aggregates', aggregates)
+    return wanted
 
 
 def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:

@@ -17,6 +17,15 @@ OPTS: list[cfg.Opt] = [
         'Ironic has one.',
     ),
     cfg.FloatOpt(
+        'enrol_seconds',
+        default=2.0,
+        min=0.0,
+        max=30.0,
+        help='Seconds between the moment from which a new host takes no ordinary servers and the '
+        'look at whether one has come nevertheless: nova-scheduler may have chosen the host just '
+        'before, and the server claims it a moment later.',
+    ),
+    cfg.FloatOpt(
         'refresh_interval',
         default=600.0,
         min=1.0,

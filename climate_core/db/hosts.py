@@ -149,6 +149,15 @@ def delete(session: orm.Session, host_id: int) -> None:
     rows.change(session, mine)
 
 
+def is_kept(session: orm.Session, provider_id: str) -> bool:
+    """Tell whether ordinary servers are to be kept off a host.
+
+    :param provider_id: its root provider in Placement
+    """
+    found = session.execute(_ALL.where(_HOST.c.provider_id == provider_id)).mappings()
+    return any(_read(row).is_kept for row in found)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Query:
     """The filters and the page of a listing of hosts, which are in the order of their ids.

@@ -18,6 +18,12 @@ KIND: Final = 'host'
 DEFAULT_POOL: Final = 'default'
 #: The reason with which a host takes no promises while it is taken out of its pool.
 LEAVING: Final = 'The host is being taken out of its pool.'
+#: The reason with which a host takes no promises until it is in its pool.
+ENROLLING: Final = 'The host is being enrolled.'
+#: The same for one whose enrolment failed, and that could not be given back yet.
+NOT_ENROLLED: Final = 'The host could not be enrolled.'
+#: The same for one that was refused to be taken out when that was done in part.
+STAYING: Final = 'The host was not taken out of its pool: it has servers.'
 #: What the reason begins with for which a host that failed takes no promises.
 FAILED: Final = 'Failed: '
 
@@ -131,6 +137,16 @@ class Host(Known):
         return not self.available and self.disabled_reason == LEAVING
 
     @property
+    def is_new(self) -> bool:
+        """Whether its enrolment has not ended, or has failed."""
+        return not self.available and self.disabled_reason in (ENROLLING, NOT_ENROLLED)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether ordinary servers are to be kept off it."""
+        return self.available or self.disabled_reason not in (LEAVING, NOT_ENROLLED)
+
+    @property
     def failed(self) -> bool:
         """Whether it takes no promises because it has failed, and not for its operator."""
         return not self.available and (self.disabled_reason or '').startswith(FAILED)
@@ -196,6 +212,24 @@ def number(value: Any) -> Any:
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
         return value
     return float(value) if '.' in value else int(value)
+
+
+def check_reason(reason: str | None, available: bool) -> None:
+    """Refuse a reason of an operator that says what only the service itself knows.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    if available and reason:
+        raise exceptions.BadRequest(
+            'disabled_reason: goes with disabled: true, or with a host that is disabled.',
+            field='disabled_reason',
+        )
+    if reason in (LEAVING, ENROLLING, NOT_ENROLLED) or (reason or '').startswith(FAILED):
+        raise exceptions.BadRequest(
+            f'disabled_reason: "{reason}" is what the service itself says of a host; say it in '
+            'other words.',
+            field='disabled_reason',
+        )
 
 
 def check_extra(extra: Mapping[str, Any]) -> None:

@@ -70,7 +70,7 @@ def find_unexplained(
     """
     for lane_id in host.lane_ids:
         try:
-            found = placement.get_lane_aggregates(conn, lane_id)
+            found = placement.read_access(conn, lane_id).aggregates
         except errors.Gone:
             continue
         # Read after the lane was looked at: whoever had it then is known by now.

@@ -19,7 +19,7 @@ from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import hosts
-from climate_core.sync import host_lanes
+from climate_core.sync import host_lanes, host_marks
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class HostRefresher(Worker):
         """Tell what is wrong with a host, and repair what can be."""
         name = host.hypervisor_hostname
         if room is None:
-            repaired = not host.is_leaving and put_back(self._database, conn, host)
+            repaired = host.is_kept and host_marks.settle(self._database, conn, host.provider_id)
             yield (
                 f'Host {name} was not kept from ordinary servers any more; that is repaired'
                 if repaired
@@ -135,19 +135,3 @@ def every(database: Database) -> Iterator[hosts.Host]:
         page, more = database.read(db.page, query)
         yield from page
         query = dataclasses.replace(query, marker=page[-1].id) if page else query
-
-
-def put_back(database: Database, conn: 'connection.Connection', host: hosts.Host) -> bool:
-    """Have a host that lost its mark kept from ordinary servers again, if it is in Placement.
-
-    :returns: whether it is; not if it is being taken out of its pool
-    """
-    if not placement.has_provider(conn, host.provider_id):
-        return False
-    placement.add_to_pool(conn, host.provider_id)
-    now = database.read(db.find, host.hypervisor_hostname)
-    if now is not None and not now.is_leaving:
-        return True
-    # It was taken out meanwhile.
-    placement.remove_from_pool(conn, host.provider_id)
-    return False

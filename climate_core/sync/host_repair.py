@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the hosts of the pools with Placement, and repair what differs.
 
-A manager that dies while it enrols a host may leave a mark without a row, which keeps ordinary
-servers away for nothing: the same request again finishes it, and this gives the host back. The
-other way round a host without its mark lets ordinary servers in.
+A mark without a row keeps ordinary servers away for nothing: another tool made it, or a backup of
+the database was restored. The other way round a host without its mark lets ordinary servers in.
+One whose enrolment was cut off, or that was half taken out, is told: its operator has to say which
+of both it shall be.
 """
 
 import functools
@@ -14,21 +15,18 @@ from climate_core.cloud import errors, placement
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
 from climate_core.sync import host_lanes
-from climate_core.sync.host_refresh import every, put_back
+from climate_core.sync.host_marks import settle
+from climate_core.sync.host_refresh import every
 from climate_core.sync.repair import Repaired
 
 if TYPE_CHECKING:
     from openstack import connection
-
-#: Seconds between two looks at marks without a row: a row is written right after its mark is made.
-ENROL_SECONDS = 30.0
 
 
 class HostRepair:
     """Repair hosts, or say what would be done.
 
     :param yes: whether to do it
-    :param pause: waits so many seconds
     """
 
     def __init__(
@@ -36,22 +34,17 @@ class HostRepair:
         database: Database,
         conn: 'connection.Connection',
         yes: bool,
-        pause: Callable[[float], None],
     ) -> None:
         self._database = database
         self._conn = conn
         self._yes = yes
-        self._pause = pause
 
     def run(self) -> Iterator[Repaired]:
         """Compare, and repair each thing that is wrong."""
-        present = self._present()
+        # A row is written before its mark is made.
         marked = {each.id: each.name for each in placement.list_pool(self._conn)}
-        stray = marked.keys() - present.keys()
-        if stray and self._yes:
-            self._pause(ENROL_SECONDS)
-            present = self._present()
-        for provider_id in sorted(stray - present.keys()):
+        present = {host.provider_id: host for host in every(self._database)}
+        for provider_id in sorted(marked.keys() - present.keys()):
             wrong = (
                 f'no pool has the host {marked[provider_id]}, but ordinary servers are kept off'
             )
@@ -59,26 +52,29 @@ class HostRepair:
                 provider_id,
                 wrong,
                 'give it back to them',
-                functools.partial(placement.remove_from_pool, self._conn, provider_id),
+                functools.partial(settle, self._database, self._conn, provider_id),
             )
-        for provider_id in sorted(present.keys() - marked.keys()):
-            yield self._unmarked(present[provider_id])
+        for provider_id, host in sorted(present.items()):
+            name = host.hypervisor_hostname
+            if host.is_leaving:
+                wrong = 'it was not taken out of its pool completely: delete it'
+                yield Repaired(name, wrong, None)
+            elif host.is_new:
+                wrong = 'its enrolment has not ended: enrol it again, or delete it'
+                yield Repaired(name, wrong, None)
+            elif provider_id not in marked:
+                yield self._unmarked(host)
         yield from self._lanes(present)
-
-    def _present(self) -> dict[str, Host]:
-        return {host.provider_id: host for host in every(self._database)}
 
     def _unmarked(self, host: Host) -> Repaired:
         name = host.hypervisor_hostname
-        if host.is_leaving:
-            return Repaired(name, 'it was not taken out of its pool completely: delete it', None)
         if not placement.has_provider(self._conn, host.provider_id):
             return Repaired(name, 'Placement has it no more: delete it', None)
         return self._do(
             name,
             'ordinary servers are not kept off it',
             'keep them off',
-            functools.partial(put_back, self._database, self._conn, host),
+            functools.partial(settle, self._database, self._conn, host.provider_id),
         )
 
     def _lanes(self, present: Mapping[str, Host]) -> Iterator[Repaired]:

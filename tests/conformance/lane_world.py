@@ -110,7 +110,7 @@ class LaneWorld:
         for number in range(len(self.hosts.ids)):
             host = self.hosts.read(number)
             for lane_id in host.lane_ids:
-                aggregates = placement.get_lane_aggregates(self.hosts.conn, lane_id)
+                aggregates = placement.read_access(self.hosts.conn, lane_id).aggregates
                 if aggregates:
                     found[host.hypervisor_hostname] = aggregates
         return found

@@ -274,6 +274,7 @@ allowed_networks = 127.0.0.0/8
 interval = 86400
 [hosts]
 lanes_per_host = 1
+enrol_seconds = 0
 [physical:host]
 prepare_seconds = 7200
 [oslo_messaging_notifications]

@@ -58,7 +58,8 @@ class EnrolledHosts:
         self.conf.register_opts(conf_group.OPTS, group=conf_group.GROUP)
         self.cloud = Cloud(self.conf)
         self.conn = self.cloud.service()
-        self.operations = HostOperations(self.conf, database, self.cloud)
+        self.paused: list[float] = []
+        self.operations = HostOperations(self.conf, database, self.cloud, self.paused.append)
         self.context = RequestContext(user_id='operator', overwrite=False)
         self.ids = [self.enrol(name) for name in ('cn1', 'cn2')]
 

@@ -166,7 +166,7 @@ def _hosts(
     noted: dict[str, str] = {}
     found: list[repair.Repaired] = []
     with orphans.unseen('Host', noted):
-        found += host_repair.HostRepair(database, cloud.service(), yes, time.sleep).run()
+        found += host_repair.HostRepair(database, cloud.service(), yes).run()
         found += flavor_repair.run(database, cloud.service(), yes)
     if database.read(hosts.exist):
         unseen |= noted

@@ -66,6 +66,7 @@ def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpt
         'DEFAULT': ['transport_url = fake:/', f'control_exchange = {uuid.uuid4().hex}'],
         'database': [f'connection = sqlite:///{directory}/climate.sqlite'],
         'api': ['auth_strategy = noauth'],
+        'hosts': ['enrol_seconds = 0'],
     }
     for section, option, value in options:
         sections.setdefault(section, []).append(f'{option} = {value}')

@@ -32,7 +32,9 @@ class HostLeasesTest(HostsTest):
             made = plugin(self.conf, self.cloud)
             made.now = self.time
             self.world.plugins[plugin.resource_type] = made
-        self.operations = HostOperations(self.conf, self.world.database, self.cloud)
+        self.operations = HostOperations(
+            self.conf, self.world.database, self.cloud, self.paused.append
+        )
         for host in self.POOL:
             self.enrol(host)
         self.others_api = client.TestOpenStackClient(

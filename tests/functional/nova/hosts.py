@@ -100,7 +100,8 @@ class HostsTest(NovaTest):
         self.addCleanup(self.database.dispose)
         self.cloud = Cloud(self.admin_api.base_url, self.placement_fixture.endpoint)
         self.context = RequestContext(user_id='operator', overwrite=False)
-        self.operations = HostOperations(self.conf, self.database, self.cloud)
+        self.paused = []
+        self.operations = HostOperations(self.conf, self.database, self.cloud, self.paused.append)
 
     def enrol(self, name='host1', **values):
         return self.operations.create_host(self.context, {'name': name, **values})

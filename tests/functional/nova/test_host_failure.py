@@ -243,4 +243,4 @@ class TestManagerDies(HostFailureTest):
         assert self.die_and_go_on(lease, self.watch.watch) > 2
         assert self.row(host).available
         conn = self.cloud.service()
-        assert not any(placement.get_lane_aggregates(conn, x) for x in self.row(host).lane_ids)
+        assert not any(placement.read_access(conn, x).aggregates for x in self.row(host).lane_ids)

@@ -110,7 +110,7 @@ class TestHostLeases(HostLeasesTest):
         lease = self.settled(self.lease_hosts(min=1, names='host1'))
         assert lease.status == 'STARTING'
         assert 'climate-manage repair --yes' in lease.status_reason
-        (found,) = HostRepair(self.world.database, conn, True, lambda _seconds: None).run()
+        (found,) = HostRepair(self.world.database, conn, True).run()
         assert found.done
         lease = self.settled(lease, seconds=1)
         assert (lease.status, lease.status_reason) == ('ACTIVE', None)

@@ -85,6 +85,22 @@ class TestEnrol(HostsTest):
         with pytest.raises(exceptions.HostInUse):
             self.enrol()
         assert self.aggregates() == before
+        assert self.database.read(db.find, 'host1') is None
+
+    def test_server_that_was_on_its_way_gets_the_host(self):
+        """Its candidates are from before the mark, its claim is after it."""
+        before = self.aggregates()
+
+        def claim(seconds):
+            assert seconds == self.conf.hosts.enrol_seconds > 0
+            assert self.aggregates() == before | {lanes.POOL}
+            self.claim(self.provider(), {'VCPU': 1})
+
+        self.operations.pause = claim
+        with pytest.raises(exceptions.HostInUse):
+            self.enrol()
+        assert self.aggregates() == before
+        assert self.database.read(db.find, 'host1') is None
 
     def test_enrolment_that_died_anywhere_is_finished_by_the_same_request(self):
         before = self.aggregates()
@@ -93,7 +109,8 @@ class TestEnrol(HostsTest):
             try:
                 host_id = self.enrol()
             except Crash:
-                assert self.database.read(db.find, 'host1') is None
+                found = self.database.read(db.find, 'host1')
+                assert found is None or found.is_new
                 continue
             break
         assert step > 15
@@ -104,11 +121,12 @@ class TestEnrol(HostsTest):
 
     def test_enrolment_that_fails_gives_the_host_back(self):
         with (
-            fixtures.MonkeyPatch('climate_core.db.hosts.insert', _fail),
+            fixtures.MonkeyPatch('climate_core.operations.enrolment._complete', _fail),
             pytest.raises(RuntimeError),
         ):
             self.enrol()
         assert lanes.POOL not in self.aggregates()
+        assert self.database.read(db.find, 'host1') is None
         assert self.enrol()
 
 
@@ -158,6 +176,9 @@ class TestLeave(HostsTest):
                 self.operations.delete_host(self.context, host_id)
             except Crash:
                 assert self.database.read(db.get, host_id)
+                # One that was given back has the servers of everybody.
+                if lanes.POOL not in self.aggregates():
+                    self.claim(self.provider(), {'VCPU': 1})
                 continue
             break
         assert step > 10
@@ -174,6 +195,20 @@ class TestLeave(HostsTest):
     def test_host_with_servers_stays_in_the_pool(self):
         host_id = self.enrol()
         self.claim(self.provider(), {'VCPU': 1})
+        with pytest.raises(exceptions.HostInUse):
+            self.operations.delete_host(self.context, host_id)
+        assert lanes.POOL in self.aggregates()
+        assert self.database.read(db.get, host_id).available
+
+    def test_server_that_comes_meanwhile_has_the_host_stay_as_it_was(self):
+        host_id = self.enrol()
+
+        def claim(method, path):
+            if method == 'PUT' and path.endswith('/aggregates'):
+                self.cloud.before = lambda _method, _path: None
+                self.claim(self.provider(), {'VCPU': 1})
+
+        self.cloud.before = claim
         with pytest.raises(exceptions.HostInUse):
             self.operations.delete_host(self.context, host_id)
         assert lanes.POOL in self.aggregates()
@@ -243,7 +278,7 @@ class TestLane(HostsTest):
             self.cloud.before = claim
             assert placement.leave_lane(self.conn, self.lane_id, 'r') == came
             self.cloud.before = lambda _method, _path: None
-            found = placement.get_lane_aggregates(self.conn, self.lane_id)
+            found = placement.read_access(self.conn, self.lane_id).aggregates
             assert found == ({ended} if came else set())
             for each in came:
                 self.placement.delete(f'/allocations/{each}', version='1.39')

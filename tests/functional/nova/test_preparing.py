@@ -70,12 +70,12 @@ class TestPreparing(PreparingTest):
     def test_nobody_enters_before_the_start(self):
         lease = self.prepared()
         assert lanes.reservation_aggregate(lease.reservations[0].id) in (
-            placement.get_lane_aggregates(self.cloud.service(), self.lane(lease))
+            placement.read_access(self.cloud.service(), self.lane(lease)).aggregates
         )
         assert (self.open_to(lease), lease.status_reason) == (set(), None)
         assert self.inside(lease)[1] is None
         conn = self.cloud.service()
-        assert not list(HostRepair(self.world.database, conn, True, lambda _seconds: None).run())
+        assert not list(HostRepair(self.world.database, conn, True).run())
         lease, requests = self.start(lease)
         assert requests == ['GET', 'PUT']
         assert self.inside(lease)[1] == 'host1'
@@ -132,13 +132,13 @@ class TestPreparing(PreparingTest):
         self.world.update(lease.id, reservations=[{'id': reservation.id, 'names': 'host2'}])
         lease, _ = self.start(lease)
         assert self.open_to(lease) == {'host2'}
-        assert placement.get_lane_aggregates(self.cloud.service(), left) == frozenset()
+        assert placement.read_access(self.cloud.service(), left).aggregates == frozenset()
 
     def test_lease_that_is_deleted_after_it_was_prepared_leaves_nothing(self):
         lease = self.prepared()
         self.world.delete(lease.id)
         self.settled(lease)
-        found = placement.get_lane_aggregates(self.cloud.service(), self.lane(lease))
+        found = placement.read_access(self.cloud.service(), self.lane(lease)).aggregates
         assert found == frozenset()
 
     def test_start_that_is_moved_is_prepared_again(self):

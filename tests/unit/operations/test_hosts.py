@@ -1,77 +1,207 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enrolling while others do so, and while things break; the rest is tried with a real Nova."""
 
+import dataclasses
+import itertools
+import uuid
+
 import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
+from climate_core.cloud import services
 from climate_core.db import hosts as db
-from climate_core.operations import hosts as operations
+from climate_core.lease import hosts as words
+from climate_core.operations import enrolment
 from tests.support.fakes import hypervisors
+from tests.support.fakes import placement as fake_placement
+
+REFUSED = (exceptions.HostExists, exceptions.HostInUse, exceptions.HostChanging)
+REFUSED += (exceptions.HostNotFound,)
+
+
+def enrol(hosts, name='cn3', **values):
+    return hosts.operations.create_host(hosts.context, {'name': name, **values})
+
+
+def leave(hosts, name='cn3'):
+    found = hosts.database.read(db.find, name)
+    if found is not None:
+        hosts.operations.delete_host(hosts.context, found.id)
+
+
+def enrol_too_late(hosts):
+    """Enrol it when a server is on its way; that is gone when the next one looks."""
+
+    def fail(_seconds):
+        raise exceptions.HostInUse
+
+    late = dataclasses.replace(hosts.operations, pause=fail)
+    late.create_host(hosts.context, {'name': 'cn3'})
 
 
 @pytest.fixture
-def insert(monkeypatch):
-    """Returns a function that puts another one in the place of the insert of a host."""
-    return lambda function: monkeypatch.setattr(db, 'insert', function)
+def meanwhile(monkeypatch):
+    """Returns a function that has something done before a request about the host's root."""
+    send = services.Service.send
+
+    def meanwhile(moment, root, function):
+        numbers = itertools.count()
+
+        def late(*args, **kw):
+            if root in args[3] and next(numbers) == moment:
+                monkeypatch.setattr(services.Service, 'send', send)
+                function()
+            return send(*args, **kw)
+
+        monkeypatch.setattr(services.Service, 'send', late)
+        return lambda: services.Service.send is send
+
+    return meanwhile
 
 
-def enrol(hosts, name='cn3'):
-    return hosts.operations.create_host(hosts.context, {'name': name})
+@pytest.mark.parametrize(
+    ('first', 'second', 'is_there'),
+    [
+        (enrol, enrol, False),
+        (enrol, leave, False),
+        (enrol, enrol_too_late, False),
+        (enrol_too_late, enrol, False),
+        (enrol_too_late, enrol_too_late, False),
+        (leave, leave, True),
+        (leave, enrol, True),
+        (leave, enrol_too_late, True),
+    ],
+)
+def test_two_requests_at_once_leave_the_host_in_a_pool_or_out(
+    hosts, meanwhile, first, second, is_there
+):
+    """The second one runs while the first one stands still, before each of its requests."""
+    hosts.conf.set_override('lanes_per_host', 1, group='hosts')
+    root = hypervisors.add(hosts.state, 'cn3')['id']
+    for moment in itertools.count():
+        if is_there != (hosts.database.read(db.find, 'cn3') is not None):
+            (enrol if is_there else leave)(hosts)
+        outcomes = []
+
+        def run(function, outcomes=outcomes):
+            try:
+                function(hosts)
+            except REFUSED as exc:
+                outcomes.append(exc)
+
+        was_reached = meanwhile(moment, root, lambda run=run: run(second))
+        run(first)
+        if not was_reached():
+            break
+        found = hosts.database.read(db.find, 'cn3')
+        assert found is None or found.available, (moment, outcomes)
+        assert ('cn3' in hosts.in_pool()) == (found is not None), (moment, outcomes)
+    assert moment > 1
 
 
-def test_host_that_another_request_enrols_meanwhile_stays_enrolled(hosts, monkeypatch):
+def test_host_that_another_request_enrols_meanwhile_stays_enrolled(hosts):
     hypervisors.add(hosts.state, 'cn3')
-    learn = operations.learn
 
-    def late(*args):
-        monkeypatch.undo()
-        enrol(hosts)
-        return learn(*args)
+    def pause(_seconds):
+        hosts.operations.pause = hosts.paused.append
+        enrol(hosts, pool='gpu')
 
-    monkeypatch.setattr(operations, 'learn', late)
-    with pytest.raises(exceptions.HostExists, match='another request, as host 3'):
+    hosts.operations.pause = pause
+    with pytest.raises(exceptions.HostExists, match='by another request'):
         enrol(hosts)
-    assert hosts.in_pool() == {'cn1', 'cn2', 'cn3'}
+    found = hosts.database.read(db.find, 'cn3')
+    assert (found.pool, found.available, hosts.in_pool()) == ('gpu', True, {'cn1', 'cn2', 'cn3'})
+
+
+@pytest.mark.parametrize('reason', [words.LEAVING, words.ENROLLING, words.NOT_ENROLLED])
+@pytest.mark.parametrize(
+    'values', [{'available': True}, {'disabled_reason': 'mine'}, {'pool': 'gpu'}, {'extra': {}}]
+)
+def test_host_that_is_put_in_or_taken_out_is_not_changed(hosts, reason, values):
+    values = {'available': False, **values}
+    hosts.database.write(
+        db.update, hosts.ids[0], {'available': False}, {'disabled_reason': reason}
+    )
+    before = hosts.read()
+    with pytest.raises(exceptions.HostChanging, match=r'[Dd]elete'):
+        hosts.operations.update_host(hosts.context, hosts.ids[0], values)
+    assert hosts.read() == before
+    hosts.operations.delete_host(hosts.context, hosts.ids[0])
+    assert hosts.in_pool() == {'cn2'}
+
+
+@pytest.mark.parametrize('reason', [words.LEAVING, words.NOT_ENROLLED, f'{words.FAILED}mine'])
+def test_reason_of_the_service_itself_is_refused(hosts, reason):
+    values = {'available': False, 'disabled_reason': reason}
+    with pytest.raises(exceptions.BadRequest, match='disabled_reason') as caught:
+        hosts.operations.update_host(hosts.context, hosts.ids[0], values)
+    assert caught.value.field == 'disabled_reason'
+    with pytest.raises(exceptions.BadRequest, match='disabled_reason'):
+        enrol(hosts, **values)
+
+
+def test_removal_that_is_refused_after_it_was_cut_off_is_told_and_can_be_ended(hosts):
+    """A server was forced onto the host while it was half taken out."""
+    fault = {'method': 'PUT', 'path': 'aggregates', 'status': 503, 'count': 1}
+    hosts.state.faults.append(fault)
+    host_id = hosts.ids[0]
+    with pytest.raises(exceptions.ServiceUnavailable):
+        hosts.operations.delete_host(hosts.context, host_id)
+    assert hosts.read().is_leaving
+    server_id = str(uuid.uuid4())
+    fake_placement.add_server(hosts.state, hosts.read().provider_id, server_id)
+    with pytest.raises(exceptions.HostInUse, match=server_id):
+        hosts.operations.delete_host(hosts.context, host_id)
+    assert (hosts.read().available, hosts.read().disabled_reason) == (False, words.STAYING)
+    hosts.operations.update_host(hosts.context, host_id, {'available': True})
+    assert hosts.read().available
+    assert hosts.in_pool() == {'cn1', 'cn2'}
 
 
 def test_lost_answer_of_the_database_does_not_matter(hosts, monkeypatch):
     hypervisors.add(hosts.state, 'cn3')
     write = hosts.database.write
 
-    def lose(*args):
-        write(*args)
-        raise db_exc.DBConnectionError
+    def lose(function, *args):
+        result = write(function, *args)
+        if function is enrolment._complete:
+            raise db_exc.DBConnectionError
+        return result
 
     monkeypatch.setattr(hosts.database, 'write', lose)
     assert enrol(hosts) == 3
+    assert hosts.database.read(db.get, 3).available
 
 
-def test_host_that_is_not_written_is_given_back(hosts, insert):
+def test_host_that_is_not_written_is_given_back(hosts, monkeypatch):
     hypervisors.add(hosts.state, 'cn3')
 
     def fail(*_args):
         raise db_exc.DBError
 
-    insert(fail)
+    monkeypatch.setattr(enrolment, '_complete', fail)
     with pytest.raises(db_exc.DBError):
         enrol(hosts)
     assert hosts.in_pool() == {'cn1', 'cn2'}
+    assert hosts.database.read(db.find, 'cn3') is None
 
 
-def test_what_cannot_be_given_back_is_told_to_the_operator(hosts, insert, caplog):
+def test_what_cannot_be_given_back_is_told_to_the_operator(hosts, caplog):
     hypervisors.add(hosts.state, 'cn3')
 
-    def fail(*_args):
-        fault = {'method': 'GET', 'path': '/aggregates', 'status': 503, 'count': 1}
+    def fail(_seconds):
+        fault = {'method': 'GET', 'path': '', 'status': 503, 'count': 2}
         hosts.state.faults.append(fault)
-        raise db_exc.DBError
 
-    insert(fail)
-    with pytest.raises(db_exc.DBError):
+    hosts.operations.pause = fail
+    with pytest.raises(exceptions.ServiceUnavailable):
         enrol(hosts)
-    assert 'cn3 is kept from ordinary servers, but was not enrolled' in caplog.text
-    assert 'cn3' in hosts.in_pool()
+    assert 'cn3 was not enrolled, and may be kept from ordinary servers' in caplog.text
+    found = hosts.database.read(db.find, 'cn3')
+    assert (found.available, found.disabled_reason) == (False, words.NOT_ENROLLED)
+    leave(hosts)
+    assert hosts.in_pool() == {'cn1', 'cn2'}
 
 
 def test_nodes_of_ironic_have_one_lane(hosts):

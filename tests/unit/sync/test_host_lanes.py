@@ -80,7 +80,7 @@ def test_lane_that_is_gone_is_left(hosts, four):
 
 def test_repair_closes_what_no_reservation_explains(hosts, four):
     def repair(yes):
-        work = HostRepair(hosts.database, hosts.conn, yes, lambda _seconds: None)
+        work = HostRepair(hosts.database, hosts.conn, yes)
         return [(each.what, each.done) for each in work.run()]
 
     assert repair(False) == [('climate-1-cn1', False), ('climate-2-cn1', False)]
@@ -100,7 +100,7 @@ def test_repair_closes_what_no_reservation_explains(hosts, four):
 def test_lane_that_is_opened_to_another_one_meanwhile_is_left(hosts, four, monkeypatch):
     """Between the look at its aggregates and the first write, and before the second."""
     other = lanes.reservation_aggregate('other')
-    found = placement.get_lane_aggregates(hosts.conn, four.ids[2])
+    found = placement.read_access(hosts.conn, four.ids[2]).aggregates
     send = placement.PLACEMENT.send
     for part in ('inventories', 'aggregates'):
         placement.set_lane_aggregates(hosts.conn, four.ids[2], found)
@@ -114,6 +114,6 @@ def test_lane_that_is_opened_to_another_one_meanwhile_is_left(hosts, four, monke
 
         monkeypatch.setattr(type(placement.PLACEMENT), 'send', staticmethod(overtaken))
         assert not placement.clear_lane(hosts.conn, four.ids[2], found)
-        assert placement.get_lane_aggregates(hosts.conn, four.ids[2]) == {other}
+        assert placement.read_access(hosts.conn, four.ids[2]).aggregates == {other}
         rooms = placement.find_rooms(hosts.conn, hosts.read().provider_id)
         assert four.ids[2] in rooms[hosts.read().provider_id].open_lanes

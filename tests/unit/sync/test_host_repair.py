@@ -3,6 +3,7 @@ import uuid
 
 import pytest
 
+from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.db import hosts as db
 from climate_core.sync import host_repair
@@ -14,11 +15,9 @@ def repair(hosts):
     """Returns a function that says, and then repairs, what is wrong."""
 
     def run():
-        paused = []
-        said = list(host_repair.HostRepair(hosts.database, hosts.conn, False, paused.append).run())
-        assert not paused
+        said = list(host_repair.HostRepair(hosts.database, hosts.conn, False).run())
         assert not any(each.done for each in said)
-        done = list(host_repair.HostRepair(hosts.database, hosts.conn, True, paused.append).run())
+        done = list(host_repair.HostRepair(hosts.database, hosts.conn, True).run())
         assert [(each.what, each.wrong) for each in done] == [(x.what, x.wrong) for x in said]
         return done
 
@@ -33,26 +32,28 @@ def test_nothing_is_wrong(hosts, repair):
 
 def test_mark_without_a_host_is_removed(hosts, repair):
     stray = hypervisors.add(hosts.state, 'cn3')
-    placement.add_to_pool(hosts.conn, stray['id'])
+    placement.settle_pool(hosts.conn, stray['id'], lambda: True)
     (found,) = repair()
     assert (found.what, found.done) == (stray['id'], True)
     assert 'no pool has the host cn3' in found.wrong
     assert hosts.in_pool() == {'cn1', 'cn2'}
 
 
-def test_mark_of_a_host_that_is_being_enrolled_stays(hosts):
-    stray = hypervisors.add(hosts.state, 'cn3')
-    placement.add_to_pool(hosts.conn, stray['id'])
-
-    def pause(_seconds):
+def test_enrolment_that_was_cut_off_is_left_to_its_operator(hosts, repair):
+    hypervisors.add(hosts.state, 'cn3')
+    fault = {'method': 'PUT', 'path': 'aggregates', 'status': 503, 'count': 2}
+    hosts.state.faults.append(fault)
+    with pytest.raises(exceptions.ServiceUnavailable):
         hosts.operations.create_host(hosts.context, {'name': 'cn3'})
-
-    assert not list(host_repair.HostRepair(hosts.database, hosts.conn, True, pause).run())
+    (found,) = repair()
+    assert (found.what, found.action) == ('cn3', None)
+    hosts.operations.create_host(hosts.context, {'name': 'cn3'})
+    assert repair() == []
     assert hosts.in_pool() == {'cn1', 'cn2', 'cn3'}
 
 
 def test_host_without_its_mark_gets_it(hosts, repair):
-    placement.remove_from_pool(hosts.conn, hosts.read().provider_id)
+    placement.settle_pool(hosts.conn, hosts.read().provider_id, lambda: False)
     (found,) = repair()
     assert (found.what, found.action, found.done) == ('cn1', 'keep them off', True)
     assert hosts.in_pool() == {'cn1', 'cn2'}
@@ -86,15 +87,15 @@ def test_host_that_was_being_taken_out_is_left_to_its_operator(hosts, repair):
     hosts.state.faults.append(fault)
     with pytest.raises(Exception, match='503'):
         hosts.operations.delete_host(hosts.context, hosts.ids[0])
-    placement.remove_from_pool(hosts.conn, hosts.read().provider_id)
+    placement.settle_pool(hosts.conn, hosts.read().provider_id, lambda: False)
     (found,) = repair()
     assert (found.what, found.action) == ('cn1', None)
 
 
 def test_what_fails_is_told_and_the_rest_is_done(hosts):
     for number in (0, 1):
-        placement.remove_from_pool(hosts.conn, hosts.read(number).provider_id)
+        placement.settle_pool(hosts.conn, hosts.read(number).provider_id, lambda: False)
     hosts.state.faults.append({'method': 'PUT', 'path': 'aggregates', 'status': 503, 'count': 1})
-    found = list(host_repair.HostRepair(hosts.database, hosts.conn, True, lambda _: None).run())
+    found = list(host_repair.HostRepair(hosts.database, hosts.conn, True).run())
     assert sorted(each.done for each in found) == [False, True]
     assert len(hosts.in_pool()) == 1

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put a host into a pool, and take it out again.
+
+The row of a host says what is being done with it, before it is done: one that is being enrolled
+or taken out takes no promises. Its mark in Placement follows the row, see
+:mod:`climate_core.sync.host_marks`. So two requests at once, or one after another that was cut
+off, end with a host that is in a pool as a whole or not at all. Lanes are kept when a host leaves:
+nova-compute remembers them, and refuses every server of its host for minutes when one is gone.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.cloud import errors, hypervisors, placement
+from climate_core.db import hosts as db
+from climate_core.db.engine import TROUBLE, Database
+from climate_core.lease import hosts
+from climate_core.sync import host_marks
+from climate_core.sync.host_refresh import learn
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+LOG = log.getLogger(__name__)
+
+#: The hypervisor_type of the nodes of Ironic, which take one server.
+_IRONIC = 'ironic'
+
+
+def enrol(
+    conf: cfg.ConfigOpts,
+    database: Database,
+    conn: 'connection.Connection',
+    values: Mapping[str, Any],
+    pause: Callable[[float], None],
+) -> int:
+    """Put a host into a pool.
+
+    :param values: as ``HostOperations.create_host`` takes them, which says what is raised
+    :param pause: waits so many seconds
+    :returns: the id of the host
+    """
+    node = _choose(hypervisors.find(conn, values['name']), values['name'])
+    name, provider_id = node['hypervisor_hostname'], node['id']
+    database.read(_find_new, name)
+    if not placement.has_provider(conn, provider_id):
+        raise exceptions.UnknownHost(
+            f'name: Placement does not know {name} yet. Try again when its nova-compute has '
+            'reported it.',
+            field='name',
+        )
+    _check_empty(conn, provider_id)
+    lane_ids = _make_lanes(conf, conn, node)
+    known = learn(conn, [node], placement.find_rooms(conn, provider_id))[provider_id]
+    try:
+        host_id = database.write(_begin, provider_id, lane_ids, known, values)
+    except db_exc.DBDuplicateEntry as exc:
+        raise _taken_over(name) from exc
+    try:
+        if not host_marks.settle(database, conn, provider_id):
+            raise _taken_over(name)
+        # One that was scheduled before claims the host a moment later.
+        pause(conf.hosts.enrol_seconds)
+        _check_empty(conn, provider_id)
+        database.write(_complete, host_id, name, values)
+    except Exception as exc:
+        completed = _give_up(database, conn, host_id, name, provider_id)
+        if not (completed and isinstance(exc, TROUBLE)):
+            raise
+        # Only the answer to the commit was lost.
+    return host_id
+
+
+def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the one node that a name means.
+
+    :raises climate_core.exceptions.UnknownHost: there is none, or there are several
+    """
+    if not found:
+        raise exceptions.UnknownHost(f'name: Nova has no hypervisor {name}.', field='name')
+    if len(found) > 1:
+        nodes = ', '.join(sorted(each['hypervisor_hostname'] for each in found))
+        raise exceptions.UnknownHost(
+            f'name: {name} has several nodes, and each is a host: {nodes}.', field='name'
+        )
+    return found[0]
+
+
+def _find_new(session: orm.Session, name: str) -> hosts.Host | None:
+    """Return the row of a host whose enrolment was cut off, or is under way; None: it has none.
+
+    :raises climate_core.exceptions.HostExists: it is in a pool
+    """
+    found = db.find(session, name)
+    if found is None or found.is_new:
+        return found
+    doing = 'is being taken out of' if found.is_leaving else 'is in'
+    raise exceptions.HostExists(
+        f'{name} is host {found.id}, which {doing} the pool {found.pool} already.', field='name'
+    )
+
+
+def _taken_over(name: str) -> exceptions.HostExists:
+    return exceptions.HostExists(
+        f'{name} is put into a pool, or taken out of it, by another request. Look at it when that '
+        'has ended.',
+        field='name',
+    )
+
+
+def _check_empty(conn: 'connection.Connection', provider_id: str) -> None:
+    """Refuse a host that has servers; one that is gone has none."""
+    try:
+        found = placement.list_consumers(conn, provider_id)
+    except errors.Gone:
+        return
+    if found:
+        raise exceptions.HostInUse(
+            f'The host has servers, or servers on their way to or from it: {len(found)}. Move or '
+            f'delete them first. The first of them: {", ".join(found[:3])}.'
+        )
+
+
+def _make_lanes(
+    conf: cfg.ConfigOpts, conn: 'connection.Connection', node: Mapping[str, Any]
+) -> tuple[str, ...]:
+    placement.make_names(conn)
+    count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
+    root = placement.Provider(node['id'], node['hypervisor_hostname'], node['id'])
+    return tuple(placement.make_lane(conn, root, number) for number in range(count))
+
+
+def _begin(
+    session: orm.Session,
+    provider_id: str,
+    lane_ids: tuple[str, ...],
+    known: hosts.Known,
+    values: Mapping[str, Any],
+) -> int:
+    """Write a host that is being enrolled; return its id.
+
+    It has another id than one whose enrolment was cut off, so that who began that, if it goes on,
+    finds that it is not its own any more.
+    """
+    before = _find_new(session, known.hypervisor_hostname)
+    if before is not None:
+        db.delete(session, before.id)
+    extra = {name: value for name, value in values.get('extra', {}).items() if value is not None}
+    return db.insert(
+        session,
+        values.get('pool', hosts.DEFAULT_POOL),
+        provider_id,
+        lane_ids,
+        known,
+        extra,
+        hosts.ENROLLING,
+        False,
+    )
+
+
+def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str, Any]) -> None:
+    """Have a host that was enrolled take promises, unless another request has it by now."""
+    if not _is_enrolling(session, host_id):
+        raise _taken_over(name)
+    unit = {'available': values.get('available', True)}
+    db.update(session, host_id, unit, {'disabled_reason': values.get('disabled_reason')})
+
+
+def _is_enrolling(session: orm.Session, host_id: int) -> bool:
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        return host.is_new and host.disabled_reason == hosts.ENROLLING
+    return False
+
+
+def _give_up(
+    database: Database, conn: 'connection.Connection', host_id: int, name: str, provider_id: str
+) -> bool:
+    """Give a host back to ordinary servers, unless it is enrolled, or another request has it.
+
+    :returns: whether it is enrolled
+    """
+    try:
+        if database.write(_fail, host_id):
+            host_marks.settle(database, conn, provider_id)
+            database.write(_forget, host_id)
+            return False
+        host_marks.settle(database, conn, provider_id)
+        found = database.read(db.find, name)
+        return found is not None and found.id == host_id and found.is_kept
+    except (*errors.EXPECTED, *TROUBLE):
+        LOG.exception(
+            '%s was not enrolled, and may be kept from ordinary servers. Enrol it again, or '
+            'delete it',
+            name,
+        )
+        return False
+
+
+def _fail(session: orm.Session, host_id: int) -> bool:
+    """Write that a host could not be enrolled; False: it is, or another request has it."""
+    if not _is_enrolling(session, host_id):
+        return False
+    db.update(session, host_id, {}, {'disabled_reason': hosts.NOT_ENROLLED})
+    return True
+
+
+def _forget(session: orm.Session, host_id: int) -> None:
+    """Delete a host that could not be enrolled, unless it is being taken out by now."""
+    with contextlib.suppress(exceptions.HostNotFound):
+        if db.get(session, host_id, lock=True).is_new:
+            db.delete(session, host_id)
+
+
+def take_out(database: Database, conn: 'connection.Connection', host_id: int) -> None:
+    """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
+    host = database.read(db.get, host_id)
+    # Ordinary servers may have come to one that was given back, or that never was in a pool.
+    must_be_empty = not host.is_new and (host.is_kept or _is_marked(conn, host))
+    if must_be_empty:
+        _check_may_leave(database, conn, host)
+    before = database.write(_retire, host_id)
+    for lane_id in host.lane_ids:
+        with contextlib.suppress(errors.Gone):
+            placement.close_lane(conn, lane_id)
+    if must_be_empty:
+        _check_may_leave(database, conn, before)
+    host_marks.settle(database, conn, host.provider_id)
+    database.write(_remove, host_id)
+
+
+def _check_may_leave(
+    database: Database, conn: 'connection.Connection', before: hosts.Host
+) -> None:
+    """Refuse to take a host out that has servers, and have it as it was before."""
+    try:
+        _check_empty(conn, before.provider_id)
+    except exceptions.HostInUse:
+        if database.write(_stay, before):
+            host_marks.settle(database, conn, before.provider_id)
+        raise
+
+
+def _is_marked(conn: 'connection.Connection', host: hosts.Host) -> bool:
+    try:
+        return placement.is_in_pool(conn, host.provider_id)
+    except errors.Gone:
+        return False
+
+
+def _retire(session: orm.Session, host_id: int) -> hosts.Host:
+    """Have a host take no more promises, or refuse if something is promised of it.
+
+    :returns: the host as it was
+    """
+    host = db.get(session, host_id, lock=True)
+    promised = db.last_promise(session, host_id)
+    if promised is not None:
+        count, end = promised
+        raise exceptions.HostInUse(
+            f'Host {host.hypervisor_hostname} is promised to {count} reservations, the last until '
+            f'{dates.serialize(end)}. Disable it to have no new ones, or end their leases.'
+        )
+    db.update(session, host_id, {'available': False}, {'disabled_reason': hosts.LEAVING})
+    return host
+
+
+def _stay(session: orm.Session, before: hosts.Host) -> bool:
+    """Have a host that could not be taken out as it was before that was asked for.
+
+    One that had been left in the middle of being taken out is disabled.
+
+    :returns: whether it was being taken out
+    """
+    with contextlib.suppress(exceptions.HostNotFound):
+        if db.get(session, before.id, lock=True).is_leaving:
+            reason = hosts.STAYING if before.is_leaving else before.disabled_reason
+            unit = {'available': before.available}
+            db.update(session, before.id, unit, {'disabled_reason': reason})
+            return True
+    return False
+
+
+def _remove(session: orm.Session, host_id: int) -> None:
+    """Delete a host that is taken out; one that is gone is fine.
+
+    :raises climate_core.exceptions.HostChanging: another request had it stay meanwhile
+    """
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        if not host.is_leaving:
+            raise exceptions.HostChanging(
+                f'Host {host.hypervisor_hostname} was refused to another request to take it out '
+                'meanwhile, and is in its pool. Try again.'
+            )
+        db.delete(session, host_id)

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep ordinary servers off the hosts that the database has in a pool, and off no others."""
+
+import functools
+from typing import TYPE_CHECKING
+
+from climate_core.cloud import errors, placement
+from climate_core.db import hosts as db
+from climate_core.db.engine import Database
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+
+def settle(database: Database, conn: 'connection.Connection', provider_id: str) -> bool:
+    """Have a host kept from ordinary servers, or given back to them, as the database has it.
+
+    The row is written before this is called. So any number of processes may enrol a host, take it
+    out and repair it at the same time, and each of them may die.
+
+    :returns: whether they are kept off; not if Placement has no such provider
+    """
+    is_wanted = functools.partial(database.read, db.is_kept, provider_id)
+    try:
+        return placement.settle_pool(conn, provider_id, is_wanted)
+    except errors.Gone:
+        return False
