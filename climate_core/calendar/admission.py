@@ -29,6 +29,8 @@ from climate_core.db.engine import Database, Stale
 
 #: So many looks at units are taken for windows: a second or two.
 LOOKS = 150_000
+#: What is freed within so many microseconds of its time is not late.
+_AT_ONCE = 5_000_000
 #: More lost races than this do not make a search more careful.
 _MOST_LOST = 6
 
@@ -138,23 +140,55 @@ class Calendar:
 
         What has not begun is deleted.
 
-        :param after: how long units that were in use are cleaned, though not for longer than it
-            is promised
+        :param after: how long units that were in use are cleaned
         """
         begun, end = moment(now), moment(now + after)
-        own = calendar.of_reservations(session, reservation_ids)
+        own = calendar.of_reservations(session, reservation_ids, late=True)
         gone = [each for each in own if each.start >= begun]
-        ended = [each._replace(end=end) for each in own if each.start < begun and each.end > end]
-        if not gone and not ended:
+        old = [each for each in own if each.start < begun and _is_moved(each, begun, end)]
+        if not gone and not old:
             return
+        ended = [each._replace(end=end) for each in old]
         calendar.count_up(session, {each.unit_id for each in (*gone, *ended)})
         calendar.delete(session, gone)
-        calendar.end(session, ended, now + after)
+        for released in (True, None):
+            alike = [each for each in ended if bool(each.released) is bool(released)]
+            calendar.end(session, alike, now + after, released)
+        waiting, earlier = _let_begin(session, old, end)
+        gone, ended = [*gone, *waiting], [*ended, *earlier]
         work = session.info.get(self._index)
         if work is None:
             session.info.setdefault(self, []).append((gone, ended))
         else:
             work.freed(gone, ended)
+
+    def extend(
+        self, session: orm.Session, reservation_ids: Collection[str], until: datetime
+    ) -> None:
+        """Have reservations whose time is over keep what they still use.
+
+        The next promise of a whole unit begins so much later: it could not be used before. Pieces
+        are kept as long as nobody else is promised their room.
+
+        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        """
+        last = moment(until)
+        own = calendar.of_reservations(session, reservation_ids, late=True)
+        kept = [each for each in own if not each.released and each.end < last]
+        if not kept:
+            return
+        work = self._work(session)
+        whole = {each.unit_id: each.end for each in kept if each.piece is None}
+        first = time_of(min(whole.values(), default=last))
+        found = calendar.beginning(session, whole, first, until) if whole else []
+        later = [each for each, _ in found if each.start >= whole[each.unit_id]]
+        added = [_later(each, last) for each in later]
+        longer = [
+            each._replace(end=last if each.piece is None else work.lasts(each, last))
+            for each in kept
+        ]
+        ended = [new for new, old in zip(longer, kept, strict=True) if new != old]
+        self._write(work, gone=later, ended=ended, added=added)
 
     def windows(
         self,
@@ -239,13 +273,11 @@ class Calendar:
     def _own(
         self, session: orm.Session, wanted: Sequence[Wanted]
     ) -> collections.defaultdict[str, list[Own]]:
-        """Read what reservations have; not what they gave up, which ends before the rest."""
+        """Read what reservations have, and have not given up."""
         found: collections.defaultdict[str, list[Own]] = collections.defaultdict(list)
         for each in calendar.of_reservations(session, [one.reservation_id for one in wanted]):
-            found[each.reservation_id].append(each)
-        for reservation_id, rows in found.items():
-            last = max(each.end for each in rows)
-            found[reservation_id] = [each for each in rows if each.end == last]
+            if not each.released:
+                found[each.reservation_id].append(each)
         return found
 
     def _change(
@@ -273,8 +305,8 @@ class Calendar:
                 if old.start > work.now:
                     gone.append(old)
                 else:
-                    end = min(old.end - 1, work.now + duration(one.after))
-                    ended.append(old._replace(end=max(end, old.start)))
+                    end = min(old.end, work.now + duration(one.after))
+                    ended.append(old._replace(end=end, released=True))
         self._write(work, gone, ended, added)
         return added
 
@@ -296,6 +328,52 @@ class Calendar:
             self._thread.lost = min(_MOST_LOST, getattr(self._thread, 'lost', 0) + 1)
             raise
         self._thread.lost = 0
+
+
+def _is_moved(own: Own, now: int, end: int) -> bool:
+    """Tell whether a promise that is freed has another end by that.
+
+    A piece of a unit is not cleaned for longer than it was promised: others are there, too.
+    """
+    late = own.end + _AT_ONCE < end and end > now
+    return own.end > end or (late and own.piece is None and not own.released)
+
+
+def _let_begin(session: orm.Session, old: Iterable[Own], end: int) -> tuple[list[Own], list[Own]]:
+    """Let what waits for whole units begin when they are free.
+
+    :param old: what is freed, as it was
+    :param end: when the units are free
+    :returns: what waited, as it was and as it is
+    """
+    ends = {each.unit_id: each.end for each in old if each.piece is None and not each.released}
+    if not ends:
+        return [], []
+    first, last = min(end, *ends.values()), max(end, *ends.values())
+    before, after = [], []
+    for each, start_date in calendar.beginning(session, ends, time_of(first), time_of(last)):
+        old_end = ends[each.unit_id]
+        # What was held up begins when its lease does, or as soon as it can.
+        start = max(end, moment(start_date))
+        if min(old_end, end) <= each.start <= max(old_end, end) and start != each.start:
+            start = min(start, each.end)
+            calendar.begin(session, each, time_of(start))
+            before.append(each)
+            after.append(each._replace(start=start))
+    return before, after
+
+
+def _later(own: Own, start: int) -> Promise:
+    """Return a promise that begins later, which it does not outlive."""
+    return Promise(
+        unit_id=own.unit_id,
+        reservation_id=own.reservation_id,
+        start=time_of(min(start, own.end)),
+        end=time_of(own.end),
+        pieces=own.pieces,
+        piece=own.piece,
+        lane=own.lane,
+    )
 
 
 def _searches(

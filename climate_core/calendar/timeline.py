@@ -140,6 +140,21 @@ class Timeline:
             return 0
         return _count(self.unit.capacity, peak, piece, most)
 
+    def room_until(self, entry: Entry) -> int:
+        """Return the latest end, up to its own, with which an entry fits beside what is promised.
+
+        Who waits for its lane may have that already.
+
+        :returns: its start if there is no room at all
+        """
+        begun = {self.starts[index] for index in self._overlapping(entry.start, entry.end)}
+        for end in sorted({entry.end, *begun}, reverse=True):
+            if end <= entry.start:
+                break
+            if self.fits(entry.start, end, entry.amounts, 1):
+                return end
+        return entry.start
+
     def lane(self, start: int, end: int, liked: int | None = None) -> int | None:
         """Return a lane that nothing promised in an interval has, if there is one.
 

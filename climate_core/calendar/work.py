@@ -131,8 +131,21 @@ class Work:
             raise self._lost(touched)
         self._apply(gone, ended, added)
 
+    def lasts(self, own: calendar.Own, until: int) -> int:
+        """Return how long a promise can last without taking anything from another one.
+
+        :param until: no longer than that
+        """
+        timeline = self._timeline(own.unit_id)
+        kept = timeline.changed(timeline.unit, without=[entry(own)])
+        return kept.room_until(entry(own)._replace(start=max(own.end, self.now), end=until))
+
     def freed(self, gone: Sequence[calendar.Own], ended: Sequence[calendar.Own]) -> None:
-        """Note what this transaction has freed without asking here."""
+        """Note what this transaction has freed without asking here.
+
+        :param gone: as it was
+        :param ended: as it is now
+        """
         self._apply(gone, ended)
 
     def _apply(
@@ -168,10 +181,13 @@ class Work:
         )
 
     def _end(self, ended: Sequence[calendar.Own]) -> bool:
-        by_end: dict[int, list[calendar.Own]] = collections.defaultdict(list)
+        alike: dict[tuple[int, bool | None], list[calendar.Own]] = collections.defaultdict(list)
         for each in ended:
-            by_end[each.end].append(each)
-        return all(calendar.end(self._session, own, time_of(end)) for end, own in by_end.items())
+            alike[each.end, each.released].append(each)
+        return all(
+            calendar.end(self._session, own, time_of(end), released)
+            for (end, released), own in alike.items()
+        )
 
     def _timeline(self, unit_id: int) -> Timeline:
         found = self._written.get(unit_id) or self._snapshot.timelines.get(unit_id)

@@ -22,6 +22,7 @@ from climate_core.db import rows as db_rows
 from climate_core.db import tables, utcnow
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
+_RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 
 #: Seconds for which a change may wait for its commit until an index may overlook it.
 LATE = 5.0
@@ -91,6 +92,7 @@ _OWN_COLUMNS = (
     _ALLOCATION.c.lane,
     _ALLOCATION.c.pieces,
     _ALLOCATION.c.piece,
+    _ALLOCATION.c.released,
 )
 
 
@@ -109,7 +111,10 @@ class Promised(NamedTuple):
 
 
 class Own(NamedTuple):
-    """A promise of a reservation; the times are numbers."""
+    """A promise of a reservation; the times are numbers.
+
+    :param released: it was given up while the lease ran
+    """
 
     reservation_id: str
     unit_id: int
@@ -119,6 +124,7 @@ class Own(NamedTuple):
     lane: int
     pieces: int
     piece: Mapping[str, int] | None
+    released: bool | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -229,14 +235,43 @@ def generations(session: orm.Session) -> dict[int, int]:
     return {row[0]: row[1] for row in session.execute(sa.select(_UNIT.c.id, _UNIT.c.generation))}
 
 
-def of_reservations(session: orm.Session, reservation_ids: Collection[str]) -> list[Own]:
-    """Read what is promised to reservations and is not over."""
+def of_reservations(
+    session: orm.Session, reservation_ids: Collection[str], late: bool = False
+) -> list[Own]:
+    """Read what is promised to reservations and is not over.
+
+    :param late: what should be over and was not released as well
+    """
+    lasting = _ALLOCATION.c.end > utcnow.now(session)
     query = sa.select(*_OWN_COLUMNS).where(
         _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids)),
-        _ALLOCATION.c.end > utcnow.now(session),
+        sa.or_(lasting, _ALLOCATION.c.released.is_not(True)) if late else lasting,
     )
     ordered = query.order_by(_ALLOCATION.c.unit_id)
     return [Own._make(row) for row in session.execute(ordered)]
+
+
+def beginning(
+    session: orm.Session,
+    unit_ids: Collection[int],
+    first: datetime.datetime,
+    last: datetime.datetime,
+) -> list[tuple[Own, datetime.datetime]]:
+    """Read what is promised of units from some time on, with the starts of the leases.
+
+    :param first: with ``last`` the times at which a promise begins
+    """
+    query = (
+        sa.select(*_OWN_COLUMNS, _LEASE.c.start_date)
+        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(
+            _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
+            _ALLOCATION.c.start.between(first, last),
+        )
+        .order_by(_ALLOCATION.c.unit_id)
+    )
+    return [(Own._make(row[:-1]), row[-1]) for row in session.execute(query)]
 
 
 def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, int]) -> bool:
@@ -281,10 +316,20 @@ def delete(session: orm.Session, promises: Collection[Own]) -> bool:
     return not promises or db_rows.change(session, gone) == len(promises)
 
 
-def end(session: orm.Session, promises: Collection[Own], time: datetime.datetime) -> bool:
+def end(
+    session: orm.Session,
+    promises: Collection[Own],
+    time: datetime.datetime,
+    released: bool | None = None,
+) -> bool:
     """Let promises end at a time; False if one of them is gone."""
-    ended = sa.update(_ALLOCATION).where(_are(promises)).values(end=time)
+    ended = sa.update(_ALLOCATION).where(_are(promises)).values(end=time, released=released)
     return not promises or db_rows.change(session, ended) == len(promises)
+
+
+def begin(session: orm.Session, promise: Own, time: datetime.datetime) -> None:
+    """Let a promise begin at a time."""
+    db_rows.change(session, sa.update(_ALLOCATION).where(_are([promise])).values(start=time))
 
 
 def change_lane(

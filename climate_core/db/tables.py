@@ -286,6 +286,8 @@ ALLOCATIONS = _table(
     _required('pieces', sa.Integer),
     sa.Column('piece', Json),
     _required('lane', sa.Integer),
+    # Given up while the lease of the reservation ran; NULL: not.
+    sa.Column('released', sa.Boolean),
     # Allocations of a reservation.
     sa.Index('allocations_reservation_idx', 'reservation_id'),
 )

@@ -29,6 +29,10 @@ from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
 
+#: For so much longer than until the next look what is being freed is kept, to write that rarely.
+_KEPT = datetime.timedelta(seconds=60)
+_DELETING = states.ReservationStatus.DELETING
+
 
 class ClaimLost(Exception):
     """A claim expired and another manager has the event, or the event was superseded."""
@@ -117,7 +121,32 @@ class EventExecutor:
         held = {each.id for each in after.live}
         promised = (each for each in lease.live if each.unit_kind is not None)
         self._release(session, [each for each in promised if each.id not in held], now)
+        self._keep(session, after, claim, now)
         return lease, after
+
+    def _keep(
+        self, session: orm.Session, lease: model.Lease, claim: Claim, now: datetime.datetime
+    ) -> None:
+        """Keep what is promised to who is being freed until that is done.
+
+        It is kept for so much longer than until the next look that it is written rarely.
+        """
+        event = next(each for each in lease.events if each.id == claim.event_id)
+        next_at = max(now, event.next_at or now)
+        late: dict[datetime.datetime, list[str]] = defaultdict(list)
+        for each in lease.live:
+            freed = lease.status in states.ENDING or each.status == _DELETING
+            if not freed or not each.allocations:
+                continue
+            cleaning = self._cleaning(each)
+            if any(promised.end <= next_at + cleaning for promised in each.allocations):
+                late[next_at + cleaning + _KEPT].append(each.id)
+        for until, ids in late.items():
+            self.calendar.extend(session, ids, until)
+
+    def _cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
+        plugin = self.plugins.get(reservation.resource_type)
+        return plugin.cleaning(reservation) if plugin else datetime.timedelta(0)
 
     def _release(
         self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
@@ -125,9 +154,7 @@ class EventExecutor:
         """Give back what was promised, when it is cleaned."""
         by_time: dict[datetime.timedelta, list[str]] = defaultdict(list)
         for each in freed:
-            plugin = self.plugins.get(each.resource_type)
-            cleaning = plugin.cleaning(each) if plugin else datetime.timedelta(0)
-            by_time[cleaning].append(each.id)
+            by_time[self._cleaning(each)].append(each.id)
         for cleaning, ids in by_time.items():
             self.calendar.release(session, ids, now, cleaning)
 

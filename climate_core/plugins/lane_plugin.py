@@ -50,6 +50,13 @@ _KEPT: Final = (
     'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
     'by "climate-manage repair --yes".'
 )
+#: What a lease tells whose host is promised to the earlier lease for longer than it was.
+_HELD_UP: Final = (
+    'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
+    'cleaned after them.'
+)
+#: So often it is looked until a host is expected to be free.
+_LOOKS: Final = 60
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
 #: What Blazar's clients expect of each reservation of hosts.
@@ -318,6 +325,10 @@ class LanePlugin(base.ResourcePlugin):
         """Open a lane; one that was prepared with two requests."""
         lane_id, name = lane_of(allocation), allocation.unit['hypervisor_hostname']
         slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
+        rest = (allocation.start - self.now()).total_seconds()
+        if rest > LOOK:
+            # The clocks of the database and of this machine may differ a little.
+            return Wait(max(LOOK, rest / _LOOKS), _HELD_UP.format(name))
         try:
             room = placement.find_rooms(conn, allocation.unit['provider_id'])
             host = next(iter(room.values()), None)

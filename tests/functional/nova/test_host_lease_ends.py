@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of the servers on the hosts of a lease at its end, on a whole nova."""
 
+import datetime
 from unittest import mock
 
 import pytest
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import placement
 from tests.functional.nova.host_leases import HostLeasesTest
+from tests.support.world import user
 
 #: The message to nova-compute that deletes a server.
 TERMINATE = 'nova.compute.rpcapi.ComputeAPI.terminate_instance'
@@ -127,3 +130,44 @@ class TestLost(EndsTest):
         minutes = self.conf[self.TYPE].lost_delete_minutes
         assert self.settled(lease, minutes=minutes).status == 'TERMINATED'
         self._wait_until_deleted(server)
+
+
+class TestLate(EndsTest):
+    """The deletion of a server takes longer than the host was promised."""
+
+    def run_late(self):
+        """Let a lease end whose server is not deleted; return the lease as it is after that."""
+        self.conf.set_override('cleaning_seconds', 600, group=self.TYPE)
+        lease, _ = self.run_lease()
+        second = self.lease_hosts('2026-12-01 13:10', '2026-12-01 15:00', name='second')
+        with mock.patch(TERMINATE):
+            self.settled(lease, minutes=60, looks=2)
+            lease = self.settled(lease, minutes=15, looks=2)
+        assert lease.status == 'TERMINATING'
+        return lease, self.world.lease(second.id)
+
+    def end_late(self, lease):
+        """Let the server be deleted after all."""
+        minutes = self.conf[self.TYPE].lost_delete_minutes
+        assert self.settled(lease, minutes=minutes).status == 'TERMINATED'
+
+    def test_next_lease_waits_until_the_host_is_empty_and_clean(self):
+        lease, second = self.run_late()
+        assert 'servers of an earlier lease are still' in second.status_reason
+        self.end_late(lease)
+        assert self.settled(second, minutes=9, looks=0).status == 'STARTING'
+        assert self.settled(second, minutes=1).status == 'ACTIVE'
+        assert self.inside(second)[1] == 'host1'
+
+    def test_host_is_free_for_nobody_until_it_is_empty_and_clean(self):
+        lease, second = self.run_late()
+        self.world.operations.delete_lease(user(), second.id)
+        self.settled(second)
+        with pytest.raises(exceptions.NotEnough):
+            self.lease_hosts(end='2026-12-01 15:00', name='third')
+        self.end_late(lease)
+        with pytest.raises(exceptions.NotEnough) as caught:
+            self.lease_hosts(end='2026-12-01 15:00', name='third')
+        freed = self.world.lease(lease.id).reservations[0].freed_at
+        clean = freed + datetime.timedelta(seconds=600)
+        assert caught.value.available_from == dates.serialize(clean)

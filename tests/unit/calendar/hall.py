@@ -149,6 +149,10 @@ class Hall:
         ids = [promise.reservation_id]
         self.database.write(self.calendar.release, ids, self.at(hours), after * HOUR)
 
+    def extend(self, promise: Promise, hours: float) -> None:
+        ids = [promise.reservation_id]
+        self.database.write(self.calendar.extend, ids, self.at(hours))
+
     def begin(self, hours: float) -> None:
         """Let all promises begin, and end, so many hours earlier."""
 

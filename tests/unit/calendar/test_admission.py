@@ -210,15 +210,65 @@ def test_release_frees_from_now_on(any_hall: Hall) -> None:
     hall.book(demand(), start=2, end=4)
 
 
-def test_release_leaves_the_time_for_cleaning_that_was_promised(hall: Hall) -> None:
+def test_release_leaves_the_time_for_cleaning(hall: Hall) -> None:
     unit, other = hall.units(2)
     (mine,) = hall.book(demand(matches=lambda each: each.id == unit), end=3, after=HOUR)
     (others,) = hall.book(demand(matches=lambda each: each.id == other), end=2)
     hall.begin(25)
     hall.release(mine, 1, after=1)
     hall.release(others, 1.5, after=1)
-    assert [row[1:3] for row in hall.promised()] == [(0, 2), (0, 2)]
-    hall.book(demand(2), start=2, end=3)
+    assert [row[1:3] for row in hall.promised()] == [(0, 2), (0, 2.5)]
+    hall.book(demand(2), start=2.5, end=3)
+
+
+@pytest.mark.parametrize('empty', [1.25, 2.5])
+def test_unit_that_is_late_is_kept_and_what_is_next_begins_when_it_is_clean(
+    any_hall: Hall, empty: float
+) -> None:
+    hall = any_hall
+    hall.units()
+    (late,) = hall.book(demand(), end=0.5)
+    (waiting,) = hall.book(demand(), start=0.5, end=9)
+    hall.begin(25)
+    for until in (1.5, 2):
+        hall.extend(late, until)
+        assert [row[1:3] for row in hall.promised()] == [(0, until), (until, 9)]
+    hall.release(waiting, 0.5)
+    with pytest.raises(exceptions.NotEnough):
+        hall.book(demand(), start=1.75, end=9)
+    (waiting,) = hall.book(demand(), start=2, end=9)
+    hall.release(late, empty, after=0.25)
+    free = empty + 0.25
+    assert [row[1:3] for row in hall.promised()] == [(0, free), (free, 9)]
+    # The memory knows it.
+    hall.replan(waiting, demand(), start=free, end=8)
+
+
+def test_pieces_that_are_late_are_kept_where_nobody_else_is_promised_them(any_hall: Hall) -> None:
+    hall = any_hall
+    (unit,) = hall.units()
+    (late,) = hall.book(shares(3), end=0.5)
+    hall.book(shares(1), start=0.5, end=2)
+    hall.book(shares(2), start=2, end=3)
+    hall.begin(25)
+    hall.extend(late, 2.5)
+    assert hall.promised()[0] == (unit, 0, 2, 3, 0)
+    with pytest.raises(exceptions.NotEnough):
+        hall.book(shares(1), start=1.75, end=2)
+
+
+def test_unit_that_was_given_up_is_not_kept(hall: Hall) -> None:
+    hall.units(2)
+    (mine, _) = hall.book(demand(2), end=2)
+    hall.begin(25)
+    # It is cleaned for longer than the other one is promised.
+    hall.replan(mine, demand(1), end=2, keep=True, after=HOUR)
+    hall.replan(mine, demand(1), end=1.5, keep=True)
+    given_up = [row[:3] for row in hall.promised() if row[2] != 1.5]
+    assert len(given_up) == 1
+    hall.extend(mine, 4)
+    assert sorted(row[2] for row in hall.promised())[1] == 4
+    assert given_up[0] in [row[:3] for row in hall.promised()]
 
 
 def test_move_replaces_a_unit_that_died(any_hall: Hall) -> None:
