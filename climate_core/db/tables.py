@@ -58,6 +58,10 @@ class Json(sa.types.TypeDecorator[Any]):
 METADATA = sa.MetaData()
 
 _Uuid = sa.String(36)
+#: A name that is told apart by case, which MariaDB and MySQL only do when they are asked to.
+_Name = sa.String(255).with_variant(
+    mysql.VARCHAR(255, collation='utf8mb4_bin'), 'mysql', 'mariadb'
+)
 _Serial = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 
@@ -248,7 +252,7 @@ UNITS = _table(
     'units',
     _required('id', _Serial, primary_key=True),
     _required('kind', sa.String(66)),
-    _required('pool', sa.String(255)),
+    _required('pool', _Name),
     _required('available', sa.Boolean),
     _required('capacity', Json),
     _required('lanes', sa.Integer),
@@ -309,16 +313,18 @@ HOSTS = _table(
     sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
 )
 
-#: A pool of hosts, and who may use it; NULL: everybody. Its units have the same.
+#: A pool of hosts, and who may use it; NULL: everybody. Its units have the same. ``generation``
+#: counts the changes.
 HOST_POOLS = _table(
     'host_pools',
-    _required('name', sa.String(255), primary_key=True),
+    _required('name', _Name, primary_key=True),
     sa.Column('access', Json),
+    _required('generation', sa.Integer, server_default='0'),
 )
 
 #: A property of hosts that users may not see, or may.
 HOST_PROPERTIES = _table(
     'host_properties',
-    _required('name', sa.String(255), primary_key=True),
+    _required('name', _Name, primary_key=True),
     _required('private', sa.Boolean),
 )

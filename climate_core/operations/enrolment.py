@@ -171,7 +171,9 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     if not _is_enrolling(session, host_id):
         raise _taken_over(name)
     unit = {'available': values.get('available', True)}
-    db.update(session, host_id, unit, {'disabled_reason': values.get('disabled_reason')})
+    # Nobody has changed it yet.
+    host = {'disabled_reason': values.get('disabled_reason'), 'updated_at': None}
+    db.update(session, host_id, unit, host)
 
 
 def _is_enrolling(session: orm.Session, host_id: int) -> bool:

@@ -53,6 +53,44 @@ def test_every_index_of_the_models_exists(conf: cfg.ConfigOpts) -> None:
         assert {index.name for index in table.indexes} <= present
 
 
+def test_a_database_of_between_two_releases_gets_the_same_index(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf, '0006')
+    with Database(conf).engine.begin() as connection:
+        (index,) = tables.UNITS.indexes
+        index.drop(connection)
+        old = sa.Table('units', sa.MetaData(), sa.Column('changed_at', sa.DateTime))
+        sa.Index(index.name, old.c.changed_at).create(connection)
+    migration.upgrade(conf)
+    with Database(conf).engine.connect() as connection:
+        assert _differences(connection) == []
+
+
+def test_names_are_told_apart_by_case(conf: cfg.ConfigOpts) -> None:
+    """Before that, who may use a pool of another case was written for the first one."""
+    unit = "'host', '{}', true, '{{}}', 1, '{{}}', 0, '2026-01-01', '{{\"project_ids\": []}}'"
+    migration.upgrade(conf, '0006')
+    engine = Database(conf).engine
+    with engine.begin() as connection:
+        connection.execute(sa.text("INSERT INTO host_pools (name) VALUES ('gpu')"))
+        for pool in ('gpu', 'GPU'):
+            values = sa.text(
+                'INSERT INTO units (kind, pool, available, capacity, lanes, properties, '
+                f'generation, changed_at, access) VALUES ({unit.format(pool)})'.replace(':', '\\:')
+            )
+            connection.execute(values)
+    migration.upgrade(conf)
+    with engine.begin() as connection:
+        found = [row.name for row in connection.execute(sa.select(tables.HOST_POOLS))]
+        assert found == (['GPU', 'gpu'] if engine.dialect.name == 'mysql' else ['gpu'])
+        for table in (tables.HOST_POOLS, tables.HOST_PROPERTIES):
+            rows = [{'name': name, 'private': True} for name in ('rack', 'Rack')]
+            connection.execute(
+                sa.insert(table), [{k: v for k, v in r.items() if k in table.c} for r in rows]
+            )
+        query = sa.select(tables.UNITS.c.id).where(tables.UNITS.c.pool == 'gpu')
+        assert len(connection.execute(query).all()) == 1
+
+
 def test_there_is_one_head_and_no_gap() -> None:
     script = migration.script.ScriptDirectory.from_config(migration._config())
     revisions = [each.revision for each in script.walk_revisions()]
