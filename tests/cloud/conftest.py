@@ -5,7 +5,8 @@ It must be up: ``CLIMATE_CLOUD_CEPH=1 devstack/local/cloud up``.
 
 Several processes of pytest work on it at once, each with projects of its own: what is counted in
 a project is counted for one test at a time. A test that needs the whole cloud is marked
-``alone``; those that fill the same zone are in :data:`TOGETHER`.
+``alone``; those that fill the same zone or want the same hosts of the pool are in
+:data:`TOGETHER`.
 """
 
 import os
@@ -20,13 +21,26 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.cloud.booking import Booking
 from tests.cloud.ceph import IMAGE_BYTES
 from tests.cloud.hearing import Hearing, hearing
-from tests.cloud.people import Person, configured, environment, give_roles, member_of
-from tests.cloud.pooling import POOL, enrol, withdraw
+from tests.cloud.people import (
+    Person,
+    configured,
+    environment,
+    give_roles,
+    member_of,
+    wait_for,
+)
+from tests.cloud.pooling import POOL, enrolled, servers_on
 from tests.cloud.reserving import Reserving
 from tests.cloud.stacking import Stacking
 
-#: A module whose tests run in one process.
-TOGETHER = 'tests/cloud/test_stack_room.py'
+#: Modules whose tests run in one process, for what they share.
+TOGETHER = {
+    'tests/cloud/test_stack_room.py': 'zone',
+    'tests/cloud/test_hosts.py': 'pool',
+    'tests/cloud/test_hosts_heat.py': 'pool',
+    'tests/cloud/test_hosts_moves.py': 'pool',
+    'tests/cloud/test_hosts_reserved.py': 'pool',
+}
 
 
 class Scheduling(LoadScopeScheduling):
@@ -37,7 +51,7 @@ class Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition('::')[0]
-        return file if file == TOGETHER else nodeid
+        return TOGETHER.get(file, nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
@@ -100,14 +114,15 @@ def bus() -> Iterator[Hearing]:
         yield heard
 
 
-@pytest.fixture(scope='module')
-def pool(admin: Person) -> Iterator[tuple[str, ...]]:
-    """The names of hosts that are enrolled for the tests of a module."""
+@pytest.fixture
+def pool(admin: Person) -> tuple[str, ...]:
+    """The names of the hosts of the pool, which are in use and empty."""
     for host in POOL:
-        enrol(admin, host)
-    yield POOL
-    for host in POOL:
-        withdraw(admin, host)
+        wait_for(
+            lambda host=host: enrolled(admin)[host].reservable and not servers_on(admin, host),
+            f'{host} empty',
+        )
+    return POOL
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from typing import Any
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at, wait_for
 
-#: The hosts that tests enrol; others are left for ordinary servers.
-POOL = ('compute2', 'compute3')
+#: The hosts that the cloud has enrolled; others are left for ordinary servers.
+POOL = ('compute4', 'compute5')
 
 
 def enrol(admin: Person, host: str) -> None:
-    """Enrol a host with Blazar's command, unless a run that was cut off has done it."""
+    """Enrol a host with Blazar's command, unless it is."""
     # A server that was deleted or evacuated may still have its allocation for a moment.
     command = ('openstack', 'reservation', 'host', 'create', host)
     wait_for(

@@ -12,8 +12,7 @@ from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at
 from tests.cloud.pooling import POOL, boot, host_of, hosts_of, make_lease, order_lease, servers_on
 
-#: Hosts that hold servers of other tests cannot be enrolled.
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
+pytestmark = pytest.mark.usefixtures('pool')
 
 ANYWHERE = 4
 #: Servers that are booted at once for fewer slots, every other one as a reservation.

@@ -5,15 +5,15 @@ import pytest
 
 from tests.cloud import templates
 from tests.cloud.people import Person, at
-from tests.cloud.pooling import POOL, enrolled
+from tests.cloud.pooling import POOL, enrol, enrolled, withdraw
 from tests.cloud.stacking import Stacking
 
-#: Hosts that hold servers of other tests cannot be enrolled.
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.usefixtures('pool')
 
 
 def test_heat_enrols_a_host_and_leases_it(admin: Person) -> None:
     stacks, host = Stacking(admin), POOL[-1]
+    withdraw(admin, host)
     minute = {'start_date': at(hours=1), 'end_date': at(hours=2)}
     terms = {name: when[:16].replace('T', ' ') for name, when in minute.items()}
     wanted = {
@@ -41,6 +41,7 @@ def test_heat_enrols_a_host_and_leases_it(admin: Person) -> None:
         (reservation,) = outputs['reservations']
         assert (reservation['resource_type'], reservation['hosts']) == ('physical:host', [host])
         stacks.delete(stack_id)
+        assert host not in enrolled(admin)
     finally:
         stacks.clean()
-    assert host not in enrolled(admin)
+        enrol(admin, host)

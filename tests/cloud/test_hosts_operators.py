@@ -9,7 +9,7 @@ from tests.cloud.booking import Booking
 from tests.cloud.people import STATE, Person, cloud
 from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts
 
-#: Hosts that hold servers of other tests cannot be enrolled.
+#: Another nova-scheduler would be seen by other tests.
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
 
 FILE = STATE / 'etc' / 'nova' / 'nova.conf'

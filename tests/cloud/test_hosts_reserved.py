@@ -14,8 +14,7 @@ from tests.cloud.people import Person, at
 from tests.cloud.pooling import host_of, hosts_of, lease_hosts
 from tests.cloud.stacking import Stacking
 
-#: Hosts that hold servers of other tests cannot be enrolled.
-pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
+pytestmark = pytest.mark.usefixtures('pool')
 
 
 def test_reserved_server_holds_its_place_on_a_host_of_a_lease(

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import openstack
 import yaml
+from keystoneauth1.exceptions import ClientException
 
-from climate_cloud import content, identity, secrets, steps
+from climate_cloud import content, identity, pool, secrets, steps
 from climate_cloud.ceph import Ceph
 from climate_cloud.configs import Configs
 from climate_cloud.install import LOCK
@@ -124,6 +125,13 @@ class Cloud:
             lambda: self._once('computes', lambda: self._computes(schemas)),
         )
         plan['settled'] = (['compute hosts', 'cinder-api', 'cinder-volume'], self._settle)
+        if self.settings.pool_names:
+            lease_service = ['climate-api', 'climate-manager', 'nova-scheduler']
+            plan['hosts of the pool'] = (
+                ['compute hosts', 'placement-api', *lease_service],
+                lambda: self._once('pool', self._enrol),
+            )
+            plan['settled'][0].append('hosts of the pool')
         if self.settings.ceph:
             self._add_ceph(plan)
         return plan
@@ -180,7 +188,7 @@ class Cloud:
     def _once(self, name: str, action: Callable[[], None]) -> None:
         """Do what is in the databases already only if the recipe for it has changed."""
         stamp = self.settings.data / 'done' / name
-        sources = [module.__file__ for module in (content, identity)]
+        sources = [module.__file__ for module in (content, identity, pool)]
         digest = hashlib.sha256(LOCK.read_bytes() + repr(self.settings).encode())
         for source in sources:
             with open(source, 'rb') as file:
@@ -196,16 +204,23 @@ class Cloud:
 
     def _content(self) -> None:
         admin = self.connection('admin')
-        deadline = time.monotonic() + SETTLE
-        while True:
-            try:
-                content.make(admin)
-            except openstack.exceptions.HttpException:
-                # Neutron 29 answers some first requests with 403 or 500, under load.
-                if time.monotonic() > deadline or self.processes.give_up.wait(LOOK_AGAIN):
-                    raise
-            else:
-                return
+        # Neutron 29 answers some first requests with 403 or 500, under load.
+        steps.retry(
+            lambda: content.make(admin),
+            openstack.exceptions.HttpException,
+            SETTLE,
+            self.processes.give_up,
+        )
+
+    def _enrol(self) -> None:
+        admin = self.connection('admin')
+        # Nova or the manager may not know a host yet.
+        steps.retry(
+            lambda: pool.enrol(self.settings, admin),
+            ClientException,
+            SETTLE,
+            self.processes.give_up,
+        )
 
     def _computes(self, schemas: Schemas) -> None:
         schemas.discover_computes()

@@ -50,7 +50,7 @@ class Demo(Part):
         self.start_in = start_in
         self.length = length
         self.stack = StackPart(cloud, listener)
-        self.zone = content.zone(cloud.settings.compute_names[-1])
+        self.zone = content.zone(f'compute{cloud.settings.computes}')
 
     def run(self) -> None:
         self.clean()

@@ -46,7 +46,8 @@ class Settings:
     :param state: directory that holds everything the cloud writes
     :param host: address that every service listens on
     :param base_port: first of 20 ports; see :data:`PORTS`
-    :param computes: number of nova-compute hosts, compute1 ... computeN
+    :param computes: number of nova-compute hosts for ordinary servers, compute1 ... computeN
+    :param pool: number of the hosts after these, which are enrolled for leases; none in stock
     :param stock: leave Climate out, to compare with an OpenStack as it comes
     :param ceph: a second backend of Cinder, on a Ceph of its own
     """
@@ -55,6 +56,7 @@ class Settings:
     host: str = '127.0.0.1'
     base_port: int = 21000
     computes: int = 3
+    pool: int = 2
     stock: bool = False
     ceph: bool = False
 
@@ -86,7 +88,13 @@ class Settings:
 
     @property
     def compute_names(self) -> list[str]:
-        return [f'compute{number}' for number in range(1, self.computes + 1)]
+        """All hosts, those of the pool last."""
+        return [f'compute{number}' for number in range(1, self.computes + 1)] + self.pool_names
+
+    @property
+    def pool_names(self) -> list[str]:
+        last = self.computes if self.stock else self.computes + self.pool
+        return [f'compute{number}' for number in range(self.computes + 1, last + 1)]
 
     def port(self, service: str) -> int:
         return self.base_port + PORTS[service]
@@ -97,7 +105,7 @@ class Settings:
     def save(self) -> None:
         """Keep the settings beside the state, so that later commands need no variables."""
         self.state.mkdir(parents=True, exist_ok=True)
-        names = ('host', 'base_port', 'computes', 'stock', 'ceph')
+        names = ('host', 'base_port', 'computes', 'pool', 'stock', 'ceph')
         values = {name: getattr(self, name) for name in names}
         (self.state / 'settings.json').write_text(json.dumps(values, indent=2) + '\n')
 
@@ -113,8 +121,8 @@ def load(environ: dict[str, str] | None = None) -> Settings:
     """Read the settings: environment over ``settings.json`` over defaults.
 
     :param environ: CLIMATE_CLOUD_DIR, CLIMATE_CLOUD_HOST, CLIMATE_CLOUD_BASE_PORT,
-        CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH; the process
-        environment by default
+        CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_POOL, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH;
+        the process environment by default
     :raises SettingsError: a value is unusable, or host or ports differ from those of the
         cloud that exists in the directory (its databases hold them)
     """
@@ -126,7 +134,7 @@ def load(environ: dict[str, str] | None = None) -> Settings:
     values = dict(kept)
     if env.get('CLIMATE_CLOUD_HOST'):
         values['host'] = env['CLIMATE_CLOUD_HOST']
-    for key in ('base_port', 'computes'):
+    for key in ('base_port', 'computes', 'pool'):
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = _number(name, env[name])
@@ -137,6 +145,8 @@ def load(environ: dict[str, str] | None = None) -> Settings:
     settings = Settings(state=state, **values)
     if not 1 <= settings.computes <= 20:
         raise SettingsError('the number of computes must be between 1 and 20')
+    if not 0 <= settings.pool <= 20:
+        raise SettingsError('the number of hosts in the pool must be between 0 and 20')
     if not 1024 <= settings.base_port <= 65500:
         raise SettingsError('the base port must be between 1024 and 65500')
     for key in ('host', 'base_port'):

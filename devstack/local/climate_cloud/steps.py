@@ -7,6 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+#: Seconds between two tries.
+LOOK_AGAIN = 0.25
+
 
 def run(
     steps: Mapping[str, tuple[Sequence[str], Callable[[], None]]],
@@ -44,6 +47,27 @@ def run(
             if running:
                 say(f'letting {", ".join(running.values())} come to an end ...')
             raise
+
+
+def retry(
+    action: Callable[[], None],
+    refusal: type[Exception],
+    seconds: float,
+    give_up: threading.Event,
+) -> None:
+    """Do something that may be refused for a while.
+
+    :param seconds: so long at most; then the refusal is raised, as it is if ``give_up`` is set
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            action()
+        except refusal:
+            if time.monotonic() > deadline or give_up.wait(LOOK_AGAIN):
+                raise
+        else:
+            return
 
 
 def _timed(action: Callable[[], None]) -> float:

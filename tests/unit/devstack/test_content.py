@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-import threading
 import types
 from typing import Any
 
-import openstack
 import pytest
-from climate_cloud import cloud, content
+from climate_cloud import content
 
 
 class Cinder:
@@ -43,34 +41,3 @@ def test_types_of_volumes_are_bound_once(there: dict, written: dict) -> None:
     cinder = Cinder(**there)
     content.make_volume_types(types.SimpleNamespace(block_storage=cinder))
     assert cinder.written == written
-
-
-def upping(given_up: bool) -> Any:
-    give_up = threading.Event()
-    if given_up:
-        give_up.set()
-    processes = types.SimpleNamespace(give_up=give_up)
-    return types.SimpleNamespace(connection=lambda user: user, processes=processes)
-
-
-def test_neutron_may_refuse_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[Exception | None] = [openstack.exceptions.ForbiddenException('not yet'), None]
-
-    def make(_admin: Any) -> None:
-        answer = answers.pop(0)
-        if answer:
-            raise answer
-
-    monkeypatch.setattr(content, 'make', make)
-    monkeypatch.setattr(cloud, 'LOOK_AGAIN', 0)
-    cloud.Cloud._content(upping(given_up=False))
-    assert answers == []
-
-
-def test_what_is_refused_is_told_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(_admin: Any) -> None:
-        raise openstack.exceptions.ForbiddenException('never')
-
-    monkeypatch.setattr(content, 'make', make)
-    with pytest.raises(openstack.exceptions.ForbiddenException, match='never'):
-        cloud.Cloud._content(upping(given_up=True))

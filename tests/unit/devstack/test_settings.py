@@ -19,7 +19,13 @@ def test_every_port_follows_the_base_port(tmp_path: pathlib.Path) -> None:
 def test_environment_wins_over_kept_settings(tmp_path: pathlib.Path) -> None:
     load(tmp_path, base_port='31000', computes='2').save()
     assert load(tmp_path).base_port == 31000
-    assert load(tmp_path, computes='5').compute_names[-1] == 'compute5'
+    moved = load(tmp_path, computes='5', pool='1')
+    assert (len(moved.compute_names), moved.pool_names) == (6, ['compute6'])
+
+
+def test_stock_cloud_has_no_pool(tmp_path: pathlib.Path) -> None:
+    assert load(tmp_path, stock='1').pool_names == []
+    assert load(tmp_path, stock='1').compute_names[-1] == 'compute3'
 
 
 def test_ports_of_an_existing_cloud_are_fixed(tmp_path: pathlib.Path) -> None:
@@ -29,7 +35,9 @@ def test_ports_of_an_existing_cloud_are_fixed(tmp_path: pathlib.Path) -> None:
         load(tmp_path, base_port='32000')
 
 
-@pytest.mark.parametrize('values', [{'computes': 'three'}, {'computes': '0'}, {'base_port': '80'}])
+@pytest.mark.parametrize(
+    'values', [{'computes': 'three'}, {'computes': '0'}, {'pool': '-1'}, {'base_port': '80'}]
+)
 def test_unusable_settings_are_refused(tmp_path: pathlib.Path, values: dict[str, str]) -> None:
     with pytest.raises(settings.SettingsError):
         load(tmp_path, **values)

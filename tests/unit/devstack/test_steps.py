@@ -36,3 +36,28 @@ def test_the_first_failure_ends_the_waiting() -> None:
         steps.run(plan, give_up=give_up)
     assert give_up.is_set()
     assert done == []
+
+
+def test_what_is_refused_at_first_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = [ValueError('not yet'), ValueError('not yet')]
+
+    def ask() -> None:
+        if refusals:
+            raise refusals.pop()
+
+    monkeypatch.setattr(steps, 'LOOK_AGAIN', 0)
+    steps.retry(ask, ValueError, 60, threading.Event())
+    assert refusals == []
+
+
+@pytest.mark.parametrize('seconds', [-1, 60])
+def test_what_is_refused_is_told_in_the_end(seconds: float) -> None:
+    give_up = threading.Event()
+    if seconds > 0:
+        give_up.set()
+
+    def ask() -> None:
+        raise ValueError('never')
+
+    with pytest.raises(ValueError, match='never'):
+        steps.retry(ask, ValueError, seconds, give_up)
