@@ -27,6 +27,7 @@ class HostLeasesTest(HostsTest):
         self.world = World(self.database.engine.url.render_as_string(), self.time)
         self.addCleanup(self.world.database.dispose)
         self.conf = self.world.conf
+        self.conf.set_override('lanes_per_host', self.LANES_PER_HOST, group='hosts')
         for plugin in (HostPlugin, CapacityPlugin, SizesPlugin):
             self.conf.register_opts(plugin.options, group=plugin.resource_type)
             made = plugin(self.conf, self.cloud)

@@ -91,10 +91,13 @@ class HostsTest(NovaTest):
     """A nova with two hosts, and the operations on them."""
 
     COMPUTES = ('host1', 'host2')
+    #: As many as these tests let at once: each takes four requests.
+    LANES_PER_HOST = 2
 
     def setUp(self):
         super().setUp()
         self.conf = configuration.load([], config_files=[])
+        self.conf.set_override('lanes_per_host', self.LANES_PER_HOST, group='hosts')
         directory = self.enterContext(tempfile.TemporaryDirectory())
         self.database = leases.sqlite(pathlib.Path(directory, 'climate.sqlite'))
         self.addCleanup(self.database.dispose)

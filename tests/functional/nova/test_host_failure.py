@@ -200,6 +200,7 @@ class TestCapacity(HostFailureTest):
     """Shares of hosts, packed on one host."""
 
     TYPE = CapacityPlugin.resource_type
+    LANES_PER_HOST = 3
 
     def setUp(self):
         super().setUp()

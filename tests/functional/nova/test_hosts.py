@@ -10,7 +10,7 @@ from climate_core.cloud import errors, placement
 from climate_core.db import hosts as db
 from tests.functional.nova.hosts import Crash, HostsTest, use_nodes
 
-LANES = [lanes.lane_name('host1', number) for number in range(4)]
+LANES = [lanes.lane_name('host1', number) for number in range(HostsTest.LANES_PER_HOST)]
 #: What an ordinary request and one of a reservation ask Placement for, at the least.
 ORDINARY = f'resources=VCPU:1&member_of=!in:{lanes.POOL}'
 RESERVED = f'resources=VCPU:1&resources_lane={lanes.SLOT}:1&group_policy=none&member_of_lane=in:%s'
@@ -36,7 +36,7 @@ class TestEnrol(HostsTest):
         host = self.database.read(db.get, self.enrol(extra={'rack': '7', 'gpu': 'True'}))
         assert host.capacity == {'vcpus': 8, 'memory_mb': 8192 - 512, 'disk_gb': 1028}
         unit = self.unit(host.id)
-        assert unit['lanes'] == 4
+        assert unit['lanes'] == len(LANES)
         assert unit['properties'] | {'traits': []} == {
             'hypervisor_hostname': 'host1',
             'service_name': 'host1',
@@ -113,7 +113,7 @@ class TestEnrol(HostsTest):
                 assert found is None or found.is_new
                 continue
             break
-        assert step > 15
+        assert step > 12
         self.cloud.left = None
         assert self.aggregates() == before | {lanes.POOL}
         assert self.lanes_of('host1') == LANES
@@ -181,7 +181,7 @@ class TestLeave(HostsTest):
                     self.claim(self.provider(), {'VCPU': 1})
                 continue
             break
-        assert step > 10
+        assert step > 8
         assert lanes.POOL not in self.aggregates()
 
     def test_open_lane_is_closed(self):
