@@ -8,7 +8,8 @@ from tests.cloud.people import Person, at
 from tests.cloud.pooling import POOL, enrol, enrolled, withdraw
 from tests.cloud.stacking import Stacking
 
-pytestmark = pytest.mark.usefixtures('pool')
+# While its host is in no pool, servers of other tests would come.
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
 
 
 def test_heat_enrols_a_host_and_leases_it(admin: Person) -> None:
