@@ -10,8 +10,8 @@ was made between two releases has dropped them already.
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0008'
-down_revision = '0007'
+revision = '0009'
+down_revision = '0008'
 branch_labels = None
 depends_on = None
 phase = 'contract'
