@@ -2,10 +2,12 @@
 """Read the forms of requests that only clients of Blazar send. Pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from climate_common import amounts, resource_types
+from climate_core import exceptions
+from climate_core.lease.errors import within
 
 #: What says how large the servers are for which there is to be room.
 _SIZES: Final = frozenset({amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB})
@@ -21,6 +23,15 @@ _NOTHING = {
 }
 
 
+def reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give each of a list as :func:`reservation` does; errors name its place."""
+    found = []
+    for number, values in enumerate(listed):
+        with within(f'reservations[{number}]'):
+            found.append(reservation(values))
+    return found
+
+
 def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give a reservation in words of ours that Blazar's command line has none for.
 
@@ -28,7 +39,15 @@ def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
     ``["==", "$id", "<id>"]``, is understood as ``resource_id``. A ``virtual:instance`` without one
     that has sizes is room for servers, of a type of its own. Everything else stays, to be judged
     as it is.
+
+    :raises climate_core.exceptions.UnknownResourceType: it names that type itself
     """
+    if values.get('resource_type') == resource_types.SIZES:
+        raise exceptions.UnknownResourceType(
+            f'resource_type: room for servers by their sizes is {resource_types.SERVER}, without '
+            f'a resource_id, and not {resource_types.SIZES}.',
+            field='resource_type',
+        )
     wanted = _wanted_id(values.get('resource_properties'))
     if 'resource_id' in values:
         return dict(values)

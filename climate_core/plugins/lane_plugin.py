@@ -57,6 +57,8 @@ _HELD_UP: Final = (
 )
 #: So often it is looked until a host is expected to be free.
 _LOOKS: Final = 60
+#: As Keystone makes them, and as other sources of its projects have them.
+_PROJECT_ID: Final = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
 #: What Blazar's clients expect of each reservation of hosts.
@@ -113,7 +115,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
     **filters.SCHEMA,
     'share_with': {
         'type': 'array',
-        'items': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+        'items': {'type': 'string', 'pattern': f'^{_PROJECT_ID}$'},
+        'uniqueItems': True,
         'maxItems': 100,
         'description': 'Ids of other projects whose servers may enter, too.',
     },
@@ -195,6 +198,11 @@ class LanePlugin(base.ResourcePlugin):
         params = self._read(context, values) | whose
         self._demand(params)
         self._check_grace(params)
+        if context.project_id in params.get('share_with', ()):
+            raise exceptions.BadRequest(
+                'share_with: must name other projects; servers of your own one enter anyway.',
+                field='share_with',
+            )
         # The calendar has no id for what it promises: a reservation is found by its own.
         resource_id = uuidutils.generate_uuid()
         return Claimed(resource_id, params, self.amounts(params), unit_kind=KIND)

@@ -8,7 +8,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import resource_types
+from climate_common import amounts, resource_types
 from climateclient.osc import arguments, hosts, options, stack_template
 
 #: The types of resources that are named by an option, and its name.
@@ -113,7 +113,7 @@ def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def on_end(parsed_args: argparse.Namespace, reservation: Mapping[str, Any]) -> dict[str, str]:
     """Return the last --on-end that the type of a reservation knows; nothing if there is none."""
-    known = resource_types.ON_END.get(reservation['resource_type'], ())
+    known = resource_types.ON_END.get(_kind(reservation), ())
     words = [word for word in parsed_args.on_end if word in known]
     return {'on_end': words[-1]} if words else {}
 
@@ -125,7 +125,7 @@ def check_on_end(
 
     :raises CommandError: it says what would take it
     """
-    types = {each['resource_type'] for each in reservations}
+    types = {_kind(each) for each in reservations}
     for word in parsed_args.on_end:
         takers = [
             (kind, noun) for kind, noun in NOUNS.items() if word in resource_types.ON_END[kind]
@@ -134,6 +134,13 @@ def check_on_end(
             *others, last = (noun for _, noun in takers)
             nouns = ' or '.join([', '.join(others), last] if others else [last])
             raise exceptions.CommandError(f'--on-end {word}: there is no {nouns} to take it.')
+
+
+def _kind(reservation: Mapping[str, Any]) -> str:
+    """Return the type whose ends a reservation can have: sizes ask for room for servers."""
+    kind = str(reservation['resource_type'])
+    by_sizes = kind == resource_types.SERVER and amounts.VCPUS in reservation
+    return resource_types.CAPACITY if by_sizes else kind
 
 
 def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:

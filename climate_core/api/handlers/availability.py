@@ -32,7 +32,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
             field='reservations',
         )
     validation.check(listed, schema.RESERVATIONS, 'reservations')
-    listed = [blazar.reservation(each) for each in listed]
+    listed = blazar.reservations(listed)
     for number, each in enumerate(listed):
         reservations.check(backend, each, f'reservations[{number}]')
     values['reservations'] = listed

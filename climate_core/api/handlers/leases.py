@@ -163,7 +163,7 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
     if 'id' in normal:
         normal['id'] = normal['id'].lower()
     if 'reservations' in normal:
-        normal['reservations'] = [blazar.reservation(each) for each in normal['reservations']]
+        normal['reservations'] = blazar.reservations(normal['reservations'])
     if 'events' in normal:
         normal['events'] = [
             {'event_type': each['event_type'], 'time': each.get('time', each.get('event_date'))}

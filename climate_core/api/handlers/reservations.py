@@ -78,8 +78,7 @@ def changes(
                 f'{field}: the lease has no reservation {wanted}.', field=field
             )
         values = {name: value for name, value in each.items() if name != 'id'}
-        kind = resource_types.shown(found.resource_type)
-        if values.get('resource_type') in (found.resource_type, kind):
+        if values.get('resource_type') == resource_types.shown(found.resource_type):
             del values['resource_type']
         _check_change(backend, found, values, within)
         checked.append({'id': wanted, **values})

@@ -15,7 +15,7 @@ to it; ``server_group_id`` and ``aggregate_id`` are null.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, lanes, resource_types
 from climate_core.cloud import flavors
@@ -25,6 +25,10 @@ from climate_core.plugins.capacity import room
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
+
+
+#: What is kept of the flavor when it was made before the start.
+_FLAVOR: Final = 'flavor'
 
 
 def _size(minimum: int, description: str) -> dict[str, Any]:
@@ -66,15 +70,19 @@ class SizesPlugin(room.RoomPlugin):
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
         """Make the flavor, and have the lanes be its own, closed."""
         self._make_flavor(lease, reservation)
-        return super().prepare(lease, reservation)
+        prepared = super().prepare(lease, reservation)
+        if not isinstance(prepared, Done):
+            return prepared
+        return Done({**(prepared.progress or {}), _FLAVOR: True})
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        """Open a lane of each host to servers of the flavor, which is made if it is not there.
+        """Open a lane of each host to servers of the flavor, which is made if it was not prepared.
 
         :raises climate_core.exceptions.Permanent: Nova refuses the flavor, for example because it
             knows no such project in ``share_with``
         """
-        self._make_flavor(lease, reservation)
+        if not (reservation.progress or {}).get(_FLAVOR):
+            self._make_flavor(lease, reservation)
         return super().wake_up(lease, reservation)
 
     def _make_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:

@@ -104,6 +104,18 @@ class TestLeasesBySizes(SizesTest):
             self.lease_hosts(**{**SIZES, 'vcpus': 10_000})
         assert caught.value.field == 'reservations[0].amount'
 
+    def test_start_of_what_is_prepared_needs_two_requests(self):
+        lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
+        self.world.run_until_idle(minutes=59)
+        self.cloud.requests.clear()
+        assert self.settled(lease, minutes=1).status == 'ACTIVE'
+        assert [method for method, _ in self.cloud.requests] == ['GET', 'PUT']
+
+    def test_own_project_is_not_shared_with(self):
+        with pytest.raises(exceptions.BadRequest, match='must name other projects') as caught:
+            self.lease_hosts(share_with=[OTHERS, self.api.project_id], **SIZES)
+        assert caught.value.field == 'reservations[0].share_with'
+
 
 class TestManagerDies(SizesTest):
     def test_start_and_end_are_finished_by_the_next_manager(self):

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from climate_core import exceptions
 from climate_core.api import blazar
 
 SENT = {
@@ -61,6 +62,12 @@ def test_sizes_are_room_for_servers(given: dict[str, Any], kept: dict[str, Any])
     said = {name: value for name, value in given.items() if value is not None}
     wanted = {'resource_type': 'size:instance', 'affinity': 'None', **said, **kept}
     assert blazar.reservation(SENT | {'resource_properties': ''} | given) == wanted
+
+
+def test_name_that_only_the_service_has_for_sizes_is_refused() -> None:
+    with pytest.raises(exceptions.UnknownResourceType, match='is virtual:instance') as caught:
+        blazar.reservations([SENT, {'resource_type': 'size:instance', 'vcpus': 2}])
+    assert (caught.value.field, caught.value.status) == ('reservations[1].resource_type', 400)
 
 
 def test_sizes_of_another_type_stay() -> None:

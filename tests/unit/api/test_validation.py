@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import lease, reservation
+from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 
 GOOD = {'name': 'n', 'end_date': '2099-01-01 10:00'}
@@ -98,6 +99,23 @@ def test_bad_reservations_of_servers(values: dict[str, Any], field: str) -> None
 def test_good_reservation_of_a_server() -> None:
     values = {'resource_type': 'virtual:instance', 'resource_id': SERVER, 'on_end': 'shelve'}
     validation.check(values, reservation.of_plugin(ServerPlugin))
+
+
+@pytest.mark.parametrize(
+    ('shared', 'field'),
+    [
+        (['p1', 'p1'], 'share_with'),
+        ([f'p{number}' for number in range(101)], 'share_with'),
+        (['p1', 'my project'], 'share_with[1]'),
+        (['0' * 65], 'share_with[0]'),
+        ([''], 'share_with[0]'),
+    ],
+)
+def test_bad_projects_to_share_with(shared: list[str], field: str) -> None:
+    values = {'resource_type': 'physical:host', 'share_with': shared}
+    with pytest.raises(exceptions.BadRequest) as caught:
+        validation.check(values, reservation.of_plugin(HostPlugin))
+    assert caught.value.field == field
 
 
 JSON = st.recursive(

@@ -73,6 +73,20 @@ def test_capacity_by_sizes(run, sent, created):
 
 
 @pytest.mark.parametrize(
+    'given',
+    [
+        ('--capacity', 'vcpus=2,memory_mb=2048,disk_gb=10'),
+        ('--reservation', 'resource_type=virtual:instance,vcpus=2,memory_mb=2048,disk_gb=10'),
+    ],
+)
+def test_end_of_capacity_by_sizes(run, sent, created, given):
+    run(*CREATE, *given, '--on-end', 'migrate')
+    (body,) = sent('POST')
+    (reservation,) = body['reservations']
+    assert (reservation['resource_type'], reservation['on_end']) == ('virtual:instance', 'migrate')
+
+
+@pytest.mark.parametrize(
     ('option', 'text', 'said'),
     [
         ('--hosts', 'many', '"many" is not <key>=<value>'),
