@@ -159,6 +159,14 @@ class GenerationConflict(Conflict, code='lease.generation_conflict'):
     """The lease was changed meanwhile. Read it again."""
 
 
+class HostPoolChanged(Conflict, code='host.pool_changed'):
+    """The pool of hosts was changed meanwhile. Read it again."""
+
+
+class HostPoolInUse(Conflict, code='host.pool_in_use'):
+    """The pool has hosts."""
+
+
 class HostExists(Conflict, code='host.exists'):
     """The host is in a pool already."""
 

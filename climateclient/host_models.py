@@ -15,13 +15,14 @@ from climateclient.models import time_of
 class HostPool:
     """A pool of hosts, and which projects, or projects of which domains, may use it.
 
-    Without any of both all may.
+    Without any of both all may. ``generation`` counts the changes of that.
     """
 
     name: str
     hosts: int = 0
     project_ids: tuple[str, ...] = ()
     domain_ids: tuple[str, ...] = ()
+    generation: int = 0
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -31,6 +32,7 @@ class HostPool:
             data.get('hosts', 0),
             tuple(data.get('project_ids', ())),
             tuple(data.get('domain_ids', ())),
+            data.get('generation', 0),
         )
 
 

@@ -174,11 +174,33 @@ class Hosts:
         return read(self._http.get(_path('pools', name)), 'pool', HostPool.from_dict)
 
     def set_pool(
-        self, name: str, *, project_ids: Iterable[str] = (), domain_ids: Iterable[str] = ()
+        self,
+        name: str,
+        *,
+        project_ids: Iterable[str] = (),
+        domain_ids: Iterable[str] = (),
+        generation: int | None = None,
     ) -> HostPool:
-        """Say who may use a pool of hosts, which may still have none; nobody named: all may."""
-        body = {'project_ids': sorted(project_ids), 'domain_ids': sorted(domain_ids)}
+        """Say who may use a pool of hosts, which may still have none; nobody named: all may.
+
+        :param generation: that of the pool as it was seen, 0 if there was none; None: any
+        :raises Conflict: it has another one by now
+        """
+        body: dict[str, Any] = {
+            'project_ids': sorted(project_ids),
+            'domain_ids': sorted(domain_ids),
+        }
+        if generation is not None:
+            body['generation'] = generation
         return read(self._http.put(_path('pools', name), json=body), 'pool', HostPool.from_dict)
+
+    def delete_pool(self, name: str) -> None:
+        """Delete a pool of hosts.
+
+        :raises NotFound: there is none
+        :raises Conflict: it has hosts
+        """
+        self._http.delete(_path('pools', name))
 
 
 def _body(details: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def pool(one: hosts.Pool) -> dict[str, Any]:
     return {
         'name': one.name,
         'hosts': one.hosts,
+        'generation': one.generation,
         'project_ids': list(one.project_ids),
         'domain_ids': list(one.domain_ids),
     }

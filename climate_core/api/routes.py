@@ -155,6 +155,7 @@ ROUTES: Table = {
     '/v1/os-hosts/pools/{pool_name}': {
         'GET': Route(hosts.show_pool, 200, host_rules.GET_POOLS, response_schema=host.POOL),
         'PUT': Route(hosts.update_pool, 200, host_rules.UPDATE_POOLS, host.UPDATE_POOL, host.POOL),
+        'DELETE': Route(hosts.delete_pool, 204, host_rules.DELETE_POOLS),
     },
     '/v1/os-hosts/{host_id}': {
         'GET': Route(hosts.show, 200, host_rules.GET, response_schema=host.ONE),

@@ -7,7 +7,7 @@ of what it was before, and the indexes of all managers read it again.
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.calendar.model import Access
 from climate_core.db import allocations, rows, tables, utcnow
 from climate_core.db.engine import Stale
 from climate_core.lease import hosts, states
@@ -240,43 +241,68 @@ def access(session: orm.Session, pool: str) -> dict[str, Any] | None:
 
     :raises climate_core.db.engine.Stale: another transaction has just made its row
     """
-    query = sa.select(_POOL.c.access).where(_POOL.c.name == pool).with_for_update()
-    row = session.execute(query).first()
+    found: dict[str, Any] | None = _lock_pool(session, pool).access
+    return found
+
+
+def _lock_pool(session: orm.Session, pool: str) -> sa.Row[Any]:
+    """Return ``access`` and ``generation`` of a pool, which others cannot change meanwhile."""
+    query = sa.select(_POOL.c.access, _POOL.c.generation).where(_POOL.c.name == pool)
+    row = session.execute(query.with_for_update()).first()
     if row is not None:
-        found: dict[str, Any] | None = row[0]
-        return found
+        return row
     try:
-        rows.insert(session, _POOL, [{'name': pool, 'access': None}])
+        rows.insert(session, _POOL, [{'name': pool, 'access': None, 'generation': 0}])
     except db_exc.DBDuplicateEntry as exc:
         raise Stale(f'pool {pool}') from exc
-    return None
+    return session.execute(query).one()
 
 
-def set_access(session: orm.Session, pool: str, value: Mapping[str, Any] | None) -> None:
+def set_access(
+    session: orm.Session,
+    pool: str,
+    value: Mapping[str, Any] | None,
+    generation: int | None = None,
+) -> None:
     """Say who may use a pool; what is promised of its hosts already stays.
 
     :param value: as :class:`climate_core.calendar.model.Access` dumps it; None: everybody
+    :param generation: that the pool must have, 0 if nobody has said that before; None: any
+    :raises climate_core.exceptions.HostPoolChanged: it has another one
     """
-    access(session, pool)
-    rows.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(access=value))
+    present = _lock_pool(session, pool).generation
+    if generation not in (None, present):
+        raise exceptions.HostPoolChanged(
+            f'Pool {pool} has generation {present} by now, not {generation}. Read it again.',
+            field='generation',
+        )
+    changed = {'access': value, 'generation': present + 1}
+    rows.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(changed))
     counted = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
     units = sa.update(_UNIT).where(_UNIT.c.pool == pool, _UNIT.c.kind == hosts.KIND)
     rows.change(session, units.values(access=value, **counted))
 
 
+def delete_pool(session: orm.Session, name: str) -> None:
+    """Forget a pool that has no hosts, and who may use it.
+
+    :raises climate_core.exceptions.HostPoolNotFound: there is none
+    :raises climate_core.exceptions.HostPoolInUse: it has hosts
+    """
+    # Hosts come to it with its row locked.
+    query = sa.select(_POOL.c.name).where(_POOL.c.name == name).with_for_update()
+    session.execute(query).first()
+    found = pool(session, name)
+    if found.hosts:
+        raise exceptions.HostPoolInUse(
+            f'Pool {name} has {found.hosts} hosts. Put them into another pool, or take them out.'
+        )
+    rows.change(session, sa.delete(_POOL).where(_POOL.c.name == name))
+
+
 def pools(session: orm.Session) -> list[hosts.Pool]:
     """Read all pools, in the order of their names, with the numbers of their hosts."""
-    counted = (
-        sa.select(_UNIT.c.pool, sa.func.count())
-        .where(_UNIT.c.kind == hosts.KIND)
-        .group_by(_UNIT.c.pool)
-    )
-    numbers = {row[0]: row[1] for row in session.execute(counted)}
-    known = {row.name: row.access for row in session.execute(sa.select(_POOL))}
-    return [
-        hosts.Pool(name, numbers.get(name, 0), **(known.get(name) or {}))
-        for name in sorted(numbers.keys() | known.keys())
-    ]
+    return _pools(session, sa.true(), sa.true())
 
 
 def pool(session: orm.Session, name: str) -> hosts.Pool:
@@ -284,18 +310,42 @@ def pool(session: orm.Session, name: str) -> hosts.Pool:
 
     :raises climate_core.exceptions.HostPoolNotFound: there is none
     """
-    found = next((each for each in pools(session) if each.name == name), None)
-    if found is None:
+    found = _pools(session, _UNIT.c.pool == name, _POOL.c.name == name)
+    if not found:
         raise exceptions.HostPoolNotFound(f'There is no pool {name}.')
-    return found
+    return found[0]
 
 
-def properties(session: orm.Session) -> dict[str, list[Any]]:
-    """Return the extra properties of all hosts: their names, and the values that they have."""
+def _pools(
+    session: orm.Session, unit: sa.ColumnElement[bool], pool: sa.ColumnElement[bool]
+) -> list[hosts.Pool]:
+    counted = sa.select(_UNIT.c.pool, sa.func.count()).where(_UNIT.c.kind == hosts.KIND, unit)
+    numbers = {row[0]: row[1] for row in session.execute(counted.group_by(_UNIT.c.pool))}
+    known = {row.name: row for row in session.execute(sa.select(_POOL).where(pool))}
+    return [
+        _pool(name, numbers.get(name, 0), known.get(name)) for name in sorted({*numbers, *known})
+    ]
+
+
+def _pool(name: str, count: int, row: sa.Row[Any] | None) -> hosts.Pool:
+    if row is None:
+        return hosts.Pool(name, count)
+    return hosts.Pool(name, count, generation=row.generation, **(row.access or {}))
+
+
+def properties(
+    session: orm.Session, is_shown: Callable[[Access | None], bool] = lambda _access: True
+) -> dict[str, list[Any]]:
+    """Return the extra properties of hosts: their names, and the values that they have.
+
+    :param is_shown: tells by who may be promised a host whether its properties count
+    """
     found: dict[str, set[Any]] = {}
-    for row in session.execute(sa.select(_HOST.c.extra)):
-        for name, value in row[0].items():
-            found.setdefault(name, set()).add(value)
+    query = sa.select(_HOST.c.extra, _UNIT.c.access)
+    for row in session.execute(query.join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)):
+        if is_shown(Access.load(row.access)):
+            for name, value in row.extra.items():
+                found.setdefault(name, set()).add(value)
     return {name: sorted(found[name], key=str) for name in sorted(found)}
 
 

@@ -102,12 +102,14 @@ class Pool:
 
     :param hosts: how many it has
     :param project_ids: with those of ``domain_ids`` the projects that may use it; none: all
+    :param generation: counts the changes of who may use it
     """
 
     name: str
     hosts: int
     project_ids: Sequence[str] = ()
     domain_ids: Sequence[str] = ()
+    generation: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

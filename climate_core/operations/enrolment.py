@@ -222,21 +222,20 @@ def _forget(session: orm.Session, host_id: int) -> None:
             db.delete(session, host_id)
 
 
-def take_out(database: Database, conn: 'connection.Connection', host_id: int) -> None:
+def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host) -> None:
     """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
-    host = database.read(db.get, host_id)
     # Ordinary servers may have come to one that was given back, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_kept or _is_marked(conn, host))
     if must_be_empty:
         _check_may_leave(database, conn, host)
-    before = database.write(_retire, host_id)
+    before = database.write(_retire, host.id)
     for lane_id in host.lane_ids:
         with contextlib.suppress(errors.Gone):
             placement.close_lane(conn, lane_id)
     if must_be_empty:
         _check_may_leave(database, conn, before)
     host_marks.settle(database, conn, host.provider_id)
-    database.write(_remove, host_id)
+    database.write(_remove, host.id)
 
 
 def _check_may_leave(

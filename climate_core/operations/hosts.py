@@ -108,8 +108,9 @@ class HostOperations:
         :raises climate_core.exceptions.HostInUse: it has servers, or is promised to reservations;
             it stays as it is
         """
+        host = self.database.read(db.get, host_id)
         with _answered():
-            enrolment.take_out(self.database, self.cloud.service(), host_id)
+            enrolment.take_out(self.database, self.cloud.service(), host)
 
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
         """Say whether users may see an extra property of hosts.
@@ -126,12 +127,22 @@ class HostOperations:
     ) -> None:
         """Say who may use a pool, which may still have no hosts.
 
-        :param values: ``project_ids`` and ``domain_ids``; none of both: everybody
+        :param values: ``project_ids`` and ``domain_ids``; none of both: everybody; perhaps
+            ``generation``: that the pool must have
+        :raises climate_core.exceptions.HostPoolChanged: it has another one by now
         """
         access = Access(
             frozenset(values.get('project_ids', ())), frozenset(values.get('domain_ids', ()))
         )
-        self.database.write(db.set_access, name, access.dump())
+        self.database.write(db.set_access, name, access.dump(), values.get('generation'))
+
+    def delete_host_pool(self, context: RequestContext, name: str) -> None:  # noqa: ARG002
+        """Forget a pool, and who may use it.
+
+        :raises climate_core.exceptions.HostPoolNotFound: there is none
+        :raises climate_core.exceptions.HostPoolInUse: it has hosts
+        """
+        self.database.write(db.delete_pool, name)
 
 
 def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:

@@ -13,6 +13,7 @@ GET_PRIVATE = 'climate:hosts:get_private_properties'
 UPDATE_PROPERTIES = 'climate:hosts:update_properties'
 GET_POOLS = 'climate:hosts:get_pools'
 UPDATE_POOLS = 'climate:hosts:update_pools'
+DELETE_POOLS = 'climate:hosts:delete_pools'
 
 RULES = [
     rule(
@@ -71,5 +72,11 @@ RULES = [
         ADMIN,
         'Say which projects and domains may use a pool of hosts.',
         'PUT /v1/os-hosts/pools/{pool_name}',
+    ),
+    rule(
+        DELETE_POOLS,
+        ADMIN,
+        'Delete a pool of hosts that has none.',
+        'DELETE /v1/os-hosts/pools/{pool_name}',
     ),
 ]

@@ -142,6 +142,7 @@ class ManagerClient:
     delete_host = _remote(HostOperations.delete_host)
     set_host_property = _remote(HostOperations.set_host_property)
     set_host_pool = _remote(HostOperations.set_host_pool)
+    delete_host_pool = _remote(HostOperations.delete_host_pool)
 
     def nudge(self, context: RequestContext) -> None:
         """Hint every manager to look at what is due. Does not wait, and may be lost."""

@@ -116,6 +116,7 @@ class HostEndpoint(_Served):
     delete_host = _reads(HostOperations.delete_host)
     set_host_property = _reads(HostOperations.set_host_property)
     set_host_pool = _reads(HostOperations.set_host_pool)
+    delete_host_pool = _reads(HostOperations.delete_host_pool)
 
 
 class Endpoint(_Served):

@@ -2,7 +2,7 @@
 """``openstack lease host ...``: the hosts of the pools, for operators."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from osc_lib import exceptions
@@ -11,6 +11,10 @@ from osc_lib.command import command
 from climateclient.osc import listing, options
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+#: The ids of projects and of domains.
+Users = tuple[set[str], set[str]]
+#: How often a pool is read again that others changed meanwhile.
+_TRIES = 5
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
 
@@ -237,11 +241,11 @@ class SetPool(command.Command):
         projects, domains = _users(self, parsed_args)
         if not projects and not domains:
             raise exceptions.CommandError('At least one --project or --domain is needed.')
-        present = {each.name: each for each in _hosts(self).pools()}.get(parsed_args.pool)
-        if present is not None:
-            projects |= {*present.project_ids}
-            domains |= {*present.domain_ids}
-        _hosts(self).set_pool(parsed_args.pool, project_ids=projects, domain_ids=domains)
+
+        def add(present: Any) -> Users:
+            return projects | {*present.project_ids}, domains | {*present.domain_ids}
+
+        _change_pool(self, parsed_args.pool, add, is_new=True)
 
 
 class UnsetPool(command.Command):
@@ -254,16 +258,57 @@ class UnsetPool(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         projects, domains = _users(self, parsed_args)
-        present = _hosts(self).get_pool(parsed_args.pool)
-        projects = {*present.project_ids} - projects
-        domains = {*present.domain_ids} - domains
-        if parsed_args.all:
-            projects, domains = set(), set()
-        elif not projects and not domains:
-            raise exceptions.CommandError(
-                'Nobody would be left, which lets everybody use the pool: say --all for that.'
-            )
-        _hosts(self).set_pool(parsed_args.pool, project_ids=projects, domain_ids=domains)
+
+        def remove(present: Any) -> Users:
+            if parsed_args.all:
+                return set(), set()
+            left = {*present.project_ids} - projects, {*present.domain_ids} - domains
+            if not any(left):
+                raise exceptions.CommandError(
+                    'Nobody would be left, which lets everybody use the pool: say --all for that.'
+                )
+            return left
+
+        _change_pool(self, parsed_args.pool, remove)
+
+
+class DeletePool(command.Command):
+    """Delete a pool of hosts that has none."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_pool(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        _hosts(self).delete_pool(parsed_args.pool)
+
+
+def _change_pool(
+    cmd: command.Command, name: str, change: Callable[[Any], Users], *, is_new: bool = False
+) -> None:
+    """Say who may use a pool, by who may now; what others change meanwhile is kept.
+
+    :param change: takes the pool, and returns who may
+    :param is_new: whether it may be one that is not there yet
+    """
+    from climateclient.exceptions import Conflict, NotFound
+    from climateclient.host_models import HostPool
+
+    for left in reversed(range(_TRIES)):
+        try:
+            present = _hosts(cmd).get_pool(name)
+        except NotFound:
+            if not is_new:
+                raise
+            present = HostPool(name)
+        projects, domains = change(present)
+        ids = {'project_ids': projects, 'domain_ids': domains}
+        try:
+            _hosts(cmd).set_pool(name, **ids, generation=present.generation)
+        except Conflict:
+            if not left:
+                raise
+        else:
+            return
 
 
 def _add_pool(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -283,7 +328,7 @@ def _add_users(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentP
     return parser
 
 
-def _users(cmd: command.Command, parsed_args: argparse.Namespace) -> tuple[set[str], set[str]]:
+def _users(cmd: command.Command, parsed_args: argparse.Namespace) -> Users:
     """Return the ids of the projects and of the domains that are given."""
     projects = {options.project_id(cmd, each) for each in parsed_args.project}
     return projects, {options.domain_id(cmd, each) for each in parsed_args.domain}

@@ -11,6 +11,7 @@ from climate_core import exceptions
 from climate_core.api import paging, policy, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import host as schema
+from climate_core.calendar.model import Access
 from climate_core.db import hosts as db
 from climate_core.policies import hosts as rules
 from climate_core.policies import plugins as plugin_rules
@@ -115,13 +116,22 @@ def allocation(backend: Backend, request: Request, host_id: str) -> webob.Respon
 
 
 def properties(backend: Backend, request: Request) -> webob.Response:
-    """List the extra properties that hosts have."""
+    """List the extra properties that hosts have.
+
+    Callers who may not see private ones are shown those of hosts that they can reserve.
+    """
     context, asked = request.context, request.parameters
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET_PROPERTIES, target)
     if asked.get('all'):
         policy.authorize(backend.enforcer, context, rules.GET_PRIVATE, {})
-    found = backend.database.read(db.properties)
+    sees_all = policy.allows(backend.enforcer, context, rules.GET_PRIVATE, {})
+
+    def is_shown(access: Access | None) -> bool:
+        mine = (context.project_id, context.project_domain_id)
+        return sees_all or access is None or access.admits(*mine)
+
+    found = backend.database.read(db.properties, is_shown)
     private = backend.database.read(db.private_properties)
     shown = [
         {'property': name, 'private': name in private, 'values': values}
@@ -169,6 +179,13 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     _check_pool(pool_name)
     backend.manager.set_host_pool(request.context, pool_name, values)
     return answer(200, {'pool': render.pool(backend.database.read(db.pool, pool_name))})
+
+
+def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
+    """Delete a pool that has no hosts: nothing is known of who may use it any more."""
+    policy.authorize(backend.enforcer, request.context, rules.DELETE_POOLS, {})
+    backend.manager.delete_host_pool(request.context, pool_name)
+    return answer(204)
 
 
 def _check_pool(name: str) -> None:

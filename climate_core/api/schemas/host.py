@@ -190,8 +190,14 @@ _IDS: dict[str, Any] = {
     'maxItems': 1000,
     'uniqueItems': True,
 }
+_GENERATION: dict[str, Any] = {'type': 'integer', 'minimum': 0, 'maximum': 2**31 - 1}
 UPDATE_POOL: dict[str, Any] = common.closed(
     {
+        'generation': {
+            **_GENERATION,
+            'description': 'That of the pool as it was seen: refuse with 409 if it has another '
+            'one by now. 0: nobody has said yet who may use it.',
+        },
         'project_ids': {**_IDS, 'description': 'The projects that may use it.'},
         'domain_ids': {**_IDS, 'description': 'The domains all of whose projects may use it.'},
     }
@@ -200,6 +206,10 @@ _POOL: dict[str, Any] = common.closed(
     {
         'name': {'type': 'string'},
         'hosts': {'type': 'integer', 'description': 'How many hosts it has.'},
+        'generation': {
+            **_GENERATION,
+            'description': 'How often it was said who may use it.',
+        },
         'project_ids': _IDS,
         'domain_ids': {**_IDS, 'description': 'None here and in project_ids: all may use it.'},
     }

@@ -37,6 +37,8 @@ def config(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> pathlib.
             [
                 '[cloud]',
                 *(f'{name} = {value}' for name, value in options),
+                '[hosts]',
+                'enrol_seconds = 0',
                 '[oslo_policy]',
                 f'policy_file = {tmp_path}/policy.yaml',
             ]

@@ -54,6 +54,7 @@ MATRIX: dict[tuple[str, str], Row] = {
     ('GET', '/v1/os-hosts/pools'): row(None, 403, 403, 403, 200, 200, 403, 403),
     ('GET', POOL): row(None, 403, 403, 403, 404, 404, 403, 403),
     ('PUT', POOL): row({'project_ids': 'p'}, 403, 403, 403, 400, 403, 403, 403),
+    ('DELETE', POOL): row(None, 403, 403, 403, 404, 403, 403, 403),
     ('GET', HOST): row(None, 403, 403, 403, 404, 404, 403, 403),
     ('PUT', HOST): row({'rack': '7'}, 403, 403, 403, 404, 404, 403, 403),
     ('DELETE', HOST): row(None, 403, 403, 403, 404, 404, 403, 403),

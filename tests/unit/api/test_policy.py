@@ -34,7 +34,12 @@ SHARED = {
     hosts.GET_PRIVATE,
     hosts.GET_POOLS,
 }
-ADMINS = {hosts.GET_ALLOCATIONS, hosts.UPDATE_PROPERTIES, hosts.UPDATE_POOLS}
+ADMINS = {
+    hosts.GET_ALLOCATIONS,
+    hosts.UPDATE_PROPERTIES,
+    hosts.UPDATE_POOLS,
+    hosts.DELETE_POOLS,
+}
 ALL = READS | WRITES | SHARED | ADMINS
 OURS, THEIRS = {'project_id': 'project'}, {'project_id': 'another'}
 #: role -> what it may do with its project's lease, and with one of another project

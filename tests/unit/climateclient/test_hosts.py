@@ -193,7 +193,13 @@ def test_wrong_options_are_told(fail, argv, said):
     assert said in fail('lease', 'host', *argv)
 
 
-POOL = {'name': 'gpu', 'hosts': 2, 'project_ids': ['a' * 32], 'domain_ids': ['b' * 32]}
+POOL = {
+    'name': 'gpu',
+    'hosts': 2,
+    'generation': 3,
+    'project_ids': ['a' * 32],
+    'domain_ids': ['b' * 32],
+}
 
 
 @pytest.fixture
@@ -201,20 +207,48 @@ def pools(http):
     http.get(f'{URL}/pools', json={'pools': [POOL]})
     http.get(f'{URL}/pools/gpu', json={'pool': POOL})
     http.put(f'{URL}/pools/gpu', json={'pool': POOL})
+    http.get(f'{URL}/pools/new', status_code=404, json={'error_name': 'host.pool_not_found'})
+    http.put(f'{URL}/pools/new', json={'pool': POOL | {'name': 'new'}})
+    http.delete(f'{URL}/pools/gpu', status_code=204)
 
 
 @pytest.mark.parametrize(
-    ('argv', 'projects', 'domains'),
+    ('argv', 'projects', 'domains', 'generation'),
     [
-        (['set', 'gpu', '--project', 'c' * 32], ['a' * 32, 'c' * 32], ['b' * 32]),
-        (['set', 'gpu', '--domain', 'c' * 32], ['a' * 32], ['b' * 32, 'c' * 32]),
-        (['unset', 'gpu', '--project', 'a' * 32], [], ['b' * 32]),
-        (['unset', 'gpu', '--all'], [], []),
+        (['set', 'gpu', '--project', 'c' * 32], ['a' * 32, 'c' * 32], ['b' * 32], 3),
+        (['set', 'gpu', '--domain', 'c' * 32], ['a' * 32], ['b' * 32, 'c' * 32], 3),
+        (['set', 'new', '--domain', 'c' * 32], [], ['c' * 32], 0),
+        (['unset', 'gpu', '--project', 'a' * 32], [], ['b' * 32], 3),
+        (['unset', 'gpu', '--all'], [], [], 3),
     ],
 )
-def test_who_may_use_a_pool(run, sent, pools, argv, projects, domains):
+def test_who_may_use_a_pool(run, sent, pools, argv, projects, domains, generation):
     run('lease', 'host', 'pool', *argv)
-    assert sent('PUT') == [{'project_ids': projects, 'domain_ids': domains}]
+    body = {'project_ids': projects, 'domain_ids': domains, 'generation': generation}
+    assert sent('PUT') == [body]
+
+
+@pytest.mark.parametrize(('refusals', 'is_done'), [(1, True), (4, True), (5, False)])
+def test_what_others_change_of_a_pool_meanwhile_is_kept(
+    http, run, fail, sent, pools, refusals, is_done
+):
+    changed = {'status_code': 409, 'json': {'error_name': 'host.pool_changed'}}
+    later = POOL | {'generation': 4, 'project_ids': ['d' * 32]}
+    http.get(f'{URL}/pools/gpu', [{'json': {'pool': POOL}}, {'json': {'pool': later}}])
+    http.put(f'{URL}/pools/gpu', [changed] * refusals + [{'json': {'pool': later}}])
+    (run if is_done else fail)('lease', 'host', 'pool', 'set', 'gpu', '--project', 'c' * 32)
+    last = sent('PUT')[-1]
+    assert (last['generation'], last['project_ids']) == (4, ['c' * 32, 'd' * 32])
+
+
+def test_pool_is_deleted(run, http, pools):
+    run('lease', 'host', 'pool', 'delete', 'gpu')
+    assert http.last_request.method == 'DELETE'
+
+
+def test_pool_that_is_not_there_is_not_unset(fail, sent, pools):
+    assert fail('lease', 'host', 'pool', 'unset', 'new', '--all')
+    assert not sent('PUT')
 
 
 @pytest.mark.parametrize(

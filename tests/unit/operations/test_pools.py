@@ -128,4 +128,21 @@ def test_host_that_changes_its_pool_is_for_those_of_the_new_one(
     any_world.database.write(move)
     with pytest.raises(exceptions.NotEnough):
         lease()
-    assert any_world.database.read(db.pools) == [Pool('default', 0), Pool('gpu', 1, ['p2'], [])]
+    assert any_world.database.read(db.pools) == [
+        Pool('default', 0),
+        Pool('gpu', 1, ['p2'], [], 1),
+    ]
+
+
+def test_pool_is_deleted_when_it_has_no_hosts(any_world: World) -> None:
+    database = any_world.database
+    host_id = enrol(any_world, 'cn1', 'gpu')
+    restrict(any_world, 'p2')
+    with pytest.raises(exceptions.HostPoolInUse, match='gpu has 1 hosts'):
+        database.write(db.delete_pool, 'gpu')
+    database.write(db.delete, host_id)
+    database.write(db.delete_pool, 'gpu')
+    with pytest.raises(exceptions.HostPoolNotFound, match='no pool gpu'):
+        database.write(db.delete_pool, 'gpu')
+    enrol(any_world, 'cn1', 'gpu')
+    assert database.read(db.pool, 'gpu') == Pool('gpu', 1)

@@ -41,6 +41,7 @@ NEW: list[Call] = [
     lambda c: c.update_host(WHO, 1, {}),
     lambda c: c.delete_host(WHO, 1),
     lambda c: c.set_host_property(WHO, 'x', private=True),
+    lambda c: c.delete_host_pool(WHO, 'x'),
 ]
 
 
