@@ -59,3 +59,14 @@ def list_aggregates(conn: 'connection.Connection') -> Mapping[str, list[str]]:
         for host in aggregate['hosts']:
             names[host].append(aggregate['name'])
     return names
+
+
+def list_isolated(conn: 'connection.Connection', trait: str) -> set[str]:
+    """Return the service hosts that are in a host aggregate whose servers must ask for a trait."""
+    wanted = f'trait:{trait}'
+    return {
+        host
+        for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates')
+        for host in aggregate['hosts']
+        if aggregate.get('metadata', {}).get(wanted) == 'required'
+    }

@@ -72,6 +72,11 @@ class HostRoom:
         return sum(each.used for each in self.lanes.values())
 
     @property
+    def has_strangers(self) -> bool:
+        """Whether it has servers, none of which has a slot of a lane."""
+        return any(self.used.values()) and not self.slots_used
+
+    @property
     def open_lanes(self) -> frozenset[str]:
         """Return the ids of the lanes that are open, also those that are full."""
         return frozenset(lane_id for lane_id, each in self.lanes.items() if each.slots)

@@ -13,8 +13,9 @@ from climate_core.api import policy
 from climate_core.cloud import Cloud, errors, placement_check
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.db import migration
-from climate_core.db.engine import TROUBLE
+from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
+from climate_core.sync import host_checks
 
 #: The errors of a database that does not answer.
 _AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)
@@ -116,6 +117,25 @@ class Checks(upgradecheck.UpgradeCommands):
             )
         return upgradecheck.Result(_SUCCESS)
 
+    def _check_pool(self) -> upgradecheck.Result:
+        """Check that ordinary servers are kept off the hosts of the pools."""
+        if self._check_credentials().code is not _SUCCESS:
+            return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
+        if self._check_database().code is not _SUCCESS:
+            return upgradecheck.Result(_WARNING, 'Not checked without the database.')
+        database = Database(self.conf)
+        try:
+            found = host_checks.find(database, Cloud(self.conf).service())
+        except (*errors.EXPECTED, *_AWAY) as exc:
+            return upgradecheck.Result(_WARNING, f'The hosts could not be checked: {exc}')
+        finally:
+            database.dispose()
+        if found is None:
+            return upgradecheck.Result(_SUCCESS, 'No pool has a host.')
+        return upgradecheck.Result(
+            _WARNING if found else _SUCCESS, ' '.join([*found, host_checks.UNSEEN])
+        )
+
     def _check_policy(self) -> upgradecheck.Result:
         """Check that policy.yaml can be read and has no undefined rules."""
         try:
@@ -133,6 +153,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Credentials', _check_credentials),
         ('Message bus', _check_transport),
         ('Placement', _check_placement),
+        ('Hosts of the pools', _check_pool),
         ('Policy', _check_policy),
     )
 

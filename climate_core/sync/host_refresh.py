@@ -123,7 +123,7 @@ class HostRefresher(Worker):
                 else f'Host {name} is not in Placement as it was enrolled. If it does not come '
                 'back, take it out of its pool'
             )
-        elif any(room.used.values()) and not room.slots_used:
+        elif room.has_strangers:
             yield f'Host {name} has servers that came by no lease'
 
 

@@ -10,12 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import conf as configuration
+from climate_core.cloud import Cloud
 from climate_core.cmd import manage, status
 from climate_core.cmd.manage import serve
+from climate_core.context import RequestContext
 from climate_core.db import leases, migration, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import schedule
 from climate_core.lease.history import Cause
+from climate_core.operations.hosts import HostOperations
 from tests.functional.api import written
 from tests.support.fakes import cloud_server, settings
 
@@ -236,6 +239,25 @@ def test_status_of_a_ready_installation(
     cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
     file.write_text(file.read_text() + READY + cloud)
     assert check(file) == 0, capsys.readouterr().out
+    assert 'No pool has a host' in ' '.join(words(capsys))
+
+
+def test_status_says_what_of_the_pool_cannot_be_seen(
+    file: pathlib.Path,
+    database: Database,
+    hosts_cloud: cloud_server.Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = settings.cloud_options(hosts_cloud.url).items()
+    cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
+    file.write_text(file.read_text() + READY + cloud)
+    conf = configuration.load([], [str(file)])
+    operations = HostOperations(conf, database, Cloud(conf), lambda _seconds: None)
+    operations.create_host(RequestContext(user_id='operator'), {'name': 'cn1'})
+    assert check(file) == 1
+    said = ' '.join(words(capsys))
+    assert '=required: cn1. A nova-scheduler without PoolFilter' in said
+    assert 'cannot be seen from here' in said
 
 
 def test_status_says_that_placement_cannot_be_checked(

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look what keeps ordinary servers off the hosts of the pools, as far as that can be seen.
+
+That a nova-scheduler has ``PoolFilter`` no API of Nova or Placement says. What can be seen is a
+server that came by no lease, the belt of Nova's own that stands in for a missing filter, and the
+nova.conf of this machine.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from oslo_config import cfg
+
+from climate_common import lanes
+from climate_core.cloud import hypervisors, placement
+from climate_core.db import hosts as db
+from climate_core.db.engine import Database
+from climate_core.lease.hosts import Host
+from climate_core.sync.host_refresh import every
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+_FILTER: Final = 'PoolFilter'
+_ENABLED: Final = [
+    cfg.MultiStrOpt('available_filters', default=[]),
+    cfg.ListOpt('enabled_filters', default=[]),
+]
+_BELT: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
+#: What is said in any case.
+UNSEEN: Final = (
+    'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells it. '
+    'Look at the nova.conf of each.'
+)
+
+
+def find(
+    database: Database, conn: 'connection.Connection', files: Sequence[str] | None = None
+) -> list[str] | None:
+    """Return what is wrong, or may be; None if no pool has a host.
+
+    :param files: of the configuration of nova-scheduler; None: where it would look for them
+    """
+    if not database.read(db.exist):
+        return None
+    present = [host for host in every(database) if host.is_kept]
+    return [*_entered(conn, present), *_without_belt(conn, present), *_configured(files)]
+
+
+def _entered(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
+    rooms = placement.find_rooms(conn)
+    found = sorted(
+        host.hypervisor_hostname
+        for host in present
+        if host.provider_id in rooms and rooms[host.provider_id].has_strangers
+    )
+    if found:
+        yield (
+            f'Servers came by no lease to {_names(found)}: a nova-scheduler without PoolFilter '
+            'and without the belt, or a call with "force", put them there.'
+        )
+
+
+def _without_belt(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
+    behind = hypervisors.list_isolated(conn, lanes.TRAIT)
+    found = sorted({host.service_name for host in present} - behind)
+    if found:
+        yield (
+            f'In no host aggregate with trait:{lanes.TRAIT}=required: {_names(found)}. A '
+            'nova-scheduler without PoolFilter puts ordinary servers there.'
+        )
+
+
+def _configured(files: Sequence[str] | None) -> Iterator[str]:
+    if files is None:
+        files = cfg.find_config_files(project='nova', prog='nova-scheduler')
+    readable = [each for each in files if os.access(each, os.R_OK)]
+    if not readable:
+        return
+    conf = cfg.ConfigOpts()
+    conf.register_opts(_ENABLED, group='filter_scheduler')
+    conf.register_opt(_BELT, group='scheduler')
+    try:
+        conf([], project='nova', default_config_files=readable, default_config_dirs=[])
+        has_filter = _has_filter(conf)
+        has_belt = conf.scheduler.enable_isolated_aggregate_filtering
+    except (cfg.Error, ValueError) as exc:
+        yield f'{_names(readable)} could not be read: {exc}'
+        return
+    if not has_filter:
+        yield (
+            f'{_names(readable)} does not load and enable PoolFilter in [filter_scheduler], which '
+            'the nova-scheduler of this machine needs, if there is one.'
+        )
+    if not has_belt:
+        yield f'{_names(readable)}: [scheduler] enable_isolated_aggregate_filtering is not set.'
+
+
+def _has_filter(conf: cfg.ConfigOpts) -> bool:
+    group = conf.filter_scheduler
+    is_loaded = any(each.rpartition('.')[2] == _FILTER for each in group.available_filters)
+    return is_loaded and _FILTER in group.enabled_filters
+
+
+def _names(found: Sequence[str]) -> str:
+    return ', '.join(found)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be seen of how hosts are kept from ordinary servers, of a whole nova."""
+
+import pathlib
+import tempfile
+
+from climate_common import lanes
+from climate_core.sync import host_checks
+from tests.functional.nova.hosts import HostsTest
+
+LOADED = 'available_filters = nova.scheduler.filters.all_filters\n'
+LOADED += 'available_filters = nova_ext.scheduler.PoolFilter\n'
+ENABLED = 'enabled_filters = ComputeFilter, PoolFilter\n'
+BELT = '[scheduler]\nenable_isolated_aggregate_filtering = true\n'
+
+
+class TestHostChecks(HostsTest):
+    def find(self, *files):
+        return host_checks.find(self.database, self.cloud.service(), files)
+
+    def put_on_the_belt(self, host):
+        """Do what the installation guide says of a host."""
+        aggregate = self.admin_api.post_aggregate({'aggregate': {'name': 'climate-pool'}})
+        action = f'/os-aggregates/{aggregate["id"]}/action'
+        metadata = {f'trait:{lanes.TRAIT}': 'required'}
+        self.admin_api.api_post(action, {'set_metadata': {'metadata': metadata}})
+        self.admin_api.api_post(action, {'add_host': {'host': host}})
+
+    def test_where_no_pool_has_a_host_nothing_is_looked_at(self):
+        assert self.find('/etc/hostname') is None
+
+    def test_host_is_on_the_belt_or_it_is_told(self):
+        self.enrol('host1')
+        (told,) = self.find()
+        assert told.startswith(f'In no host aggregate with trait:{lanes.TRAIT}=required: host1.')
+        self.put_on_the_belt('host1')
+        assert self.find() == []
+
+    def test_server_that_came_by_no_lease_is_told(self):
+        host_id = self.enrol('host1')
+        assert host_id
+        self.put_on_the_belt('host1')
+        self.claim(self.provider(), {'VCPU': 1})
+        (told,) = self.find()
+        assert told.startswith('Servers came by no lease to host1:')
+
+    def test_configuration_of_nova_scheduler(self):
+        self.enrol('host1')
+        self.put_on_the_belt('host1')
+        place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'nova.conf')
+        for text, told in (
+            (f'[filter_scheduler]\n{LOADED}{ENABLED}{BELT}', []),
+            (f'[filter_scheduler]\n{LOADED}{ENABLED}', ['enable_isolated_aggregate_filtering']),
+            (f'[filter_scheduler]\n{LOADED}{BELT}', ['does not load and enable PoolFilter']),
+            (f'[filter_scheduler]\n{ENABLED}{BELT}', ['does not load and enable PoolFilter']),
+            (BELT, ['does not load and enable PoolFilter']),
+            ('nonsense', ['could not be read']),
+        ):
+            place.write_text(text)
+            found = self.find(str(place))
+            assert len(found) == len(told), found
+            assert all(part in said for part, said in zip(told, found, strict=True)), found
+        assert self.find(f'{place}.none') == []
