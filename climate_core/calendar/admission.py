@@ -97,7 +97,9 @@ class Calendar:
         work = self._work(session)
         own = self._own(session, wanted)
         searches = [
-            dataclasses.replace(search, own=_picks(own[one.reservation_id]), keep=keep)
+            dataclasses.replace(
+                search, own=_picks(own[one.reservation_id]), keep=keep, in_use=one.in_use
+            )
             for one, search in zip(wanted, _searches(work, wanted, start, end), strict=True)
         ]
         return self._change(work, wanted, searches, own)
@@ -250,7 +252,7 @@ class Calendar:
         work: Work,
         wanted: Sequence[Wanted],
         searches: Sequence[Search],
-        own: Iterable[Own] = (),
+        own: Sequence[Own] = (),
         excluded: int | None = None,
     ) -> list[list[Pick]]:
         """Choose units; what reservations have themselves is free for them, but for one unit."""
@@ -268,7 +270,8 @@ class Calendar:
         if not work.verified and work.verify():
             return self._find(work, wanted, searches, own, excluded)
         self._thread.lost = 0
-        raise refusal(wanted, searches, missing, kinds, self._dice)
+        ends = [each.end for each in own]
+        raise refusal(wanted, searches, missing, kinds, self._dice, min(ends, default=0))
 
     def _own(
         self, session: orm.Session, wanted: Sequence[Wanted]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Say what is missing when the calendar cannot promise what is wanted."""
 
+import dataclasses
 import random
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from climate_common import dates
@@ -11,7 +13,7 @@ from climate_core.calendar.model import Wanted
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NoRoom
+from climate_core.calendar.together import Kinds, NoRoom, find_together
 
 #: So far ahead, in microseconds, it is looked for a time at which there would be enough.
 HORIZON = 366 * 86_400 * 1_000_000
@@ -25,10 +27,12 @@ def refusal(
     missing: NoRoom,
     kinds: Kinds,
     dice: random.Random,
+    until: int = 0,
 ) -> exceptions.ClimateError:
     """Return the error that a user reads; it says nothing of what others have.
 
     :param kinds: as they were searched
+    :param until: when a lease that runs, and is to be changed, ends so far
     """
     blamed = wanted[missing.index]
     search = searches[missing.index]
@@ -41,12 +45,56 @@ def refusal(
         f'{_count(missing.count, search.demand.least, blamed.noun)} free from '
         f'{_text(begin)} to {_text(end)}'
     )
-    later = None if any(each.keep for each in searches) else _later(searches, kinds, dice)
+    if any(each.keep for each in searches):
+        return _while_it_runs(sentence, blamed, searches, kinds, dice, until)
+    later = _later(searches, kinds, dice)
     if later is None:
         return exceptions.NotEnough(f'{sentence}.', field=blamed.field)
     available = _text(begin + later)
     return exceptions.NotEnough(
         f'{sentence}. There is enough for the same duration from {available} on.',
+        field=blamed.field,
+        available_from=available,
+    )
+
+
+def _while_it_runs(
+    sentence: str,
+    blamed: Wanted,
+    searches: Sequence[Search],
+    kinds: Kinds,
+    dice: random.Random,
+    until: int,
+) -> exceptions.NotEnough:
+    """Return the refusal of a change of a lease that runs, which ends when it is asked to end."""
+    begin = max(each.begin for each in searches)
+    times = sorted(
+        {
+            time
+            for kind in {each.demand.kind for each in searches}
+            for timeline in kinds(kind)
+            for time in timeline.ends(begin, until)
+        }
+    )
+
+    def fits(time: int) -> bool:
+        later = [dataclasses.replace(each, start=max(each.start, time)) for each in searches]
+        try:
+            find_together(later, kinds, dice)
+        except NoRoom:
+            return False
+        return True
+
+    # What fits at one time fits at all later ones: less time is left, and nothing is added.
+    first = bisect_left(times, True, key=fits)
+    if first == len(times):
+        return exceptions.NotEnough(
+            f'{sentence}, and there will not be enough at any time until the lease ends.',
+            field=blamed.field,
+        )
+    available = _text(times[first])
+    return exceptions.NotEnough(
+        f'{sentence}. There is enough from {available} on: ask again then.',
         field=blamed.field,
         available_from=available,
     )

@@ -9,7 +9,7 @@ import itertools
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from climate_core.calendar.model import Unit
@@ -179,6 +179,10 @@ class Timeline:
                     moved.append((old, new))
                     timeline = timeline.changed(self.unit, added=[new])
         return moved
+
+    def ends(self, first: int, last: int) -> Iterator[int]:
+        """Yield when promises end, between two times."""
+        return (end for end in self._ends if first < end < last)
 
     def next_end(self, start: int, end: int) -> int:
         """Return when the first promise of an interval ends; of none, FOREVER."""

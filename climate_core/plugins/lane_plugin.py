@@ -230,6 +230,14 @@ class LanePlugin(base.ResourcePlugin):
             after=after,
         )
 
+    def in_use(self, reservation: 'Reservation') -> Mapping[int, int]:
+        conn = self.cloud.service()
+        with errors.for_user(self.amount_field):
+            return {
+                each.unit_id: len(placement.list_consumers(conn, lane_of(each)))
+                for each in reservation.allocations
+            }
+
     def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
         return datetime.timedelta(seconds=self.conf[self.resource_type].cleaning_seconds)
 
