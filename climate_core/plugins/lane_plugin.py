@@ -314,12 +314,22 @@ class LanePlugin(base.ResourcePlugin):
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         waits = [
-            self._open(conn, reservation, each, aggregates) for each in reservation.allocations
+            self._held_up(lease, each) or self._open(conn, reservation, each, aggregates)
+            for each in reservation.allocations
         ]
         # What was prepared, and is promised to it no more.
         for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
             placement.leave_lane(conn, lane_id, reservation.id)
         return next((each for each in waits if each is not None), None)
+
+    def _held_up(self, lease: 'Lease', allocation: 'Allocation') -> Wait | None:
+        """Wait for a host that is promised from some time after the start of the lease on."""
+        rest = (allocation.start - self.now()).total_seconds()
+        # The clocks of the database and of this machine may differ a little.
+        if allocation.start <= lease.start_date or rest <= LOOK:
+            return None
+        name = allocation.unit['hypervisor_hostname']
+        return Wait(max(LOOK, rest / _LOOKS), _HELD_UP.format(name))
 
     def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return what lets the servers of a reservation into a lane."""
@@ -341,10 +351,6 @@ class LanePlugin(base.ResourcePlugin):
         """Open a lane; one that was prepared with two requests."""
         lane_id, name = lane_of(allocation), allocation.unit['hypervisor_hostname']
         slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
-        rest = (allocation.start - self.now()).total_seconds()
-        if rest > LOOK:
-            # The clocks of the database and of this machine may differ a little.
-            return Wait(max(LOOK, rest / _LOOKS), _HELD_UP.format(name))
         try:
             room = placement.find_rooms(conn, allocation.unit['provider_id'])
             host = next(iter(room.values()), None)
