@@ -133,7 +133,8 @@ def claim(session: orm.Session, ttl: float, limit: int, busy: Busy) -> list[Deli
     # A copy: the transaction may be repeated, and not all that is chosen is got.
     taken = copy.deepcopy(busy)
     ids = [row.id for row in session.execute(query) if taken.take(row)][:limit]
-    return rows.claim(session, _ROW, Delivery, ids, ttl)[1]
+    name, count = rows.take(session, _ROW, ids, ttl)
+    return rows.taken(session, _ROW, Delivery, name) if count else []
 
 
 def done(session: orm.Session, delivery: Delivery) -> bool:

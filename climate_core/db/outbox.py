@@ -53,11 +53,17 @@ def due_in(session: orm.Session) -> float | None:
 
 def claim(session: orm.Session, ttl: float, limit: int) -> tuple[str, list[Notification]]:
     """Take the oldest notifications for ``ttl`` seconds; return the name of the claim and them."""
-    due = _ROW.c.next_at <= utcnow.now(session)
-    ids = session.scalars(sa.select(_ROW.c.id).where(due).order_by(_ROW.c.id).limit(limit)).all()
-    return rows.claim(session, _ROW, Notification, ids, ttl)
+    query = sa.select(*rows.columns(_ROW, Notification))
+    query = query.where(_ROW.c.next_at <= utcnow.now(session)).order_by(_ROW.c.id).limit(limit)
+    found = [Notification(*row) for row in session.execute(query)]
+    name, count = rows.take(session, _ROW, [each.id for each in found], ttl)
+    if count < len(found):
+        # Another manager took some of them meanwhile.
+        found = rows.taken(session, _ROW, Notification, name)
+    return name, found
 
 
-def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
-    """Forget notifications that were sent under a claim."""
+def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> float | None:
+    """Forget notifications that were sent under a claim; return what :func:`due_in` does."""
     rows.change(session, sa.delete(_ROW).where(_ROW.c.claim == claim, _ROW.c.id.in_(ids)))
+    return due_in(session)

@@ -78,15 +78,20 @@ def due_in(
     return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
 
 
-def claim(
-    session: orm.Session, table: sa.Table, kind: type[T], ids: Collection[int], ttl: float
-) -> tuple[str, list[T]]:
-    """Claim rows of a queue that are still due; return the name of the claim and the rows."""
+def take(
+    session: orm.Session, table: sa.Table, ids: Collection[int], ttl: float
+) -> tuple[str, int]:
+    """Claim rows of a queue that are still due; return the name of the claim and how many."""
     if not ids:
-        return '', []
+        return '', 0
     name = uuidutils.generate_uuid()
     due = table.c.next_at <= utcnow.now(session)
     claimed = {'claim': name, 'next_at': utcnow.now(session, ttl)}
-    change(session, sa.update(table).where(table.c.id.in_(ids), due).values(claimed))
-    query = sa.select(*columns(table, kind)).where(table.c.claim == name).order_by(table.c.id)
-    return name, [kind(*row) for row in session.execute(query)]
+    statement = sa.update(table).where(table.c.id.in_(ids), due).values(claimed)
+    return name, change(session, statement)
+
+
+def taken(session: orm.Session, table: sa.Table, kind: type[T], claim: str) -> list[T]:
+    """Read the rows of a claim, in their order."""
+    query = sa.select(*columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
+    return [kind(*row) for row in session.execute(query)]

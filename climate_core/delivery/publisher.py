@@ -52,14 +52,19 @@ class Publisher(Worker):
         database.listen(outbox.FILLED, self.nudge)
 
     def look(self) -> float | None:
-        while self.publish() and not self.stopping:
+        while (seconds := self.publish()) == 0 and not self.stopping:
             pass
-        return self._database.read(outbox.due_in)
+        return seconds
 
-    def publish(self) -> bool:
-        """Send what is due, at most a batch; tell whether there may be more."""
+    def publish(self) -> float | None:
+        """Send what is due, at most a batch.
+
+        :returns: in how many seconds there is something to send again; None: nothing is known
+        """
         claim, batch = self._database.write(outbox.claim, self._ttl, BATCH)
-        sent: list[int] = []
+        if not batch:
+            return self._database.read(outbox.due_in)
+        seconds, sent = None, list[int]()
         try:
             for item in batch:
                 if self.stopping:
@@ -70,5 +75,5 @@ class Publisher(Worker):
                 test_points.reached('outbox.after', event_type=item.event_type)
         finally:
             if sent:
-                self._database.write(outbox.sent, claim, sent)
-        return len(batch) == BATCH
+                seconds = self._database.write(outbox.sent, claim, sent)
+        return seconds

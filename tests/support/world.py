@@ -231,7 +231,7 @@ class World:
 
     def told(self) -> list[str]:
         """Send what is in the outbox; return the types of all that was ever sent."""
-        while self.publisher.publish():
+        while self.publisher.publish() == 0:
             pass
         return [event_type for event_type, _ in self.sent]
 

@@ -19,6 +19,7 @@ from climate_core.db import (
     missing,
     outbox,
     reservations,
+    rows,
     store,
     tables,
     utcnow,
@@ -192,6 +193,22 @@ def test_the_outbox(any_world: World) -> None:
     with world.database.reader() as session:
         left = session.scalar(sa.select(sa.func.count()).select_from(tables.NOTIFICATIONS))
     assert left == 2
+
+
+def test_claim_is_of_what_no_other_manager_took_meanwhile(
+    any_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in 'ab':
+        any_world.create(name, end=NEVER)
+    take = rows.take
+
+    def late(session: orm.Session, table: sa.Table, ids: list[int], ttl: float) -> Any:
+        take(session, table, ids[:1], ttl)
+        return take(session, table, ids, ttl)
+
+    monkeypatch.setattr(rows, 'take', late)
+    _, (mine,) = any_world.database.write(outbox.claim, 60, 10)
+    assert mine.payload['reservations'][0]['resource_id'] == 'b'
 
 
 def test_a_payload_of_any_size(any_world: World) -> None:

@@ -30,6 +30,12 @@ def test_it_goes_through_the_configured_driver(world: World) -> None:
     assert message['payload']['lease_id'] == lease_id
 
 
+def test_one_notification_takes_two_transactions(world: World) -> None:
+    world.create('a')
+    statements = world.statements(world.publisher.publish)
+    assert [each.split()[0] for each in statements] == ['SELECT', 'UPDATE', 'DELETE', 'SELECT']
+
+
 @pytest.mark.parametrize('before', [0, 1])
 def test_what_cannot_be_sent_is_kept_and_the_rest_not_sent_again(
     world: World, time: Time, before: int
