@@ -3,7 +3,7 @@
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from climate_common import resource_types
@@ -43,7 +43,7 @@ class Reserver:
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
                 with within(where):
-                    new = self._find_or_claim(values)
+                    new = self._find_or_claim(values, {each.id for each in found})
                 if self.present is not None and new in self.present.reservations:
                     found.append(new)
                 elif new.key in items:
@@ -54,8 +54,14 @@ class Reserver:
                     items[new.key] = Item(new, values, where)
         return tuple(items.values()), tuple(found)
 
-    def _find_or_claim(self, values: Mapping[str, Any]) -> model.Reservation:
+    def _find_or_claim(
+        self, values: Mapping[str, Any], matched: Collection[str]
+    ) -> model.Reservation:
         """Return the reservation that the lease has already, or one that the plugin grants.
+
+        Of what the calendar promises one request may want the same several times.
+
+        :param matched: the ids of reservations of the lease that the request has named already
 
         What is awake could not be reserved once more, so the lease comes before the plugin.
         """
@@ -69,7 +75,8 @@ class Reserver:
             )
         for each in self._held():
             same_type = each.resource_type == plugin.resource_type
-            if same_type and plugin.matches_request(each, values):
+            again = each.unit_kind is not None and each.id in matched
+            if same_type and not again and plugin.matches_request(each, values):
                 return _staying(each)
         if plugin.owner_only:
             self._check_owner(plugin)

@@ -158,6 +158,18 @@ class TestHostLeases(HostLeasesTest):
         assert (second.status, self.open_to(second)) == ('ACTIVE', {'host1'})
         assert self.settled(lease, hours=2).status == 'TERMINATED'
 
+    def test_equal_reservations_of_a_lease_join_it_once_each(self):
+        lease_id = '6f1c2d90-3b7e-4a58-9c04-d1e27b85f3a6'
+        body = {'id': lease_id, 'name': 'lease', 'start_date': '2026-12-01 13:00'}
+        body |= {'end_date': '2026-12-01 14:00', 'may_join': True}
+        create = self.world.operations.create_lease
+        for asked, had in ((1, 1), (2, 2), (2, 2), (1, 2)):
+            hosts = [{'resource_type': self.TYPE, 'min': 1}] * asked
+            assert create(user(), {**body, 'reservations': hosts}) == lease_id
+            reservations = self.world.lease(lease_id).reservations
+            units = {each.allocations[0].unit_id for each in reservations}
+            assert (len(reservations), len(units)) == (had, had)
+
     def test_change_of_a_lease_is_judged_by_the_calendar(self):
         first = self.lease_hosts('2026-12-01 13:00', '2026-12-01 14:00', min=2)
         self.lease_hosts('2026-12-01 15:00', '2026-12-01 16:00', min=1, name='second')
