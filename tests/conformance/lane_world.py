@@ -53,6 +53,7 @@ class LaneWorld:
         conf = self.hosts.conf
         conf.register_opts(kind.plugin.options, group=kind.plugin.resource_type)
         self.plugin = kind.plugin(conf, self.hosts.cloud)
+        self.plugin.now = self.time
         self.engine.plugins[kind.plugin.resource_type] = self.plugin
         watch = HostWatch(
             conf,
