@@ -14,7 +14,6 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from climate_common import lanes
@@ -23,11 +22,10 @@ from climate_core.calendar.model import Demand, Order, Unit, Wanted
 from climate_core.cloud import errors, placement, servers
 from climate_core.lease import hosts
 from climate_core.lease.hosts import KIND
-from climate_core.plugins import base, departures
+from climate_core.plugins import base, departures, lane_options
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
 from climate_core.plugins.progress import END, Progress
-from climate_core.plugins.server import lost_tasks
 from climate_core.plugins.step_context import EndContext
 
 if TYPE_CHECKING:
@@ -57,98 +55,11 @@ _HELD_UP: Final = (
 )
 #: So often it is looked until a host is expected to be free.
 _LOOKS: Final = 60
-#: As Keystone makes them, and as other sources of its projects have them.
-_PROJECT_ID: Final = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
-#: What Blazar's clients expect of each reservation of hosts.
-BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
-
-OPTIONS: Final[Sequence[cfg.Opt]] = (
-    cfg.StrOpt(
-        'order',
-        default=str(Order.FIT),
-        choices=[str(each) for each in Order],
-        help='Which of the hosts that are free are taken first: those whose gap in the calendar '
-        'is the smallest (fit), those with the least (pack) or the most (spread) room left, or '
-        'any (random).',
-    ),
-    cfg.IntOpt(
-        'cleaning_seconds',
-        default=0,
-        min=0,
-        help='How long what was reserved is kept free after each lease.',
-    ),
-    cfg.IntOpt(
-        'prepare_seconds',
-        default=120,
-        min=0,
-        help='How long before the start of a lease its lanes are prepared, so that the start only '
-        'has to open them; 0: not before the start.',
-    ),
-    cfg.IntOpt(
-        'migrate_seconds',
-        default=900,
-        min=0,
-        help='How long servers are tried to be moved at the end (on_end: migrate) if the '
-        'reservation says no grace. What was reserved is kept for it.',
-    ),
-    cfg.StrOpt(
-        'unmovable',
-        default='shelve',
-        choices=[
-            ('shelve', 'Keep the server as an image, free the host.'),
-            ('delete', 'Delete it.'),
-        ],
-        help='What happens to a server that could not be moved in time: its host is for others.',
-    ),
-    cfg.IntOpt(
-        'max_grace_seconds',
-        default=3600,
-        min=0,
-        help='The longest grace that a reservation may ask for.',
-    ),
-    *lost_tasks.END_OPTIONS,
-)
-#: What reservations of this kind have in common.
-SCHEMA: Final[Mapping[str, Any]] = {
-    **filters.SCHEMA,
-    'share_with': {
-        'type': 'array',
-        'items': {'type': 'string', 'pattern': f'^{_PROJECT_ID}$'},
-        'uniqueItems': True,
-        'maxItems': 100,
-        'description': 'Ids of other projects whose servers may enter, too.',
-    },
-    'matching': {
-        'type': 'string',
-        'enum': ['targeted', 'open'],
-        'description': 'targeted: servers that name the reservation enter (default); open: those '
-        'of its projects that name none, too, as long as there is room.',
-    },
-    'on_end': {
-        'type': 'string',
-        'enum': ['delete', departures.MIGRATE],
-        'description': 'What happens at the end to the servers that are there. migrate: they are '
-        'moved to hosts of no pool, as ordinary servers.',
-    },
-    'grace': {
-        'type': ['integer', 'null'],
-        'minimum': 0,
-        'maximum': 7 * 86400,
-        'description': 'Seconds after the end in which the servers are still there, and no more '
-        'come, before they are deleted; with on_end: migrate, in which they are moved.',
-    },
-    'before_end': {
-        'type': ['string', 'null'],
-        'description': "Taken for Blazar's clients; the lease has before_end_date.",
-    },
-}
 #: Whose a reservation is, among its params.
 _PROJECT: Final = '_project_id'
 _DOMAIN: Final = '_domain_id'
-#: What of it may be changed.
-CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
 
 
 class LanePlugin(base.ResourcePlugin):
@@ -161,7 +72,7 @@ class LanePlugin(base.ResourcePlugin):
     amount_field: ClassVar[str]
     #: What the calendar promises, for people.
     noun: ClassVar[str]
-    options = OPTIONS
+    options = lane_options.OPTIONS
     # Servers run on hosts: hosts are there before them, and are closed after them.
     rank = 5
 
@@ -445,13 +356,6 @@ class LanePlugin(base.ResourcePlugin):
         wait = leaving.step(sorted(left))
         kept = {_PREPARED: _prepared(reservation)}
         return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
-
-
-def given(values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
-    """Return what a request says of a schema, the usual where it says nothing."""
-    usual = {'on_end': 'delete', **dict.fromkeys(BLAZAR, ''), **usual}
-    said = {name: values[name] for name in schema if values.get(name) is not None}
-    return usual | said
 
 
 def lane_of(allocation: 'Allocation') -> str:

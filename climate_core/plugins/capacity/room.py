@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts
 from climate_core.calendar.model import Demand
-from climate_core.plugins import lane_plugin
+from climate_core.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.lease.model import Allocation
@@ -31,14 +31,14 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'true: all on one host; false: each on another one; null: anywhere. '
         "Blazar's clients send these as texts.",
     },
-    **lane_plugin.SCHEMA,
+    **lane_options.SCHEMA,
 }
 
 
 class RoomPlugin(lane_plugin.LanePlugin):
     """Reserve room for servers; a subclass says of which shape."""
 
-    changeable = ('amount', 'affinity', *lane_plugin.CHANGEABLE)
+    changeable = ('amount', 'affinity', *lane_options.CHANGEABLE)
     amount_field = 'amount'
     noun = 'servers'
 
@@ -47,7 +47,7 @@ class RoomPlugin(lane_plugin.LanePlugin):
         """Return what one server takes of its host, by unit."""
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        params = lane_plugin.given(values, self.schema, amount=1, affinity=None)
+        params = lane_options.given(values, self.schema, amount=1, affinity=None)
         affinity = params['affinity']
         return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
 

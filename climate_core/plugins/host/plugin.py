@@ -8,7 +8,7 @@ from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.cloud import placement
-from climate_core.plugins import lane_plugin
+from climate_core.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -26,15 +26,15 @@ class HostPlugin(lane_plugin.LanePlugin):
     schema: ClassVar[Mapping[str, Any]] = {
         'min': {**_NUMBER, 'description': 'So many hosts at least, or none. By default 1.'},
         'max': {**_NUMBER, 'description': 'So many hosts if they are free. By default min.'},
-        **lane_plugin.SCHEMA,
+        **lane_options.SCHEMA,
     }
-    changeable = ('min', 'max', *lane_plugin.CHANGEABLE)
+    changeable = ('min', 'max', *lane_options.CHANGEABLE)
     amount_field = 'min'
     noun = 'hosts'
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         least = values.get('min', 1)
-        return lane_plugin.given(values, self.schema, min=least, max=least)
+        return lane_options.given(values, self.schema, min=least, max=least)
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return self._params(values)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reservations of hosts, and of shares of them, take in requests and in climate.conf."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from oslo_config import cfg
+
+from climate_core.calendar.model import Order
+from climate_core.plugins import departures
+from climate_core.plugins.host import filters
+from climate_core.plugins.server import lost_tasks
+
+#: As Keystone makes them, and as other sources of its projects have them.
+_PROJECT_ID: Final = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
+#: What Blazar's clients expect of each reservation of hosts.
+BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
+
+OPTIONS: Final[Sequence[cfg.Opt]] = (
+    cfg.StrOpt(
+        'order',
+        default=str(Order.FIT),
+        choices=[str(each) for each in Order],
+        help='Which of the hosts that are free are taken first: those whose gap in the calendar '
+        'is the smallest (fit), those with the least (pack) or the most (spread) room left, or '
+        'any (random).',
+    ),
+    cfg.IntOpt(
+        'cleaning_seconds',
+        default=0,
+        min=0,
+        help='How long what was reserved is kept free after each lease.',
+    ),
+    cfg.IntOpt(
+        'prepare_seconds',
+        default=120,
+        min=0,
+        help='How long before the start of a lease its lanes are prepared, so that the start only '
+        'has to open them; 0: not before the start.',
+    ),
+    cfg.IntOpt(
+        'migrate_seconds',
+        default=900,
+        min=0,
+        help='How long servers are tried to be moved at the end (on_end: migrate) if the '
+        'reservation says no grace. What was reserved is kept for it.',
+    ),
+    cfg.StrOpt(
+        'unmovable',
+        default='shelve',
+        choices=[
+            ('shelve', 'Keep the server as an image, free the host.'),
+            ('delete', 'Delete it.'),
+        ],
+        help='What happens to a server that could not be moved in time: its host is for others.',
+    ),
+    cfg.IntOpt(
+        'max_grace_seconds',
+        default=3600,
+        min=0,
+        help='The longest grace that a reservation may ask for.',
+    ),
+    *lost_tasks.END_OPTIONS,
+)
+#: What reservations of this kind have in common.
+SCHEMA: Final[Mapping[str, Any]] = {
+    **filters.SCHEMA,
+    'share_with': {
+        'type': 'array',
+        'items': {'type': 'string', 'pattern': f'^{_PROJECT_ID}$'},
+        'uniqueItems': True,
+        'maxItems': 100,
+        'description': 'Ids of other projects whose servers may enter, too.',
+    },
+    'matching': {
+        'type': 'string',
+        'enum': ['targeted', 'open'],
+        'description': 'targeted: servers that name the reservation enter (default); open: those '
+        'of its projects that name none, too, as long as there is room.',
+    },
+    'on_end': {
+        'type': 'string',
+        'enum': ['delete', departures.MIGRATE],
+        'description': 'What happens at the end to the servers that are there. migrate: they are '
+        'moved to hosts of no pool, as ordinary servers.',
+    },
+    'grace': {
+        'type': ['integer', 'null'],
+        'minimum': 0,
+        'maximum': 7 * 86400,
+        'description': 'Seconds after the end in which the servers are still there, and no more '
+        'come, before they are deleted; with on_end: migrate, in which they are moved.',
+    },
+    'before_end': {
+        'type': ['string', 'null'],
+        'description': "Taken for Blazar's clients; the lease has before_end_date.",
+    },
+}
+#: What of it may be changed.
+CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
+
+
+def given(values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
+    """Return what a request says of a schema, the usual where it says nothing."""
+    usual = {'on_end': 'delete', **dict.fromkeys(BLAZAR, ''), **usual}
+    said = {name: values[name] for name in schema if values.get(name) is not None}
+    return usual | said
