@@ -61,7 +61,7 @@ def lane_aggregates(
 
 
 def reservation_aggregate(reservation_id: str) -> str:
-    """Return the aggregate of all lanes of a reservation, whoever may enter."""
+    """Return the aggregate of all lanes of a reservation, of any project."""
     return _derive('reservation', reservation_id)
 
 

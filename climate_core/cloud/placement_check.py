@@ -16,7 +16,8 @@ from oslo_utils import uuidutils
 
 from climate_common import lanes
 from climate_core.cloud import errors
-from climate_core.cloud.placement import PLACEMENT, make_names
+from climate_core.cloud.lane_providers import make_names
+from climate_core.cloud.placement import PLACEMENT
 
 if TYPE_CHECKING:
     from openstack import connection

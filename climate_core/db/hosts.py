@@ -15,7 +15,6 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import Access
 from climate_core.db import allocations, rows, tables, utcnow
 from climate_core.db.engine import Stale
 from climate_core.lease import hosts, states
@@ -334,16 +333,18 @@ def _pool(name: str, count: int, row: sa.Row[Any] | None) -> hosts.Pool:
 
 
 def properties(
-    session: orm.Session, is_shown: Callable[[Access | None], bool] = lambda _access: True
+    session: orm.Session,
+    is_shown: Callable[[Mapping[str, Any] | None], bool] = lambda _access: True,
 ) -> dict[str, list[Any]]:
     """Return the extra properties of hosts: their names, and the values that they have.
 
-    :param is_shown: tells by who may be promised a host whether its properties count
+    :param is_shown: tells whether the properties of a host count; takes who may be promised it,
+        as :class:`climate_core.calendar.model.Access` dumps that
     """
     found: dict[str, set[Any]] = {}
     query = sa.select(_HOST.c.extra, _UNIT.c.access)
     for row in session.execute(query.join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)):
-        if is_shown(Access.load(row.access)):
+        if is_shown(row.access):
             for name, value in row.extra.items():
                 found.setdefault(name, set()).add(value)
     return {name: sorted(found[name], key=str) for name in sorted(found)}

@@ -19,7 +19,7 @@ from sqlalchemy import orm
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors, hypervisors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import hosts
@@ -132,10 +132,10 @@ def _check_empty(conn: 'connection.Connection', provider_id: str) -> None:
 def _make_lanes(
     conf: cfg.ConfigOpts, conn: 'connection.Connection', node: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    placement.make_names(conn)
+    lane_providers.make_names(conn)
     count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
     root = placement.Provider(node['id'], node['hypervisor_hostname'], node['id'])
-    return tuple(placement.make_lane(conn, root, number) for number in range(count))
+    return tuple(lane_providers.make_lane(conn, root, number) for number in range(count))
 
 
 def _begin(
@@ -231,7 +231,7 @@ def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host
     before = database.write(_retire, host.id)
     for lane_id in host.lane_ids:
         with contextlib.suppress(errors.Gone):
-            placement.close_lane(conn, lane_id)
+            lane_providers.close_lane(conn, lane_id)
     if must_be_empty:
         _check_may_leave(database, conn, before)
     host_marks.settle(database, conn, host.provider_id)

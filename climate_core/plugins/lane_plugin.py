@@ -19,7 +19,7 @@ from oslo_utils import uuidutils
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Order, Unit, Wanted
-from climate_core.cloud import errors, placement, servers
+from climate_core.cloud import errors, lane_providers, placement, servers
 from climate_core.lease import hosts
 from climate_core.lease.hosts import KIND
 from climate_core.plugins import base, departures, lane_options
@@ -210,7 +210,7 @@ class LanePlugin(base.ResourcePlugin):
         prepared = _prepared(reservation)
         for each in reservation.allocations:
             lane_id = lane_of(each)
-            prepared[lane_id] = placement.prepare_lane(
+            prepared[lane_id] = lane_providers.prepare_lane(
                 conn, lane_id, self._slots(each), aggregates
             )
         return Done({_PREPARED: prepared})
@@ -230,7 +230,7 @@ class LanePlugin(base.ResourcePlugin):
         ]
         # What was prepared, and is promised to it no more.
         for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
-            placement.leave_lane(conn, lane_id, reservation.id)
+            lane_providers.leave_lane(conn, lane_id, reservation.id)
         return next((each for each in waits if each is not None), None)
 
     def _held_up(self, lease: 'Lease', allocation: 'Allocation') -> Wait | None:
@@ -270,23 +270,23 @@ class LanePlugin(base.ResourcePlugin):
             is_open = host.lanes[lane_id].slots > 0
             told = None if is_open else self._in_the_way(host, reservation, allocation)
             if prepared is not None and not is_open and not told:
-                known = placement.LaneAccess(prepared, frozenset(aggregates))
-                if placement.open_lane(conn, lane_id, slots, aggregates, known):
+                known = lane_providers.LaneAccess(prepared, frozenset(aggregates))
+                if lane_providers.open_lane(conn, lane_id, slots, aggregates, known):
                     return None
-            found = placement.read_access(conn, lane_id)
+            found = lane_providers.read_access(conn, lane_id)
             ended = lanes.ended_aggregate(reservation.id) in found.aggregates
             ours = lanes.reservation_aggregate(reservation.id) in found.aggregates
             if ended or (ours and is_open):
                 # What is there may have come by this lane: it was opened before.
                 if found.aggregates != {*aggregates}:
-                    placement.set_lane_aggregates(conn, lane_id, aggregates)
-                placement.set_slots(conn, lane_id, slots, is_open=True)
+                    lane_providers.set_lane_aggregates(conn, lane_id, aggregates)
+                lane_providers.set_slots(conn, lane_id, slots, is_open=True)
                 return None
             if is_open:
                 told = _KEPT
             if told:
                 return Wait(LOOK, told.format(name))
-            if not placement.open_lane(conn, lane_id, slots, aggregates, found):
+            if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
                 return Wait(0.0)
         except errors.Gone:
             return Wait(_GONE_LOOK, f'Host {name} is not in Placement any more.')
@@ -314,7 +314,7 @@ class LanePlugin(base.ResourcePlugin):
             room = hosts.amounts(free)
             short = any(room[name] < each * allocation.pieces for name, each in piece.items())
             in_use = short and any(each.used and not each.slots for each in others)
-            is_open = any(each.slots == placement.MAX_SLOTS for each in others)
+            is_open = any(each.slots == lane_providers.MAX_SLOTS for each in others)
         if in_use or host.lanes[lane_id].used:
             return 'Host {} still has servers of an earlier lease.'
         return _KEPT if is_open else None
@@ -330,7 +330,7 @@ class LanePlugin(base.ResourcePlugin):
         left = {
             server_id: str(released[lane_id].unit['service_name'])
             for lane_id in sorted(released.keys() - kept)
-            for server_id in placement.leave_lane(conn, lane_id, reservation.id)
+            for server_id in lane_providers.leave_lane(conn, lane_id, reservation.id)
         }
         wait = self.wake_up(lease, reservation)
         if wait is not None or not self.conf.hosts.evacuate:
@@ -345,7 +345,7 @@ class LanePlugin(base.ResourcePlugin):
         left: set[str] = set()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
         for lane_id in sorted(had | _prepared(reservation).keys()):
-            left.update(placement.leave_lane(conn, lane_id, reservation.id))
+            left.update(lane_providers.leave_lane(conn, lane_id, reservation.id))
         if not left:
             return None
         now = self.now()

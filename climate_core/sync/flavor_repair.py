@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from climate_core.cloud import errors, flavors
+from climate_core.cloud import flavors
 from climate_core.db import reservations
 from climate_core.db.engine import Database
-from climate_core.sync.repair import Repaired
+from climate_core.sync.repair import Repaired, repair
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -35,13 +35,4 @@ def run(database: Database, conn: 'connection.Connection', yes: bool) -> Iterato
     :param yes: whether to do it
     """
     for each in find(database, conn):
-        if not yes:
-            yield Repaired(f'flavor {each}', REASON, 'delete it')
-            continue
-        try:
-            flavors.delete(conn, each)
-        except errors.EXPECTED as exc:
-            told = str(exc) or type(exc).__name__
-            yield Repaired(f'flavor {each}', REASON, 'delete it', False, told)
-        else:
-            yield Repaired(f'flavor {each}', REASON, 'delete it', True)
+        yield repair(f'flavor {each}', REASON, 'delete it', yes, flavors.delete, conn, each)

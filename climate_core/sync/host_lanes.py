@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from climate_common import lanes
-from climate_core.cloud import errors, placement
+from climate_core.cloud import errors, lane_providers
 from climate_core.db import host_lanes as db
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
@@ -56,7 +56,7 @@ def _clear(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> 
     """Close a lane if it is a reservation's; tell whether it was."""
     try:
         own = lanes.reservation_aggregate(reservation_id)
-        return placement.clear_lane(conn, lane_id, [own])
+        return lane_providers.clear_lane(conn, lane_id, [own])
     except errors.Gone:
         return False
 
@@ -70,10 +70,10 @@ def find_unexplained(
     """
     for lane_id in host.lane_ids:
         try:
-            found = placement.read_access(conn, lane_id).aggregates
+            found = lane_providers.read_access(conn, lane_id).aggregates
         except errors.Gone:
             continue
-        # Read after the lane was looked at: whoever had it then is known by now.
+        # Read after the lane was looked at: the reservation that had it then is known by now.
         live = database.read(db.taken, [host.id], True, begun=False) if found else []
         own = {
             aggregate(each.reservation_id)

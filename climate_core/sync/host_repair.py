@@ -7,17 +7,16 @@ One whose enrolment was cut off, or that was half taken out, is told: its operat
 of both it shall be.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from climate_core.cloud import errors, placement
+from climate_core.cloud import lane_providers, placement
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
 from climate_core.sync import host_lanes
 from climate_core.sync.host_marks import settle
 from climate_core.sync.host_refresh import every
-from climate_core.sync.repair import Repaired
+from climate_core.sync.repair import Repaired, repair
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -52,7 +51,10 @@ class HostRepair:
                 provider_id,
                 wrong,
                 'give it back to them',
-                functools.partial(settle, self._database, self._conn, provider_id),
+                settle,
+                self._database,
+                self._conn,
+                provider_id,
             )
         for provider_id, host in sorted(present.items()):
             name = host.hypervisor_hostname
@@ -74,19 +76,24 @@ class HostRepair:
             name,
             'ordinary servers are not kept off it',
             'keep them off',
-            functools.partial(settle, self._database, self._conn, host.provider_id),
+            settle,
+            self._database,
+            self._conn,
+            host.provider_id,
         )
 
     def _lanes(self, present: Mapping[str, Host]) -> Iterator[Repaired]:
         """Close lanes that are nobody's any more, and tell of hosts that lack theirs."""
         found = placement.list_lanes(self._conn)
         for lane in found:
-            if lane.root_id not in present and placement.is_open(self._conn, lane.id):
+            if lane.root_id not in present and lane_providers.is_open(self._conn, lane.id):
                 yield self._do(
                     lane.name,
                     'it lets servers in, but its host is in no pool',
                     'close it',
-                    functools.partial(placement.close_lane, self._conn, lane.id),
+                    lane_providers.close_lane,
+                    self._conn,
+                    lane.id,
                 )
         ids = {each.id: each.name for each in found}
         for host in present.values():
@@ -95,7 +102,10 @@ class HostRepair:
                     ids.get(lane_id, lane_id),
                     'it is kept by a reservation that is over, or that there never was',
                     'close it',
-                    functools.partial(placement.clear_lane, self._conn, lane_id, kept),
+                    lane_providers.clear_lane,
+                    self._conn,
+                    lane_id,
+                    kept,
                 )
             lost = [each for each in host.lane_ids if each not in ids]
             if lost:
@@ -103,11 +113,12 @@ class HostRepair:
                 again = 'take it out of its pool and enrol it again'
                 yield Repaired(host.hypervisor_hostname, f'{wrong}: {again}', None)
 
-    def _do(self, what: str, wrong: str, action: str, function: Callable[[], object]) -> Repaired:
-        if not self._yes:
-            return Repaired(what, wrong, action)
-        try:
-            function()
-        except errors.EXPECTED as exc:
-            return Repaired(what, wrong, action, False, str(exc) or type(exc).__name__)
-        return Repaired(what, wrong, action, True)
+    def _do(
+        self,
+        what: str,
+        wrong: str,
+        action: str,
+        function: Callable[..., object],
+        *args: object,
+    ) -> Repaired:
+        return repair(what, wrong, action, self._yes, function, *args)

@@ -25,7 +25,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.cloud import Cloud, errors, hypervisors, placement
+from climate_core.cloud import Cloud, errors, hypervisors, lane_providers, placement
 from climate_core.db import host_failures as db
 from climate_core.db import hosts as db_hosts
 from climate_core.db import leases, store, utcnow
@@ -162,7 +162,7 @@ class HostWatch(Worker):
         known = self._database.read(db_hosts.get, host.id)
         for each in rows:
             for lane_id in known.lane_ids:
-                placement.leave_lane(conn, lane_id, each.reservation_id)
+                lane_providers.leave_lane(conn, lane_id, each.reservation_id)
         return len(placement.list_consumers(conn, known.provider_id))
 
     def _replace(

@@ -45,6 +45,22 @@ class Repaired:
     trouble: str | None = None
 
 
+def repair(
+    what: str, wrong: str, action: str, yes: bool, function: Callable[..., object], *args: object
+) -> Repaired:
+    """Repair one thing that is wrong in another service, or say what would be done.
+
+    :param yes: whether to do it
+    """
+    if not yes:
+        return Repaired(what, wrong, action)
+    try:
+        function(*args)
+    except errors.EXPECTED as exc:
+        return Repaired(what, wrong, action, False, str(exc) or type(exc).__name__)
+    return Repaired(what, wrong, action, True)
+
+
 class Repair:
     """Repair, or say what would be done.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_common import lanes
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers, placement
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.plugins.base import Wait
@@ -111,7 +111,7 @@ class LaneWorld:
         for number in range(len(self.hosts.ids)):
             host = self.hosts.read(number)
             for lane_id in host.lane_ids:
-                aggregates = placement.read_access(self.hosts.conn, lane_id).aggregates
+                aggregates = lane_providers.read_access(self.hosts.conn, lane_id).aggregates
                 if aggregates:
                     found[host.hypervisor_hostname] = aggregates
         return found

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers
 from climate_core.db import tables
 from climate_core.lease.hosts import KIND
 from climate_core.plugins.base import Wait
@@ -28,7 +28,7 @@ KINDS = {
         HostPlugin,
         wish={'min': 1},
         shape=None,
-        slots=placement.MAX_SLOTS,
+        slots=lane_providers.MAX_SLOTS,
         more={'min': 2},
         too_much={'min': 3},
         bad=[({'min': 2, 'max': 1}, 'max')],

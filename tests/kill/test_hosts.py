@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core.calendar.admission import Calendar
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers, placement
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import hosts as db
@@ -83,7 +83,8 @@ class Pool:
         """The names of the hosts whose lanes are somebody's -> whose."""
         found = {host.hypervisor_hostname: host.lane_ids[0] for host in every(self._database)}
         kept = {
-            name: placement.read_access(self.conn, each).aggregates for name, each in found.items()
+            name: lane_providers.read_access(self.conn, each).aggregates
+            for name, each in found.items()
         }
         return {name: each for name, each in kept.items() if each}
 

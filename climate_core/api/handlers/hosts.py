@@ -127,8 +127,8 @@ def properties(backend: Backend, request: Request) -> webob.Response:
         policy.authorize(backend.enforcer, context, rules.GET_PRIVATE, {})
     sees_all = policy.allows(backend.enforcer, context, rules.GET_PRIVATE, {})
 
-    def is_shown(access: Access | None) -> bool:
-        mine = (context.project_id, context.project_domain_id)
+    def is_shown(stored: Mapping[str, Any] | None) -> bool:
+        access, mine = Access.load(stored), (context.project_id, context.project_domain_id)
         return sees_all or access is None or access.admits(*mine)
 
     found = backend.database.read(db.properties, is_shown)

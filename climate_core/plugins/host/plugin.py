@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers
 from climate_core.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
@@ -55,4 +55,4 @@ class HostPlugin(lane_plugin.LanePlugin):
 
     def _slots(self, allocation: 'Allocation') -> int:  # noqa: ARG002
         # What Nova's own resources allow comes first.
-        return placement.MAX_SLOTS
+        return lane_providers.MAX_SLOTS

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers
 from climate_core.db import hosts as db
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.sync.host_watch import HostWatch
@@ -244,4 +244,6 @@ class TestManagerDies(HostFailureTest):
         assert self.die_and_go_on(lease, self.watch.watch) > 2
         assert self.row(host).available
         conn = self.cloud.service()
-        assert not any(placement.read_access(conn, x).aggregates for x in self.row(host).lane_ids)
+        assert not any(
+            lane_providers.read_access(conn, x).aggregates for x in self.row(host).lane_ids
+        )

@@ -7,7 +7,7 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import flavors, placement
+from climate_core.cloud import flavors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
 from climate_core.lease import limits, serialize, usage
@@ -105,8 +105,8 @@ class TestHostLeases(HostLeasesTest):
         """The lane is open to a lease that was purged."""
         lane_id = self.world.database.read(db.find, 'host1').lane_ids[0]
         conn = self.cloud.service()
-        placement.set_lane_aggregates(conn, lane_id, [lanes.reservation_aggregate('purged')])
-        placement.set_slots(conn, lane_id, 3, is_open=True)
+        lane_providers.set_lane_aggregates(conn, lane_id, [lanes.reservation_aggregate('purged')])
+        lane_providers.set_slots(conn, lane_id, 3, is_open=True)
         lease = self.settled(self.lease_hosts(min=1, names='host1'))
         assert lease.status == 'STARTING'
         assert 'climate-manage repair --yes' in lease.status_reason

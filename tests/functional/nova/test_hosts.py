@@ -6,7 +6,7 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import errors, placement
+from climate_core.cloud import errors, lane_providers, placement
 from climate_core.db import hosts as db
 from tests.functional.nova.hosts import Crash, HostsTest, use_nodes
 
@@ -186,8 +186,8 @@ class TestLeave(HostsTest):
 
     def test_open_lane_is_closed(self):
         host = self.database.read(db.get, self.enrol())
-        placement.set_lane_aggregates(self.cloud.service(), host.lane_ids[0], [AGGREGATE])
-        placement.set_slots(self.cloud.service(), host.lane_ids[0], 2, is_open=True)
+        lane_providers.set_lane_aggregates(self.cloud.service(), host.lane_ids[0], [AGGREGATE])
+        lane_providers.set_slots(self.cloud.service(), host.lane_ids[0], 2, is_open=True)
         self.operations.delete_host(self.context, host.id)
         assert not self._get_provider_aggregates(host.lane_ids[0])
         assert not self.candidates(RESERVED % AGGREGATE)
@@ -230,25 +230,25 @@ class TestLane(HostsTest):
         self.lane_id = host.lane_ids[0]
 
     def test_open_lane_lets_its_reservation_in(self):
-        placement.set_lane_aggregates(self.conn, self.lane_id, [AGGREGATE])
-        closed = placement.set_slots(self.conn, self.lane_id, 2, is_open=False)
+        lane_providers.set_lane_aggregates(self.conn, self.lane_id, [AGGREGATE])
+        closed = lane_providers.set_slots(self.conn, self.lane_id, 2, is_open=False)
         assert not self.candidates(RESERVED % AGGREGATE)
         self.cloud.requests.clear()
-        placement.set_slots(self.conn, self.lane_id, 2, is_open=True, generation=closed)
+        lane_providers.set_slots(self.conn, self.lane_id, 2, is_open=True, generation=closed)
         assert [method for method, _ in self.cloud.requests] == ['PUT']
         assert self.candidates(RESERVED % AGGREGATE)
-        assert placement.close_lane(self.conn, self.lane_id) == []
+        assert lane_providers.close_lane(self.conn, self.lane_id) == []
         assert not self.candidates(RESERVED % AGGREGATE)
 
     def test_closed_lane_tells_who_is_in_it(self):
-        placement.set_slots(self.conn, self.lane_id, 2, is_open=True)
+        lane_providers.set_slots(self.conn, self.lane_id, 2, is_open=True)
         server_id = self.claim(self.lane_id, {lanes.SLOT: 1})
-        assert placement.close_lane(self.conn, self.lane_id) == [server_id]
+        assert lane_providers.close_lane(self.conn, self.lane_id) == [server_id]
         inventory = self._get_provider_inventory(self.lane_id)[lanes.SLOT]
         assert (inventory['total'], inventory['reserved']) == (2, 2)
 
     def test_write_goes_on_when_others_were_faster(self):
-        placement.set_slots(self.conn, self.lane_id, 9, is_open=True)
+        lane_providers.set_slots(self.conn, self.lane_id, 9, is_open=True)
         claims = iter(range(3))
 
         def claim(method, path):
@@ -260,14 +260,14 @@ class TestLane(HostsTest):
                 self.claim(self.lane_id, {lanes.SLOT: 1})
 
         self.cloud.before = claim
-        assert len(placement.close_lane(self.conn, self.lane_id)) == 3
+        assert len(lane_providers.close_lane(self.conn, self.lane_id)) == 3
 
     def test_claim_at_any_moment_while_a_lane_is_left_is_told_or_refused(self):
         own, ended = lanes.reservation_aggregate('r'), lanes.ended_aggregate('r')
         outcomes = []
         for moment in range(6):
-            placement.set_lane_aggregates(self.conn, self.lane_id, [own])
-            placement.set_slots(self.conn, self.lane_id, 9, is_open=True)
+            lane_providers.set_lane_aggregates(self.conn, self.lane_id, [own])
+            lane_providers.set_slots(self.conn, self.lane_id, 9, is_open=True)
             came = []
 
             def claim(_method, _path, moment=moment, came=came):
@@ -276,14 +276,14 @@ class TestLane(HostsTest):
 
             self.cloud.requests.clear()
             self.cloud.before = claim
-            assert placement.leave_lane(self.conn, self.lane_id, 'r') == came
+            assert lane_providers.leave_lane(self.conn, self.lane_id, 'r') == came
             self.cloud.before = lambda _method, _path: None
-            found = placement.read_access(self.conn, self.lane_id).aggregates
+            found = lane_providers.read_access(self.conn, self.lane_id).aggregates
             assert found == ({ended} if came else set())
             for each in came:
                 self.placement.delete(f'/allocations/{each}', version='1.39')
-            assert placement.leave_lane(self.conn, self.lane_id, 'r') == []
-            assert not placement.is_open(self.conn, self.lane_id)
+            assert lane_providers.leave_lane(self.conn, self.lane_id, 'r') == []
+            assert not lane_providers.is_open(self.conn, self.lane_id)
             outcomes.append(len(came))
         assert outcomes == [1, 1, 1, 1, 0, 0]
 
@@ -295,7 +295,7 @@ class TestLane(HostsTest):
     def test_lane_of_another_host_is_refused(self):
         root = placement.Provider(self.provider('host2'), 'host1', self.provider('host2'))
         with pytest.raises(errors.Refused, match='does not belong to'):
-            placement.make_lane(self.conn, root, 0)
+            lane_providers.make_lane(self.conn, root, 0)
 
 
 def _fail(*_args):

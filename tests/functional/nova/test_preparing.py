@@ -4,7 +4,7 @@
 import fixtures
 
 from climate_common import lanes
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.lane_plugin import lane_of
 from climate_core.sync.host_repair import HostRepair
@@ -70,7 +70,7 @@ class TestPreparing(PreparingTest):
     def test_nobody_enters_before_the_start(self):
         lease = self.prepared()
         assert lanes.reservation_aggregate(lease.reservations[0].id) in (
-            placement.read_access(self.cloud.service(), self.lane(lease)).aggregates
+            lane_providers.read_access(self.cloud.service(), self.lane(lease)).aggregates
         )
         assert (self.open_to(lease), lease.status_reason) == (set(), None)
         assert self.inside(lease)[1] is None
@@ -119,7 +119,7 @@ class TestPreparing(PreparingTest):
 
     def test_lane_that_was_changed_after_it_was_prepared_is_read_again(self):
         lease = self.prepared()
-        placement.set_slots(self.cloud.service(), self.lane(lease), 7, is_open=False)
+        lane_providers.set_slots(self.cloud.service(), self.lane(lease), 7, is_open=False)
         lease, requests = self.start(lease)
         assert requests == ['GET', 'PUT', 'GET', 'PUT']
         assert self.inside(lease)[1] == 'host1'
@@ -132,13 +132,13 @@ class TestPreparing(PreparingTest):
         self.world.update(lease.id, reservations=[{'id': reservation.id, 'names': 'host2'}])
         lease, _ = self.start(lease)
         assert self.open_to(lease) == {'host2'}
-        assert placement.read_access(self.cloud.service(), left).aggregates == frozenset()
+        assert lane_providers.read_access(self.cloud.service(), left).aggregates == frozenset()
 
     def test_lease_that_is_deleted_after_it_was_prepared_leaves_nothing(self):
         lease = self.prepared()
         self.world.delete(lease.id)
         self.settled(lease)
-        found = placement.read_access(self.cloud.service(), self.lane(lease)).aggregates
+        found = lane_providers.read_access(self.cloud.service(), self.lane(lease)).aggregates
         assert found == frozenset()
 
     def test_start_that_is_moved_is_prepared_again(self):

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_common import lanes
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers, placement
 from climate_core.db import tables
 from climate_core.sync import host_lanes
 from climate_core.sync.host_refresh import HostRefresher
@@ -29,10 +29,10 @@ class Lanes:
         live, over, left = (self._reservation(lane) for lane in (0, 1, 3))
         for lane, reservation_id in ((0, live), (1, over), (2, str(uuid.uuid4()))):
             own = lanes.lane_aggregates(reservation_id, ['demo-id'])
-            placement.set_lane_aggregates(hosts.conn, self.ids[lane], own)
-            placement.set_slots(hosts.conn, self.ids[lane], 3, is_open=True)
+            lane_providers.set_lane_aggregates(hosts.conn, self.ids[lane], own)
+            lane_providers.set_slots(hosts.conn, self.ids[lane], 3, is_open=True)
         ended = [lanes.ended_aggregate(left)]
-        placement.set_lane_aggregates(hosts.conn, self.ids[3], ended)
+        lane_providers.set_lane_aggregates(hosts.conn, self.ids[3], ended)
         self.over, self._left = over, left
         self.end(over)
 
@@ -53,7 +53,9 @@ class Lanes:
     def kept(self):
         """The numbers of the lanes that are somebody's."""
         conn = self.hosts.conn
-        return [number for number, each in enumerate(self.ids) if placement.is_open(conn, each)]
+        return [
+            number for number, each in enumerate(self.ids) if lane_providers.is_open(conn, each)
+        ]
 
 
 @pytest.fixture
@@ -93,27 +95,27 @@ def test_repair_closes_what_no_reservation_explains(hosts, four):
     # One that was prepared for a lease that has not begun.
     (later,) = promise(hosts.database, hosts.ids[0], lane=4).reservations
     prepared = [lanes.reservation_aggregate(later.id)]
-    placement.set_lane_aggregates(hosts.conn, four.ids[1], prepared)
+    lane_providers.set_lane_aggregates(hosts.conn, four.ids[1], prepared)
     assert repair(True) == []
 
 
 def test_lane_that_is_opened_to_another_one_meanwhile_is_left(hosts, four, monkeypatch):
     """Between the look at its aggregates and the first write, and before the second."""
     other = lanes.reservation_aggregate('other')
-    found = placement.read_access(hosts.conn, four.ids[2]).aggregates
+    found = lane_providers.read_access(hosts.conn, four.ids[2]).aggregates
     send = placement.PLACEMENT.send
     for part in ('inventories', 'aggregates'):
-        placement.set_lane_aggregates(hosts.conn, four.ids[2], found)
+        lane_providers.set_lane_aggregates(hosts.conn, four.ids[2], found)
 
         def overtaken(conn, method, path, *args, part=part, **kwargs):
             if method == 'PUT' and path.endswith(part):
                 monkeypatch.undo()
-                placement.set_lane_aggregates(conn, four.ids[2], [other])
-                placement.set_slots(conn, four.ids[2], 5, is_open=True)
+                lane_providers.set_lane_aggregates(conn, four.ids[2], [other])
+                lane_providers.set_slots(conn, four.ids[2], 5, is_open=True)
             return send(conn, method, path, *args, **kwargs)
 
         monkeypatch.setattr(type(placement.PLACEMENT), 'send', staticmethod(overtaken))
-        assert not placement.clear_lane(hosts.conn, four.ids[2], found)
-        assert placement.read_access(hosts.conn, four.ids[2]).aggregates == {other}
+        assert not lane_providers.clear_lane(hosts.conn, four.ids[2], found)
+        assert lane_providers.read_access(hosts.conn, four.ids[2]).aggregates == {other}
         rooms = placement.find_rooms(hosts.conn, hosts.read().provider_id)
         assert four.ids[2] in rooms[hosts.read().provider_id].open_lanes

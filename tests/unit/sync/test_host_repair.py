@@ -4,7 +4,7 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_core.cloud import lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.sync import host_repair
 from tests.support.fakes import hypervisors
@@ -62,10 +62,10 @@ def test_host_without_its_mark_gets_it(hosts, repair):
 def test_open_lane_of_no_host_is_closed(hosts, repair):
     lane_id = hosts.read().lane_ids[2]
     hosts.operations.delete_host(hosts.context, hosts.ids[0])
-    placement.set_lane_aggregates(hosts.conn, lane_id, [str(uuid.uuid4())])
+    lane_providers.set_lane_aggregates(hosts.conn, lane_id, [str(uuid.uuid4())])
     (found,) = repair()
     assert (found.what, found.done) == ('climate-2-cn1', True)
-    assert not placement.is_open(hosts.conn, lane_id)
+    assert not lane_providers.is_open(hosts.conn, lane_id)
 
 
 @pytest.mark.parametrize(

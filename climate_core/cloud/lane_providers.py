@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls to Placement about lanes, the child providers by which servers enter hosts.
+
+See :mod:`climate_common.lanes`. The slots of a lane are what servers of one reservation take;
+while all of them are reserved the lane is closed. What is said of the functions of
+:mod:`climate_core.cloud.placement` holds for these.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_common import lanes
+from climate_core.cloud import errors, placement
+from climate_core.cloud.placement import GENERATION, PLACEMENT
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+#: Sets aggregates without a generation, which each claim of a server changes.
+_WITHOUT_GENERATION: Final = '1.18'
+#: The most that a database keeps of an inventory: a lane for servers of any size and number.
+MAX_SLOTS: Final = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaneAccess:
+    """Hold whose servers may enter a lane when it is open.
+
+    :param generation: of the lane when that was read
+    """
+
+    generation: int
+    aggregates: frozenset[str]
+
+
+def make_names(conn: 'connection.Connection') -> None:
+    """Make the resource classes and the trait of lanes."""
+    for name in (lanes.SLOT, lanes.HOST):
+        PLACEMENT.ask(conn, 'PUT', f'/resource_classes/{name}')
+    PLACEMENT.ask(conn, 'PUT', f'/traits/{lanes.TRAIT}')
+
+
+def make_lane(conn: 'connection.Connection', root: placement.Provider, number: int) -> str:
+    """Make a lane of a host, closed, or find it as it is; return its id.
+
+    :raises climate_core.exceptions.Permanent: its name is that of another host's lane
+    """
+    name = lanes.lane_name(root.name, number)
+    lane = placement.find_provider(conn, name)
+    generation = None
+    if lane is None:
+        body = {'name': name, 'parent_provider_uuid': root.id}
+        response = PLACEMENT.send(conn, 'POST', '/resource_providers', body)
+        if response.status_code == 409:
+            # Another process has just made it.
+            lane = placement.find_provider(conn, name)
+        else:
+            row = errors.read(response, PLACEMENT.name)
+            lane, generation = placement.read_provider(row), row['generation']
+    if lane is None or lane.root_id != root.id:
+        raise errors.Refused(
+            f'The resource provider {name} does not belong to {root.name}. Delete it and restart '
+            'the nova-compute of its host.'
+        )
+    _complete_lane(conn, lane.id, generation)
+    return lane.id
+
+
+def _complete_lane(conn: 'connection.Connection', lane_id: str, generation: int | None) -> None:
+    """Give a lane what it lacks.
+
+    :param generation: that of one that was just made and has nothing; None: look what it has
+    """
+
+    def slots(found: Mapping[str, Any]) -> dict[str, Any] | None:
+        # Whether one that was made before is open is not the affair of the maker.
+        made = lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']
+        return None if made else {'inventories': _lane_inventories(1, is_open=False)}
+
+    def traits(found: Mapping[str, Any]) -> dict[str, Any] | None:
+        marked = {lanes.TRAIT, *found['traits']}
+        return None if lanes.TRAIT in found['traits'] else {'traits': sorted(marked)}
+
+    path = f'/resource_providers/{lane_id}'
+    known = None if generation is None else {GENERATION: generation, 'inventories': {}}
+    written = placement.write(conn, f'{path}/inventories', slots, known)
+    known = None if generation is None else {**written, 'traits': []}
+    placement.write(conn, f'{path}/traits', traits, known)
+
+
+def read_access(conn: 'connection.Connection', lane_id: str) -> LaneAccess:
+    """Return whose servers may take slots of a lane."""
+    return LaneAccess(*placement.read_aggregates(conn, lane_id))
+
+
+def set_lane_aggregates(
+    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]
+) -> None:
+    """Say which reservation's servers may take slots of a lane; none: nobody's."""
+    path = f'/resource_providers/{lane_id}/aggregates'
+    response = PLACEMENT.send(
+        conn, 'PUT', path, sorted(aggregates), microversion=_WITHOUT_GENERATION
+    )
+    errors.check(response, PLACEMENT.name)
+
+
+def is_open(conn: 'connection.Connection', lane_id: str) -> bool:
+    """Tell whether anybody's servers may take slots of a lane."""
+    inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
+    slots = inventories.get(lanes.SLOT, {})
+    return slots.get('reserved', 0) < slots.get('total', 0) or bool(
+        read_access(conn, lane_id).aggregates
+    )
+
+
+def set_slots(
+    conn: 'connection.Connection',
+    lane_id: str,
+    slots: int,
+    *,
+    is_open: bool,
+    generation: int | None = None,
+) -> int:
+    """Set how many slots a lane has, and whether they can be taken.
+
+    Servers that have slots keep them, also when there are fewer than that now.
+
+    :param generation: that of the lane if it is known, which saves the look at it; if it is
+        another one by now, the lane is looked at
+    :returns: the generation that it has now
+    """
+    wanted = _lane_inventories(slots, is_open)
+    known = None if generation is None else {GENERATION: generation, 'inventories': {}}
+    written = placement.write(
+        conn,
+        f'/resource_providers/{lane_id}/inventories',
+        lambda found: None if _has(found, wanted) else {'inventories': wanted},
+        known,
+    )
+    return int(written[GENERATION])
+
+
+def open_lane(
+    conn: 'connection.Connection',
+    lane_id: str,
+    slots: int,
+    aggregates: Collection[str],
+    found: LaneAccess,
+) -> bool:
+    """Let servers into a closed lane; one request if it was prepared.
+
+    :param found: as it is, or as :func:`prepare_lane` left it
+    :returns: False: it is not as it was found, and nobody was let in
+    """
+    access = _give_lane(conn, lane_id, aggregates, found)
+    return access is not None and _put_slots(conn, lane_id, slots, True, access) is not None
+
+
+def prepare_lane(
+    conn: 'connection.Connection', lane_id: str, slots: int, aggregates: Collection[str]
+) -> int | None:
+    """Give a lane to a reservation and leave it closed, so that it only has to be opened.
+
+    :returns: the generation that it has then; None: it is open, in use or gone, and left alone
+    """
+    path = f'/resource_providers/{lane_id}'
+    try:
+        found = PLACEMENT.read(conn, f'{path}/inventories')
+        slot = found['inventories'].get(lanes.SLOT, {})
+        closed = slot.get('reserved') == slot.get('total')
+        if not closed or any(PLACEMENT.read(conn, f'{path}/usages', 'usages').values()):
+            return None
+        # Nobody opens it meanwhile: that would be another generation.
+        access = _put_slots(
+            conn, lane_id, slots, False, LaneAccess(found[GENERATION], frozenset())
+        )
+        access = access and _give_lane(conn, lane_id, aggregates, access)
+    except errors.Gone:
+        return None
+    return access.generation if access else None
+
+
+def _give_lane(
+    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str], found: LaneAccess
+) -> LaneAccess | None:
+    """Say whose servers may enter a lane; None if it is not as it was found."""
+    if found.aggregates == {*aggregates}:
+        return found
+    body = {GENERATION: found.generation, 'aggregates': sorted(aggregates)}
+    path = f'/resource_providers/{lane_id}/aggregates'
+    written = placement.put_if_unchanged(conn, path, body)
+    return None if written is None else LaneAccess(written[GENERATION], frozenset(aggregates))
+
+
+def _put_slots(
+    conn: 'connection.Connection', lane_id: str, slots: int, is_open: bool, found: LaneAccess
+) -> LaneAccess | None:
+    """Set the slots of a lane; None if it is not as it was found."""
+    body = {GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
+    path = f'/resource_providers/{lane_id}/inventories'
+    written = placement.put_if_unchanged(conn, path, body)
+    return None if written is None else LaneAccess(written[GENERATION], found.aggregates)
+
+
+def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
+    """Let no more servers into a lane; return who is in it.
+
+    Its aggregates go first: that needs no generation, so claims at the same time do not delay it.
+    What is claimed until its slots are closed is among those who are returned.
+    """
+    set_lane_aggregates(conn, lane_id, ())
+    _close_slots(conn, lane_id)
+    return placement.list_consumers(conn, lane_id)
+
+
+def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> list[str]:
+    """Let no more servers of a reservation into a lane; return who is in it.
+
+    It is the reservation's, and nobody else may open it, until a call finds nobody in it. One that
+    is another reservation's, or gone, is left alone.
+    """
+    ended = lanes.ended_aggregate(reservation_id)
+    try:
+        found = read_access(conn, lane_id).aggregates
+        if not found & {ended, lanes.reservation_aggregate(reservation_id)}:
+            return []
+        if found != {ended}:
+            set_lane_aggregates(conn, lane_id, [ended])
+        generation = _close_slots(conn, lane_id)
+        left = placement.list_consumers(conn, lane_id)
+        if not left:
+            _release_lane(conn, lane_id, ended, generation)
+    except errors.Gone:
+        return []
+    return left
+
+
+def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]) -> bool:
+    """Close a lane and have it be nobody's, with or without servers in it.
+
+    What another one does with it meanwhile is left as it is.
+
+    :param aggregates: it is only done while the lane is in one of them
+    :returns: whether it was done
+    :raises climate_core.cloud.errors.Busy: others were always faster
+    """
+    path = f'/resource_providers/{lane_id}/inventories'
+    for _ in range(placement.TRIES):
+        found = read_access(conn, lane_id)
+        if found.aggregates.isdisjoint(aggregates):
+            return False
+        total = PLACEMENT.read(conn, path, 'inventories')[lanes.SLOT]['total']
+        # One after the other: neither is written if anything has changed since the first look.
+        closed = _put_slots(conn, lane_id, total, False, found)
+        if closed and _give_lane(conn, lane_id, (), closed):
+            return True
+    raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+
+
+def _close_slots(conn: 'connection.Connection', lane_id: str) -> int:
+    """Reserve all slots of a lane; return the generation that it has now."""
+
+    def inventories(found: Mapping[str, Any]) -> dict[str, Any] | None:
+        wanted = _lane_inventories(found['inventories'][lanes.SLOT]['total'], is_open=False)
+        return None if _has(found, wanted) else {'inventories': wanted}
+
+    written = placement.write(conn, f'/resource_providers/{lane_id}/inventories', inventories)
+    return int(written[GENERATION])
+
+
+def _release_lane(
+    conn: 'connection.Connection', lane_id: str, ended: str, generation: int
+) -> None:
+    """Give a closed lane to nobody, unless that was done, and it is somebody's by now."""
+
+    def aggregates(found: Mapping[str, Any]) -> dict[str, Any] | None:
+        return {'aggregates': []} if found['aggregates'] == [ended] else None
+
+    known = {GENERATION: generation, 'aggregates': [ended]}
+    placement.write(conn, f'/resource_providers/{lane_id}/aggregates', aggregates, known)
+
+
+def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:
+    return {
+        lanes.SLOT: {'total': slots, 'reserved': 0 if is_open else slots, 'max_unit': 1},
+        lanes.HOST: {'total': 1, 'max_unit': 1},
+    }
+
+
+def _has(found: Mapping[str, Any], wanted: Mapping[str, Mapping[str, int]]) -> bool:
+    """Tell whether inventories are as they shall be; what is not said is 0."""
+    present = found['inventories']
+    return present.keys() == wanted.keys() and all(
+        {'reserved': 0, **each}.items() <= present[name].items() for name, each in wanted.items()
+    )
