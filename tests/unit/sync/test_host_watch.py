@@ -61,6 +61,7 @@ def test_no_request_where_no_pool_has_a_host(hosts, watch, tmp_path):
 
 
 def test_host_that_is_silent_for_long_takes_no_promises(hosts, watch):
+    before = hosts.generation()
     silence(hosts)
     hosts.conf.set_override('down_seconds', 1e12, group='hosts')
     watch.watch()
@@ -70,7 +71,7 @@ def test_host_that_is_silent_for_long_takes_no_promises(hosts, watch):
         watch.watch()
     told = 'Failed: The nova-compute on cn1 is down since 2026-01-01 00:00 (UTC).'
     assert (hosts.read().available, hosts.read().disabled_reason) == (False, told)
-    assert (hosts.read(1).available, hosts.generation()) == (True, 1)
+    assert (hosts.read(1).available, hosts.generation()) == (True, before + 1)
 
 
 def test_host_stays_failed_while_that_is_not_certain(hosts, watch):
