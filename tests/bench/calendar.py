@@ -105,6 +105,7 @@ def seed_promises(
             sa.literal(1),
             sa.literal(PIECE if shares else None, tables.Json()),
             sa.literal(0),
+            sa.literal(None, sa.Boolean),
         )
         .join_from(UNIT, RESERVATION, _group() == RESERVATION.c.resource_id)
         .join(LEASE, LEASE.c.id == RESERVATION.c.lease_id)
