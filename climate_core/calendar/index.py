@@ -126,6 +126,19 @@ class Index:
             self._doubtful.update(unit_ids)
             self._doubted = self._doubted or not unit_ids
 
+    def learn(self, written: Mapping[int, Timeline]) -> None:
+        """Take over what was committed of units whose generations were guarded."""
+        with self._lock:
+            assert self._seen is not None, 'refresh comes first'
+            newer = {
+                unit_id: each
+                for unit_id, each in written.items()
+                # One that is gone meanwhile stays so.
+                if unit_id in self._snapshot.timelines
+                and self._is_newer(unit_id, each.unit.generation)
+            }
+            self._store(newer, self._seen)
+
     @property
     def snapshot(self) -> Snapshot:
         """Return what is known now."""

@@ -14,7 +14,7 @@ from climate_core.calendar.moments import moment, time_of
 from climate_core.calendar.timeline import Entry, Timeline, amounts
 from climate_core.calendar.together import Kinds
 from climate_core.db import calendar
-from climate_core.db.engine import Stale
+from climate_core.db.engine import Stale, after_commit
 
 #: Nothing of a promise that begins within so many microseconds is changed but by its own lease:
 #: it may be about to begin.
@@ -42,6 +42,8 @@ class Work:
         self._snapshot = index.snapshot
         self._session = session
         self._written: dict[int, Timeline] = {}
+        #: Whether the database has judged all that is written here by the generations.
+        self._guarded = True
         self._moved: dict[int, list[tuple[Entry, Entry]]] = collections.defaultdict(list)
 
     def verify(self) -> bool:
@@ -129,6 +131,8 @@ class Work:
             and calendar.insert(self._session, _rows(added, generations))
         ):
             raise self._lost(touched)
+        if not self._written:
+            after_commit(self._session, self._learn)
         self._apply(gone, ended, added)
 
     def lasts(self, own: calendar.Own, until: int) -> int:
@@ -146,7 +150,13 @@ class Work:
         :param gone: as it was
         :param ended: as it is now
         """
+        self._guarded = False
         self._apply(gone, ended)
+
+    def _learn(self) -> None:
+        """Have the index know what was committed, so that it need not be read."""
+        if self._guarded:
+            self._index.learn(self._written)
 
     def _apply(
         self,

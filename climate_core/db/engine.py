@@ -7,7 +7,7 @@ never has to become a writer half-way; on the others the first UPDATE or SELECT 
 
 import contextlib
 import datetime
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
@@ -49,11 +49,18 @@ retry = db_api.wrap_db_retry(
 _EXECUTED = 'executed'
 #: Key of ``Session.info`` under which the signals of its transaction wait for the commit.
 _SIGNALS = 'signals'
+#: The same for functions.
+_COMMITTED = 'committed'
 
 
 def signal(session: orm.Session, name: str) -> None:
     """Have listeners to ``name`` called once the work of :meth:`Database.write` is committed."""
     session.info.setdefault(_SIGNALS, {})[name] = None
+
+
+def after_commit(session: orm.Session, function: Callable[[], None]) -> None:
+    """Have a function called once the work of :meth:`Database.write` is committed: a quick one."""
+    session.info.setdefault(_COMMITTED, []).append(function)
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -108,12 +115,14 @@ class Database:
         """Return ``function(session, ...)`` of one transaction, again if the database asks."""
 
         @retry
-        def attempt() -> tuple[T, Iterable[str]]:
+        def attempt() -> tuple[T, dict[str, Any]]:
             with self.writer() as session:
-                return function(session, *args, **kw), session.info.get(_SIGNALS, ())
+                return function(session, *args, **kw), session.info
 
-        result, signals = attempt()
-        for name in signals:
+        result, info = attempt()
+        for committed in info.get(_COMMITTED, ()):
+            committed()
+        for name in info.get(_SIGNALS, ()):
             for listener in self._listeners.get(name, ()):
                 listener()
         return cast(T, result)

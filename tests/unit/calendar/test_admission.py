@@ -408,11 +408,11 @@ def test_statements(any_hall: Hall, units: int) -> None:
 
     # The change, the guard, the promises.
     assert costs(hall.book, demand(units)) == 3
-    # What the one before has promised is read.
+    # What the one before has promised is known.
     (mine, *_) = hall.book(demand(units), start=1, end=2)
-    assert costs(hall.book, demand(units), start=2, end=3) == 4
-    # Read what it has, delete and write anew.
-    assert costs(hall.replan, mine, demand(units), start=1, end=1.5) == 6
+    assert costs(hall.book, demand(units), start=2, end=3) == 3
+    # What has changed, what it has, the guard, delete and write anew.
+    assert costs(hall.replan, mine, demand(units), start=1, end=1.5) == 5
     assert costs(hall.release, mine, 0) == 3
     assert costs(hall.check, demand(units), start=1) == 2
     with pytest.raises(exceptions.NotEnough):

@@ -68,6 +68,37 @@ def test_refresh_reads_again_only_what_changed(
     assert mine.unit_id not in units[1]
 
 
+def test_own_promises_are_known_when_they_are_committed(any_hall: Hall) -> None:
+    hall = any_hall
+    hall.units(3, lanes=2, capacity=CAPACITY)
+    hall.calendar.read()
+    before = hall.calendar._index.snapshot
+    promises = hall.book(demand(2), shares(2))
+    assert len({each.unit_id for each in promises}) >= 2
+    assert hall.calendar._index.snapshot is not before
+    assert len(executed(hall.database, hall.calendar.read)) == 1
+    known, read = hall.calendar._index.snapshot, Index()
+    hall.database.read(read.refresh)
+    for unit_id, each in read.snapshot.timelines.items():
+        assert known.timelines[unit_id].unit == each.unit
+        assert known.timelines[unit_id].entries == each.entries
+
+
+def test_promises_that_are_rolled_back_are_not_known(hall: Hall) -> None:
+    hall.units()
+    hall.calendar.read()
+    before = hall.calendar._index.snapshot.timelines
+
+    def fail(session: orm.Session) -> None:
+        wanted = [hall.wanted(hall.reserve(session), demand())]
+        hall.calendar.promise(session, wanted, hall.at(0), hall.at(1))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        hall.database.write(fail)
+    assert hall.calendar._index.snapshot.timelines == before
+
+
 def test_refresh_after_a_change_of_more_units_than_it_names(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
