@@ -21,11 +21,11 @@ def test_heat_enrols_a_host_and_leases_it(admin: Person) -> None:
         'resource_type': 'physical:host',
         'min': 1,
         'max': 1,
-        'resource_properties': '["==", "$shelf", "4"]',
+        'resource_properties': '["==", "$rack", "4"]',
     }
     text = templates.template(
         {
-            'host': templates.resource('Blazar::Host', name=host, extra_capability={'shelf': '4'}),
+            'host': templates.resource('Blazar::Host', name=host, extra_capability={'rack': '4'}),
             'lease': templates.resource(
                 'Blazar::Lease', 'host', name='by-heat', reservations=[wanted], **terms
             ),
