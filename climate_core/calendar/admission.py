@@ -21,6 +21,7 @@ from climate_core.calendar.model import Promise, Wanted, Window
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.surplus import Surplus, surplus
 from climate_core.calendar.together import NoRoom, find_together
 from climate_core.calendar.work import Work
 from climate_core.db import calendar
@@ -105,9 +106,10 @@ class Calendar:
         return self._change(work, wanted, searches, own)
 
     def move(self, session: orm.Session, wanted: Wanted, unit_id: int) -> list[Promise]:
-        """Promise a reservation other units in place of one, which died or is disabled.
+        """Promise a reservation other units in place of one, which it cannot keep.
 
-        Of a lease that runs the old promise ends and the new one begins now.
+        Its other ones it keeps in any case. Of a lease that runs the old promise ends and the new
+        one begins now.
 
         :returns: what is new or changed; nothing if it does not have the unit
         :raises climate_core.exceptions.NotEnough: there is no other one; nothing is changed
@@ -127,9 +129,33 @@ class Calendar:
             end=lost[0].end,
             own=_picks(each for each in rows if each.unit_id != unit_id),
             keep=True,
+            firm=True,
             now=work.now,
         )
         return self._change(work, [wanted], [search], own, excluded=unit_id)
+
+    def surplus(self, kind: str) -> list[Surplus]:
+        """Find what is promised of units that became too small for it; see :meth:`read`.
+
+        No statement if none is known to be.
+        """
+        if not self._index.too_small(kind):
+            return []
+        with self._database.reader() as session:
+            now, _ = self._index.refresh(session)
+            unit_ids = self._index.too_small(kind)
+            rows = calendar.of_units(session, unit_ids)
+        timelines = self._index.snapshot.timelines
+        return [
+            each
+            for unit_id in unit_ids
+            if unit_id in timelines
+            for each in surplus(
+                timelines[unit_id].unit,
+                [own for own in rows if own.unit_id == unit_id],
+                moment(now),
+            )
+        ]
 
     def release(
         self,

@@ -21,6 +21,7 @@ from typing import Any
 from sqlalchemy import orm
 
 from climate_core.calendar.model import Access, Unit
+from climate_core.calendar.moments import NEVER, moment
 from climate_core.calendar.timeline import Timeline, amounts
 from climate_core.db import calendar, utcnow
 from climate_core.db.calendar import LATE
@@ -138,6 +139,12 @@ class Index:
                 and self._is_newer(unit_id, each.unit.generation)
             }
             self._store(newer, self._seen)
+
+    def too_small(self, kind: str) -> list[int]:
+        """Return the units of which more is promised than they have, by what is known now."""
+        seen = NEVER if self._seen is None else moment(self._seen)
+        timelines = self._snapshot.kinds.get(kind, ())
+        return [each.unit.id for each in timelines if each.over_until > seen]
 
     @property
     def snapshot(self) -> Snapshot:

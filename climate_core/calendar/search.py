@@ -74,7 +74,7 @@ def _kept(search: Search, timelines: Sequence[Timeline]) -> dict[int, Pick]:
     staying = {
         each.unit.id: kept[each.unit.id]
         for each in timelines
-        if each.unit.id in kept and _stays(search, each, kept[each.unit.id])
+        if each.unit.id in kept and (search.firm or _stays(search, each, kept[each.unit.id]))
     }
     if len(staying) < len(kept):
         raise TooFew(_sum(staying))

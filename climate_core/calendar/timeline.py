@@ -33,6 +33,22 @@ def amounts(pieces: int, piece: Mapping[str, int] | None) -> Mapping[str, int] |
     return None if piece is None else {name: each * pieces for name, each in piece.items()}
 
 
+def levels(entries: Iterable[Entry]) -> Iterator[tuple[int, int, Mapping[str, int]]]:
+    """Yield from when until when how much of each amount is promised; whole units are none."""
+    listed = list(entries)
+    steps = sorted(
+        (time, step, number)
+        for number, each in enumerate(listed)
+        for time, step in ((each.start, 1), (each.end, -1))
+    )
+    used: dict[str, int] = {}
+    for (time, step, number), (until, *_) in itertools.pairwise([*steps, (FOREVER, 0, 0)]):
+        for name, amount in (listed[number].amounts or {}).items():
+            used[name] = used.get(name, 0) + step * amount
+        if until > time:
+            yield time, until, used
+
+
 class Timeline:
     """Tells what is free of a unit, and when.
 
@@ -44,7 +60,7 @@ class Timeline:
     :ivar longest: how long the longest gap between two promises is
     """
 
-    __slots__ = ('_amounts', '_ends', '_lanes', 'longest', 'reach', 'starts', 'unit')
+    __slots__ = ('_amounts', '_ends', '_lanes', '_over', 'longest', 'reach', 'starts', 'unit')
 
     def __init__(
         self,
@@ -65,6 +81,7 @@ class Timeline:
         self.reach = array('q', (NEVER, *itertools.accumulate(ends, max)))
         gaps = map(operator.sub, starts[1:], self.reach[1:])
         self.longest = max(0, max(gaps, default=0))
+        self._over: int | None = None
 
     @classmethod
     def of(cls, unit: Unit, entries: Iterable[Entry]) -> 'Timeline':
@@ -76,6 +93,23 @@ class Timeline:
     def entries(self) -> list[Entry]:
         """Return what is promised, by its start."""
         return [self._entry(index) for index in range(len(self._ends))]
+
+    @property
+    def over_until(self) -> int:
+        """Return until when more is promised than the unit has, which became smaller.
+
+        A unit that has nothing at all is withheld for a time, and will have it again.
+        """
+        if self._over is None:
+            capacity = self.unit.capacity
+            shared = self._amounts is not None and any(capacity.values())
+            ends = (
+                end
+                for _, end, used in levels(self.entries if shared else ())
+                if any(used[name] > capacity.get(name, 0) for name in used)
+            )
+            self._over = max(ends, default=NEVER)
+        return self._over
 
     def changed(
         self, unit: Unit, without: Collection[Entry] = (), added: Iterable[Entry] = ()

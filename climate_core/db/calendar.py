@@ -251,6 +251,13 @@ def of_reservations(
     return [Own._make(row) for row in session.execute(ordered)]
 
 
+def of_units(session: orm.Session, unit_ids: Collection[int]) -> list[Own]:
+    """Read what is promised of units and is not over; one statement."""
+    mine = _ALLOCATION.c.unit_id.in_(sorted(unit_ids))
+    query = sa.select(*_OWN_COLUMNS).where(mine, _ALLOCATION.c.end > utcnow.now(session))
+    return [Own._make(row) for row in session.execute(query)]
+
+
 def beginning(
     session: orm.Session,
     unit_ids: Collection[int],

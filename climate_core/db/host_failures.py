@@ -17,13 +17,17 @@ _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 
 
 class Watched(NamedTuple):
-    """A host of a pool."""
+    """A host of a pool.
+
+    :param capacity: what it has, as it is stored
+    """
 
     id: int
     name: str
     service_name: str
     available: bool
     disabled_reason: str | None
+    capacity: str
 
     @property
     def failed(self) -> bool:
@@ -50,6 +54,7 @@ def every(session: orm.Session) -> tuple[list[Watched], datetime.datetime]:
         _HOST.c.service_name,
         _UNIT.c.available,
         _HOST.c.disabled_reason,
+        sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
         utcnow.now(session).label('now'),
     ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
     found = session.execute(query.order_by(_UNIT.c.id)).all()

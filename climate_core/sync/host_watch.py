@@ -8,7 +8,8 @@ harmless: each step looks at what is, and writes only what differs.
 
 A host that failed is out of use until its nova-compute is up and the servers of the leases that
 gave it up are gone. What is promised of it is promised of others, at once or at a later look. Of
-a host that an operator disabled the leases that have not begun are moved, if there is room.
+a host that an operator disabled, or that became too small for what is promised of it, leases that
+have not begun are moved, if there is room.
 
 When too many hosts look down at once, it is Nova that is ill: nothing is written until it is well.
 """
@@ -17,7 +18,7 @@ import datetime
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log
@@ -44,8 +45,22 @@ _FIRST_SECONDS = 10.0
 _CAUSE = Cause('host.failed')
 #: What keeps one lease from being changed; the next look may find it over.
 _TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
+#: What a lease says of a host that it lacks, behind its name.
+_DEAD: Final = 'failed, and no other is free. {}'
+_TOO_SMALL: Final = 'is too small for what is promised of it: it has {}, and {} are promised.'
 #: Why a host that is up is not in use.
 _NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
+
+
+class Loss(NamedTuple):
+    """Why a lease is to have another host in place of one.
+
+    :param told: said of the host if there is no other one; None: nothing is, it is kept
+    :param while_running: whether a lease that has begun is to have another one, too
+    """
+
+    told: str | None = None
+    while_running: bool = False
 
 
 class HostWatch(Worker):
@@ -79,6 +94,8 @@ class HostWatch(Worker):
         self._calendar = calendar
         self._nudge = nudge
         self._tell_outage = tell_outage
+        #: What hosts had at the last look; nothing is decided by it.
+        self._capacities: dict[int, str] | None = None
 
     def look(self) -> float:
         self.watch()
@@ -102,8 +119,10 @@ class HostWatch(Worker):
                 failed[host.id] = why
         names = {each.id: each.name for each in watched}
         disabled = {each.id for each in watched if not (each.available or each.failed)}
-        self._replace(names, failed, disabled)
-        self._complete(failed)
+        self._read_capacities({each.id: each.capacity for each in watched})
+        small = {key: loss for key, loss in self._find_small().items() if key[0] not in failed}
+        self._replace(names, failed, disabled, small)
+        self._complete(failed, {reservation_id for _, reservation_id in small})
 
     def _is_outage(
         self, watched: Iterable[Watched], services: Mapping[str, Mapping[str, Any]]
@@ -165,27 +184,55 @@ class HostWatch(Worker):
                 lane_providers.leave_lane(conn, lane_id, each.reservation_id)
         return len(placement.list_consumers(conn, known.provider_id))
 
+    def _read_capacities(self, capacities: dict[int, str]) -> None:
+        """Have the calendar know what hosts have, if that has changed since the last look."""
+        if self._capacities not in (None, capacities):
+            self._calendar.read()
+        self._capacities = capacities
+
+    def _find_small(self) -> dict[tuple[int, str], Loss]:
+        """Find the hosts and reservations of promises that do not fit on their hosts any more."""
+        found = {}
+        for each in self._calendar.surplus(hosts.KIND):
+            has = ', '.join(f'{name}={short[0]}' for name, short in each.short.items())
+            need = ', '.join(f'{name}={short[1]}' for name, short in each.short.items())
+            found[each.unit_id, each.reservation_id] = Loss(_TOO_SMALL.format(has, need))
+        return found
+
     def _replace(
-        self, names: Mapping[int, str], failed: Mapping[int, str], disabled: Set[int]
+        self,
+        names: Mapping[int, str],
+        failed: Mapping[int, str],
+        disabled: Set[int],
+        small: Mapping[tuple[int, str], Loss],
     ) -> None:
-        """Have what is promised of hosts that failed, or are disabled, promised of others."""
-        out = failed.keys() | disabled
+        """Have what is promised of hosts that cannot keep it promised of others."""
+        out = failed.keys() | disabled | {unit_id for unit_id, _ in small}
         rows = self._database.read(db.having, out) if out else []
-        units: dict[tuple[str, str], dict[int, str | None]] = defaultdict(dict)
+        units: dict[tuple[str, str], dict[int, Loss]] = defaultdict(dict)
         for each in rows:
-            asleep = each.lease_status == states.LeaseStatus.PENDING
-            if not each.released and (asleep or each.unit_id in failed):
-                key = (each.lease_id, each.reservation_id)
-                units[key][each.unit_id] = failed.get(each.unit_id)
+            if each.released:
+                continue
+            loss = small.get((each.unit_id, each.reservation_id))
+            if each.unit_id in failed:
+                loss = Loss(_DEAD.format(failed[each.unit_id]), True)
+            elif each.unit_id in disabled and each.lease_status == states.LeaseStatus.PENDING:
+                loss = loss or Loss()
+            if loss is not None:
+                units[each.lease_id, each.reservation_id][each.unit_id] = loss
         for (lease_id, reservation_id), lost in units.items():
             self._write(lease_id, reservation_id, lost, names)
 
-    def _complete(self, failed: Mapping[int, str]) -> None:
-        """Have reservations say that nothing is missing any more."""
+    def _complete(self, failed: Mapping[int, str], small: Set[str]) -> None:
+        """Have reservations say that nothing is missing any more.
+
+        :param small: the ids of those that have hosts which are too small for them
+        """
         types = [kind for kind, each in self._plugins.items() if isinstance(each, LanePlugin)]
         units: dict[tuple[str, str], set[int]] = defaultdict(set)
         for each in self._database.read(db.incomplete, types):
-            units[each.lease_id, each.reservation_id].add(each.unit_id)
+            if each.reservation_id not in small:
+                units[each.lease_id, each.reservation_id].add(each.unit_id)
         for (lease_id, reservation_id), present in units.items():
             if present.isdisjoint(failed):
                 self._write(lease_id, reservation_id, {}, {})
@@ -208,13 +255,12 @@ class HostWatch(Worker):
         session: orm.Session,
         lease_id: str,
         reservation_id: str,
-        lost: Mapping[int, str | None],
+        lost: Mapping[int, Loss],
         names: Mapping[int, str],
     ) -> str | None:
         """Promise a reservation other hosts, and write what it lacks then.
 
-        :param lost: the ids of the hosts to replace -> why each failed; None: it is disabled, and
-            is left when the lease has begun
+        :param lost: the ids of the hosts to replace -> why
         :returns: what was told; None if there was nothing new
         """
         lease = leases.find(session, lease_id, lock=True)
@@ -226,17 +272,13 @@ class HostWatch(Worker):
         now = utcnow.read(session)
         replaced: dict[str, list[str]] = {}
         missing: dict[str, str] = {}
-        for unit_id, why in lost.items():
-            if why is None and lease.has_started(now):
-                continue
-            try:
-                new = self._replacement(session, ours, unit_id)
-            except exceptions.NotEnough:
-                if why is not None:
-                    missing[names[unit_id]] = why
-                continue
+        for unit_id, loss in lost.items():
+            is_moved = loss.while_running or not lease.has_started(now)
+            new = self._replacement(session, ours, unit_id) if is_moved else None
             if new:
                 replaced[names[unit_id]] = new
+            elif new is None and loss.told and _has(ours, unit_id):
+                missing[names[unit_id]] = loss.told
         if lost and not replaced and not missing:
             return None
         change = changes.failed_units.apply(lease, reservation_id, replaced, missing, now)
@@ -247,11 +289,18 @@ class HostWatch(Worker):
 
     def _replacement(
         self, session: orm.Session, reservation: model.Reservation, unit_id: int
-    ) -> list[str]:
+    ) -> list[str] | None:
         """Have a host replaced; return the names of the others, none if it is gone already.
 
-        :raises climate_core.exceptions.NotEnough: no other one is free
+        :returns: None if no other one is free
         """
         wanted = self._plugins[reservation.resource_type].wanted(reservation)
-        new = self._calendar.move(session, wanted, unit_id)
+        try:
+            new = self._calendar.move(session, wanted, unit_id)
+        except exceptions.NotEnough:
+            return None
         return sorted(db.name(session, each.unit_id) for each in new)
+
+
+def _has(reservation: model.Reservation, unit_id: int) -> bool:
+    return any(each.unit_id == unit_id for each in reservation.allocations)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write down that hosts of a lease failed, were replaced, or are there again. Pure."""
+"""Write down that hosts of a lease cannot be had, were replaced, or are there again. Pure."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -24,18 +24,16 @@ def apply(
 ) -> Change:
     """Return a lease one of whose reservations has other hosts, or lacks some.
 
-    :param replaced: the name of a host that failed, or is disabled -> the names of those that it
-        was replaced by
-    :param missing: the name of a host that failed and has no replacement -> why it failed; empty
-        if all are there
+    :param replaced: the name of a host that it cannot keep -> the names of those that it was
+        replaced by
+    :param missing: the name of a host that has no replacement -> what is the matter with it, as
+        the rest of a sentence; empty if all are there
     """
     before = lease.get_reservation(reservation_id)
     told = [
         f'Host {name} was replaced by {", ".join(new)}.' for name, new in sorted(replaced.items())
     ]
-    told += [
-        f'Host {name} failed, and no other is free. {why}' for name, why in sorted(missing.items())
-    ]
+    told += [f'Host {name} {why}' for name, why in sorted(missing.items())]
     reason = ' '.join(told) or None
     is_known = before.missing_resources == bool(missing)
     if not replaced and is_known and (not missing or before.status_reason == reason):

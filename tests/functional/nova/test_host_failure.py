@@ -7,6 +7,7 @@ from climate_core import exceptions
 from climate_core.cloud import lane_providers
 from climate_core.db import hosts as db
 from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.host_watch import HostWatch
 from tests.functional.nova.host_leases import HostLeasesTest
 
@@ -209,6 +210,40 @@ class TestCapacity(HostFailureTest):
     def share(self, amount, name, start='now'):
         """Lease room for servers of the usual flavor."""
         return self.lease_hosts(start, flavor_id=self.flavor['id'], amount=amount, name=name)
+
+    def resize(self, vcpus, *names):
+        """Have hosts promise so many vCPUs by now, and have that noticed."""
+        for host in names:
+            path = f'/resource_providers/{self.provider(host)}/inventories/VCPU'
+            found = self.placement.get(path, version='1.39').body
+            self.set_ratio('VCPU', vcpus / found['total'], host)
+        HostRefresher(self.conf, self.world.database, self.cloud).refresh()
+        self.watch.watch()
+
+    def test_host_that_became_too_small_keeps_what_runs_and_says_what_is_short(self):
+        running = self.settled(self.share(2, 'running'))
+        later = self.share(2, 'later', '2026-12-01 13:00')
+        ((host,),) = {tuple(self.hosts_of(each)) for each in (running, later)}
+        (other,) = {'host1', 'host2'} - {host}
+        self.watch.watch()
+        self.resize(2, host)
+        later, reservation = self.read(later)
+        assert (self.hosts_of(later), later.degraded) == ({other}, False)
+        assert reservation.status_reason == f'Host {host} was replaced by {other}.'
+        assert not self.read(running)[0].degraded
+        self.resize(1, host, other)
+        for lease, name in ((running, host), (later, other)):
+            lease, reservation = self.read(lease)
+            assert (lease.degraded, reservation.missing_resources) == (True, True)
+            assert f'Host {name} is too small' in lease.status_reason
+            assert 'it has vcpus=1, and vcpus=2 are promised.' in lease.status_reason
+            assert self.hosts_of(lease) == {name}
+        self.resize(2, host, other)
+        for lease in (running, later):
+            lease, reservation = self.read(lease)
+            assert (lease.degraded, reservation.missing_resources) == (False, False)
+            assert lease.status_reason is None
+        assert self.inside(running)[1] == host
 
     def test_all_shares_of_a_host_move_and_are_as_big_as_before(self):
         running = self.settled(self.share(2, 'running'))

@@ -10,10 +10,10 @@ from climate_core.lease import changes, model, schedule
 from climate_core.lease.results import Change
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
-DOWN = 'It is down.'
-MISSING = f'Host a failed, and no other is free. {DOWN}'
+DOWN = 'failed, and no other is free. It is down.'
+MISSING = f'Host a {DOWN}'
 REPLACED = 'Host a was replaced by b, c.'
-BOTH = f'{REPLACED} Host d failed, and no other is free. {DOWN}'
+BOTH = f'{REPLACED} Host d {DOWN}'
 NEW = {'a': ['b', 'c']}
 
 

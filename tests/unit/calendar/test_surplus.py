@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a unit that became smaller has no room for, by tables."""
+
+import pytest
+
+from climate_core.calendar.model import Unit
+from climate_core.calendar.moments import NEVER
+from climate_core.calendar.surplus import Surplus, surplus
+from climate_core.calendar.timeline import Timeline
+from climate_core.calendar.work import entry
+from climate_core.db.calendar import Own
+from tests.unit.calendar.hall import Hall, demand, shares
+
+NOW = 5
+
+
+def promised(number: int, start: int, end: int, pieces: int | None, released: bool = False) -> Own:
+    """Return the promise of this number: the oldest one has the least."""
+    piece = None if pieces is None else {'vcpus': 1, 'disk_gb': 0}
+    return Own(f'r{number}', 1, number, start, end, number, pieces or 1, piece, released)
+
+
+@pytest.mark.parametrize(
+    ('rows', 'found', 'until'),
+    [
+        ([(1, 10, 20, 3), (2, 10, 20, 1)], {}, NEVER),
+        ([(1, 10, 20, 3), (2, 20, 30, 4)], {}, NEVER),
+        ([(1, 10, 20, 3), (2, 10, 30, 2)], {'r2': 5}, 20),
+        # The age counts, and not when it begins; but what has begun stays.
+        ([(2, 10, 20, 3), (1, 15, 30, 2)], {'r2': 5}, 20),
+        ([(2, 0, 20, 3), (1, 15, 30, 2)], {'r1': 5}, 20),
+        ([(2, 0, 20, 5)], {'r2': 5}, 20),
+        # What does not fit at all is in nobody's way.
+        ([(1, 10, 20, 5), (2, 10, 20, 4)], {'r1': 9}, 20),
+        ([(1, 10, 20, 2), (2, 10, 20, 3), (3, 10, 20, 2)], {'r2': 7}, 20),
+        # What was given up is cleaned, and not moved.
+        ([(1, 0, 20, 5, True), (2, 10, 20, 1)], {'r2': 6}, 20),
+        ([(1, 10, 20, None), (2, 20, 30, 5)], {'r2': 5}, 30),
+    ],
+)
+def test_surplus(rows: list[tuple[int, ...]], found: dict[str, int], until: int) -> None:
+    unit = Unit(id=1, kind='host', pool='', capacity={'vcpus': 4}, lanes=9)
+    own = [promised(*each) for each in rows]  # type: ignore[arg-type]
+    expected = [Surplus(1, name, {'vcpus': (4, most)}) for name, most in found.items()]
+    assert surplus(unit, own, NOW) == expected
+    assert Timeline.of(unit, map(entry, own)).over_until == until
+
+
+def test_unit_that_is_withheld_is_not_too_small() -> None:
+    unit = Unit(id=1, kind='host', pool='', capacity={'vcpus': 0})
+    assert Timeline.of(unit, [entry(promised(1, 10, 20, 1))]).over_until == NEVER
+
+
+def test_calendar_finds_it_until_it_is_moved_or_over(hall: Hall) -> None:
+    small, other = hall.units(2)
+    (mine,) = hall.book(shares(3, matches=lambda each: each.id == small))
+    hall.book(demand(matches=lambda each: each.id == other), start=1)
+    assert hall.calendar.surplus('host') == []
+    hall.change_unit(small, capacity={'vcpus': 2})
+    hall.calendar.read()
+    found = [Surplus(small, mine.reservation_id, {'vcpus': (2, 3)})]
+    assert hall.calendar.surplus('host') == found
+    assert [each.unit_id for each in hall.move(mine, shares(3))] == [other]
+    assert hall.calendar.surplus('host') == []
+
+
+def test_move_keeps_what_is_on_other_units_that_became_too_small(hall: Hall) -> None:
+    small, smaller, other = hall.units(3)
+    mine, kept = hall.book(shares(8, matches=lambda each: each.id != other))
+    for unit_id in (small, smaller):
+        hall.change_unit(unit_id, capacity={'vcpus': 2})
+    hall.move(mine, shares(8))
+    assert [row[0] for row in hall.promised()] == [kept.unit_id, other]
