@@ -7,7 +7,7 @@ while all of them are reserved the lane is closed. What is said of the functions
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import lanes
@@ -237,18 +237,26 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
 
 
 def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]) -> bool:
+    """Close a lane that is in one of these aggregates; see :func:`clear_lane_if`."""
+    return clear_lane_if(conn, lane_id, lambda found: not found.isdisjoint(aggregates))
+
+
+def clear_lane_if(
+    conn: 'connection.Connection', lane_id: str, is_wanted: Callable[[frozenset[str]], bool]
+) -> bool:
     """Close a lane and have it be nobody's, with or without servers in it.
 
     What another one does with it meanwhile is left as it is.
 
-    :param aggregates: it is only done while the lane is in one of them
+    :param is_wanted: tells by its aggregates whether it is to be done; it is asked after each look
+        at the lane, and nothing is written if the lane has changed since that look
     :returns: whether it was done
     :raises climate_core.cloud.errors.Busy: others were always faster
     """
     path = f'/resource_providers/{lane_id}/inventories'
     for _ in range(placement.TRIES):
         found = read_access(conn, lane_id)
-        if found.aggregates.isdisjoint(aggregates):
+        if not is_wanted(found.aggregates):
             return False
         total = PLACEMENT.read(conn, path, 'inventories')[lanes.SLOT]['total']
         # One after the other: neither is written if anything has changed since the first look.

@@ -229,10 +229,15 @@ def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host
     if must_be_empty:
         _check_may_leave(database, conn, host)
     before = database.write(_retire, host.id)
+
+    def is_ours(_aggregates: object = None) -> bool:
+        # Another request may have ended this, and the host may have been enrolled again.
+        return database.read(_is_leaving, host.id)
+
     for lane_id in host.lane_ids:
         with contextlib.suppress(errors.Gone):
-            lane_providers.close_lane(conn, lane_id)
-    if must_be_empty:
+            lane_providers.clear_lane_if(conn, lane_id, is_ours)
+    if must_be_empty and is_ours():
         _check_may_leave(database, conn, before)
     host_marks.settle(database, conn, host.provider_id)
     database.write(_remove, host.id)
@@ -272,6 +277,12 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
         )
     db.update(session, host_id, {'available': False}, {'disabled_reason': hosts.LEAVING})
     return host
+
+
+def _is_leaving(session: orm.Session, host_id: int) -> bool:
+    with contextlib.suppress(exceptions.HostNotFound):
+        return db.get(session, host_id).is_leaving
+    return False
 
 
 def _stay(session: orm.Session, before: hosts.Host) -> bool:

@@ -204,7 +204,7 @@ class TestLeave(HostsTest):
         host_id = self.enrol()
 
         def claim(method, path):
-            if method == 'PUT' and path.endswith('/aggregates'):
+            if method == 'PUT' and path.endswith('/inventories'):
                 self.cloud.before = lambda _method, _path: None
                 self.claim(self.provider(), {'VCPU': 1})
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enrolling while others do so, and while things break; the rest is tried with a real Nova."""
 
+import contextlib
 import dataclasses
 import itertools
 import uuid
@@ -9,7 +10,7 @@ import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.cloud import services
+from climate_core.cloud import lane_providers, services
 from climate_core.db import hosts as db
 from climate_core.lease import hosts as words
 from climate_core.operations import enrolment
@@ -98,6 +99,31 @@ def test_two_requests_at_once_leave_the_host_in_a_pool_or_out(
         assert found is None or found.available, (moment, outcomes)
         assert ('cn3' in hosts.in_pool()) == (found is not None), (moment, outcomes)
     assert moment > 1
+
+
+def test_removal_that_stood_still_leaves_the_lanes_of_the_next_enrolment_alone(hosts, meanwhile):
+    """Another request ended it, and the host was enrolled again, before each of its requests."""
+    hosts.conf.set_override('lanes_per_host', 1, group='hosts')
+    hypervisors.add(hosts.state, 'cn3')
+    enrol(hosts)
+    (lane_id,) = hosts.database.read(db.find, 'cn3').lane_ids
+
+    def again():
+        leave(hosts)
+        enrol(hosts)
+        lane_providers.set_lane_aggregates(hosts.conn, lane_id, [str(uuid.UUID(int=1))])
+        lane_providers.set_slots(hosts.conn, lane_id, 1, is_open=True)
+
+    for moment in itertools.count():
+        was_reached = meanwhile(moment, '/resource_providers/', again)
+        with contextlib.suppress(exceptions.HostNotFound):
+            leave(hosts)
+        if not was_reached():
+            break
+        assert lane_providers.is_open(hosts.conn, lane_id), moment
+        assert lane_providers.read_access(hosts.conn, lane_id).aggregates, moment
+        assert 'cn3' in hosts.in_pool()
+    assert moment > 5
 
 
 def test_host_that_another_request_enrols_meanwhile_stays_enrolled(hosts):
