@@ -170,6 +170,22 @@ class TestHostLeases(HostLeasesTest):
             units = {each.allocations[0].unit_id for each in reservations}
             assert (len(reservations), len(units)) == (had, had)
 
+    def test_server_that_comes_while_its_host_is_given_back_holds_up_the_next_lease(self):
+        lease = self.settled(self.lease_hosts(min=2))
+        came = dict(self.give_back(lease, 2, min=1, max=1))
+        lease = self.settled(lease)
+        (given_back,) = came.keys() - self.hosts_of(lease)
+        second = self.lease_hosts(names=given_back, name='second')
+        second = self.settled(second, looks=2)
+        assert second.status == 'STARTING'
+        assert f'Host {given_back} still has servers of an earlier' in second.status_reason
+        assert self.inside(second)[1] is None
+        self.world.operations.delete_lease(user(), lease.id)
+        self.settled(lease)
+        self._wait_until_deleted(came[given_back])
+        assert self.settled(second, seconds=1).status == 'ACTIVE'
+        assert self.inside(second)[1] == given_back
+
     def test_change_of_a_lease_is_judged_by_the_calendar(self):
         first = self.lease_hosts('2026-12-01 13:00', '2026-12-01 14:00', min=2)
         self.lease_hosts('2026-12-01 15:00', '2026-12-01 16:00', min=1, name='second')
@@ -246,6 +262,21 @@ class TestCapacityLeases(HostLeasesTest):
         assert self.inside(lease)[1] is None
         self.delete(server)
         assert self.inside(lease)[1] == 'host1'
+
+    def test_server_that_comes_while_its_room_is_given_back_holds_up_the_next_lease(self):
+        vcpus = self._get_provider_inventory(self.provider())['VCPU']['total']
+        self.set_ratio('VCPU', 3 / vcpus)
+        HostRefresher(self.conf, self.world.database, self.cloud).refresh()
+        lease = self.lease_room(3, names='host1')
+        came = self.give_back(lease, 2, amount=1)
+        self.settled(lease)
+        wanted = {'flavor_id': self.flavor['id'], 'amount': 2, 'names': 'host1'}
+        second = self.settled(self.lease_hosts(**wanted, name='second'), looks=2)
+        assert second.status == 'STARTING'
+        assert 'Host host1 still has servers' in second.status_reason
+        self.delete(came[0][1])
+        assert self.settled(second, seconds=1).status == 'ACTIVE'
+        assert [self.inside(second)[1] for _ in range(2)] == ['host1'] * 2
 
     def test_affinity(self):
         apart = self.lease_room(2, affinity=False)
