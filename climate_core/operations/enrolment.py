@@ -100,11 +100,19 @@ def _find_new(session: orm.Session, name: str) -> hosts.Host | None:
     :raises climate_core.exceptions.HostExists: it is in a pool
     """
     found = db.find(session, name)
-    if found is None or found.is_new:
-        return found
-    doing = 'is being taken out of' if found.is_leaving else 'is in'
+    if found is not None:
+        _check_new(found)
+    return found
+
+
+def _check_new(host: hosts.Host) -> None:
+    if host.is_new:
+        return
+    doing = 'is being taken out of' if host.is_leaving else 'is in'
     raise exceptions.HostExists(
-        f'{name} is host {found.id}, which {doing} the pool {found.pool} already.', field='name'
+        f'{host.hypervisor_hostname} is host {host.id}, which {doing} the pool {host.pool} '
+        'already.',
+        field='name',
     )
 
 
@@ -149,10 +157,16 @@ def _begin(
 
     It has another id than one whose enrolment was cut off, so that who began that, if it goes on,
     finds that it is not its own any more.
+
+    :raises climate_core.exceptions.HostExists: it is in a pool by now
+    :raises oslo_db.exception.DBDuplicateEntry: another request has just begun
     """
     before = _find_new(session, known.hypervisor_hostname)
     if before is not None:
-        db.delete(session, before.id)
+        # It may have been enrolled since it was found; only who holds it locked can tell.
+        with contextlib.suppress(exceptions.HostNotFound):
+            _check_new(db.get(session, before.id, lock=True))
+            db.delete(session, before.id)
     extra = {name: value for name, value in values.get('extra', {}).items() if value is not None}
     return db.insert(
         session,

@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import itertools
+import threading
 import uuid
 
 import pytest
@@ -138,6 +139,40 @@ def test_host_that_another_request_enrols_meanwhile_stays_enrolled(hosts):
         enrol(hosts)
     found = hosts.database.read(db.find, 'cn3')
     assert (found.pool, found.available, hosts.in_pool()) == ('gpu', True, {'cn1', 'cn2', 'cn3'})
+
+
+def test_enrolment_that_ends_while_another_begins_is_kept_or_is_told(any_world, monkeypatch):
+    """SQLite lets the end wait; elsewhere it comes after the other has read the row."""
+    database, find = any_world.database, db.find
+    names = {'hypervisor_hostname': 'cn3', 'service_name': 'cn3'}
+    begin = ('root', ('lane',), words.Known(**names, capacity={}, details={}), {})
+    first = database.write(enrolment._begin, *begin)
+    refused = []
+
+    def complete():
+        try:
+            database.write(enrolment._complete, first, 'cn3', {})
+        except exceptions.HostExists as exc:
+            refused.append(exc)
+
+    ending = threading.Thread(target=complete)
+
+    def find_before(session, name):
+        monkeypatch.setattr(db, 'find', find)
+        found = find(session, name)
+        ending.start()
+        if session.bind.dialect.name != 'sqlite':
+            ending.join()
+        return found
+
+    monkeypatch.setattr(db, 'find', find_before)
+    try:
+        database.write(enrolment._begin, *begin)
+    except exceptions.HostExists as exc:
+        refused.append(exc)
+    ending.join()
+    found = database.read(db.find, 'cn3')
+    assert (len(refused), found.available) == (1, found.id == first)
 
 
 @pytest.mark.parametrize('reason', [words.LEAVING, words.ENROLLING, words.NOT_ENROLLED])
