@@ -50,14 +50,14 @@ def enrol(
     """
     node = _choose(hypervisors.find(conn, values['name']), values['name'])
     name, provider_id = node['hypervisor_hostname'], node['id']
-    database.read(_find_new, name)
-    if not placement.has_provider(conn, provider_id):
-        raise exceptions.UnknownHost(
-            f'name: Placement does not know {name} yet. Try again when its nova-compute has '
-            'reported it.',
-            field='name',
-        )
-    _check_empty(conn, provider_id)
+    before = database.read(_find_new, name)
+    try:
+        _check_ready(conn, name, provider_id)
+    except (exceptions.UnknownHost, exceptions.HostInUse):
+        if before is not None:
+            # Else what an enrolment that was cut off has left would keep ordinary servers off.
+            _give_up(database, conn, before.id, name, before.provider_id)
+        raise
     lane_ids = _make_lanes(conf, conn, node)
     known = learn(conn, [node], placement.find_rooms(conn, provider_id))[provider_id]
     try:
@@ -122,6 +122,17 @@ def _taken_over(name: str) -> exceptions.HostExists:
         'has ended.',
         field='name',
     )
+
+
+def _check_ready(conn: 'connection.Connection', name: str, provider_id: str) -> None:
+    """Refuse a host that Placement has not yet, or that has servers."""
+    if not placement.has_provider(conn, provider_id):
+        raise exceptions.UnknownHost(
+            f'name: Placement does not know {name} yet. Try again when its nova-compute has '
+            'reported it.',
+            field='name',
+        )
+    _check_empty(conn, provider_id)
 
 
 def _check_empty(conn: 'connection.Connection', provider_id: str) -> None:
@@ -223,10 +234,11 @@ def _give_up(
 
 def _fail(session: orm.Session, host_id: int) -> bool:
     """Write that a host could not be enrolled; False: it is, or another request has it."""
-    if not _is_enrolling(session, host_id):
-        return False
-    db.update(session, host_id, {}, {'disabled_reason': hosts.NOT_ENROLLED})
-    return True
+    with contextlib.suppress(exceptions.HostNotFound):
+        if db.get(session, host_id, lock=True).is_new:
+            db.update(session, host_id, {}, {'disabled_reason': hosts.NOT_ENROLLED})
+            return True
+    return False
 
 
 def _forget(session: orm.Session, host_id: int) -> None:

@@ -113,7 +113,12 @@ class HostRefresher(Worker):
     def _judge(
         self, conn: 'connection.Connection', host: hosts.Host, room: placement.HostRoom | None
     ) -> Iterator[str]:
-        """Tell what is wrong with a host, and repair what can be."""
+        """Tell what is wrong with a host, and repair what can be.
+
+        One that is new is left to who enrols it: no mark is lost that has not been made.
+        """
+        if host.is_new:
+            return
         name = host.hypervisor_hostname
         if room is None:
             repaired = host.is_kept and host_marks.settle(self._database, conn, host.provider_id)

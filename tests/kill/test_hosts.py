@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_common import lanes
+from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.cloud import lane_providers, placement
 from climate_core.cloud.trusts import Trusts
@@ -46,7 +47,10 @@ class Pool:
         )
         for name in names:
             stage.cloud.order('hypervisors', [{'name': name}])
-            self._hosts.create_host(RequestContext(user_id='operator'), {'name': name})
+            self.enrol(name)
+
+    def enrol(self, name):
+        self._hosts.create_host(RequestContext(user_id='operator'), {'name': name})
 
     def lease(self, count, start='now'):
         """Create a lease of hosts, and return it."""
@@ -139,7 +143,10 @@ def check_told_once(stage, event_type):
 
 
 def test_enrolling_and_taking_out(stage):
-    """Three names are made each time; then come the lane, what it has, and the mark."""
+    """Three names are made each time; then come the lane, what it has, and the mark.
+
+    One that is cut off may leave a host that is new, but no longer than until it is repeated.
+    """
     pool = Pool(stage)
     stage.cloud.order('hypervisors', [{'name': 'cn1'}])
     enrol = {'name': 'cn1'}
@@ -150,6 +157,13 @@ def test_enrolling_and_taking_out(stage):
         assert host is None or host.is_new
     (told,) = HostRepair(stage.database, pool.conn, True).run()
     assert told.action is None
+    # A server has come meanwhile: the repeat is refused, and takes away what is left.
+    (server,) = stage.cloud.servers(1, status='ACTIVE')
+    stage.cloud.order('claims', [{'hypervisor_id': host.provider_id, 'server_id': server}])
+    with pytest.raises(exceptions.HostInUse):
+        pool.enrol('cn1')
+    assert (pool.find('cn1'), pool.is_marked('cn1')) == (None, False)
+    pool.conn.placement.delete(f'/allocations/{server}')
 
     stage.operate('create_host', enrol).ends()
     host = pool.find('cn1')

@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import itertools
+import sys
 import threading
 import uuid
 
@@ -15,6 +16,8 @@ from climate_core.cloud import lane_providers, services
 from climate_core.db import hosts as db
 from climate_core.lease import hosts as words
 from climate_core.operations import enrolment
+from climate_core.sync import host_marks
+from climate_core.sync.host_refresh import HostRefresher
 from tests.support.fakes import hypervisors
 from tests.support.fakes import placement as fake_placement
 
@@ -217,6 +220,30 @@ def test_removal_that_is_refused_after_it_was_cut_off_is_told_and_can_be_ended(h
     assert (hosts.read().available, hosts.read().disabled_reason) == (False, words.STAYING)
     hosts.operations.update_host(hosts.context, host_id, {'available': True})
     assert hosts.read().available
+    assert hosts.in_pool() == {'cn1', 'cn2'}
+
+
+@pytest.mark.parametrize('reason', [words.ENROLLING, words.NOT_ENROLLED])
+def test_refused_repeat_of_an_enrolment_that_was_cut_off_gives_the_host_back(
+    hosts, monkeypatch, reason
+):
+    """It was killed between its row and its mark; then an ordinary server came."""
+    node = hypervisors.add(hosts.state, 'cn3')
+    with monkeypatch.context() as killed:
+        killed.setattr(host_marks, 'settle', lambda *_args: sys.exit())
+        with pytest.raises(SystemExit):
+            enrol(hosts)
+    host_id = hosts.database.read(db.find, 'cn3').id
+    hosts.database.write(db.update, host_id, {}, {'disabled_reason': reason})
+    server_id = str(uuid.uuid4())
+    fake_placement.add_server(hosts.state, node['id'], server_id)
+    HostRefresher(hosts.conf, hosts.database, hosts.cloud).refresh()
+    assert hosts.in_pool() == {'cn1', 'cn2'}
+
+    host_marks.settle(hosts.database, hosts.conn, node['id'])
+    with pytest.raises(exceptions.HostInUse, match=server_id):
+        enrol(hosts)
+    assert hosts.database.read(db.find, 'cn3') is None
     assert hosts.in_pool() == {'cn1', 'cn2'}
 
 
