@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell by a column what a reservation gave up while its lease ran.
 
-It was told by its end, which is earlier than that of the rest.
+It was told by its end, which is earlier than that of the rest. MariaDB and MySQL commit the column
+at once, so it is there when this is repeated after it was cut off.
 """
 
 import sqlalchemy as sa
@@ -21,11 +22,12 @@ _ALLOCATIONS = sa.table(
 
 
 def upgrade() -> None:
-    op.add_column('allocations', sa.Column('released', sa.Boolean()))
+    bind = op.get_bind()
+    if 'released' not in {each['name'] for each in sa.inspect(bind).get_columns('allocations')}:
+        op.add_column('allocations', sa.Column('released', sa.Boolean()))
     own, other = _ALLOCATIONS.c, _ALLOCATIONS.alias().c
     last = sa.select(other.reservation_id).group_by(other.reservation_id)
     last = last.having(sa.func.min(other.end) < sa.func.max(other.end))
-    bind = op.get_bind()
     found = bind.execute(
         sa.select(own.unit_id, own.unit_generation, own.reservation_id, own.end).where(
             own.reservation_id.in_(last)

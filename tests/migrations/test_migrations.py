@@ -116,6 +116,19 @@ def _at(conf: cfg.ConfigOpts, revision: str) -> None:
         )
 
 
+@pytest.mark.parametrize('name', ['units_changed_idx'])
+def test_upgrade_that_was_cut_off_is_repeated(conf: cfg.ConfigOpts, name: str) -> None:
+    """MariaDB commits each step at once, also that an index is dropped to be made anew."""
+    migration.upgrade(conf, '0008')
+    (index,) = (i for t in (tables.UNITS, tables.HOSTS) for i in t.indexes if i.name == name)
+    with Database(conf).engine.begin() as connection:
+        index.drop(connection)
+    _at(conf, '0006')
+    migration.upgrade(conf)
+    with Database(conf).engine.connect() as connection:
+        assert _differences(connection) == []
+
+
 def test_expand_takes_nothing_away_and_contract_does(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf, '0001')
     first = _tables_of(conf)
