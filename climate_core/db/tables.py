@@ -311,6 +311,8 @@ HOSTS = _table(
     _required('created_at', Time),
     sa.Column('updated_at', Time),
     sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
+    # Whether ordinary servers are to be kept off a host: with each look at its mark.
+    sa.Index('hosts_provider_idx', 'provider_id'),
 )
 
 #: A pool of hosts, and who may use it; NULL: everybody. Its units have the same. ``generation``

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell names of pools and properties apart by case, count the changes of pools, mend an index.
+"""Tell names of pools and properties apart by case, count the changes of pools, mend the indexes.
 
 MariaDB and MySQL compared names without regard to case. Who may use a pool that differs from
 another one by case alone is what its units have. ``units_changed_idx`` had one column in databases
@@ -18,7 +18,10 @@ branch_labels = None
 depends_on = None
 phase = 'expand'
 
-_INDEXES = (('units', 'units_changed_idx', ['changed_at', 'generation']),)
+_INDEXES = (
+    ('units', 'units_changed_idx', ['changed_at', 'generation']),
+    ('hosts', 'hosts_provider_idx', ['provider_id']),
+)
 _NAMES = (('units', 'pool'), ('host_pools', 'name'), ('host_properties', 'name'))
 _MISSING = """
 INSERT INTO host_pools (name, access)

@@ -116,7 +116,7 @@ def _at(conf: cfg.ConfigOpts, revision: str) -> None:
         )
 
 
-@pytest.mark.parametrize('name', ['units_changed_idx'])
+@pytest.mark.parametrize('name', ['units_changed_idx', 'hosts_provider_idx'])
 def test_upgrade_that_was_cut_off_is_repeated(conf: cfg.ConfigOpts, name: str) -> None:
     """MariaDB commits each step at once, also that an index is dropped to be made anew."""
     migration.upgrade(conf, '0008')
