@@ -14,6 +14,7 @@ from climate_core import exceptions
 from climate_core.db import (
     deliveries,
     events,
+    hosts,
     leases,
     listing,
     missing,
@@ -268,8 +269,19 @@ _SCANS = {'sqlite': 'SCAN', 'postgresql': 'Seq Scan', 'mysql': '"access_type": "
         lambda s: deliveries.due_in(s, deliveries.Busy(4)),
         lambda s: deliveries.claim(s, 60, 16, deliveries.Busy(4)),
         lambda s: leases.find(s, 'x'),
+        lambda s: hosts.is_kept(s, 'x'),
     ],
-    ids=['list', 'upcoming', 'holder', 'held', 'due_in', 'webhooks_due', 'webhooks_claim', 'get'],
+    ids=[
+        'list',
+        'upcoming',
+        'holder',
+        'held',
+        'due_in',
+        'webhooks_due',
+        'webhooks_claim',
+        'get',
+        'kept',
+    ],
 )
 def test_an_index_serves_it(any_world: World, query: Callable[[orm.Session], Any]) -> None:
     any_world.create('a', end=NEVER)
