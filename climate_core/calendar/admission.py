@@ -98,9 +98,7 @@ class Calendar:
         work = self._work(session)
         own = self._own(session, wanted)
         searches = [
-            dataclasses.replace(
-                search, own=_picks(own[one.reservation_id]), keep=keep, in_use=one.in_use
-            )
+            dataclasses.replace(search, own=_picks(own[one.reservation_id]), keep=keep)
             for one, search in zip(wanted, _searches(work, wanted, start, end), strict=True)
         ]
         return self._change(work, wanted, searches, own)

@@ -134,7 +134,6 @@ class Wanted:
     :param noun: what users call the pieces: ``hosts``
     :param before: how long its units are prepared; part of the promise, as far as it is not past
     :param after: how long its units are cleaned; part of the promise
-    :param in_use: unit id -> so many pieces of it that a lease that runs cannot give up
     """
 
     reservation_id: str
@@ -143,4 +142,3 @@ class Wanted:
     noun: str = 'units'
     before: timedelta = timedelta(0)
     after: timedelta = timedelta(0)
-    in_use: Mapping[int, int] = dataclasses.field(default_factory=dict)

@@ -35,7 +35,6 @@ class Search:
     :param own: the units that it has by now
     :param keep: whether it must have them in the end, too; else it has them if they are free
     :param firm: whether it keeps them also if they have become too small
-    :param in_use: of those, so many pieces of each unit that cannot be given up
     :param now: what is before this time is of no use to anybody
     :param scatter: how often others were faster: so many more units are drawn from
     :param rivals: demands of the same request; what does for them is taken last
@@ -47,7 +46,6 @@ class Search:
     own: Mapping[int, Pick] = dataclasses.field(default_factory=dict)
     keep: bool = False
     firm: bool = False
-    in_use: Mapping[int, int] = dataclasses.field(default_factory=dict)
     now: int = 0
     scatter: int = 0
     rivals: Sequence[Demand] = ()

@@ -55,19 +55,14 @@ def _sum(chosen: _Chosen) -> int:
 def _kept(search: Search, timelines: Sequence[Timeline]) -> dict[int, Pick]:
     """Return what stays of the reservation's own.
 
-    What is too much is given up where nothing is in use, and where there is the least of it.
+    What is too much is given up where there is the least of it.
 
     :raises TooFew: it cannot stay
     """
     too_many = _sum(search.own) - search.demand.most
     kept = {}
-    used = search.in_use
-
-    def order(pick: Pick) -> tuple[bool, int, int]:
-        return used.get(pick.unit_id, 0) > 0, pick.pieces, -pick.unit_id
-
-    for pick in sorted(search.own.values(), key=order):
-        less = min(pick.pieces - used.get(pick.unit_id, 0), max(0, too_many))
+    for pick in sorted(search.own.values(), key=lambda pick: (pick.pieces, -pick.unit_id)):
+        less = min(pick.pieces, max(0, too_many))
         too_many -= less
         if less < pick.pieces:
             kept[pick.unit_id] = pick._replace(pieces=pick.pieces - less)

@@ -43,7 +43,7 @@ from climate_core.operations.interfaces import (
     Trusts,
 )
 from climate_core.operations.persist import WritePath
-from climate_core.operations.promises import InUseUnknown, Promises
+from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
 from climate_core.plugins.base import ResourcePlugin
@@ -228,7 +228,6 @@ class LeaseOperations:
         :param limited: its project and the limits of that, if it may hold more than before
         """
         now = self.clock.now()
-        in_use: dict[str, Mapping[int, int]] = {}
 
         def attempt(session: orm.Session) -> None:
             if limited is not None:
@@ -242,17 +241,12 @@ class LeaseOperations:
                 db_limits.check(session, project_id, added(changed.lease, lease), most)
             cause = user_cause(context, action)
             after = store.save(session, lease, changed, now, cause)
-            more = self.promises.follow(session, lease, after, now, in_use)
+            more = self.promises.follow(session, lease, after, now)
             if more:
                 awake = Change(reallocate.add(after, more, now))
                 store.save(session, after, awake, now, cause)
 
-        try:
-            self.database.write(attempt)
-        except InUseUnknown as exc:
-            # Not in the transaction: other services are asked.
-            in_use.update(self.promises.find_in_use(exc.reservations))
-            self.database.write(attempt)
+        self.database.write(attempt)
 
     def _limits_of(self, lease_id: str, change: _Change) -> tuple[str, Amounts] | None:
         """Return the project of a lease and its limits, if the change adds to what it holds."""

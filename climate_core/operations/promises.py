@@ -19,17 +19,6 @@ from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
 
-class InUseUnknown(Exception):
-    """Somebody must look what servers have of reservations that are to have less.
-
-    :ivar reservations: these
-    """
-
-    def __init__(self, reservations: Sequence[model.Reservation]) -> None:
-        super().__init__([each.id for each in reservations])
-        self.reservations = reservations
-
-
 @dataclasses.dataclass
 class Promises:
     """Get promises of the calendar, change them and check whether there would be some."""
@@ -86,16 +75,13 @@ class Promises:
         before: model.Lease,
         after: model.Lease,
         now: datetime.datetime,
-        in_use: Mapping[str, Mapping[int, int]],
     ) -> set[str]:
         """Have what is promised follow a lease that its user changed.
 
         What is in use stays where it is. Raises as :meth:`promise`.
 
-        :param in_use: what :meth:`find_in_use` returned of reservations that are to have less
-        :returns: the ids of the reservations of a lease that runs that have more or less now
+        :returns: the ids of the reservations of a lease that runs that have more now
         :raises climate_core.exceptions.InvalidState: what is in use would be more than enough
-        :raises InUseUnknown: ``in_use`` does not have a reservation that is to have less
         """
         if after.status in states.ENDING:
             return set()
@@ -108,32 +94,14 @@ class Promises:
         if not wanted:
             return set()
         started = before.has_started(now)
-        fewer = []
-        if started:
-            fewer = [each for each in wanted if _has_more(each, old[each.reservation_id])]
-            unknown = [old[each.reservation_id] for each in fewer]
-            if any(each.id not in in_use for each in unknown):
-                raise InUseUnknown(unknown)
-            held = {each.id: _held(each, in_use[each.id]) for each in unknown}
-            for each in fewer:
-                _check_in_use(each, old[each.reservation_id], held[each.reservation_id])
-            wanted = [
-                dataclasses.replace(each, in_use=held.get(each.reservation_id, {}))
-                for each in wanted
-            ]
+        for each in wanted if started else ():
+            _check_not_fewer(each, old[each.reservation_id])
         new = self.calendar.replan(session, wanted, *_period(after, now), started)
         had = {
             (r.id, each.unit_id, each.pieces) for r in changed for each in old[r.id].allocations
         }
         more = (p for p in new if (p.reservation_id, p.unit_id, p.pieces) not in had)
-        changed_ids = {each.reservation_id for each in more}
-        return changed_ids | {each.reservation_id for each in fewer} if started else set()
-
-    def find_in_use(
-        self, reservations: Iterable[model.Reservation]
-    ) -> dict[str, Mapping[int, int]]:
-        """Find what servers have of reservations, by their ids, see :meth:`.in_use` of plugins."""
-        return {each.id: self._plugin(each).in_use(each) for each in reservations}
+        return {each.reservation_id for each in more} if started else set()
 
     def _wanted(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
@@ -157,30 +125,15 @@ class Promises:
         return plugin
 
 
-def _has_more(wanted: Wanted, reservation: model.Reservation) -> bool:
-    return wanted.demand.most < sum(each.pieces for each in reservation.allocations)
-
-
-def _held(reservation: model.Reservation, in_use: Mapping[int, int]) -> dict[int, int]:
-    """Return what a reservation cannot give up; what came since it was looked is in use, too."""
-    return {
-        each.unit_id: min(each.pieces, in_use.get(each.unit_id, each.pieces))
-        for each in reservation.allocations
-    }
-
-
-def _check_in_use(wanted: Wanted, reservation: model.Reservation, held: Mapping[int, int]) -> None:
-    """Refuse to take from a lease that runs what its servers have."""
-    least = sum(held.values())
-    if wanted.demand.most >= least:
-        return
-    units = (each.unit for each in reservation.allocations if held[each.unit_id])
-    names = ', '.join(sorted(str(each.get('hypervisor_hostname')) for each in units))
-    raise exceptions.InvalidState(
-        f'The lease has started, and its servers need {least} {wanted.noun}, on {names}: ask for '
-        f'at least {least}, or delete servers first.',
-        field=wanted.field,
-    )
+def _check_not_fewer(wanted: Wanted, reservation: model.Reservation) -> None:
+    """Refuse to take what is in use from a lease that runs: servers may be there."""
+    used = sum(each.pieces for each in reservation.allocations)
+    if wanted.demand.most < used:
+        raise exceptions.InvalidState(
+            f'The lease has started with {used} {wanted.noun} and keeps them until its end: it '
+            f'can only have more, or end earlier.',
+            field=wanted.field,
+        )
 
 
 def _period(

@@ -158,13 +158,6 @@ class ResourcePlugin(abc.ABC):
         """
         raise NotImplementedError
 
-    def in_use(self, reservation: 'Reservation') -> Mapping[int, int]:
-        """Return how many pieces of each unit a reservation that is awake cannot give up.
-
-        :returns: by the ids of the units
-        """
-        return {each.unit_id: each.pieces for each in reservation.allocations}
-
     def make(
         self,
         context: 'RequestContext',  # noqa: ARG002

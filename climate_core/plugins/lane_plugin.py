@@ -141,14 +141,6 @@ class LanePlugin(base.ResourcePlugin):
             after=after,
         )
 
-    def in_use(self, reservation: 'Reservation') -> Mapping[int, int]:
-        conn = self.cloud.service()
-        with errors.for_user(self.amount_field):
-            return {
-                each.unit_id: len(placement.list_consumers(conn, lane_of(each)))
-                for each in reservation.allocations
-            }
-
     def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
         return datetime.timedelta(seconds=self.conf[self.resource_type].cleaning_seconds)
 
@@ -300,8 +292,8 @@ class LanePlugin(base.ResourcePlugin):
         ``{}`` in it stands for the host.
 
         Nova must not withhold it. A whole host must be empty and closed. One that is shared must
-        not be open as a whole, and have the room that is promised if leases have servers there
-        that are over, or gave that room back.
+        not be open as a whole, and have the room that is promised if leases that are over still
+        have servers there.
         """
         if not any(host.capacity.values()):
             return _WITHHELD
@@ -313,8 +305,7 @@ class LanePlugin(base.ResourcePlugin):
             free = {name: host.capacity[name] - used for name, used in host.used.items()}
             room = hosts.amounts(free)
             short = any(room[name] < each * allocation.pieces for name, each in piece.items())
-            # A server may have come to what its lease gave back at that moment.
-            in_use = short and any(each.used > each.slots for each in others)
+            in_use = short and any(each.used and not each.slots for each in others)
             is_open = any(each.slots == lane_providers.MAX_SLOTS for each in others)
         if in_use or host.lanes[lane_id].used:
             return 'Host {} still has servers of an earlier lease.'

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases of hosts on a whole nova and its placement."""
 
-from unittest import mock
-
 from nova.tests.functional.api import client
 
 from climate_common import lanes
@@ -72,24 +70,6 @@ class HostLeasesTest(HostsTest):
         (reservation,) = lease.reservations
         made = self.boot({'reservation': reservation.id}, **server)
         return made, self.host_of(made)
-
-    def give_back(self, lease, servers, **fewer):
-        """Have a lease give back what servers enter right after it was found to be empty.
-
-        :returns: hosts and servers
-        """
-        promises, came = self.world.operations.promises, []
-        look = promises.find_in_use
-
-        def look_too_early(reservations):
-            found = look(reservations)
-            came.extend(self.inside(lease)[::-1] for _ in range(servers))
-            return found
-
-        with mock.patch.object(promises, 'find_in_use', look_too_early):
-            changed = [{'id': lease.reservations[0].id, **fewer}]
-            self.world.update(lease.id, reservations=changed)
-        return came
 
     def open_to(self, lease):
         """The hosts that a server may enter that names the reservation of a lease."""

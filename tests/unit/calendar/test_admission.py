@@ -169,19 +169,6 @@ def test_replan_of_a_running_lease_adds_from_now_and_gives_up_from_now(hall: Hal
     assert hall.promised()[1] == new
 
 
-def test_replan_of_a_running_lease_gives_up_what_is_not_in_use(hall: Hall) -> None:
-    first, second, third = hall.units(3, capacity={'vcpus': 2})
-    (mine, *_) = hall.book(shares(5), end=3)
-    hall.begin(25)
-    had = {row[0]: row[3] for row in hall.promised()}
-    # The one that has least keeps it.
-    least = min(had, key=lambda unit: had[unit])
-    in_use = {first: 0, second: 0, third: 0, least: 1}
-    hall.replan(mine, shares(2), end=3, keep=True, in_use=in_use)
-    kept = {row[0]: row[3] for row in hall.promised() if row[2] == 3}
-    assert (sum(kept.values()), kept[least]) == (2, 1)
-
-
 def test_refused_change_of_a_running_lease_says_when_it_would_do(any_hall: Hall) -> None:
     hall = any_hall
     first, other = hall.units(2)
