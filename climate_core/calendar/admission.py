@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import random
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import orm
@@ -158,7 +158,7 @@ class Calendar:
     def release(
         self,
         session: orm.Session,
-        reservation_ids: Collection[str],
+        used: Mapping[str, Collection[int]],
         now: datetime,
         after: timedelta = timedelta(0),
     ) -> None:
@@ -166,12 +166,19 @@ class Calendar:
 
         What has not begun is deleted.
 
+        :param used: reservation id -> the ids of the units that it used until now; what ended
+            before, and is not one of them, is left as it is
         :param after: how long units that were in use are cleaned
         """
         begun, end = moment(now), moment(now + after)
-        own = calendar.of_reservations(session, reservation_ids, late=True)
+        own = calendar.of_reservations(session, used, late=True)
         gone = [each for each in own if each.start >= begun]
-        old = [each for each in own if each.start < begun and _is_moved(each, begun, end)]
+        old = [
+            each
+            for each in own
+            if each.start < begun
+            and _is_moved(each, begun, end, each.unit_id in used[each.reservation_id])
+        ]
         if not gone and not old:
             return
         ended = [each._replace(end=end) for each in old]
@@ -189,25 +196,30 @@ class Calendar:
             work.freed(gone, ended)
 
     def extend(
-        self, session: orm.Session, reservation_ids: Collection[str], until: datetime
+        self, session: orm.Session, used: Mapping[str, Collection[int]], until: datetime
     ) -> None:
-        """Have reservations whose time is over keep what they still use.
+        """Have reservations whose time is over keep the units that they still use.
 
         The next promise of a whole unit begins so much later: it could not be used before. Pieces
         are kept as long as nobody else is promised their room.
 
+        :param used: the ids of the units by that of the reservation
         :raises climate_core.db.engine.Stale: others were faster; run the transaction again
         """
         last = moment(until)
-        own = calendar.of_reservations(session, reservation_ids, late=True)
-        kept = [each for each in own if not each.released and each.end < last]
+        kept = [
+            each
+            for each in calendar.of_reservations(session, used, late=True)
+            if not each.released and each.end < last and each.unit_id in used[each.reservation_id]
+        ]
         if not kept:
             return
         work = self._work(session)
         whole = {each.unit_id: each.end for each in kept if each.piece is None}
         first = time_of(min(whole.values(), default=last))
         found = calendar.beginning(session, whole, first, until) if whole else []
-        later = [each for each, _ in found if each.start >= whole[each.unit_id]]
+        later = [each for each in found if each.start >= whole[each.unit_id]]
+        work.check_beginning(whole, last, later)
         added = [_later(each, last) for each in later]
         longer = [
             each._replace(end=last if each.piece is None else work.lasts(each, last))
@@ -357,12 +369,14 @@ class Calendar:
         self._thread.lost = 0
 
 
-def _is_moved(own: Own, now: int, end: int) -> bool:
+def _is_moved(own: Own, now: int, end: int, used: bool) -> bool:
     """Tell whether a promise that is freed has another end by that.
 
     A piece of a unit is not cleaned for longer than it was promised: others are there, too.
+
+    :param used: whether the unit was used until now
     """
-    late = own.end + _AT_ONCE < end and end > now
+    late = used and own.end + _AT_ONCE < end and end > now
     return own.end > end or (late and own.piece is None and not own.released)
 
 
@@ -377,11 +391,16 @@ def _let_begin(session: orm.Session, old: Iterable[Own], end: int) -> tuple[list
     if not ends:
         return [], []
     first, last = min(end, *ends.values()), max(end, *ends.values())
+    # Nobody can add one meanwhile: the units are counted up, and so locked.
+    waiting = calendar.beginning(session, ends, time_of(first), time_of(last), lock=True)
+    start_dates = calendar.start_dates(session, waiting)
     before, after = [], []
-    for each, start_date in calendar.beginning(session, ends, time_of(first), time_of(last)):
+    for each in waiting:
         old_end = ends[each.unit_id]
-        # What was held up begins when its lease does, or as soon as it can.
-        start = max(end, moment(start_date))
+        # What was held up begins when its lease does, or as soon as it can. The lease may be
+        # younger than what this transaction sees.
+        start_date = start_dates.get(each.reservation_id)
+        start = max(end, each.start if start_date is None else moment(start_date))
         if min(old_end, end) <= each.start <= max(old_end, end) and start != each.start:
             start = min(start, each.end)
             calendar.begin(session, each, time_of(start))

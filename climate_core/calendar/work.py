@@ -3,7 +3,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import orm
@@ -134,6 +134,28 @@ class Work:
         if not self._written:
             after_commit(self._session, self._learn)
         self._apply(gone, ended, added)
+
+    def check_beginning(
+        self, ends: Mapping[int, int], last: int, found: Collection[calendar.Own]
+    ) -> None:
+        """Check that a statement has found all that begins on units of which this writes.
+
+        The index may know of promises that a transaction does not see that began before them.
+
+        :param ends: since when, by the ids of the units
+        :param last: until when
+        :param found: what the statement found
+        :raises climate_core.db.engine.Stale: it has not
+        """
+        known = {
+            (unit_id, each.start, each.end, each.lane)
+            for unit_id, first in ends.items()
+            for each in self._timeline(unit_id).entries
+            if first <= each.start <= last and each.end > self.now
+        }
+        seen = {(each.unit_id, each.start, each.end, each.lane) for each in found}
+        if known != {each for each in seen if each[2] > self.now}:
+            raise self._lost(sorted(ends))
 
     def lasts(self, own: calendar.Own, until: int) -> int:
         """Return how long a promise can last without taking anything from another one.

@@ -263,22 +263,36 @@ def beginning(
     unit_ids: Collection[int],
     first: datetime.datetime,
     last: datetime.datetime,
-) -> list[tuple[Own, datetime.datetime]]:
-    """Read what is promised of units from some time on, with the starts of the leases.
+    lock: bool = False,
+) -> list[Own]:
+    """Read what is promised of units and begins between two times.
 
-    :param first: with ``last`` the times at which a promise begins
+    :param lock: read what is committed by now, and keep it from being changed; the caller has
+        written to the units before
     """
     query = (
-        sa.select(*_OWN_COLUMNS, _LEASE.c.start_date)
-        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
-        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        sa.select(*_OWN_COLUMNS)
         .where(
             _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
             _ALLOCATION.c.start.between(first, last),
         )
         .order_by(_ALLOCATION.c.unit_id)
     )
-    return [(Own._make(row[:-1]), row[-1]) for row in session.execute(query)]
+    found = session.execute(query.with_for_update() if lock else query)
+    return [Own._make(row) for row in found]
+
+
+def start_dates(session: orm.Session, promises: Collection[Own]) -> dict[str, datetime.datetime]:
+    """Read when the leases of promises start, by the ids of the reservations."""
+    ids = sorted({each.reservation_id for each in promises})
+    if not ids:
+        return {}
+    query = (
+        sa.select(_RESERVATION.c.id, _LEASE.c.start_date)
+        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(_RESERVATION.c.id.in_(ids))
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, int]) -> bool:

@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -29,7 +29,7 @@ from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
 
-#: For so much longer than until the next look what is being freed is kept, to write that rarely.
+#: How much longer than until the next look a unit is kept that is still used.
 _KEPT = datetime.timedelta(seconds=60)
 _DELETING = states.ReservationStatus.DELETING
 
@@ -127,22 +127,24 @@ class EventExecutor:
     def _keep(
         self, session: orm.Session, lease: model.Lease, claim: Claim, now: datetime.datetime
     ) -> None:
-        """Keep what is promised to who is being freed until that is done.
+        """Keep the units that reservations still use that are being ended, until they are empty.
 
-        It is kept for so much longer than until the next look that it is written rarely.
+        A unit is kept until a while after the next look, so that few looks write.
         """
         event = next(each for each in lease.events if each.id == claim.event_id)
         next_at = max(now, event.next_at or now)
-        late: dict[datetime.datetime, list[str]] = defaultdict(list)
+        late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
         for each in lease.live:
-            freed = lease.status in states.ENDING or each.status == _DELETING
-            if not freed or not each.allocations:
+            ending = lease.status in states.ENDING or each.status == _DELETING
+            plugin = self.plugins.get(each.resource_type)
+            if not ending or not each.allocations or plugin is None:
                 continue
-            cleaning = self._cleaning(each)
-            if any(promised.end <= next_at + cleaning for promised in each.allocations):
-                late[next_at + cleaning + _KEPT].append(each.id)
-        for until, ids in late.items():
-            self.calendar.extend(session, ids, until)
+            used, cleaning = plugin.used_units(each), plugin.cleaning(each)
+            ends = (one.end for one in each.allocations if one.unit_id in used)
+            if any(end <= next_at + cleaning for end in ends):
+                late[next_at + cleaning + _KEPT][each.id] = used
+        for until, of_reservations in late.items():
+            self.calendar.extend(session, of_reservations, until)
 
     def _cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
         plugin = self.plugins.get(reservation.resource_type)
@@ -152,11 +154,13 @@ class EventExecutor:
         self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
     ) -> None:
         """Give back what was promised, when it is cleaned."""
-        by_time: dict[datetime.timedelta, list[str]] = defaultdict(list)
+        by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
         for each in freed:
-            by_time[self._cleaning(each)].append(each.id)
-        for cleaning, ids in by_time.items():
-            self.calendar.release(session, ids, now, cleaning)
+            plugin = self.plugins.get(each.resource_type)
+            used = plugin.used_units(each) if plugin else ()
+            by_time[self._cleaning(each)][each.id] = used
+        for cleaning, of_reservations in by_time.items():
+            self.calendar.release(session, of_reservations, now, cleaning)
 
     def _act(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
         handler = events.of(claim.event_type)

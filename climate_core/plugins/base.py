@@ -13,7 +13,7 @@ and ``Permanent`` if that does not help; those that work for a request raise ``C
 import abc
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -157,6 +157,13 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.BadRequest: it was changed to something without meaning
         """
         raise NotImplementedError
+
+    def used_units(self, reservation: 'Reservation') -> Collection[int]:
+        """Return the units that a reservation still uses whose end has begun.
+
+        :returns: their ids, as far as the last call of :meth:`end` found out
+        """
+        return {each.unit_id for each in reservation.allocations}
 
     def make(
         self,

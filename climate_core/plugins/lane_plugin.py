@@ -11,7 +11,7 @@ Nova and Placement are asked with the rights of the service: hosts are nobody's.
 import abc
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_utils import uuidutils
@@ -57,6 +57,8 @@ _HELD_UP: Final = (
 _LOOKS: Final = 60
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
+#: What is kept of the lanes that have servers when the lease is over.
+_USED: Final = 'used'
 #: Whose a reservation is, among its params.
 _PROJECT: Final = '_project_id'
 _DOMAIN: Final = '_domain_id'
@@ -334,10 +336,12 @@ class LanePlugin(base.ResourcePlugin):
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Close the lanes, and have the servers leave that are in them."""
         conn = self.cloud.service()
-        left: set[str] = set()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
-        for lane_id in sorted(had | _prepared(reservation).keys()):
-            left.update(lane_providers.leave_lane(conn, lane_id, reservation.id))
+        inside = {
+            lane_id: lane_providers.leave_lane(conn, lane_id, reservation.id)
+            for lane_id in sorted(had | _prepared(reservation).keys())
+        }
+        left = {server_id for servers_inside in inside.values() for server_id in servers_inside}
         if not left:
             return None
         now = self.now()
@@ -346,8 +350,17 @@ class LanePlugin(base.ResourcePlugin):
         context = EndContext(conn, self.cloud, lease, reservation, none, now, options, prefix='')
         leaving = departures.Departures(context, self._terms(reservation.params))
         wait = leaving.step(sorted(left))
-        kept = {_PREPARED: _prepared(reservation)}
+        used = [lane_id for lane_id, servers_inside in inside.items() if servers_inside]
+        kept = {_PREPARED: _prepared(reservation), _USED: used}
         return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
+
+    def used_units(self, reservation: 'Reservation') -> Collection[int]:
+        used = (reservation.progress or {}).get(_USED)
+        return {
+            each.unit_id
+            for each in reservation.allocations
+            if used is None or lane_of(each) in used
+        }
 
 
 def lane_of(allocation: 'Allocation') -> str:

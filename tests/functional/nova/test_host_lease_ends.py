@@ -159,6 +159,21 @@ class TestLate(EndsTest):
         assert self.settled(second, minutes=1).status == 'ACTIVE'
         assert self.inside(second)[1] == 'host1'
 
+    def test_host_without_servers_is_the_next_lease_s_at_once(self):
+        self.enrol('host2')
+        lease = self.settled(self.lease_hosts(min=2))
+        _, late = self.inside(lease)
+        (empty,) = {'host1', 'host2'} - {late}
+        second = self.lease_hosts(
+            '2026-12-01 14:00', '2026-12-01 15:00', name='second', names=empty
+        )
+        with mock.patch(TERMINATE):
+            self.settled(lease, hours=2, looks=2)
+            assert self.settled(second, looks=2).status == 'ACTIVE'
+            assert self.settled(lease, minutes=5, looks=2).status == 'TERMINATING'
+        (promised,) = self.world.lease(second.id).reservations[0].allocations
+        assert dates.serialize(promised.start) == '2026-12-01T14:00:00.000000'
+
     def test_host_is_free_for_nobody_until_it_is_empty_and_clean(self):
         lease, second = self.run_late()
         self.world.operations.delete_lease(user(), second.id)

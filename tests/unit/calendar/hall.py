@@ -146,12 +146,12 @@ class Hall:
         return self.database.write(self.calendar.move, wanted, promise.unit_id)
 
     def release(self, promise: Promise, hours: float, after: float = 0) -> None:
-        ids = [promise.reservation_id]
-        self.database.write(self.calendar.release, ids, self.at(hours), after * HOUR)
+        used = {promise.reservation_id: [promise.unit_id]}
+        self.database.write(self.calendar.release, used, self.at(hours), after * HOUR)
 
     def extend(self, promise: Promise, hours: float) -> None:
-        ids = [promise.reservation_id]
-        self.database.write(self.calendar.extend, ids, self.at(hours))
+        used = {promise.reservation_id: [promise.unit_id]}
+        self.database.write(self.calendar.extend, used, self.at(hours))
 
     def begin(self, hours: float) -> None:
         """Let all promises begin, and end, so many hours earlier."""

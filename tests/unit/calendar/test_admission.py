@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Promises, and how they follow the changes of leases."""
 
+import dataclasses
+
 import pytest
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Promise, Window
+from climate_core.db import calendar as db_calendar
 from tests.support.world import executed
 from tests.unit.calendar.hall import HOUR, Hall, demand, shares
 
@@ -258,6 +261,46 @@ def test_unit_that_is_late_is_kept_and_what_is_next_begins_when_it_is_clean(
     assert [row[1:3] for row in hall.promised()] == [(0, free), (free, 9)]
     # The memory knows it.
     hall.replan(waiting, demand(), start=free, end=8)
+
+
+@pytest.mark.parametrize('change', ['extend', 'release'])
+def test_what_others_promise_meanwhile_does_not_overlap_what_is_late(
+    server_hall: Hall, change: str
+) -> None:
+    """The transaction began before that was committed, and MariaDB does not show it there."""
+    hall = server_hall
+    hall.units()
+    (late,) = hall.book(demand(), end=0.5)
+    hall.begin(25)
+    used = {late.reservation_id: [late.unit_id]}
+    booked = []
+
+    def write(session: orm.Session) -> None:
+        db_calendar.of_reservations(session, used, late=True)
+        if not booked:
+            booked.extend(hall.book(demand(), start=1.5, end=9))
+        if change == 'extend':
+            hall.calendar.extend(session, used, hall.at(2))
+        else:
+            hall.calendar.release(session, used, hall.at(1.01), HOUR)
+
+    hall.database.write(write)
+    first, second = (row[1:3] for row in hall.promised())
+    assert first[1] <= second[0]
+    assert not hall.wrong()
+
+
+def test_units_that_are_late_are_told_from_those_that_are_not(hall: Hall) -> None:
+    late, empty = hall.units(2)
+    (mine, _) = hall.book(demand(2), end=0.5)
+    hall.book(demand(2), start=0.5, end=9)
+    hall.begin(25)
+    mine = dataclasses.replace(mine, unit_id=late)
+    hall.extend(mine, 1.5)
+    expected = [(late, 0, 1.5), (late, 1.5, 9), (empty, 0, 0.5), (empty, 0.5, 9)]
+    assert sorted(row[:3] for row in hall.promised()) == sorted(expected)
+    hall.release(mine, 1.25, after=0.25)
+    assert [row[:3] for row in hall.promised() if row[0] == empty] == expected[2:]
 
 
 def test_pieces_that_are_late_are_kept_where_nobody_else_is_promised_them(any_hall: Hall) -> None:
