@@ -87,9 +87,13 @@ class EventExecutor:
         work = self.database.write(self._begin, claim)
         if work.skip_reason is not None:
             return False
-        outcomes = self._act(claim, work)
-        test_points.reached('finish.before', **_info(claim))
-        before, after = self.database.write(self._finish, claim, outcomes)
+        try:
+            outcomes = self._act(claim, work)
+            test_points.reached('finish.before', **_info(claim))
+            before, after = self.database.write(self._finish, claim, outcomes)
+        except ClaimLost:
+            self._end_again(claim)
+            raise
         test_points.reached('finish.after', **_info(claim))
         event = next(e for e in after.events if e.id == claim.event_id)
         if not event.open:
@@ -123,6 +127,25 @@ class EventExecutor:
         self._release(session, [each for each in promised if each.id not in held], now)
         self._keep(session, after, claim, now)
         return lease, after
+
+    def _end_again(self, claim: Claim) -> None:
+        """End what the calendar promised to reservations that end, after a claim was lost.
+
+        A start that is superseded by the end of its lease may open a host after the end has closed
+        it. If a manager dies before this, :mod:`climate_core.sync.host_lanes` closes it later.
+        """
+        lease = self.database.read(leases.find, claim.lease_id)
+        if lease is None:
+            return
+        for each in lease.reservations:
+            ending = not each.live or lease.status in states.ENDING or each.status == _DELETING
+            plugin = self.plugins.get(each.resource_type)
+            if plugin is None or each.unit_kind is None or not ending:
+                continue
+            try:
+                plugin.end(lease, each)
+            except retry.EXPECTED as exc:
+                LOG.warning('%s is not ended again: %s', each.id, exc)
 
     def _keep(
         self, session: orm.Session, lease: model.Lease, claim: Claim, now: datetime.datetime

@@ -132,6 +132,23 @@ class TestLost(EndsTest):
         self._wait_until_deleted(server)
 
 
+class TestAtOnce(EndsTest):
+    def test_start_that_its_end_overtakes_leaves_nothing_open(self):
+        lease = self.lease_hosts()
+
+        def end(method, url):
+            if method == 'PUT':
+                self.cloud.before = lambda method, url: None
+                self.world.operations.end_lease(user(), lease.id)
+                assert self.settled(lease, seconds=1).status == 'TERMINATED'
+
+        self.cloud.before = end
+        assert self.settled(lease).status == 'TERMINATED'
+        assert self.open_to(lease) == set()
+        second = self.settled(self.lease_hosts(name='second'))
+        assert (second.status, self.open_to(second)) == ('ACTIVE', {'host1'})
+
+
 class TestLate(EndsTest):
     """The deletion of a server takes longer than the host was promised."""
 
