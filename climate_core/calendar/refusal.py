@@ -32,7 +32,7 @@ def refusal(
     """Return the error that a user reads; it says nothing of what others have.
 
     :param kinds: as they were searched
-    :param until: when a lease that runs, and is to be changed, ends so far
+    :param until: when what a lease that runs, and is to be changed, has so far ends
     """
     blamed = wanted[missing.index]
     search = searches[missing.index]
@@ -46,7 +46,8 @@ def refusal(
         f'{_text(begin)} to {_text(end)}'
     )
     if any(each.keep for each in searches):
-        return _while_it_runs(sentence, blamed, searches, kinds, dice, until)
+        last = min(until - duration(blamed.after), end)
+        return _while_it_runs(sentence, blamed, searches, kinds, dice, last)
     later = _later(searches, kinds, dice)
     if later is None:
         return exceptions.NotEnough(f'{sentence}.', field=blamed.field)
@@ -66,7 +67,10 @@ def _while_it_runs(
     dice: random.Random,
     until: int,
 ) -> exceptions.NotEnough:
-    """Return the refusal of a change of a lease that runs, which ends when it is asked to end."""
+    """Return the refusal of a change of a lease that runs.
+
+    :param until: when the lease ends, as it is and as it is asked for
+    """
     begin = max(each.begin for each in searches)
     times = sorted(
         {

@@ -216,7 +216,10 @@ def _reservation_line(reservation: models.Reservation) -> str:
     flags = [
         name for name in ('missing_resources', 'resources_changed') if getattr(reservation, name)
     ]
-    line = f'{reservation.resource_type} {reservation.resource_id or ""} {reservation.status}'
+    # Servers name the reservation of hosts: what the calendar promises has no id of its own.
+    promised = 'hosts' in reservation.params
+    name = reservation.id if promised else reservation.resource_id or ''
+    line = f'{reservation.resource_type} {name} {reservation.status}'
     return _joined(line, ' '.join(params), ' '.join(flags), reservation.status_reason)
 
 

@@ -188,6 +188,15 @@ def test_refused_change_of_a_running_lease_says_when_it_would_do(any_hall: Hall)
     assert refused.value.available_from is None
 
 
+def test_refused_change_of_a_running_lease_says_no_time_when_it_is_over(hall: Hall) -> None:
+    first, other = hall.units(2)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == first), end=9, after=HOUR)
+    hall.book(demand(matches=lambda each: each.id == other), end=9.5)
+    hall.begin(25)
+    with pytest.raises(exceptions.NotEnough, match='at any time until the lease ends'):
+        hall.replan(mine, demand(2), end=9, keep=True, after=HOUR)
+
+
 def test_replan_of_a_running_lease_grows_in_its_lane(hall: Hall) -> None:
     (unit,) = hall.units()
     hall.book(shares(), end=1)

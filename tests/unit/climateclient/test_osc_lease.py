@@ -210,6 +210,14 @@ def test_show_names_errors_of_reservations(run, http):
     assert f'virtual:instance {SERVER_ID} error, missing_resources, Gone.' in out
 
 
+def test_show_names_the_reservation_of_hosts_that_servers_name(run, http):
+    hosts = samples.reservation(resource_type='physical:host', hosts=['cn1'])
+    http.get(LEASE, json={'lease': samples.lease(reservations=[hosts])})
+    out = run('lease', 'show', LEASE_ID)
+    assert f'physical:host {hosts["id"]} ' in out
+    assert hosts['resource_id'] not in out
+
+
 def test_show_an_ambiguous_name(fail, http):
     http.get(LEASES, json={'leases': [samples.lease(), samples.lease(id=OTHER_ID)]})
     err = fail('lease', 'show', 'lease1')
