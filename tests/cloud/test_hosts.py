@@ -31,7 +31,7 @@ def test_only_the_project_with_the_lease_lands_on_its_host(
     assert early.status == 'ERROR'
     assert 'No valid host' in early.fault['message']
 
-    booking.person.leases.start(lease.id)
+    booking.person.leases.update(lease.id, start='now')
     booking.wait_lease(lease.id, 'ACTIVE')
     ordinary = [boot(booking) for _ in range(ANYWHERE)]
     assert {each.status for each in ordinary} == {'ACTIVE'}
