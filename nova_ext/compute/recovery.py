@@ -11,7 +11,9 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import nova.conf
 import oslo_messaging
+import tenacity
 from cinderclient import exceptions as cinder_exceptions
 from keystoneauth1 import exceptions as ks_exceptions
 from nova import exception, objects
@@ -31,8 +33,10 @@ _FAILURES = (
     ks_exceptions.ClientException,
 )
 _EVENT = 'compute_wake_up'
-#: How often nova-conductor is asked in all.
-_TRIES = 4
+#: For so many times nova's ``rpc_response_timeout`` nova-conductor is asked.
+_TIMEOUTS = 4
+#: Between two tries: nova-conductor that has no database answers at once.
+_PAUSE = tenacity.wait_exponential(multiplier=0.2, max=10)
 
 
 @contextlib.contextmanager
@@ -49,18 +53,18 @@ def reserved_on_failure(manager: Any, build: Any) -> Iterator[None]:
 
 
 def _until_answered(step: Callable[..., None], *args: Any) -> None:
-    """Take a step that asks nova-conductor; repeat it a few times when that does not answer.
+    """Take a step that asks nova-conductor; repeat it while that, or its database, is away.
 
-    Each try waits as long as nova's ``rpc_response_timeout``.
+    A try that is not answered takes nova's ``rpc_response_timeout`` by itself.
     """
-    for _ in range(_TRIES - 1):
-        try:
-            step(*args)
-        except oslo_messaging.MessagingException as exc:
-            LOG.warning('nova-conductor does not answer: %s', exc)
-        else:
-            return
-    step(*args)
+    repeated = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(oslo_messaging.MessagingException),
+        stop=tenacity.stop_after_delay(_TIMEOUTS * nova.conf.CONF.rpc_response_timeout),
+        wait=_PAUSE,
+        before_sleep=tenacity.before_sleep_log(LOG, logging.WARNING),
+        reraise=True,
+    )
+    repeated(step, *args)
 
 
 def _after_lost_reply(manager: Any, context: Any, instance: Any, error: Exception) -> None:

@@ -4,12 +4,13 @@
 import base64
 
 import fixtures
+import tenacity
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nova import objects
 from nova.compute import task_states
 from nova.compute import utils as compute_utils
-from oslo_messaging import MessagingTimeout
+from oslo_messaging import MessagingTimeout, RemoteError
 
 from nova_ext import saved_build_args, wake_marker
 from tests.functional.nova.base import KEY, NovaTest
@@ -269,6 +270,27 @@ class TestFailedStart(WakeUpTest):
         ):
             self.wake_up(self.server)
         assert lost == [self.server['id']]
+        self.assert_still_held()
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+
+    def test_conductor_without_its_database_leaves_the_server_reserved(self):
+        """MariaDB was killed: nova-conductor answers each call with an error, at once."""
+        refresh, refused = objects.Instance.refresh, []
+
+        def refuse(instance, *args, **kwargs):
+            if len(refused) < 12:
+                refused.append(instance.uuid)
+                raise RemoteError('DBConnectionError', 'Connection refused')
+            return refresh(instance, *args, **kwargs)
+
+        with (
+            self.lose_reply('start'),
+            fixtures.MonkeyPatch('nova_ext.compute.recovery._PAUSE', tenacity.wait_none()),
+            fixtures.MonkeyPatch('nova.objects.Instance.refresh', refuse),
+        ):
+            self.wake_up(self.server)
+        assert len(refused) == 12
         self.assert_still_held()
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
