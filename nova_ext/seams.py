@@ -68,6 +68,12 @@ COMPUTE: Seams = {
         'network_arqs',
     ),
     (_MANAGER, 'ComputeManager._init_instance'): ('self', 'context', 'instance'),
+    (_MANAGER, 'ComputeManager._error_out_instances_whose_build_was_interrupted'): (
+        'self',
+        'context',
+        'already_handled_instances',
+        'node_uuids',
+    ),
     (_MANAGER, 'ComputeManager._update_instance_after_spawn'): ('self', 'instance', 'vm_state'),
     (_MANAGER, 'ComputeManager._check_device_tagging'): (
         'self',

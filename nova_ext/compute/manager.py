@@ -40,6 +40,15 @@ class ComputeManager(manager.ComputeManager):
         if not recovery.at_start(self, context, instance):
             super()._init_instance(context, instance)
 
+    def _error_out_instances_whose_build_was_interrupted(
+        self, context: Any, already_handled_instances: set[str], node_uuids: Any
+    ) -> None:
+        # A server that another host is starting may still have its allocation here.
+        starting = recovery.starting_elsewhere(self, context, node_uuids)
+        super()._error_out_instances_whose_build_was_interrupted(
+            context, already_handled_instances | starting, node_uuids
+        )
+
     def _do_build_and_run_instance(
         self,
         context: Any,

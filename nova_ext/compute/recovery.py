@@ -8,7 +8,7 @@ import contextlib
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import nova.conf
@@ -132,6 +132,39 @@ def at_start(manager: Any, context: Any, instance: Any) -> bool:
         _undo_start(manager, context, instance, interrupted)
         return True
     return False
+
+
+def starting_elsewhere(manager: Any, context: Any, node_uuids: Iterable[str]) -> set[str]:
+    """Return the ids of the reserved servers that other hosts are starting.
+
+    :param node_uuids: of the compute nodes where they may have an allocation
+    """
+    return {
+        each.uuid
+        for node_uuid in node_uuids
+        for each in _building(manager, context, node_uuid)
+        if each.host and each.host != manager.host and wake_marker.get(each)
+    }
+
+
+def _building(manager: Any, context: Any, node_uuid: str) -> Iterable[Any]:
+    """Return the servers in BUILDING that have an allocation on a compute node."""
+    try:
+        found = manager.reportclient.get_allocations_for_resource_provider(context, node_uuid)
+    except (
+        exception.ResourceProviderAllocationRetrievalFailed,
+        ks_exceptions.ClientException,
+    ) as error:
+        # Nova asks next, and leaves the servers of this node alone as well if it gets no answer.
+        LOG.warning('What is allocated on %s is not known: %s', node_uuid, error)
+        return []
+    filters = {'vm_state': vm_states.BUILDING, 'uuid': set(found.allocations)}
+    if not found.allocations:
+        return []
+    servers: Iterable[Any] = objects.InstanceList.get_by_filters(
+        context, filters, expected_attrs=['system_metadata']
+    )
+    return servers
 
 
 def _undo_start(manager: Any, context: Any, instance: Any, error: Exception) -> None:

@@ -48,6 +48,23 @@ class TestHostGone(NovaTest):
         assert self.guests(self.lost) == []
         assert self.used(self.lost) == 0
 
+    def test_lost_host_that_comes_back_lets_the_other_one_start_the_server(self):
+        """What a dead host has allocated stays until the start on the other one is over."""
+        there = self.computes[self.other].manager
+        real, seen = there.driver.spawn, []
+
+        def spawn(*args, **kwargs):
+            self.lose(self.lost, False)
+            self.restart(self.lost)
+            seen.append(self.show(self.server)['status'])
+            return real(*args, **kwargs)
+
+        there.driver.spawn = spawn
+        with fixtures.MonkeyPatch(f'{__name__}.TRACKER._release_others', lambda *_: None):
+            self.wake_up(self.server)
+        assert seen == ['BUILD']
+        self.assert_status(self.server, 'ACTIVE')
+
     def test_without_another_host_the_server_stays_reserved(self):
         self.lose(self.other)
         for _ in range(2):
