@@ -6,7 +6,8 @@
 ``+2h``                          a :mod:`duration <climate_common.durations>` from now
 ``YYYY-MM-DD HH:MM[:SS]``        leading zeros may be left out, fractions of a second be added. In
                                  UTC, except for commands, which read the zone of their machine
-``2026-12-01T16:07:00+01:00``    ISO 8601; without an offset as the form above
+``2026-12-01T16:07:00+01:00``    ISO 8601; without an offset as the form above. The offset may be
+                                 ``Z`` or ``UTC``, and have the name of its zone behind it
 ===============================  ================================================================
 
 Inside, every time is timezone-aware UTC.
@@ -25,11 +26,12 @@ FORMS = (
     '2026-12-01T16:07:00+01:00'
 )
 
+_LAST = datetime.datetime.max.replace(tzinfo=UTC, microsecond=0)
 _DATE = re.compile(
     r'(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})'
     r'[ T](?P<hour>\d{1,2}):(?P<minute>\d{1,2})'
     r'(?::(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,6}))?)?'
-    r'(?: ?(?P<offset>Z|[+-]\d{2}:?\d{2}))?',
+    r'(?: ?(?P<offset>Z|UTC|[+-]\d{2}:?\d{2})(?: [A-Z]{1,5})?)?',
     re.ASCII,
 )
 
@@ -83,12 +85,33 @@ def isoformat(time: datetime.datetime | None) -> str | None:
     return None if time is None else time.astimezone(UTC).isoformat()
 
 
+def sentence(time: datetime.datetime) -> str:
+    """Write a time for a sentence that people read anywhere: ``2026-12-21 10:00 UTC``.
+
+    Fractions of a second are rounded up: what is free from then on is free at the time shown.
+    """
+    whole = time.astimezone(UTC).replace(microsecond=0)
+    if time.microsecond and whole < _LAST:
+        whole += datetime.timedelta(seconds=1)
+    shown = whole.replace(tzinfo=None).isoformat(' ', 'seconds' if whole.second else 'minutes')
+    return f'{shown} UTC'
+
+
 def display(time: datetime.datetime | None, zone: datetime.tzinfo | None = None) -> str:
-    """Write a time for people: ``2026-12-01 16:07:00+01:00``; nothing for None.
+    """Write a time for people, with its zone: ``2026-12-01 16:07:00+01:00 CET``.
+
+    Nothing for None, and ``2026-12-01 15:07:00 UTC`` where that is the zone.
 
     :param zone: None for the zone of the machine
     """
-    return '' if time is None else time.astimezone(zone).isoformat(sep=' ', timespec='seconds')
+    if time is None:
+        return ''
+    local = time.astimezone(zone)
+    if local.tzname() == 'UTC':
+        return f'{local.replace(tzinfo=None).isoformat(" ", "seconds")} UTC'
+    shown, name = local.isoformat(' ', 'seconds'), local.tzname() or ''
+    # Zones that have no name are called by their offset.
+    return f'{shown} {name}' if re.fullmatch('[A-Z]{1,5}', name) else shown
 
 
 def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.datetime:
@@ -96,7 +119,8 @@ def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.da
     fraction = int((match['fraction'] or '').ljust(6, '0'))
     clock = datetime.datetime(year, month, day, hour, minute, second, fraction)
     if match['offset']:
-        zone = datetime.datetime.strptime(match['offset'], '%z').tzinfo
+        offset = match['offset'].replace('UTC', 'Z')
+        zone = datetime.datetime.strptime(offset, '%z').tzinfo
     first, last = (_to_utc(clock.replace(fold=fold), zone) for fold in (0, 1))
     if first == last:
         return first

@@ -3,7 +3,7 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -103,6 +103,7 @@ class Demand:
     :param pool: the only pool that would do, which the field ``pool`` of the request names
     :param admits: tells whether the one who demands it may use a unit at all
     :param names: the properties that it looks at -> the field of the request that names each
+    :param lacking: says what is asked for and none of some units has, none of which would do
     """
 
     kind: str
@@ -115,6 +116,7 @@ class Demand:
     pool: str | None = None
     admits: Callable[[Unit], bool] = lambda _unit: True
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lacking: Callable[[Sequence[Unit]], str | None] = lambda _units: None
     order: Order = Order.FIT
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import windows
+from climate_core.calendar.lacking import lacking
 from climate_core.calendar.model import Wanted
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
@@ -49,13 +50,27 @@ def refusal(
         last = min(until - duration(blamed.after), end)
         return _while_it_runs(sentence, blamed, searches, kinds, dice, last)
     later = _later(searches, kinds, dice)
-    if later is None:
-        return exceptions.NotEnough(f'{sentence}.', field=blamed.field)
-    available = _text(begin + later)
+    if later is not None:
+        return _not_now(
+            f'{sentence}. There is enough for the same duration', blamed, begin + later
+        )
+    never = lacking(wanted, searches, kinds, dice)
+    if never is not None:
+        blamed, told = never
+        return exceptions.NotEnough(
+            f'There will not be enough at any time: {told}', field=blamed.field
+        )
     return exceptions.NotEnough(
-        f'{sentence}. There is enough for the same duration from {available} on.',
+        f'{sentence}, and no time was found in the next year at which there is enough.',
         field=blamed.field,
-        available_from=available,
+    )
+
+
+def _not_now(sentence: str, blamed: Wanted, available: int) -> exceptions.NotEnough:
+    return exceptions.NotEnough(
+        f'{sentence} from {_text(available)} on.',
+        field=blamed.field,
+        available_from=dates.serialize(time_of(available)),
     )
 
 
@@ -96,12 +111,7 @@ def _while_it_runs(
             f'{sentence}, and there will not be enough at any time until the lease ends.',
             field=blamed.field,
         )
-    available = _text(times[first])
-    return exceptions.NotEnough(
-        f'{sentence}. There is enough from {available} on: ask again then.',
-        field=blamed.field,
-        available_from=available,
-    )
+    return _not_now(f'{sentence}. Ask again later: there is enough', blamed, times[first])
 
 
 def mistake(blamed: Wanted, search: Search, kinds: Kinds) -> exceptions.ClimateError | None:
@@ -159,6 +169,4 @@ def _later(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> int
 
 
 def _text(moment: int) -> str:
-    text = dates.serialize(time_of(moment))
-    assert text is not None
-    return text
+    return dates.sentence(time_of(moment))

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
+from climate_common import words
 from climate_core import exceptions
 from climate_core.db import allocations, rows, tables, utcnow
 from climate_core.db.engine import Stale
@@ -294,7 +295,8 @@ def delete_pool(session: orm.Session, name: str) -> None:
     found = pool(session, name)
     if found.hosts:
         raise exceptions.HostPoolInUse(
-            f'Pool {name} has {found.hosts} hosts. Put them into another pool, or take them out.'
+            f'Pool {name} has {words.counted(found.hosts, "host")}: put all into another pool, or '
+            'take them out.'
         )
     rows.change(session, sa.delete(_POOL).where(_POOL.c.name == name))
 

@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from climate_common import dates
+
 
 def failure(
     service: Mapping[str, Any] | None, name: str, now: datetime, seconds: float
@@ -29,7 +31,7 @@ def failure(
     since = datetime.fromisoformat(seen).replace(tzinfo=UTC)
     if (now - since).total_seconds() < seconds:
         return None
-    return f'The nova-compute on {name} is down since {since:%Y-%m-%d %H:%M} (UTC).'
+    return f'The nova-compute on {name} is down since {dates.sentence(since)}.'
 
 
 def is_up(service: Mapping[str, Any] | None) -> bool:

@@ -123,10 +123,9 @@ def check_free(
             continue
         message = ''
         if holder.project_id == context.project_id:
-            start, end = dates.serialize(holder.start_date), dates.serialize(holder.end_date)
+            start, end = dates.sentence(holder.start_date), dates.sentence(holder.end_date)
             message = (
-                f'{" ".join(key)} is already reserved by lease {holder.id}, from {start} to '
-                f'{end} (UTC).'
+                f'{" ".join(key)} is already reserved by lease {holder.id}, from {start} to {end}.'
             )
         with errors.collected(), within(item.field):
             raise exceptions.ResourceReserved(message, field='resource_id')

@@ -17,7 +17,7 @@ from oslo_db import exception as db_exc
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_common import dates
+from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, lane_providers, placement
 from climate_core.db import hosts as db
@@ -298,8 +298,9 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
     if promised is not None:
         count, end = promised
         raise exceptions.HostInUse(
-            f'Host {host.hypervisor_hostname} is promised to {count} reservations, the last until '
-            f'{dates.serialize(end)}. Disable it to have no new ones, or end their leases.'
+            f'Host {host.hypervisor_hostname} is promised to '
+            f'{words.counted(count, "reservation")}, the last until '
+            f'{dates.sentence(end)}. Disable it to have no new ones, or end their leases.'
         )
     db.update(session, host_id, {'available': False}, {'disabled_reason': hosts.LEAVING})
     return host

@@ -17,7 +17,7 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from climate_common import dates
+from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins.base import Wait
@@ -81,7 +81,9 @@ class Departures:
         until = self._began + self._terms.grace
         rest = (until - self._context.now).total_seconds()
         if self._terms.on_end != MIGRATE and rest > 0:
-            told = f'{len(left)} servers are deleted at {dates.serialize(until)}.'
+            told = (
+                f'{words.counted(len(left), "server")} will be deleted at {dates.sentence(until)}.'
+            )
             return Wait(min(rest, _GRACE_LOOK), told, self._dump())
         unknown = {*left} - self._servers.keys()
         self._servers |= dict.fromkeys(sorted(unknown))
@@ -97,7 +99,8 @@ class Departures:
             self._action = action
         waits = list(self._steps({*left}))
         reasons = [each.reason for each in waits if each.reason]
-        told = f'{len(left)} servers are still on the hosts of the reservation.'
+        number = words.counted(len(left), 'server')
+        told = f'Waiting for {number} to leave the hosts of the reservation.'
         if len(reasons) > _NAMED:
             reasons[_NAMED:] = [f'And {len(reasons) - _NAMED} more.']
         return Wait(

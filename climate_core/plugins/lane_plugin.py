@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_utils import uuidutils
 
-from climate_common import lanes
+from climate_common import lanes, words
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Order, Unit, Wanted
 from climate_core.cloud import errors, lane_providers, placement, servers
@@ -157,8 +157,8 @@ class LanePlugin(base.ResourcePlugin):
 
     def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the names of Demand."""
-        accepts, names = filters.compile_filter(params)
-        pool = params.get('pool')
+        wanted = filters.compile_filter(params)
+        accepts, pool = wanted.matches, params.get('pool')
 
         def admits(unit: Unit) -> bool:
             # One that says nothing was made before pools could be for some.
@@ -174,7 +174,8 @@ class LanePlugin(base.ResourcePlugin):
         return {
             'kind': KIND,
             'matches': matches,
-            'names': names,
+            'names': wanted.names,
+            'lacking': lambda units: wanted.lacking([each.properties for each in units]),
             'order': Order(self.conf[self.resource_type].order),
             'pool': pool or None,
             'admits': admits,
@@ -330,7 +331,7 @@ class LanePlugin(base.ResourcePlugin):
         if wait is not None or not self.conf.hosts.evacuate:
             return wait
         there = [each for each, host in left.items() if _evacuate(conn, each, host)]
-        told = f'{len(there)} servers are being evacuated from hosts that failed.'
+        told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
         return Wait(_EVACUATE_LOOK, told) if there else None
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:

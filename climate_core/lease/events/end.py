@@ -116,7 +116,7 @@ def _grace(lease: Lease, now: datetime) -> dict[str, str | None]:
         if each.params.get('on_end') == 'migrate':
             return {'lease.update': 'The servers on its hosts are moved away.'}
         if each.params.get('grace'):
-            until = dates.serialize(now + timedelta(seconds=each.params['grace']))
+            until = dates.sentence(now + timedelta(seconds=each.params['grace']))
             return {'lease.update': f'The servers on its hosts are deleted at {until}.'}
     return {}
 

@@ -70,8 +70,22 @@ _DEPTH: Final = 16
 _CONDITION: Final = re.compile(r'\s*([^\s<>=!]+)\s*(==|!=|>=|<=|=|>|<)\s*([^<>=!].*?)\s*')
 _TRAIT: Final = re.compile(r'[A-Z0-9_]{1,255}')
 _LISTS: Final = frozenset({'traits', 'aggregates'})
+#: What any user may know of the hosts of their pools.
+_SIZES: Final = frozenset({'vcpus', 'memory_mb', 'local_gb'})
 _JSON: Final = 'as ["and", [">=", "$vcpus", "16"], ["==", "$gpu", "True"]]'
 _READABLE: Final = 'as vcpus>=16,gpu==True'
+
+
+class Clause(NamedTuple):
+    """A part of a condition, all of whose parts must be met.
+
+    :param text: it, for people, as what a host has
+    :param size: the size of hosts that it wants to be large, if it does
+    """
+
+    matches: Matches
+    text: str
+    size: str | None = None
 
 
 class Filter(NamedTuple):
@@ -82,6 +96,25 @@ class Filter(NamedTuple):
 
     matches: Matches
     names: Mapping[str, str]
+    clauses: Sequence[Clause]
+
+    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> str | None:
+        """Say what is wanted that none of some hosts has; None: some host would do.
+
+        Only sizes of hosts are told, and nothing that its operator has said of a host.
+
+        :param hosts: the properties of each, of at least one
+        """
+        for each in self.clauses:
+            if any(map(each.matches, hosts)):
+                continue
+            if each.size is None:
+                return f'no host has {each.text}'
+            largest = max(number(host.get(each.size) or 0) for host in hosts)
+            return f'no host has {each.text}; the largest has {largest}'
+        if any(map(self.matches, hosts)):
+            return None
+        return f'no host has all of {", ".join(each.text for each in self.clauses)}'
 
 
 def compile_filter(values: Mapping[str, Any]) -> Filter:
@@ -92,30 +125,37 @@ def compile_filter(values: Mapping[str, Any]) -> Filter:
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     names: dict[str, str] = {}
-    conditions = [
-        _compile(name, values[name], names)
+    clauses = [
+        clause
         for name in FIELDS
         if values.get(name) not in (None, '')
+        for clause in _compile(name, values[name], names)
     ]
-    return Filter(_all(conditions), names)
+    return Filter(_all(each.matches for each in clauses), names, clauses)
 
 
-def _compile(field: str, value: Any, names: dict[str, str]) -> Matches:
+def _compile(field: str, value: Any, names: dict[str, str]) -> Sequence[Clause]:
     match field:
         case 'hypervisor_properties' | 'resource_properties':
             return _of_json(field, value, names)
         case 'resources':
-            return _all(_readable(field, each, names) for each in _texts(field, value))
+            return [_readable(field, each, names) for each in _texts(field, value)]
         case 'traits' | 'aggregates':
-            return _all(_required(field, each) for each in _texts(field, value))
+            return [_required(field, each) for each in _texts(field, value)]
         case 'names':
             hosts = frozenset(_texts(field, value))
-            return lambda properties: (
-                properties.get('hypervisor_hostname') in hosts
-                or properties.get('service_name') in hosts
-            )
+            return [
+                Clause(
+                    lambda properties: (
+                        properties.get('hypervisor_hostname') in hosts
+                        or properties.get('service_name') in hosts
+                    ),
+                    f'the name {" or ".join(sorted(hosts))}',
+                )
+            ]
         case _:
-            return lambda properties: properties.get(field) == value
+            zone = f'the availability zone {value}'
+            return [Clause(lambda properties: properties.get(field) == value, zone)]
 
 
 def _all(conditions: Iterable[Matches]) -> Matches:
@@ -123,7 +163,7 @@ def _all(conditions: Iterable[Matches]) -> Matches:
     return lambda properties: all(matches(properties) for matches in every)
 
 
-def _required(field: str, text: str) -> Matches:
+def _required(field: str, text: str) -> Clause:
     """Return the condition for a name in a list, or with ``!`` before it for its absence."""
     name = text.removeprefix('!').strip()
     if field == 'traits' and not _TRAIT.fullmatch(name):
@@ -132,27 +172,51 @@ def _required(field: str, text: str) -> Matches:
         )
     if not name:
         raise _wrong(field, 'must have a name behind each "!".')
-    return _listed(field, name, not text.startswith('!'))
+    wanted = not text.startswith('!')
+    told = f'{"the" if wanted else "not the"} {field.removesuffix("s")} {name}'
+    return Clause(_listed(field, name, wanted), told)
 
 
 def _listed(field: str, name: str, wanted: bool) -> Matches:
     return lambda properties: (name in properties.get(field, ())) is wanted
 
 
-def _readable(field: str, text: str, names: dict[str, str]) -> Matches:
+def _readable(field: str, text: str, names: dict[str, str]) -> Clause:
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise _wrong(field, f'{text!r} is no condition. Write conditions {_READABLE}.')
     name, sign, value = found.groups()
-    return _condition(field, sign, name, value, names)
+    return _clause(sign, name, value, _condition(field, sign, name, value, names))
 
 
-def _of_json(field: str, text: Any, names: dict[str, str]) -> Matches:
+def _clause(sign: str, name: str, value: Any, matches: Matches) -> Clause:
+    size = name if name in _SIZES and sign in ('>', '>=') else None
+    return Clause(matches, f'{name}{sign}{value}', size)
+
+
+def _of_json(field: str, text: Any, names: dict[str, str]) -> Sequence[Clause]:
     try:
         tree = json.loads(text) if isinstance(text, str) else text
+    except json.JSONDecodeError as exc:
+        raise _wrong(
+            field, f'is not JSON ({exc.msg} at character {exc.pos + 1}). Write it {_JSON}.'
+        )
     except (ValueError, RecursionError):
         raise _wrong(field, f'is not JSON. Write it {_JSON}.')
-    return _node(field, tree, names, _DEPTH)
+    matches = _node(field, tree, names, _DEPTH)
+    match tree:
+        case ['and', *parts]:
+            return [_told(part, _node(field, part, names, _DEPTH)) for part in parts]
+        case _:
+            return [_told(tree, matches)]
+
+
+def _told(tree: Any, matches: Matches) -> Clause:
+    match tree:
+        case [str(sign), str(name), value] if sign in _OPERATORS:
+            return _clause(sign, name.removeprefix('$'), value, matches)
+        case _:
+            return Clause(matches, json.dumps(tree)[:80])
 
 
 def _node(field: str, tree: Any, names: dict[str, str], depth: int) -> Matches:

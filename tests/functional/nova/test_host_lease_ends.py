@@ -97,7 +97,7 @@ class TestGrace(EndsTest):
         lease, (server,) = self.run_lease(grace=600)
         lease = self.settled(lease, hours=1, looks=2)
         assert lease.status == 'TERMINATING'
-        assert '1 servers are deleted at 2026-12-01T13:10:0' in lease.status_reason
+        assert '1 server will be deleted at 2026-12-01 13:10' in lease.status_reason
         assert self.world.told().count('lease.update') == 1
         assert self.inside(lease)[1] is None
         assert self.states(server) == [('host1', 'ACTIVE')]

@@ -6,11 +6,16 @@ import dataclasses
 import pytest
 from sqlalchemy import orm
 
+from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar.model import Promise, Window
+from climate_core.calendar.model import Demand, Promise, Unit, Window
 from climate_core.db import calendar as db_calendar
 from tests.support.world import executed
 from tests.unit.calendar.hall import HOUR, Hall, demand, shares
+
+
+def no_unit(_unit: Unit) -> bool:
+    return False
 
 
 def test_promise_takes_units_until_none_is_free(any_hall: Hall) -> None:
@@ -62,7 +67,7 @@ def test_check_writes_nothing(hall: Hall) -> None:
     ('least', 'sentence', 'later'),
     [
         (2, 'Only 1 of at least 2 hosts is free', 5),
-        (3, 'Only 1 of at least 3 hosts is free', None),
+        (3, 'there is room for 2 hosts in all, not for 3.', None),
     ],
 )
 def test_refusal_says_what_is_missing_and_when_it_is_not(
@@ -75,12 +80,15 @@ def test_refusal_says_what_is_missing_and_when_it_is_not(
         hall.book(demand(least), start=1, end=3)
     error = refused.value
     assert error.field == 'field0'
-    start, end = (f'{hall.at(hours):%Y-%m-%dT%H}:' for hours in (1, 3))
-    assert error.message.startswith(f'{sentence} from {start}')
-    assert f' to {end}' in error.message
-    expected = None if later is None else f'{hall.at(later):%Y-%m-%dT%H:%M:%S.%f}'
-    assert error.available_from == expected
-    assert (str(expected) in error.message) == (later is not None)
+    assert sentence in error.message
+    if later is None:
+        assert error.message.startswith('There will not be enough at any time: ')
+        assert error.available_from is None
+    else:
+        start, end = (dates.sentence(hall.at(hours)) for hours in (1, 3))
+        assert f' free from {start} to {end}. ' in error.message
+        assert error.message.endswith(f'duration from {dates.sentence(hall.at(later))} on.')
+        assert error.available_from == dates.serialize(hall.at(later))
     # What RPC makes of it.
     assert type(error)(error.message, **error.kwargs).body == error.body
 
@@ -91,7 +99,7 @@ def test_refusal_has_the_times_of_the_lease_not_of_its_preparation(hall: Hall) -
     assert hall.promised()[0][1:3] == (-1, 4)
     with pytest.raises(exceptions.NotEnough) as refused:
         hall.book(demand(), start=3, end=4, before=HOUR)
-    assert f'from {hall.at(3):%Y-%m-%dT%H}:' in refused.value.message
+    assert f' free from {dates.sentence(hall.at(3))} to ' in refused.value.message
     assert refused.value.available_from == f'{hall.at(5):%Y-%m-%dT%H:%M:%S.%f}'
 
 
@@ -110,6 +118,29 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
     with pytest.raises(exceptions.NotEnough) as refused:
         hall.book(demand())
     assert refused.value.available_from is None
+    assert 'no host would do. More would do, but are disabled' in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'sentence'),
+    [
+        (demand(piece={'vcpus': 64}), 'no host has 64 vcpus; the largest has 4.'),
+        (shares(5, one_unit=True), 'no host has 5 vcpus; the largest has 4.'),
+        (shares(9), 'there is room for 8 hosts in all, not for 9.'),
+        (shares(3, most_per_unit=1), 'there is room for 2 hosts in all, not for 3.'),
+        (demand(matches=no_unit, lacking=lambda units: f'{len(units)} lack it'), 'k it.'),
+        (demand(admits=no_unit, matches=no_unit), 'no host is in a pool that may be used.'),
+    ],
+)
+def test_refusal_says_what_no_unit_has_although_all_are_taken(
+    hall: Hall, wanted: Demand, sentence: str
+) -> None:
+    hall.units(2)
+    hall.book(demand(2))
+    with pytest.raises(exceptions.NotEnough, match='not be enough at any time') as refused:
+        hall.book(wanted)
+    assert refused.value.message.endswith(sentence)
+    assert (refused.value.field, refused.value.available_from) == ('field0', None)
 
 
 @pytest.mark.parametrize('keep', [False, True])
@@ -179,7 +210,7 @@ def test_refused_change_of_a_running_lease_says_when_it_would_do(any_hall: Hall)
     for start, end in ((0, 2), (2, 4), (5, 6)):
         hall.book(demand(matches=lambda each: each.id == other), start=start, end=end)
     hall.begin(25)
-    with pytest.raises(exceptions.NotEnough, match='ask again then') as refused:
+    with pytest.raises(exceptions.NotEnough, match='Ask again later: there is') as refused:
         hall.replan(mine, demand(2), end=9, keep=True)
     assert refused.value.available_from == f'{hall.at(6):%Y-%m-%dT%H:%M:%S.%f}'
     hall.book(demand(matches=lambda each: each.id == other), start=6, end=12)

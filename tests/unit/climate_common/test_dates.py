@@ -110,9 +110,22 @@ def test_is_relative(value, is_relative) -> None:
 
 
 def test_display(machine_in_berlin) -> None:
-    assert dates.display(NOW) == '2026-12-01 13:00:01+01:00'
-    assert dates.display(NOW, datetime.UTC) == '2026-12-01 12:00:01+00:00'
+    assert dates.display(NOW) == '2026-12-01 13:00:01+01:00 CET'
+    assert dates.display(NOW, datetime.UTC) == '2026-12-01 12:00:01 UTC'
+    assert dates.display(NOW, zoneinfo.ZoneInfo('Asia/Tashkent')) == '2026-12-01 17:00:01+05:00'
     assert dates.display(None) == ''
+
+
+@pytest.mark.parametrize(
+    ('time', 'sentence'),
+    [
+        (NOW, '2026-12-01 12:00:02 UTC'),
+        (NOW.astimezone(BERLIN).replace(second=0, microsecond=0), '2026-12-01 12:00 UTC'),
+        (datetime.datetime.max.replace(tzinfo=datetime.UTC), '9999-12-31 23:59:59 UTC'),
+    ],
+)
+def test_time_in_a_sentence_has_its_zone_and_is_not_too_early(time, sentence) -> None:
+    assert dates.sentence(time) == sentence
 
 
 def test_nothing_is_written_as_nothing() -> None:
@@ -129,6 +142,8 @@ def test_what_is_written_is_read_as_the_same(time: datetime.datetime) -> None:
     assert parsed == time.astimezone(datetime.UTC)
     assert dates.parse(dates.serialize(parsed), NOW) == parsed
     assert dates.parse(dates.isoformat(parsed), NOW, BERLIN) == parsed
+    said = dates.parse(dates.sentence(parsed), NOW, BERLIN)
+    assert datetime.timedelta(0) <= said - parsed < datetime.timedelta(seconds=1)
     if parsed.year > 1900:  # Before, offsets had seconds.
         assert dates.parse(dates.display(parsed, BERLIN), NOW) == parsed.replace(microsecond=0)
 

@@ -37,7 +37,7 @@ def test_create_with_local_times(run, sent, created):
     assert 'before_end_date' not in body
     assert '2026-11-21 05:00:00+01:00' in out
     assert f'virtual:instance {SERVER_ID} pending, on_end=stop' in out
-    assert '2026-11-21 05:00:00+01:00 start_lease UNDONE' in out
+    assert '2026-11-21 05:00:00+01:00 CET start_lease UNDONE' in out
 
 
 def test_create_for_a_duration(openstack, sent, created):

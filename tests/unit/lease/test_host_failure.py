@@ -9,7 +9,7 @@ from climate_core.lease import host_failure
 from tests.support.leases import NOON
 
 FORCED = 'The nova-compute on cn1 is forced down.'
-SILENT = 'The nova-compute on cn1 is down since 2026-12-01 11:55 (UTC).'
+SILENT = 'The nova-compute on cn1 is down since 2026-12-01 11:55 UTC.'
 GONE = 'Nova has no nova-compute on cn1 any more.'
 
 

@@ -92,7 +92,7 @@ def test_readable_words(values: dict[str, Any], expected: bool) -> None:
 @pytest.mark.parametrize(
     ('field', 'value', 'said'),
     [
-        ('resource_properties', '["==", "$vcpus"', 'is not JSON'),
+        ('resource_properties', '["==", "$vcpus"', 'is not JSON .* at character 16'),
         ('resource_properties', '[' * 100_000, 'is not JSON'),
         ('resource_properties', '{}', 'is no condition'),
         ('resource_properties', '["like", "$vcpus", "1"]', 'is no condition.*and, or and =='),
@@ -116,6 +116,34 @@ def test_what_is_no_filter_is_refused(field: str, value: Any, said: str) -> None
     with pytest.raises(exceptions.BadRequest, match=said) as caught:
         matches(**{field: value})
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ('values', 'said'),
+    [
+        ({'resources': 'vcpus>8,vcpus>=64'}, 'no host has vcpus>=64; the largest has 16'),
+        ({'resources': 'vcpus==64'}, 'no host has vcpus==64'),
+        # Users need not know the values of this.
+        ({'resources': 'gpus>16'}, 'no host has gpus>16'),
+        (
+            {'hypervisor_properties': '["and", [">", "$gpus", 1], [">", "$memory_mb", 99999]]'},
+            'no host has memory_mb>99999; the largest has 65536',
+        ),
+        (
+            {'resource_properties': '["or", ["==", "$gpus", 1]]'},
+            'no host has ["or", ["==", "$gpus", 1]]',
+        ),
+        ({'traits': 'CUSTOM_SSD,CUSTOM_GPU'}, 'no host has the trait CUSTOM_GPU'),
+        ({'aggregates': '!fast'}, 'no host has not the aggregate fast'),
+        ({'availability_zone': 'az2'}, 'no host has the availability zone az2'),
+        ({'names': 'cn3,cn2'}, 'no host has the name cn2 or cn3'),
+        ({'names': 'small', 'resources': 'gpus=9'}, 'no host has all of gpus=9, the name small'),
+        ({'names': 'cn1', 'resources': 'gpus=9'}, None),
+    ],
+)
+def test_filter_says_what_no_host_has(values: dict[str, Any], said: str | None) -> None:
+    small = {'service_name': 'small', 'vcpus': 4, 'memory_mb': 8, 'aggregates': ['fast']}
+    assert filters.compile_filter(values).lacking([HOST, small]) == said
 
 
 def test_properties_that_are_compared_are_named_with_their_fields() -> None:

@@ -48,7 +48,7 @@ def test_begin(status: str, becomes: str) -> None:
     ('params', 'told'),
     [
         ({'on_end': 'migrate'}, 'The servers on its hosts are moved away.'),
-        ({'grace': 60}, 'The servers on its hosts are deleted at 2026-12-01T14:01:00.000000.'),
+        ({'grace': 60}, 'The servers on its hosts are deleted at 2026-12-01 14:01 UTC.'),
         ({'grace': 0}, None),
     ],
 )

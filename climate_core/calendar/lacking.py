@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say why there would not be enough even if nothing were promised to anybody. Pure."""
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+
+from climate_common import words
+from climate_core.calendar.model import Unit, Wanted
+from climate_core.calendar.rooms import Search
+from climate_core.calendar.timeline import Timeline
+from climate_core.calendar.together import Kinds, NoRoom, find_together
+
+
+def lacking(
+    wanted: Sequence[Wanted], searches: Sequence[Search], kinds: Kinds, dice: random.Random
+) -> tuple[Wanted, str] | None:
+    """Tell what is lacking at any time, and who wants it; None: only the time is wrong.
+
+    Units that a demand may not have are not spoken of.
+
+    :param kinds: as they were searched
+    """
+    bare = [dataclasses.replace(each, own={}, keep=False) for each in searches]
+
+    def try_all(change: Callable[[Unit], Unit]) -> NoRoom | None:
+        empty = {
+            kind: [Timeline(change(each.unit)) for each in kinds(kind)]
+            for kind in {each.demand.kind for each in searches}
+        }
+        try:
+            find_together(bare, empty.__getitem__, dice)
+        except NoRoom as exc:
+            return exc
+        return None
+
+    missing = try_all(lambda unit: unit)
+    if missing is None:
+        return None
+    one, search = wanted[missing.index], searches[missing.index]
+    units = [each.unit for each in kinds(search.demand.kind) if search.demand.admits(each.unit)]
+    told = f'{_of_one(one, units) or _of_number(one, missing.count)}.'
+    if try_all(lambda unit: dataclasses.replace(unit, available=unit.lanes > 0)) is None:
+        told += ' More would do, but are disabled at the moment.'
+    return one, told
+
+
+def _of_one(wanted: Wanted, units: Sequence[Unit]) -> str | None:
+    """Say why no single unit would do; None: some would."""
+    demand = wanted.demand
+    pool = [each for each in units if demand.pool in (None, each.pool)]
+    fitting = [each for each in pool if demand.matches(each)]
+    if not pool:
+        return f'no {demand.kind} is in a pool that may be used'
+    if not fitting:
+        return demand.lacking(pool) or f'no {demand.kind} would do'
+    pieces = demand.least if demand.one_unit else 1
+    for name, size in (demand.piece or {}).items():
+        # One that has nothing is withheld by Nova for a time.
+        largest = max(each.capacity.get(name, 0) for each in fitting)
+        if 0 < largest < size * pieces:
+            return f'no {demand.kind} has {size * pieces} {name}; the largest has {largest}'
+    return None
+
+
+def _of_number(wanted: Wanted, count: int) -> str:
+    if not count:
+        return f'no {wanted.demand.kind} would do'
+    room = words.counted(count, wanted.noun.removesuffix('s'))
+    return f'there is room for {room} in all, not for {wanted.demand.least}'
