@@ -7,7 +7,6 @@ from typing import Any
 import webob
 
 from climate_core import exceptions
-from climate_core.lease.model import Lease
 
 IF_MATCH: dict[str, Any] = {
     'type': 'string',
@@ -20,9 +19,9 @@ HEADERS: dict[str, Any] = {'If-Match': IF_MATCH}
 _TAG = re.compile(r'"(\d{1,9})"|(\d{1,9})', re.ASCII)
 
 
-def mark(response: webob.Response, lease: Lease) -> webob.Response:
-    """Say which generation was answered."""
-    response.headers['ETag'] = f'"{lease.generation}"'
+def mark(response: webob.Response, generation: int) -> webob.Response:
+    """Say which generation of the lease was answered."""
+    response.headers['ETag'] = f'"{generation}"'
     return response
 
 

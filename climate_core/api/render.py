@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases and hosts as they are on the wire, in the format that today's clients read.
+"""Hosts as they are on the wire, in the format that today's clients read, as leases are."""
 
-Three formats of time in one answer are the price of that: dates carry microseconds and a ``T``,
-``created_at`` and ``updated_at`` have neither. All are UTC.
-"""
-
-import datetime
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from oslo_serialization import jsonutils
 
 from climate_common import dates
 from climate_core.db.hosts import Promised
-from climate_core.lease import events, hosts, model, serialize
+from climate_core.lease import hosts, shown
 
 #: What is shown of the details of a host as it is.
 _DETAILS: Final = (
@@ -28,42 +23,6 @@ _DETAILS: Final = (
     'traits',
     'aggregates',
 )
-
-
-def lease(one: model.Lease) -> dict[str, Any]:
-    """A lease; neither the owner's trust nor the secret of the webhook is ever shown."""
-    return {
-        **serialize.lease(one),
-        'before_end_date': dates.serialize(one.before_end_date),
-        'start_policy': str(one.start_policy),
-        'before_start': list(one.before_start),
-        'webhook': _webhook(one.webhook),
-        'generation': one.generation,
-        'created_at': _stamp(one.created_at),
-        'updated_at': _stamp(one.updated_at),
-        'reservations': [reservation(each) for each in one.reservations],
-        'events': [event(each) for each in events.shown(one)],
-    }
-
-
-def reservation(one: model.Reservation) -> dict[str, Any]:
-    """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
-    return {
-        **serialize.reservation(one),
-        'lease_id': one.lease_id,
-        'created_at': _stamp(one.created_at),
-        'updated_at': _stamp(one.updated_at),
-    }
-
-
-def event(one: model.Event) -> dict[str, Any]:
-    """An event; claims and attempts are the engine's own affair."""
-    return {
-        **serialize.event(one),
-        'lease_id': one.lease_id,
-        'created_at': _stamp(one.created_at),
-        'updated_at': _stamp(one.updated_at),
-    }
 
 
 def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
@@ -84,8 +43,8 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
         'cpu_info': jsonutils.dumps(details.get('cpu_info', {})),
         'capacity': dict(one.capacity),
         'lanes': len(one.lane_ids),
-        'created_at': _stamp(one.created_at),
-        'updated_at': _stamp(one.updated_at),
+        'created_at': shown.stamp(one.created_at),
+        'updated_at': shown.stamp(one.updated_at),
     }
 
 
@@ -115,13 +74,3 @@ def allocation(host_id: int, promised: Iterable[Promised]) -> dict[str, Any]:
             if each.host_id == host_id
         ],
     }
-
-
-def _webhook(one: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if one is None else {'url': one['url'], 'events': list(one['events'])}
-
-
-def _stamp(time: datetime.datetime | None) -> str | None:
-    if time is None:
-        return None
-    return time.astimezone(datetime.UTC).strftime('%Y-%m-%d %H:%M:%S')

@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_core.calendar import windows
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import Promise, Wanted, Window
+from climate_core.calendar.model import Promise, Unit, Wanted, Window
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Pick, Search
@@ -77,6 +77,10 @@ class Calendar:
         ]
         self._write(work, added=added)
         return added
+
+    def unit(self, session: orm.Session, unit_id: int) -> Unit:
+        """Return a unit that this transaction has promised."""
+        return self._work(session).unit(unit_id)
 
     def replan(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import orm
 
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import Promise
+from climate_core.calendar.model import Promise, Unit
 from climate_core.calendar.moments import moment, time_of
 from climate_core.calendar.timeline import Entry, Timeline, amounts
 from climate_core.calendar.together import Kinds
@@ -134,6 +134,10 @@ class Work:
         if not self._written:
             after_commit(self._session, self._learn)
         self._apply(gone, ended, added)
+
+    def unit(self, unit_id: int) -> Unit:
+        """Return a unit as it is here."""
+        return self._timeline(unit_id).unit
 
     def check_beginning(
         self, ends: Mapping[int, int], last: int, found: Collection[calendar.Own]

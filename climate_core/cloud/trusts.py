@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connect import Cloud
-from climate_core.cloud.services import Service
+from climate_core.cloud.services import Service, optional
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
 _PATH = '/OS-TRUST/trusts'
-_KEYSTONE = Service('Keystone', lambda conn: conn.identity)
+_KEYSTONE = Service('Keystone', optional('identity', version='3'))
 
 
 class Trusts:

@@ -4,7 +4,8 @@
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -46,24 +47,31 @@ def add(
     return told
 
 
-def due_in(session: orm.Session) -> float | None:
-    """Tell in how many seconds there is something to send; None when the outbox is empty."""
-    return rows.due_in(session, _ROW)
+class Claim(NamedTuple):
+    """Notifications that one manager has for a time, in the order of their ids.
+
+    :param due_in: in how many seconds there is one more to send; None: there is none
+    """
+
+    name: str
+    notifications: Sequence[Notification]
+    due_in: float | None
 
 
-def claim(session: orm.Session, ttl: float, limit: int) -> tuple[str, list[Notification]]:
-    """Take the oldest notifications for ``ttl`` seconds; return the name of the claim and them."""
-    query = sa.select(*rows.columns(_ROW, Notification))
-    query = query.where(_ROW.c.next_at <= utcnow.now(session)).order_by(_ROW.c.id).limit(limit)
-    found = [Notification(*row) for row in session.execute(query)]
-    name, count = rows.take(session, _ROW, [each.id for each in found], ttl)
-    if count < len(found):
-        # Another manager took some of them meanwhile.
-        found = rows.taken(session, _ROW, Notification, name)
-    return name, found
+def claim(session: orm.Session, ttl: float, limit: int) -> Claim:
+    """Take the notifications that were due first for ``ttl`` seconds."""
+    clock, next_at = utcnow.now(session), _ROW.c.next_at
+    query = sa.select(clock, next_at, *rows.columns(_ROW, Notification))
+    found = session.execute(query.order_by(next_at, _ROW.c.id).limit(limit + 1)).all()
+    due = [Notification(*row[2:]) for row in found[:limit] if row[1] <= row[0]]
+    later = [max(0.0, (row[1] - row[0]).total_seconds()) for row in found[len(due) :]]
+    name, count = rows.take(session, _ROW, [each.id for each in due], ttl)
+    if count < len(due):
+        # Another manager took some of them meanwhile, and has them until then.
+        due, later = rows.taken(session, _ROW, Notification, name), [ttl, *later]
+    return Claim(name, sorted(due, key=attrgetter('id')), min(later, default=None))
 
 
-def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> float | None:
-    """Forget notifications that were sent under a claim; return what :func:`due_in` does."""
+def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
+    """Forget notifications that were sent under a claim."""
     rows.change(session, sa.delete(_ROW).where(_ROW.c.claim == claim, _ROW.c.id.in_(ids)))
-    return due_in(session)

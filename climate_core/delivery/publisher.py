@@ -61,12 +61,10 @@ class Publisher(Worker):
 
         :returns: in how many seconds there is something to send again; None: nothing is known
         """
-        claim, batch = self._database.write(outbox.claim, self._ttl, BATCH)
-        if not batch:
-            return self._database.read(outbox.due_in)
-        seconds, sent = None, list[int]()
+        claim = self._database.write(outbox.claim, self._ttl, BATCH)
+        sent: list[int] = []
         try:
-            for item in batch:
+            for item in claim.notifications:
                 if self.stopping:
                     break
                 test_points.reached('outbox.before', event_type=item.event_type)
@@ -75,5 +73,5 @@ class Publisher(Worker):
                 test_points.reached('outbox.after', event_type=item.event_type)
         finally:
             if sent:
-                seconds = self._database.write(outbox.sent, claim, sent)
-        return seconds
+                self._database.write(outbox.sent, claim.name, sent)
+        return claim.due_in

@@ -13,7 +13,7 @@ from climate_core.lease import model
 #: Never changes: with it the keys that were used would mean other leases.
 _NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
 #: What goes along with a request and is no part of it.
-_NOT_ASKED = frozenset({'idempotency_key', 'may_join'})
+_NOT_ASKED = frozenset({'idempotency_key', 'may_join', 'api_release'})
 
 
 def lease_id(project_id: str | None, key: str) -> str:

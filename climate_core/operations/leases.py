@@ -26,7 +26,7 @@ from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease import changes, model
+from climate_core.lease import changes, model, shown
 from climate_core.lease.errors import within
 from climate_core.lease.events import reallocate
 from climate_core.lease.history import user_cause
@@ -74,7 +74,9 @@ class LeaseOperations:
         )
 
     @built_anew
-    def create_lease(self, context: RequestContext, values: Mapping[str, Any]) -> str:
+    def create_lease(
+        self, context: RequestContext, values: Mapping[str, Any]
+    ) -> str | dict[str, Any]:
         """Create a lease with its reservations, all or nothing.
 
         With an ``idempotency_key`` that an equal request had, its lease is the answer as it is.
@@ -85,11 +87,15 @@ class LeaseOperations:
         :param values: ``name``, ``end_date`` or ``duration``; perhaps ``id`` or
             ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
             ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
-            ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``
-        :returns: the id of the lease
+            ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``;
+            ``api_release``: the release of the API that asks
+        :returns: the id of the lease; a new one as it is shown if the API shows it alike
         """
         draft = self.builder.build_lease(context, values)
-        return self.write_path.write_draft(context, draft).lease.id
+        written = self.write_path.write_draft(context, draft)
+        if written.is_new and values.get('api_release') == shown.RELEASE:
+            return shown.lease(written.lease)
+        return written.lease.id
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what would become of :meth:`create_lease`, see :func:`.dry_run.check`."""

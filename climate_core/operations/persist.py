@@ -29,10 +29,14 @@ _MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *
 
 
 class Written(NamedTuple):
-    """The lease of a request, and the reservations that were asked for, none of an equal lease."""
+    """The lease of a request, and the reservations that were asked for, none of an equal lease.
+
+    :param is_new: whether the request made the lease, which is then whole
+    """
 
     lease: model.Lease
     reservations: tuple[model.Reservation, ...] = ()
+    is_new: bool = False
 
 
 @dataclasses.dataclass
@@ -73,7 +77,7 @@ class WritePath:
             lease = found
         held = {each.key: each for each in lease.live}
         made = tuple(held[each.reservation.key] for each in done.items)
-        return Written(lease, draft.found + made)
+        return Written(lease, draft.found + made, draft.before is None)
 
     def persist(
         self,
@@ -96,8 +100,7 @@ class WritePath:
             adding = limits.amounts(lease.live, leases=1)
             db_limits.check(session, project_id, adding, most)
             store.create(session, lease, draft.now, cause)
-            self._promise(session, draft, lease, lease.reservations)
-            return lease
+            return self._promise(session, draft, lease, lease.reservations)
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._missing(lease, done)
         if not missing:
@@ -108,8 +111,7 @@ class WritePath:
         preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}
         change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
         after = store.save(session, lease, change, draft.now, cause)
-        self._promise(session, draft, after, missing)
-        return after
+        return self._promise(session, draft, after, missing)
 
     def _promise(
         self,
@@ -117,9 +119,9 @@ class WritePath:
         draft: Draft,
         lease: model.Lease,
         reservations: Iterable[model.Reservation],
-    ) -> None:
+    ) -> model.Lease:
         fields = {item.reservation.id: item.field for item in draft.items}
-        self.promises.promise(session, lease, reservations, fields, draft.now)
+        return self.promises.promise(session, lease, reservations, fields, draft.now)
 
     def _missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
         """Return what has not joined since the draft was built: nothing may join twice."""

@@ -4,15 +4,18 @@
 Reservations that the calendar has no part in cost nothing here.
 """
 
+import collections
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Wanted, Window
+from climate_core.calendar.model import Promise, Wanted, Window
 from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations.draft import Draft, Item
@@ -58,16 +61,28 @@ class Promises:
         reservations: Iterable[model.Reservation],
         fields: Mapping[str, str],
         now: datetime.datetime,
-    ) -> None:
+    ) -> model.Lease:
         """Have reservations promised what they demand; they are written already.
 
         :param fields: reservation id -> its place in the request
+        :returns: the lease with what they are promised
         :raises climate_core.exceptions.NotEnough: there is not enough
         :raises climate_core.db.engine.Stale: others were faster; the transaction is to be repeated
         """
         wanted = self._wanted(reservations, fields)
-        if wanted:
-            self.calendar.promise(session, wanted, *_period(lease, now))
+        if not wanted:
+            return lease
+        found = collections.defaultdict[str, list[model.Allocation]](list)
+        promised = self.calendar.promise(session, wanted, *_period(lease, now))
+        for each in sorted(promised, key=attrgetter('unit_id')):
+            unit = self.calendar.unit(session, each.unit_id).properties
+            found[each.reservation_id].append(_allocation(each, unit))
+        new = (
+            dataclasses.replace(each, allocations=tuple(found[each.id]))
+            for each in lease.reservations
+            if each.id in found
+        )
+        return lease.with_reservations(*new)
 
     def follow(
         self,
@@ -123,6 +138,17 @@ class Promises:
                 'changed.'
             )
         return plugin
+
+
+def _allocation(promise: Promise, unit: Mapping[str, Any]) -> model.Allocation:
+    return model.Allocation(
+        unit_id=promise.unit_id,
+        start=promise.start,
+        end=promise.end,
+        pieces=promise.pieces,
+        lane=promise.lane,
+        unit=unit,
+    )
 
 
 def _check_not_fewer(wanted: Wanted, reservation: model.Reservation) -> None:

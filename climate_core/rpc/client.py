@@ -46,6 +46,8 @@ _CREATE = frozenset(
         'events',
         # Overlooked by 1.0, which lets resources join without it.
         'may_join',
+        # The same; it answers with the id of the lease.
+        'api_release',
     }
 )
 _UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})

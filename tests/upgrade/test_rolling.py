@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The release before this one and this one work on one database, as during a rolling upgrade."""
 
+import json
 import pathlib
 import queue
 import uuid
@@ -15,7 +16,7 @@ from climate_core import conf as configuration
 from climate_core.cmd import status
 from climate_core.db import leases, migration, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import model
+from climate_core.lease import model, shown
 from tests.upgrade import releases
 
 _CONFIG = """\
@@ -170,6 +171,13 @@ def test_the_old_release_ends_what_it_does_not_know(both: Both) -> None:
     both.old.until(both.over)
     assert worked(both.old, manual) == ['end']
     assert worked(both.old, later) == ['wake', 'end']
+
+
+def test_only_an_api_of_its_release_is_answered_with_the_lease(both: Both) -> None:
+    assert isinstance(both.old.ask('create', wanted(api_release=shown.RELEASE)), str)
+    assert isinstance(both.new.ask('create', wanted(api_release='0.1.0')), str)
+    made = both.new.ask('create', wanted(api_release=shown.RELEASE))
+    assert made == json.loads(json.dumps(shown.lease(both.lease(made['id']))))
 
 
 def test_after_the_upgrade_the_check_asks_for_the_contract(

@@ -9,10 +9,10 @@ import webob
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.api import fields, paging, policy, render
+from climate_core.api import fields, paging, policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import listing
-from climate_core.lease import times
+from climate_core.lease import shown, times
 from climate_core.policies import leases as rules
 
 
@@ -33,9 +33,9 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         parts=fields.parts(asked.get('fields')),
     )
     found, more = backend.database.read(listing.page, query)
-    shown = [fields.chosen(render.lease(each), asked.get('fields')) for each in found]
+    leases = [fields.chosen(shown.lease(each), asked.get('fields')) for each in found]
     links = paging.links(request, found[-1].id) if more else None
-    return answer(200, paging.body('leases', shown, links))
+    return answer(200, paging.body('leases', leases, links))
 
 
 def _project(backend: Backend, request: Request) -> str | None:

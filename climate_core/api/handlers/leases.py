@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases. Reads come from the database, writes go to the manager and are read back."""
+"""Leases. Reads come from the database, writes go to the manager and are read back.
+
+A manager of the same release shows a lease that it has just made itself: it knows it.
+"""
 
 import datetime
 from collections.abc import Mapping
@@ -8,13 +11,14 @@ from typing import Any
 import webob
 
 from climate_core import exceptions
-from climate_core.api import blazar, etag, fields, policy, render, validation
+from climate_core.api import blazar, etag, fields, policy, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
 from climate_core.context import RequestContext
 from climate_core.db import leases as db
-from climate_core.lease import times
+from climate_core.lease import shown, times
+from climate_core.lease.model import Lease
 from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
 
@@ -47,12 +51,14 @@ def create(backend: Backend, request: Request) -> webob.Response:
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)
             return answer(200, {'dry_run': backend.manager.check_lease(context, values)})
-        lease_id = _make(backend, context, values)
-    lease = backend.database.read(db.get, lease_id)
+        made = _make(backend, context, {**values, 'api_release': shown.RELEASE})
+    if not isinstance(made, str):
+        return etag.mark(answer(201, {'lease': made}), made['generation'])
+    lease = backend.database.read(db.get, made)
     if lease.user_id != context.user_id:
         # It was there before: a repeated request of another user.
         policy.authorize_lease(backend.enforcer, context, rules.GET, lease)
-    return etag.mark(answer(201, {'lease': render.lease(lease)}), lease)
+    return _shown(201, lease)
 
 
 def _key(request: Request) -> dict[str, str]:
@@ -63,8 +69,13 @@ def _key(request: Request) -> dict[str, str]:
     return {'idempotency_key': key}
 
 
-def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> str:
-    """Have the manager make the lease, or let resources join it only if the policy was asked."""
+def _make(
+    backend: Backend, context: RequestContext, values: dict[str, Any]
+) -> str | dict[str, Any]:
+    """Have the manager make the lease, or let resources join it only if the policy was asked.
+
+    :returns: the lease as it is shown if the manager does that; else its id
+    """
     may_join = _authorize_present(backend, context, values)
     try:
         return backend.manager.create_lease(context, values | may_join)
@@ -79,7 +90,8 @@ def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     wanted = request.parameters.get('fields')
     lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
     policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
-    return etag.mark(answer(200, {'lease': fields.chosen(render.lease(lease), wanted)}), lease)
+    body = {'lease': fields.chosen(shown.lease(lease), wanted)}
+    return etag.mark(answer(200, body), lease.generation)
 
 
 def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -100,7 +112,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     generation = etag.expected(request, values.pop('generation', None))
     if values or generation is not None:
         backend.manager.update_lease(request.context, lease_id, values, generation)
-    return _shown(backend, 200, lease_id)
+    return _read_back(backend, 200, lease_id)
 
 
 def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -116,7 +128,7 @@ def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.START, lease)
     backend.manager.start_lease(request.context, lease_id, etag.expected(request))
-    return _shown(backend, 202, lease_id)
+    return _read_back(backend, 202, lease_id)
 
 
 def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -124,7 +136,7 @@ def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.END, lease)
     backend.manager.end_lease(request.context, lease_id, etag.expected(request))
-    return _shown(backend, 202, lease_id)
+    return _read_back(backend, 202, lease_id)
 
 
 def _authorize_present(
@@ -147,9 +159,12 @@ def _authorize_present(
     return {'may_join': True}
 
 
-def _shown(backend: Backend, status: int, lease_id: str) -> webob.Response:
-    lease = backend.database.read(db.get, lease_id)
-    return etag.mark(answer(status, {'lease': render.lease(lease)}), lease)
+def _read_back(backend: Backend, status: int, lease_id: str) -> webob.Response:
+    return _shown(status, backend.database.read(db.get, lease_id))
+
+
+def _shown(status: int, lease: Lease) -> webob.Response:
+    return etag.mark(answer(status, {'lease': shown.lease(lease)}), lease.generation)
 
 
 def _normal(values: Mapping[str, Any]) -> dict[str, Any]:

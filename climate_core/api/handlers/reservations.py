@@ -8,11 +8,11 @@ import webob
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.api import blazar, etag, policy, render, validation
+from climate_core.api import blazar, etag, policy, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import reservation as schema
 from climate_core.db import leases as db
-from climate_core.lease import model
+from climate_core.lease import model, shown
 from climate_core.plugins import base
 from climate_core.policies import reservations as rules
 
@@ -94,8 +94,8 @@ def _check_change(
 
 def _shown(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
-    shown = render.reservation(lease.get_reservation(reservation_id))
-    return etag.mark(answer(status, {'reservation': shown}), lease)
+    reservation = shown.reservation(lease.get_reservation(reservation_id))
+    return etag.mark(answer(status, {'reservation': reservation}), lease.generation)
 
 
 def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None:

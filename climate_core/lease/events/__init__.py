@@ -46,8 +46,9 @@ OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accep
 
 
 def shown(lease: Lease) -> tuple[Event, ...]:
-    """Return the events of a lease that users may see."""
-    return tuple(each for each in lease.events if not of(each.event_type).hidden)
+    """Return the events of a lease that users may see, by their times."""
+    seen = (each for each in lease.events if not of(each.event_type).hidden)
+    return tuple(sorted(seen, key=lambda each: (each.time, each.id)))
 
 
 def named_by_user(event_type: str) -> bool:

@@ -19,6 +19,7 @@ LEASE = {'name': 'n', 'end_date': 'x'}
 
 OLD: list[Call] = [
     lambda c: c.create_lease(WHO, LEASE | {'id': 'x', 'reservations': [], 'events': []}),
+    lambda c: c.create_lease(WHO, LEASE | {'api_release': 'y'}),
     lambda c: c.update_lease(WHO, 'x', {'name': 'n', 'end_date': 'x'}, 3),
     lambda c: c.delete_lease(WHO, 'x'),
     lambda c: c.add_reservation(WHO, 'x', {'resource_id': 'y'}),

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases as the API shows them, in the format that today's clients read. Pure.
+
+Three formats of time in one answer are the price of that: dates carry microseconds and a ``T``,
+``created_at`` and ``updated_at`` have neither. All are UTC.
+"""
+
+import datetime
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any, Final
+
+from climate_common import dates
+from climate_core.lease import events, model, serialize
+
+#: Each release may show a lease in another way. An API asks a manager of the same one to show it.
+RELEASE: Final = importlib.metadata.version('openstack-climate')
+
+
+def lease(one: model.Lease) -> dict[str, Any]:
+    """A lease; neither the owner's trust nor the secret of the webhook is ever shown."""
+    return {
+        **serialize.lease(one),
+        'before_end_date': dates.serialize(one.before_end_date),
+        'start_policy': str(one.start_policy),
+        'before_start': list(one.before_start),
+        'webhook': _webhook(one.webhook),
+        'generation': one.generation,
+        'created_at': stamp(one.created_at),
+        'updated_at': stamp(one.updated_at),
+        'reservations': [reservation(each) for each in one.reservations],
+        'events': [event(each) for each in events.shown(one)],
+    }
+
+
+def reservation(one: model.Reservation) -> dict[str, Any]:
+    """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
+    return {
+        **serialize.reservation(one),
+        'lease_id': one.lease_id,
+        'created_at': stamp(one.created_at),
+        'updated_at': stamp(one.updated_at),
+    }
+
+
+def event(one: model.Event) -> dict[str, Any]:
+    """An event; claims and attempts are the engine's own affair."""
+    return {
+        **serialize.event(one),
+        'lease_id': one.lease_id,
+        'created_at': stamp(one.created_at),
+        'updated_at': stamp(one.updated_at),
+    }
+
+
+def _webhook(one: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if one is None else {'url': one['url'], 'events': list(one['events'])}
+
+
+def stamp(time: datetime.datetime | None) -> str | None:
+    """Return a time in seconds, without a zone."""
+    if time is None:
+        return None
+    return time.astimezone(datetime.UTC).strftime('%Y-%m-%d %H:%M:%S')

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a create answers to an API that shows leases as the manager does."""
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from climate_core.cloud import Cloud
+from climate_core.db import hosts as db_hosts
+from climate_core.lease import hosts, shown
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.support.world import World, user
+
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+LEASE = {'name': 'n', 'start_date': '2026-12-01 13:00', 'end_date': '2026-12-01 14:00'}
+NOTES = [
+    {'event_type': 'late', 'time': '2026-12-01 13:50'},
+    {'event_type': 'early', 'time': '2026-12-01 13:10'},
+]
+HOSTS = {'resource_type': HostPlugin.resource_type, 'min': 2}
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    world.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
+    world.plugins[HostPlugin.resource_type] = HostPlugin(world.conf, cast(Cloud, None))
+    for name in ('cn1', 'cn2', 'cn3', 'cn4'):
+        known = hosts.Known(
+            hypervisor_hostname=name, service_name=name, capacity={'vcpus': 4}, details={}
+        )
+        world.database.write(db_hosts.insert, 'default', name, (f'{name}-lane',), known, {})
+    return world
+
+
+def _create(world: World, release: str = shown.RELEASE, **values: Any) -> Any:
+    asked = {**LEASE, 'api_release': release, **values}
+    return world.operations.create_lease(user(), asked)
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {'events': NOTES, 'before_start': [60, 600]},
+        {'webhook': {'url': 'https://example.org/hook', 'secret': 'correct horse battery'}},
+        {'reservations': [HOSTS, HOSTS]},
+        {'idempotency_key': 'k', 'start_policy': 'manual', 'before_end_date': '2026-12-01 13:30'},
+    ],
+)
+def test_a_new_lease_is_shown_as_it_is_read(world: World, values: dict[str, Any]) -> None:
+    things = [world.wanted('a') | {'colour': 'red'}, world.wanted('b')]
+    made = _create(world, **{'reservations': things, **values})
+    assert made == json.loads(json.dumps(shown.lease(world.lease(made['id']))))
+
+
+def test_the_hosts_that_are_promised_are_shown(world: World) -> None:
+    (first,) = _create(world, reservations=[HOSTS])['reservations']
+    (second,) = _create(world, reservations=[HOSTS])['reservations']
+    assert sorted(first['hosts'] + second['hosts']) == ['cn1', 'cn2', 'cn3', 'cn4']
+
+
+def test_another_release_reads_the_lease_itself(world: World) -> None:
+    assert world.lease(_create(world, release='0.1.0')).name == 'n'
+
+
+def test_what_was_there_is_read(world: World) -> None:
+    things = [world.wanted('a')]
+    made = _create(world, id=ID, reservations=things)
+    assert made['id'] == ID
+    for reservations in (things, [*things, world.wanted('b')]):
+        assert _create(world, id=ID, reservations=reservations) == ID
+    equal = _create(world, reservations=[world.wanted('c')])['id']
+    assert _create(world, reservations=[world.wanted('c')]) == equal
+
+
+def test_the_release_is_no_part_of_the_request(world: World) -> None:
+    made = _create(world, idempotency_key='k')['id']
+    assert _create(world, release='0.1.0', idempotency_key='k') == made
