@@ -14,6 +14,16 @@ from keystoneauth1.exceptions import base as ksa_base
 from keystoneauth1.exceptions import http
 
 
+def blame(field: str | None, message: str) -> str:
+    """Return a sentence that names once, at its beginning, the field that is to blame."""
+    if not field or message.startswith((f'{field}: ', f'{field} ')):
+        return message
+    name = field.rpartition('.')[2]
+    if message.startswith((f'{name}: ', f'{name} ')):
+        return f'{field}{message.removeprefix(name)}'
+    return f'{field}: {message}'
+
+
 class ApiError(http.HttpError):
     """The lease service refused the request.
 
@@ -27,10 +37,7 @@ class ApiError(http.HttpError):
     field: str | None = None
 
     def __str__(self) -> str:
-        text = super().__str__()
-        if not self.field or text.startswith(f'{self.field}: '):
-            return text
-        return f'{self.field}: {text}'
+        return blame(self.field, super().__str__())
 
 
 class BadRequest(ApiError, http.BadRequest):

@@ -92,6 +92,7 @@ class HostReservation:
     lease_id: str
     start_date: datetime.datetime | None
     end_date: datetime.datetime | None
+    lease_name: str = ''
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
@@ -100,6 +101,7 @@ class HostReservation:
             lease_id=body['lease_id'],
             start_date=time_of(body.get('start_date')),
             end_date=time_of(body.get('end_date')),
+            lease_name=body.get('lease_name') or '',
         )
 
 
@@ -109,12 +111,14 @@ class HostAllocation:
 
     host_id: str
     reservations: tuple[HostReservation, ...] = ()
+    hypervisor_hostname: str = ''
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         return cls(
             host_id=body['resource_id'],
             reservations=tuple(map(HostReservation.from_dict, body.get('reservations') or ())),
+            hypervisor_hostname=body.get('hypervisor_hostname') or '',
         )
 
 

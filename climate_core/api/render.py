@@ -59,18 +59,20 @@ def pool(one: hosts.Pool) -> dict[str, Any]:
     }
 
 
-def allocation(host_id: int, promised: Iterable[Promised]) -> dict[str, Any]:
+def allocation(host: hosts.Host, promised: Iterable[Promised]) -> dict[str, Any]:
     """What a host is promised to, of what several are promised to."""
     return {
-        'resource_id': str(host_id),
+        'resource_id': str(host.id),
+        'hypervisor_hostname': host.hypervisor_hostname,
         'reservations': [
             {
                 'id': each.reservation_id,
                 'lease_id': each.lease_id,
+                'lease_name': each.lease_name,
                 'start_date': dates.serialize(each.start_date),
                 'end_date': dates.serialize(each.end_date),
             }
             for each in promised
-            if each.host_id == host_id
+            if each.host_id == host.id
         ],
     }

@@ -56,7 +56,11 @@ def _blame(error: ValidationError) -> tuple[list[str | int], str]:
     if rule == 'pattern' and 'description' in error.schema:
         return path, f'is not valid: {error.schema["description"]}'
     told = _ALLOWED.get(rule, str)(allowed)
-    return path, _SENTENCES.get(rule, 'is not valid.').format(error.instance, told)
+    said = _SENTENCES.get(rule, 'is not valid.').format(error.instance, told)
+    if rule == 'enum' and 'description' in error.schema:
+        # What each of them means may say why there are no others.
+        said += f' {error.schema["description"]}'
+    return path, said
 
 
 def _types(allowed: str | Sequence[str]) -> str:

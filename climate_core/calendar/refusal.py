@@ -131,7 +131,7 @@ def mistake(blamed: Wanted, search: Search, kinds: Kinds) -> exceptions.ClimateE
     if unknown is not None:
         name, field = unknown
         return exceptions.BadRequest(
-            f'{field}: {blamed.noun} have no property {name}.',
+            f'{blamed.noun.capitalize()} have no property {name}.',
             field=f'{place}.{field}' if place else field,
         )
     return None

@@ -201,6 +201,7 @@ class Promised:
     host_id: int
     reservation_id: str
     lease_id: str
+    lease_name: str
     start_date: datetime.datetime
     end_date: datetime.datetime
 
@@ -217,6 +218,7 @@ def promised(
             _ALLOCATION.c.unit_id,
             _RESERVATION.c.id,
             _LEASE.c.id,
+            _LEASE.c.name,
             _LEASE.c.start_date,
             _LEASE.c.end_date,
         )

@@ -58,5 +58,9 @@ def within(field: str) -> Iterator[None]:
         yield
     except exceptions.ClimateError as exc:
         if field and exc.field is not None:
-            exc.field = f'{field}.{exc.field}'
+            whole, part = f'{field}.{exc.field}', f'{exc.field}: '
+            if exc.message.startswith(part):
+                # The sentence names the field as the answer does.
+                exc.args = (f'{whole}: {exc.message.removeprefix(part)}', *exc.args[1:])
+            exc.field = whole
         raise

@@ -81,8 +81,9 @@ SCHEMA: Final[Mapping[str, Any]] = {
     'on_end': {
         'type': 'string',
         'enum': ['delete', departures.MIGRATE],
-        'description': 'What happens at the end to the servers that are there. migrate: they are '
-        'moved to hosts of no pool, as ordinary servers.',
+        'description': 'What happens at the end to the servers that are there: they must leave '
+        'the hosts, which others are promised. migrate: they are moved to hosts of no pool, as '
+        'ordinary servers.',
     },
     'grace': {
         'type': ['integer', 'null'],

@@ -21,6 +21,12 @@ SECRET_VARIABLE = 'CLIMATE_WEBHOOK_SECRET'
 
 # A comma separates pairs only where a new key follows: values may hold commas.
 _PAIRS = re.compile(r',(?=[A-Za-z_][\w:]*=)')
+#: The option -> a value that is right.
+_EXAMPLES = {
+    '--reservation': '{"resource_type": "physical:host", "min": 1, "max": 2}',
+    '--event': 'type=remind,time=+2h',
+    '--property': 'min=1,max=2',
+}
 _INTEGER = re.compile(r'-?\d+')
 
 
@@ -111,17 +117,35 @@ def secret(text: str | None, file: str | None) -> str:
 def mapping(option: str, text: str) -> dict[str, Any]:
     """Read a mapping: ``key=value,...`` or a JSON object. Whole numbers become integers."""
     if text.lstrip().startswith('{'):
-        return dict(checked(option, lambda: json.loads(text)))
+        return _json(option, text)
     values: dict[str, Any] = {}
     for pair in _PAIRS.split(text):
         key, equals, value = pair.partition('=')
         if not equals or not key:
-            raise exceptions.CommandError(f'{option} {text}: "{pair}" is not <key>=<value>.')
+            raise exceptions.CommandError(
+                f'{option} {text}: "{pair}" is not <key>=<value>. {_example(option)}'
+            )
         if key in values:
             raise exceptions.CommandError(f'{option} {text}: {key} is given twice.')
         is_number = _INTEGER.fullmatch(value) and not key.endswith('id')
         values[key] = int(value) if is_number else value
     return values
+
+
+def _json(option: str, text: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except RecursionError:
+        raise exceptions.CommandError(f'{option}: the JSON is too deep.') from None
+    except json.JSONDecodeError as error:
+        raise exceptions.CommandError(
+            f'{option}: no JSON object: {error.msg} at character {error.pos + 1}, before '
+            f'"{text[error.pos : error.pos + 20]}". {_example(option)}'
+        ) from None
+
+
+def _example(option: str) -> str:
+    return f"Right would be: {option} '{_EXAMPLES[option]}'"
 
 
 def checked(option: str, read: Callable[[], T]) -> T:

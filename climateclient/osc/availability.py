@@ -2,6 +2,7 @@
 """``openstack lease availability``."""
 
 import argparse
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,11 @@ from osc_lib.command import command
 
 from climate_common import dates, durations
 from climateclient.osc import arguments, hosts, options
+
+_NOTHING = (
+    'No time was found at which this could be reserved. --to looks further ahead than 30 days; '
+    'openstack lease create --dry-run with the same --hosts or --capacity says what is lacking.'
+)
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
@@ -61,6 +67,8 @@ class Availability(command.Lister):
         found = options.clients(self).climate.availability(
             wanted, length, since=since, until=until, limit=parsed_args.limit
         )
+        if not found:
+            print(_NOTHING, file=sys.stderr)
         return ('Start', 'End', 'Guaranteed'), [
             (output.Time(each.start_date), output.Time(each.end_date), each.guaranteed)
             for each in found

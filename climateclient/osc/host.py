@@ -38,7 +38,9 @@ class CreateHost(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         from climateclient.osc import host_output
 
-        host = _hosts(self).create(parsed_args.name, **_details(parsed_args, parsed_args.disable))
+        details = _details(parsed_args, parsed_args.disable)
+        _check_reason(parsed_args)
+        host = _hosts(self).create(parsed_args.name, **details)
         return host_output.show(host)
 
 
@@ -102,6 +104,7 @@ class SetHost(command.ShowOne):
             raise exceptions.CommandError(
                 'Nothing to change: give --pool, --extra, --disable, --enable or --reason.'
             )
+        _check_reason(parsed_args)
         hosts = _hosts(self)
         return _with_reservations(self, hosts.update(hosts.find(parsed_args.host).id, **details))
 
@@ -262,6 +265,15 @@ class UnsetPool(command.Command):
         def remove(present: Any) -> Users:
             if parsed_args.all:
                 return set(), set()
+            for noun, given, known in (
+                ('project', projects, present.project_ids),
+                ('domain', domains, present.domain_ids),
+            ):
+                for each in sorted(given - {*known}):
+                    raise exceptions.CommandError(
+                        f'The pool {parsed_args.pool} is not for the {noun} {each}, only for '
+                        f'{", ".join(known) or f"no {noun}"}.'
+                    )
             left = {*present.project_ids} - projects, {*present.domain_ids} - domains
             if not any(left):
                 raise exceptions.CommandError(
@@ -357,7 +369,9 @@ def _add_details(parser: argparse.ArgumentParser) -> None:
         default=[],
         help='Property that reservations can ask for (repeat for several)',
     )
-    parser.add_argument('--reason', metavar='<text>', help='Why nothing is promised of it')
+    parser.add_argument(
+        '--reason', metavar='<text>', help='Why nothing is promised of it; --disable needs it'
+    )
 
 
 def _details(parsed_args: argparse.Namespace, disabled: bool | None) -> dict[str, Any]:
@@ -375,6 +389,13 @@ def _details(parsed_args: argparse.Namespace, disabled: bool | None) -> dict[str
         'extra': extra or None,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_reason(parsed_args: argparse.Namespace) -> None:
+    if parsed_args.disable and not parsed_args.reason:
+        raise exceptions.CommandError(
+            "--disable: say why, for those who find the host so: --reason 'a new disk'"
+        )
 
 
 def _with_reservations(cmd: command.Command, host: Any) -> Shown:

@@ -14,7 +14,7 @@ from climateclient.osc.output import Time
 
 SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'VCPUs', 'Memory MB', 'Disk GB')
 LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Reason', 'Extra')
-ALLOCATIONS = ('Host ID', 'Reservation', 'Lease', 'Start', 'End')
+ALLOCATIONS = ('Host ID', 'Host', 'Reservation', 'Lease', 'Lease Name', 'Start', 'End')
 PROPERTIES = ('Property', 'Private', 'Values')
 POOLS = ('Pool', 'Hosts', 'Projects', 'Domains')
 
@@ -45,7 +45,7 @@ class Reservations(columns.FormattableColumn[Any]):
     def human_readable(self) -> str:
         return '\n'.join(
             f'{dates.display(each.start_date)} - {dates.display(each.end_date)} lease '
-            f'{each.lease_id}'
+            f'{each.lease_name} ({each.lease_id})'
             for each in self._value
         )
 
@@ -104,7 +104,8 @@ def allocations(found: Iterable[host_models.HostAllocation]) -> Iterator[tuple[A
     for allocation in found:
         for each in allocation.reservations:
             times = (Time(each.start_date), Time(each.end_date))
-            yield (allocation.host_id, each.id, each.lease_id, *times)
+            host = (allocation.host_id, allocation.hypervisor_hostname)
+            yield (*host, each.id, each.lease_id, each.lease_name, *times)
 
 
 def property_row(one: host_models.HostProperty) -> tuple[Any, ...]:

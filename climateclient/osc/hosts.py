@@ -21,7 +21,12 @@ _LISTS: Final = {
     'name': 'names',
     'share_with': 'share_with',
 }
-_PART = re.compile(r'(?P<key>[\w.:-]+)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<value>.*)')
+_PART = re.compile(r'(?P<key>[\w.:-]+)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<value>[^<>=].*)')
+#: The option -> a value that is right.
+_EXAMPLES: Final = {
+    HOSTS: 'min=1,max=2,vcpus>=16',
+    CAPACITY: 'flavor=m1.small,amount=10,affinity=false',
+}
 _FILTERS: Final = (
     'what the hosts must be: <property><operator><value> as vcpus>=16, trait=<trait>, '
     'aggregate=<name>, name=<host>, availability_zone=<zone>, pool=<pool>; '
@@ -124,13 +129,19 @@ def _by_sizes(text: str) -> dict[str, Any]:
 def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:
     values: dict[str, Any] = {}
     compared = []
-    for part in filter(None, (each.strip() for each in text.split(','))):
+    for number, part in enumerate((each.strip() for each in text.split(',')), start=1):
+        if not part:
+            continue
         found = _PART.fullmatch(part)
         if found is None:
             raise exceptions.CommandError(
-                f'{option} {text}: "{part}" is not <key>=<value> or <property><operator><value>.'
+                f'{option} {text}: part {number}, "{part}", is not <key>=<value> or '
+                f"<property><operator><value>. Right would be: {option} '{_EXAMPLES[option]}' "
+                '(with the quotation marks, or the shell reads > and < itself)'
             )
         key, operator, value = found.group('key', 'operator', 'value')
+        if key in values and operator == '=':
+            raise exceptions.CommandError(f'{option} {text}: {key} is given twice.')
         if key in _LISTS and operator in ('=', '!='):
             # What is forbidden is said as in the extra specs of a flavor.
             values.setdefault(_LISTS[key], []).append(f'!{value}' if operator == '!=' else value)

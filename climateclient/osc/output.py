@@ -14,7 +14,7 @@ from typing import Any
 from cliff import columns
 
 from climate_common import dates, durations
-from climateclient import models
+from climateclient import exceptions, models
 
 
 class Time(columns.FormattableColumn[Any]):
@@ -190,9 +190,8 @@ def usage(one: models.Usage) -> tuple[Any, ...]:
 
 
 def _refusal_line(refusal: models.Refusal) -> str:
-    field = f'{refusal.field}: ' if refusal.field else ''
     code = f' ({refusal.code})' if refusal.code else ''
-    return f'{field}{refusal.message}{code}'
+    return f'{exceptions.blame(refusal.field, refusal.message)}{code}'
 
 
 def _change_lines(changes: Mapping[str, Any], within: str = '') -> Iterator[str]:

@@ -19,6 +19,8 @@ _NAMED = {
 }
 #: All types of resources that have an option, as people say them.
 NOUNS = {**_NAMED, resource_types.HOST: 'host', resource_types.CAPACITY: 'capacity'}
+_LEAVE = ', because the servers must leave hosts that others are promised'
+_WHY = {resource_types.HOST: _LEAVE, resource_types.CAPACITY: _LEAVE}
 
 
 def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
@@ -123,9 +125,10 @@ def check_on_end(
 ) -> None:
     """Refuse an --on-end that none of the reservations takes.
 
-    :raises CommandError: it says what would take it
+    :raises CommandError: it says what would take it, and what those that there are take
     """
     types = {_kind(each) for each in reservations}
+    known = ''.join(_taken(kind) for kind in NOUNS if kind in types)
     for word in parsed_args.on_end:
         takers = [
             (kind, noun) for kind, noun in NOUNS.items() if word in resource_types.ON_END[kind]
@@ -133,7 +136,14 @@ def check_on_end(
         if not types & {kind for kind, _ in takers}:
             *others, last = (noun for _, noun in takers)
             nouns = ' or '.join([', '.join(others), last] if others else [last])
-            raise exceptions.CommandError(f'--on-end {word}: there is no {nouns} to take it.')
+            raise exceptions.CommandError(
+                f'--on-end {word}: there is no {nouns} to take it.{known}'
+            )
+
+
+def _taken(kind: str) -> str:
+    *words, last = resource_types.ON_END[kind]
+    return f' {NOUNS[kind].capitalize()}: {", ".join(words)} or {last}{_WHY.get(kind, "")}.'
 
 
 def _kind(reservation: Mapping[str, Any]) -> str:

@@ -96,7 +96,7 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
         ids = [each.id for each in found]
         filters = (asked.get('lease_id'), asked.get('reservation_id'))
         promised = db.promised(session, ids, *(each and each.lower() for each in filters))
-        return [render.allocation(each, promised) for each in ids], more
+        return [render.allocation(each, promised) for each in found], more
 
     found, more = backend.database.read(read)
     links = paging.links(request, found[-1]['resource_id']) if more else None
@@ -109,8 +109,7 @@ def allocation(backend: Backend, request: Request, host_id: str) -> webob.Respon
     number = _number(host_id)
 
     def read(session: orm.Session) -> dict[str, Any]:
-        db.get(session, number)
-        return render.allocation(number, db.promised(session, [number]))
+        return render.allocation(db.get(session, number), db.promised(session, [number]))
 
     return answer(200, {'allocation': backend.database.read(read)})
 

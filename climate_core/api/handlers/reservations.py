@@ -89,6 +89,14 @@ def _check_change(
     backend: Backend, reservation: model.Reservation, values: Mapping[str, Any], within: str = ''
 ) -> None:
     plugin = _plugin(backend, reservation.resource_type, within)
+    for name in sorted(values.keys() & plugin.schema.keys() - {*plugin.changeable}):
+        can_be = ', '.join(sorted(plugin.changeable)) or 'nothing'
+        field = f'{within}.{name}' if within else name
+        raise exceptions.BadRequest(
+            f'{field}: cannot be changed after the reservation is made; {can_be} can be. For '
+            'another one add a new reservation and remove this one.',
+            field=field,
+        )
     validation.check(values, schema.change_of_plugin(plugin), within)
 
 

@@ -121,12 +121,14 @@ QUERY: dict[str, dict[str, Any]] = {
 ALLOCATION: dict[str, Any] = common.closed(
     {
         'resource_id': {'type': 'string', 'description': 'The id of the host.'},
+        'hypervisor_hostname': {'type': 'string'},
         'reservations': {
             'type': 'array',
             'items': common.closed(
                 {
                     'id': common.UUID,
                     'lease_id': common.UUID,
+                    'lease_name': {'type': 'string'},
                     'start_date': common.ANSWERED_DATE,
                     'end_date': common.ANSWERED_DATE,
                 }

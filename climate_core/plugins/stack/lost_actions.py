@@ -40,6 +40,8 @@ _COMMANDS: Final = {
     'suspend': 'openstack stack suspend',
     'resume': 'openstack stack resume',
 }
+#: What users need to know of a status that they did not ask for.
+_MEANINGS: Final = {'UPDATE_IN_PROGRESS': ' (Heat updates a stack to wake what is in it)'}
 _UPDATE: Final = 'openstack stack update --existing'
 
 
@@ -51,7 +53,7 @@ def state(context: 'StepContext', stack: 'Stack') -> tuple[str | None, ...]:
 
 def doing(stack: 'Stack') -> str:
     """Say what is waited for."""
-    return f'The stack has been {stack.status}'
+    return f'The stack has been {stack.status}{_MEANINGS.get(stack.status, "")}'
 
 
 def wait(context: 'StepContext', stack: 'Stack', action: str, request: Callable[[], None]) -> Wait:

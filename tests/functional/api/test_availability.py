@@ -87,6 +87,10 @@ def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
     world.ask(application, 'POST', '/v1/leases', lease('12:00', '14:00', min=2), status=201)
 
 
+def hosts(**values: Any) -> dict[str, str]:
+    return {'reservations': json.dumps([{**HOST, **values}])}
+
+
 @pytest.mark.parametrize(
     ('query', 'field'),
     [
@@ -97,6 +101,13 @@ def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
             {'reservations': '[{"resource_type": "physical:host", "min": 0}]'},
             'reservations[0].min',
         ),
+        (hosts(min=2, max=1), 'reservations[0].max'),
+        (hosts(resources='vcpus>='), 'reservations[0].resources'),
+        (hosts(traits='ssd'), 'reservations[0].traits'),
+        (hosts(resources='racks=7'), 'reservations[0].resources'),
+        (hosts(resource_properties='["=="'), 'reservations[0].resource_properties'),
+        (hosts(grace=604_800), 'reservations[0].grace'),
+        (hosts(on_end='stop'), 'reservations[0].on_end'),
         (
             {
                 'reservations': '[{"resource_type": "test:thing", "resource_id": '
@@ -112,7 +123,11 @@ def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
     ],
 )
 def test_bad_questions_name_the_field(application: Any, query: dict[str, Any], field: str) -> None:
-    assert availability(application, 400, **query)['field'] == field
+    answered = availability(application, 400, **query)
+    assert answered['field'] == field
+    # The field is named once, if it is, and as a whole.
+    name, said = field.rpartition('.')[2], answered['error_message']
+    assert not said.removeprefix(f'{field}: ').startswith(f'{name}: ')
 
 
 def test_null_asks_for_nothing(application: Any) -> None:
@@ -126,3 +141,7 @@ def test_null_asks_for_nothing(application: Any) -> None:
     path = f'/v1/leases/{made.json["lease"]["id"]}'
     changed = world.ask(application, 'PUT', path, change, status=200).json['lease']
     assert changed['reservations'][0]['resources'] == 'vcpus>0'
+    change['reservations'][0]['matching'] = 'open'
+    refused = world.ask(application, 'PUT', path, change, status=400).json
+    assert refused['field'] == 'reservations[0].matching'
+    assert 'cannot be changed after the reservation is made; ' in refused['error_message']

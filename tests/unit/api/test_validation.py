@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import lease, reservation
+from climate_core.lease.errors import ErrorCollector
+from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.stack.plugin import StackPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
 
 GOOD = {'name': 'n', 'end_date': '2099-01-01 10:00'}
 SERVER = '11111111-1111-4111-8111-111111111111'
@@ -145,3 +150,21 @@ def test_a_pattern_is_told_in_words() -> None:
     schema = {'properties': {'x': {'pattern': '^a$', 'description': 'An a.'}}}
     with pytest.raises(exceptions.BadRequest, match=r'^x: is not valid: An a\.$'):
         validation.check({'x': 'b'}, schema)
+
+
+@pytest.mark.parametrize(
+    'plugin', [CapacityPlugin, HostPlugin, ServerPlugin, SizesPlugin, StackPlugin, VolumePlugin]
+)
+def test_wrong_value_of_any_type_of_reservation_names_its_field_once(plugin: Any) -> None:
+    whole = {**reservation.of_plugin(plugin), 'required': []}
+    for name in plugin.schema:
+        errors = ErrorCollector()
+        for wrong in ({'a': []}, -1, [[]], '\0', 'x' * 100_000):
+            with errors.collected():
+                validation.check({name: wrong}, whole, 'reservations[0]')
+        assert errors.found
+        for each in errors.found:
+            field = str(each.field)
+            assert field.startswith(f'reservations[0].{name}')
+            assert each.message.startswith(f'{field}: ')
+            assert not each.message.removeprefix(f'{field}: ').startswith(f'{name}: ')

@@ -324,3 +324,18 @@ def test_configured_adapter_is_taken_as_session(http):
 
     assert http.call_count == 2
     assert http.last_request.headers['X-OpenStack-Request-ID'] == 'req-g'
+
+
+@pytest.mark.parametrize(
+    ('field', 'message', 'said'),
+    [
+        (None, 'It is wrong.', 'It is wrong.'),
+        ('a[0].max', 'a[0].max: must be 1.', 'a[0].max: must be 1.'),
+        ('a[0].max', 'max: must be 1.', 'a[0].max: must be 1.'),
+        ('a[0].max', 'max must be 1.', 'a[0].max must be 1.'),
+        ('max', 'max must be 1.', 'max must be 1.'),
+        ('a[0].max', 'It is wrong.', 'a[0].max: It is wrong.'),
+    ],
+)
+def test_error_names_its_field_once(field, message, said):
+    assert exceptions.blame(field, message) == said

@@ -13,6 +13,7 @@ SHARED = {'id': 'shared', 'hypervisor_hostname': 'shared', 'service_name': 'shar
 PROMISED = {
     'id': RESERVATION_ID,
     'lease_id': LEASE_ID,
+    'lease_name': 'lease1',
     'start_date': '2026-11-21T04:00:00.000000',
     'end_date': '2026-11-21T06:00:00.000000',
 }
@@ -50,7 +51,11 @@ def served(http):
 
 
 def _allocation(host_id, *promised):
-    return {'resource_id': host_id, 'reservations': list(promised)}
+    return {
+        'resource_id': host_id,
+        'hypervisor_hostname': f'cn{host_id}',
+        'reservations': list(promised),
+    }
 
 
 def test_host_has_what_the_service_says_and_extra_properties(client, served):
@@ -116,9 +121,9 @@ def test_change(run, sent, served, argv, body):
 
 
 def test_disabled_host_is_shown_with_the_leases_on_it(run, served):
-    out = run('lease', 'host', 'set', '--disable', '1')
-    assert '2026-11-21 05:00:00+01:00' in out
-    assert LEASE_ID in out
+    out = run('lease', 'host', 'set', '--disable', '--reason', 'disk', '1')
+    assert '2026-11-21 05:00:00+01:00 CET' in out
+    assert f'lease lease1 ({LEASE_ID})' in out
     shown = json.loads(run('lease', 'host', 'show', '1', '-f', 'json'))
     assert shown['reservations'][0]['start_date'] == '2026-11-21T04:00:00+00:00'
     assert shown['extra'] == {'rack': '7'}
@@ -160,6 +165,7 @@ def test_allocations(run, http, served):
     for argv in (['list'], ['list', '--lease', 'lease1'], ['show', 'cn1']):
         (row,) = json.loads(run('lease', 'host', 'allocation', *argv, '-f', 'json'))
         assert (row['Host ID'], row['Lease']) == ('1', LEASE_ID)
+        assert (row['Host'], row['Lease Name']) == ('cn1', 'lease1')
         assert row['Start'] == '2026-11-21T04:00:00+00:00'
     asked = [each.qs for each in http.request_history if 'allocations' in each.path]
     assert asked == [{}, {'lease_id': [LEASE_ID]}]
@@ -185,6 +191,8 @@ def test_properties(run, http, sent):
         (['set', '1', '--extra', 'rack'], 'write <key>=<value>'),
         (['create', 'cn1', '--extra', '=7'], 'write <key>=<value>'),
         (['set', '1', '--enable', '--disable'], 'not allowed with'),
+        (['set', '1', '--disable'], '--disable: say why'),
+        (['create', 'cn1', '--disable'], '--disable: say why'),
         (['unset', '1'], '--extra'),
         (['property', 'set', 'rack'], '--private'),
     ],
@@ -256,6 +264,8 @@ def test_pool_that_is_not_there_is_not_unset(fail, sent, pools):
     [
         (['set', 'gpu'], 'At least one --project or --domain'),
         (['unset', 'gpu', '--project', 'a' * 32, '--domain', 'b' * 32], 'say --all'),
+        (['unset', 'gpu', '--project', 'c' * 32], f'is not for the project {"c" * 32}'),
+        (['unset', 'gpu', '--domain', 'c' * 32], f'is not for the domain {"c" * 32}'),
     ],
 )
 def test_pool_is_not_opened_to_everybody_by_mistake(fail, sent, pools, argv, said):

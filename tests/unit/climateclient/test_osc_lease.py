@@ -154,7 +154,15 @@ def test_create_for_a_missing_server_is_refused(fail, http, sent, created):
         (['--for', '3h', '--reservation', 'resource_id=x'], 'resource_type is missing'),
         (['--for', '3h', '--reservation', 'x'], '"x" is not <key>=<value>'),
         (['--for', '3h', '--reservation', 'min=1,min=2'], 'min is given twice'),
-        (['--for', '3h', '--reservation', '{"a":'], '--reservation: '),
+        (
+            ['--for', '3h', '--reservation', '{"a":1,'],
+            'at character 8, before "". Right would be: --reservation \'{"resource_type',
+        ),
+        (['--for', '3h', '--reservation', '{"a":' * 100_000], 'the JSON is too deep'),
+        (
+            ['--for', '3h', '--hosts', 'min=1', '--on-end', 'stop'],
+            'Host: delete or migrate, because the servers must leave',
+        ),
         (['--for', '3h', '--event', 'type=remind'], 'time is missing'),
         (['--for', '3h', '--event', 'type=a,time=now,x=y'], 'unknown key x'),
         (['--for', '3h', '--on-end', 'stop'], '--on-end stop: there is no server to take it'),
