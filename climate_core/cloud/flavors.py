@@ -42,7 +42,7 @@ def get(conn: 'connection.Connection', flavor_id: str) -> dict[str, Any]:
     return flavor
 
 
-def sizes(flavor: dict[str, Any]) -> dict[str, int]:
+def sizes(flavor: Mapping[str, Any]) -> dict[str, int]:
     """Return what a server of a flavor takes of its host, by unit; its root disk is local.
 
     Swap is in MiB and counts in whole GiB (nova/scheduler/utils.py, ResourceRequest).

@@ -53,6 +53,9 @@ class HostRoom:
     :param capacity: by resource class: what can be claimed of it in all, without its lanes
     :param used: the same for what is claimed
     :param lanes: by their ids
+    :param traits: of all its providers
+    :param root_traits: of its root provider
+    :param divided: the resource classes that several of its providers have
     """
 
     provider_id: str
@@ -60,6 +63,8 @@ class HostRoom:
     used: Mapping[str, int]
     lanes: Mapping[str, LaneRoom]
     traits: frozenset[str]
+    root_traits: frozenset[str]
+    divided: frozenset[str]
 
     @property
     def slots_used(self) -> int:
@@ -132,6 +137,7 @@ def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
     used: dict[str, int] = {}
     traits: set[str] = set()
     found: dict[str, LaneRoom] = {}
+    divided: set[str] = set()
     for provider_id, provider in tree.items():
         if lanes.HOST in provider['resources']:
             slot = provider['resources'][lanes.SLOT]
@@ -139,9 +145,20 @@ def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
             continue
         traits |= set(provider['traits'])
         for name, amounts in provider['resources'].items():
+            if name in capacity:
+                divided.add(name)
             capacity[name] = capacity.get(name, 0) + amounts['capacity']
             used[name] = used.get(name, 0) + amounts['used']
-    return HostRoom(root, capacity, used, found, frozenset(traits))
+    root_traits = tree[root]['traits'] if root in tree else ()
+    return HostRoom(
+        root,
+        capacity,
+        used,
+        found,
+        frozenset(traits),
+        root_traits=frozenset(root_traits),
+        divided=frozenset(divided),
+    )
 
 
 def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]:

@@ -42,6 +42,8 @@ FACTS: Final = (
     'availability_zone',
     'traits',
     'aggregates',
+    'root_traits',
+    'divided',
 )
 #: What the API shows of a host, or its clients send, by other means than an extra property.
 OWN_FIELDS: Final = frozenset(
@@ -67,9 +69,8 @@ OWN_FIELDS: Final = frozenset(
 #: The name of an extra property.
 PROPERTY_PATTERN: Final = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
 
-#: Amounts of a unit, by the resource classes of Placement. A host all of whose CPUs are for
-#: servers with dedicated ones has no VCPU.
-_AMOUNTS: Final = {'vcpus': ('VCPU', 'PCPU'), 'memory_mb': ('MEMORY_MB',), 'disk_gb': ('DISK_GB',)}
+#: Amounts of a unit that every host has -> the resource classes of Placement.
+_AMOUNTS: Final = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}
 _NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
 
 
@@ -167,6 +168,8 @@ def describe(
     aggregates: Iterable[str],
     capacity: Mapping[str, int],
     traits: Iterable[str],
+    root_traits: Iterable[str] = (),
+    divided: Iterable[str] = (),
 ) -> Known:
     """Put together what Nova and Placement say of a node.
 
@@ -174,6 +177,8 @@ def describe(
     :param service: as ``/os-services`` shows it
     :param aggregates: names of its host aggregates
     :param capacity: by resource class: what can be claimed
+    :param root_traits: those of its root provider alone
+    :param divided: the resource classes that several of its providers have
     """
     cpu = hypervisor.get('cpu_info') or {}
     details = {
@@ -189,6 +194,8 @@ def describe(
         'status': hypervisor['status'],
         'traits': sorted(traits),
         'aggregates': sorted(aggregates),
+        'root_traits': sorted(root_traits),
+        'divided': sorted(divided),
     }
     return Known(
         hypervisor_hostname=hypervisor['hypervisor_hostname'],
@@ -199,14 +206,12 @@ def describe(
 
 
 def amounts(capacity: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts of a unit.
+    """Return amounts of a unit; of resource classes that have no amount, by the classes.
 
     :param capacity: by the resource classes of Placement
     """
-    return {
-        amount: next((capacity[each] for each in classes if capacity.get(each)), 0)
-        for amount, classes in _AMOUNTS.items()
-    }
+    others = {name: each for name, each in capacity.items() if name not in _AMOUNTS.values()}
+    return {name: capacity.get(each, 0) for name, each in _AMOUNTS.items()} | others
 
 
 def number(value: Any) -> Any:

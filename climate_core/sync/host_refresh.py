@@ -52,6 +52,8 @@ def learn(
             aggregates.get(node['service']['host'], ()),
             rooms[node['id']].capacity,
             rooms[node['id']].traits,
+            rooms[node['id']].root_traits,
+            rooms[node['id']].divided,
         )
         for node in nodes
         if node['id'] in rooms

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from climate_common import lanes, resource_types
 from climate_core.cloud import errors, flavors
-from climate_core.plugins.capacity import room
+from climate_core.plugins.capacity import flavor_demand, room
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -35,16 +35,25 @@ class CapacityPlugin(room.RoomPlugin):
             if 'extra_specs' not in flavor:
                 # The user may see the flavor, but not these.
                 flavor = flavors.get(self.cloud.service(), values['flavor_id'])
+        demand = flavor_demand.read(flavor)
         return {
             **self._params(values),
             # What a flavor gives cannot be changed, but it can be deleted.
             '_shape': lanes.flavor_shape(flavor),
-            '_piece': flavors.sizes(flavor),
+            '_sizes': flavors.sizes(flavor),
+            '_piece': dict(demand.piece),
+            '_required': sorted(demand.required),
+            '_forbidden': sorted(demand.forbidden),
         }
 
     def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         piece: Mapping[str, int] = params['_piece']
         return piece
+
+    def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        # One of an earlier release has its sizes alone.
+        sizes: Mapping[str, int] = params.get('_sizes', params['_piece'])
+        return sizes
 
     def _shape(self, params: Mapping[str, Any]) -> str | None:
         return str(params['_shape'])

@@ -6,11 +6,11 @@ the slots of the lanes.
 """
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts
-from climate_core.calendar.model import Demand
+from climate_core.calendar.model import Demand, Unit
 from climate_core.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ class RoomPlugin(lane_plugin.LanePlugin):
 
     @abc.abstractmethod
     def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return what one server takes of its host, by unit."""
+        """Return what one server takes of its host: by unit, or by resource class."""
+
+    def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what one server counts for with the limits of its project, by unit."""
+        return self._piece(params)
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         params = lane_options.given(values, self.schema, amount=1, affinity=None)
@@ -53,19 +57,45 @@ class RoomPlugin(lane_plugin.LanePlugin):
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         amount = params['amount']
-        held = {unit: amount * size for unit, size in self._piece(params).items()}
+        held = {unit: amount * size for unit, size in self._sizes(params).items()}
         return {amounts.SERVERS: amount, **held}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         amount, affinity = params['amount'], params.get('affinity')
+        piece = {unit: size for unit, size in self._piece(params).items() if size}
+        common = self._common(params)
         return Demand(
             least=amount,
             most=amount,
-            piece={unit: size for unit, size in self._piece(params).items() if size},
+            piece=piece,
             one_unit=affinity is True,
             most_per_unit=1 if affinity is False else None,
-            **self._common(params),
+            **common | {'matches': _with_flavor(common['matches'], piece, params)},
         )
 
     def _slots(self, allocation: 'Allocation') -> int:
         return allocation.pieces
+
+
+def _with_flavor(
+    matches: Callable[[Unit], bool], piece: Mapping[str, int], params: Mapping[str, Any]
+) -> Callable[[Unit], bool]:
+    """Return whether a host matches, and can have servers that take this of it.
+
+    An amount of a resource class comes from one provider, so of a class that several of a host
+    have no more than 1 can be promised to each server.
+    """
+    required = frozenset(params.get('_required', ()))
+    forbidden = frozenset(params.get('_forbidden', ()))
+    large = frozenset(name for name, amount in piece.items() if amount > 1)
+
+    def all_match(unit: Unit) -> bool:
+        properties = unit.properties
+        return (
+            required.issubset(properties.get('root_traits', ()))
+            and forbidden.isdisjoint(properties.get('traits', ()))
+            and large.isdisjoint(properties.get('divided', ()))
+            and matches(unit)
+        )
+
+    return all_match

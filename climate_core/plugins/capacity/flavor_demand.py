@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova-scheduler asks Placement for a server of a flavor, as far as it can be promised: pure.
+
+The rules are those of nova/scheduler/utils.py (ResourceRequest) and of the filters after it. What
+only they see, as the CPUs of one NUMA node, is refused: the calendar counts what Placement counts.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from climate_common import amounts
+from climate_core import exceptions
+from climate_core.cloud import flavors
+
+#: Resource classes -> the names of amounts that the calendar has for them; others keep theirs.
+_NAMES: Final = {
+    'VCPU': amounts.VCPUS,
+    'MEMORY_MB': amounts.MEMORY_MB,
+    'DISK_GB': amounts.DISK_GB,
+}
+_KEY: Final = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)')
+_TRAIT: Final = re.compile(r'[A-Z0-9_]{1,255}')
+_VALUES: Final = ('required', 'forbidden')
+
+_WHOLE_HOSTS: Final = 'Reserve whole hosts (physical:host) for such servers'
+_NUMA: Final = f'which CPUs and memory of a NUMA node are free is not known. {_WHOLE_HOSTS}'
+_DEVICE: Final = f'which devices are free is not known. {_WHOLE_HOSTS}'
+_FILTER: Final = (
+    'it is compared with hosts by filters of nova-scheduler after Placement. Ask for such hosts '
+    'by a trait of the flavor (trait:CUSTOM_...: required)'
+)
+#: Extra specs, or how their names begin if they end with ``*`` -> why they are refused.
+_REFUSED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            'hw:numa_*',
+            'hw:mem_page_size',
+            'hw:cpu_dedicated_mask',
+            'hw:cpu_realtime*',
+            'hw:cpu_thread_policy',
+            'hw:emulator_threads_policy',
+        ),
+        _NUMA,
+    ),
+    **dict.fromkeys(
+        (
+            'pci_passthrough:*',
+            'hw:pci_numa_affinity_policy',
+            'hw:pmem',
+            'hw:mem_encryption*',
+            'accel:*',
+        ),
+        _DEVICE,
+    ),
+    **dict.fromkeys(('capabilities:*', 'aggregate_instance_extra_specs:*'), _FILTER),
+    **dict.fromkeys(
+        (
+            'hw:tpm_*',
+            'os:secure_boot',
+            'hw:maxphysaddr_*',
+            'hw:virtio_packed_ring',
+            'hw:ephemeral_encryption*',
+            'hw:sound_model',
+        ),
+        f'which hosts can do that is not known. {_WHOLE_HOSTS}',
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlavorDemand:
+    """What one server takes of its host, and what the host must be.
+
+    :param piece: amounts by their names; of resource classes that have none, by the classes
+    :param required: traits of the root provider
+    :param forbidden: traits that no provider of the host may have
+    """
+
+    piece: Mapping[str, int]
+    required: frozenset[str]
+    forbidden: frozenset[str]
+
+
+def read(flavor: Mapping[str, Any]) -> FlavorDemand:
+    """Return what is asked of the calendar for a server of a flavor.
+
+    :param flavor: as nova-api shows it at microversion 2.61 or later, with ``extra_specs``
+    :raises climate_core.exceptions.BadRequest: it cannot be promised; naming the extra spec
+    """
+    asked: dict[str, int] = {}
+    traits: dict[str, set[str]] = {value: set() for value in _VALUES}
+    groups: dict[str, set[str]] = {}
+    specs = {name: str(value) for name, value in flavor['extra_specs'].items()}
+    for name, value in specs.items():
+        _check(name, value)
+        found = _KEY.fullmatch(name)
+        if not found:
+            continue
+        prefix, group, what = found.groups()
+        if prefix == 'trait':
+            _check_trait(name, value, group, what)
+            traits[value].add(what)
+            continue
+        amount = _amount(name, value)
+        asked[what] = asked.get(what, 0) + amount
+        if group and amount:
+            groups.setdefault(group, set()).add(name)
+    _check_groups(groups, specs.get('group_policy'))
+    if 'PCPU' in asked:
+        # Nova adds no VCPU to a flavor that says anything of these.
+        asked.setdefault('VCPU', 0)
+    taken = {_NAMES.get(each, each): amount for each, amount in asked.items()}
+    return FlavorDemand(
+        {name: each for name, each in (flavors.sizes(flavor) | taken).items() if each},
+        frozenset(traits['required']),
+        frozenset(traits['forbidden']),
+    )
+
+
+def _check(name: str, value: str) -> None:
+    """Refuse an extra spec by which Nova chooses hosts and that the calendar cannot judge."""
+    for refused, reason in _REFUSED.items():
+        if name == refused or (refused.endswith('*') and name.startswith(refused[:-1])):
+            raise _refused(name, reason)
+    if name == 'hw:cpu_policy' and value != 'shared':
+        raise _refused(name, _NUMA)
+    if ':' not in name and name != 'group_policy':
+        raise _refused(name, _FILTER)
+
+
+def _check_trait(name: str, value: str, group: str | None, trait: str) -> None:
+    if group:
+        raise _refused(name, f'which provider of a host has it is not known. {_WHOLE_HOSTS}')
+    if value not in _VALUES or not _TRAIT.fullmatch(trait):
+        raise _refused(
+            name, 'it must be trait:<name of a trait>, and its value "required" or "forbidden"'
+        )
+
+
+def _amount(name: str, value: str) -> int:
+    try:
+        amount = int(value)
+    except ValueError:
+        amount = -1
+    if not 0 <= amount < 2**31:
+        raise _refused(name, f'its value must be a number of 0 or more, not {value!r}')
+    if name.endswith(':PCPU') and amount:
+        raise _refused(name, _NUMA)
+    return amount
+
+
+def _check_groups(groups: Mapping[str, set[str]], policy: str | None) -> None:
+    """Refuse groups that mean more than their sum: one provider for several, or another for each.
+
+    :param groups: the extra specs of each
+    """
+    for names in groups.values():
+        if len(names) > 1:
+            raise _refused(
+                min(names),
+                'a group with several resource classes has to be of one provider. Give each class '
+                'a group of its own, or none',
+            )
+    if len(groups) > 1 and policy != 'none':
+        raise _refused('group_policy', 'with several groups it must be "none"')
+
+
+def _refused(name: str, reason: str) -> exceptions.BadRequest:
+    return exceptions.BadRequest(
+        f'flavor_id: room for servers of this flavor cannot be promised because of its extra spec '
+        f'{name}: {reason}.',
+        field='flavor_id',
+    )
