@@ -139,9 +139,11 @@ def _parser() -> argparse.ArgumentParser:
         elif name == 'demo':
             seconds = {'type': int, 'metavar': 'SECONDS'}
             command.add_argument(
-                '--start-in', **seconds, default=60, help='until the first lease starts (60)'
+                '--start-in', **seconds, default=20, help='until a lease starts (20)'
             )
-            command.add_argument('--length', **seconds, default=45, help='of the first lease (45)')
+            command.add_argument(
+                '--length', **seconds, default=20, help='from then on until it ends (20)'
+            )
     return parser
 
 

@@ -8,7 +8,7 @@ import datetime
 from typing import Any
 
 from climate_cloud.settings import ROOT
-from climate_cloud.showing import DemoFailed, Part, check, say, title, wait, wait_until
+from climate_cloud.showing import FAR, DemoFailed, Part, check, say, title, wait, wait_until
 
 STACK, LEASE = 'group1', 'lease2'
 TEMPLATE = ROOT / 'doc' / 'source' / 'user' / 'templates' / 'working-group.yaml'
@@ -16,13 +16,10 @@ ENVIRONMENT = """\
 parameter_defaults:
   climate_lease_id: {}
 """
-#: The lease of the stack is so many times as long as the first one: a slow machine may need that
-#: to wake the stack and to show it.
-LENGTHS = 4
-#: When that is done, its end is brought forward to then.
-SOON = datetime.timedelta(seconds=30)
 #: Seconds that a slow machine may need for what Heat does with the stack.
-SLOW = 300
+SLOW = 900
+#: What a status that the user did not ask for means.
+MEANINGS = {'UPDATE_IN_PROGRESS': ': Heat updates a stack to wake what is in it'}
 SERVERS, VOLUMES, NETWORKS = 'OS::Nova::Server', 'OS::Cinder::Volume', 'OS::Neutron::Net'
 
 
@@ -35,17 +32,17 @@ class StackPart(Part):
         for stack in [one for one in heat.stacks() if one.name == STACK]:
             heat.delete_stack(stack)
         wait(lambda: heat.find_stack(STACK) is None, f'{STACK} gone')
-        for lease in self.member.leases.list():
-            if lease.name == LEASE:
-                self.member.leases.delete(lease.id, ignore_missing=True)
+        for lease in self.leases():
+            self.member.leases.delete(lease.id, ignore_missing=True)
+        wait(lambda: not self.leases(), f'{LEASE} gone')
 
-    def reserve(self, starts: datetime.datetime, length: datetime.timedelta) -> None:
+    def reserve(self) -> None:
         """Reserve the stack, in a lease of its own."""
-        self.starts, self.ends = starts, starts + LENGTHS * length
-        title(f'3. Reserve a stack: {STACK}, from {starts:%T} to {self.ends:%T} UTC')
+        title(f'3. Reserve a stack: {STACK}, from an hour from now, for an hour')
+        seconds = FAR.total_seconds()
         self.member.types(
-            'openstack', 'lease', 'create', LEASE, '--start', f'{starts:%F %T}',
-            '--end', f'{self.ends:%F %T}', '-c', 'id', '-c', 'name', '-c', 'status',
+            'openstack', 'lease', 'create', LEASE, '--start', f'+{seconds:.0f}s',
+            '--for', f'{seconds:.0f}s', '-c', 'id', '-c', 'name', '-c', 'status',
         )  # fmt: skip
         environment = self.cloud.settings.data / 'lease.yaml'
         environment.write_text(ENVIRONMENT.format(self.lease().id))
@@ -63,8 +60,6 @@ class StackPart(Part):
         self.wait_for('CREATE_COMPLETE')
         servers, volumes = self.servers(), self.volumes()
         reserved = self.lease().reservations
-        if datetime.datetime.now(datetime.UTC) > self.starts:
-            raise DemoFailed(f'too slow: {LEASE} has started already; choose a longer --length')
         check(set(servers.values()) == {'RESERVED'}, f'its {len(servers)} servers are RESERVED')
         check(set(volumes.values()) == {'lease-reserved'}, 'its volume is lease-reserved')
         kinds = [each.resource_type for each in reserved]
@@ -75,9 +70,11 @@ class StackPart(Part):
         outputs = self.outputs()
         check(outputs['front'], f'its front will have the address {outputs["front"]}')
 
-    def start(self) -> None:
-        title('7. The start of the stack, by itself')
-        wait_until(self.starts, 'the start')
+    def start(self, seconds: int) -> None:
+        """Bring the start forward to so many seconds from now, and see it."""
+        title('7. The start of the stack: brought forward, then by itself')
+        self.bring_forward(LEASE, 'start', seconds)
+        wait_until(self.lease().start_date, 'the start')
         self.wait_for('UPDATE_COMPLETE')
         self.member.types(
             'openstack', 'stack', 'resource', 'list', '-n', '2', STACK,
@@ -92,18 +89,13 @@ class StackPart(Part):
         check(self.lease().status == 'ACTIVE', f'{LEASE} is ACTIVE')
         self.hear('lease.event.start_lease', self.lease().id, 'ACTIVE')
 
-    def end(self) -> None:
-        title('8. The end of the stack, by itself')
+    def end(self, seconds: int) -> None:
+        """Bring the end forward to so many seconds from now, and see it."""
+        title('8. The end of the stack: brought forward, then by itself')
         sdk = self.member.sdk
         lease_id, servers, networks = self.lease().id, self.servers(), self._ids(NETWORKS)
-        soon = datetime.datetime.now(datetime.UTC) + SOON
-        if soon < self.ends:
-            self.ends = soon
-            self.member.types(
-                'openstack', 'lease', 'set', LEASE, '--end', f'{soon:%F %T}',
-                '-c', 'name', '-c', 'end_date', '-c', 'status',
-            )  # fmt: skip
-        wait_until(self.ends, 'the end')
+        self.bring_forward(LEASE, 'end', seconds)
+        wait_until(self.lease().end_date, 'the end')
         wait(lambda: sdk.orchestration.find_stack(STACK) is None, f'{STACK} gone', SLOW)
         check(True, f'{STACK} was deleted, the end action of this reservation')
         check(not {one.id for one in sdk.compute.servers()} & set(servers), 'with its servers')
@@ -122,19 +114,22 @@ class StackPart(Part):
             stack = self.member.sdk.orchestration.get_stack(self.stack_id)
             if stack.status not in seen:
                 seen.append(stack.status)
-                say(f'  {datetime.datetime.now(datetime.UTC):%T}  {STACK} is {stack.status}')
+                now, meaning = datetime.datetime.now(datetime.UTC), MEANINGS.get(stack.status, '')
+                say(f'  {now:%T}  {STACK} is {stack.status}{meaning}')
             if stack.status.endswith('_FAILED'):
                 raise DemoFailed(f'{STACK}: {stack.status_reason}')
             if stack.status.startswith('DELETE_'):
-                raise DemoFailed(f'too slow: {LEASE} has ended; choose a longer --length')
+                raise DemoFailed(f'{STACK} is {stack.status} already')
             return stack.status == status
 
         wait(reached, f'{STACK} {status}', SLOW)
         check(True, f'{STACK} is {status}')
 
+    def leases(self) -> list[Any]:
+        return [one for one in self.member.leases.list() if one.name == LEASE]
+
     def lease(self) -> Any:
-        leases = [one for one in self.member.leases.list() if one.name == LEASE]
-        return leases[-1]
+        return self.leases()[-1]
 
     def _ids(self, kind: str) -> set[str]:
         path = f'/stacks/{STACK}/{self.stack_id}/resources?nested_depth=2'
