@@ -4,6 +4,7 @@
 It starts in any process: its own, the all-in-one's, or a test's.
 """
 
+import datetime
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ from climate_core.delivery.usage import Usage
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.scheduler import Scheduler
+from climate_core.lease import model
 from climate_core.operations import interfaces
 from climate_core.operations.build import webhook_rules
 from climate_core.operations.hosts import HostOperations
@@ -120,6 +122,7 @@ class ManagerService:
             Limits(conf),
             external,
             calendar,
+            self._wrote_lease,
         )
         endpoint = server.Endpoint(operations, self._wrote, self._nudged)
         hosts = server.HostEndpoint(HostOperations(conf, self.database, self.cloud), self._wrote)
@@ -203,6 +206,12 @@ class ManagerService:
     def _nudged(self, hint: context.RequestContext) -> None:
         if hint.request_id != self._hint.request_id:
             self.nudge()
+
+    def _wrote_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
+        """Tell the engines, unless all of them look again long before something is due."""
+        soon = now + datetime.timedelta(seconds=2 * self.conf.engine.idle_seconds)
+        if any(each.next_at is not None and each.next_at <= soon for each in lease.events):
+            self._wrote()
 
     def _wrote(self) -> None:
         # What is to be told wakes those who tell it by itself.

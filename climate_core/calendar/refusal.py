@@ -145,7 +145,7 @@ def _usable(search: Search, kinds: Kinds) -> Iterator[Timeline]:
 def _unknown(search: Search, kinds: Kinds) -> tuple[str, str] | None:
     """Return the name of a property that no unit has, and the field that names it."""
     names = search.demand.names
-    timelines = list(_usable(search, kinds))
+    timelines = list(_usable(search, kinds)) if names else []
     missing = set(names) if timelines else set()
     for each in timelines:
         if not missing:

@@ -26,7 +26,8 @@ OPTS: list[cfg.Opt] = [
         min=1.0,
         help='The longest sleep of the engine. It wakes up for the next event by itself and is '
         'told about new ones; this is for the case that the message got lost together with '
-        'the manager that sent it, and for clocks that are set.',
+        'the manager that sent it, and for clocks that are set. Have the same value on all '
+        'managers: of what is due later than twice this they do not tell each other.',
     ),
     cfg.FloatOpt(
         'retry_seconds',

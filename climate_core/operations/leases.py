@@ -63,6 +63,8 @@ class LeaseOperations:
     limits: Limits = dataclasses.field(default_factory=NoLimits)
     external: ExternalService = dataclasses.field(default_factory=NoExternalService)
     calendar: Calendar | None = None
+    #: Called with a lease that was made or joined, or was there, and the time.
+    wrote: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None
 
     def __post_init__(self) -> None:
         self.quota = Quota(self.conf, self.database, self.limits, self.external)
@@ -93,6 +95,7 @@ class LeaseOperations:
         """
         draft = self.builder.build_lease(context, values)
         written = self.write_path.write_draft(context, draft)
+        self.wrote(written.lease, draft.now)
         if written.is_new and values.get('api_release') == shown.RELEASE:
             return shown.lease(written.lease)
         return written.lease.id
@@ -182,7 +185,9 @@ class LeaseOperations:
         :raises climate_core.exceptions.ResourceReserved: another lease holds the resource
         """
         draft = self.builder.build_reservation(context, lease_id, values, generation)
-        (reservation,) = self.write_path.write_draft(context, draft).reservations
+        written = self.write_path.write_draft(context, draft)
+        self.wrote(written.lease, draft.now)
+        (reservation,) = written.reservations
         return reservation.id
 
     def update_reservation(

@@ -80,9 +80,9 @@ def _reads(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T]
     return method
 
 
-def _writes(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T]:
+def _writes(operation: _Operation[P, T]) -> _Method[P, T]:
     """Make a method of an operation that writes, after which the engines look at what is due."""
-    read = _reads(operation, reserves)
+    read = _reads(operation)
 
     @functools.wraps(operation)
     def method(self: '_Served', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
@@ -134,14 +134,16 @@ class Endpoint(_Served):
         super().__init__(operations, wrote)
         self._nudged = nudged
 
-    create_lease = _writes(LeaseOperations.create_lease, reserves=True)
+    # These two tell the engines themselves, if what they write is soon due.
+    create_lease = _reads(LeaseOperations.create_lease, reserves=True)
+    add_reservation = _reads(LeaseOperations.add_reservation, reserves=True)
+
     check_lease = _reads(LeaseOperations.check_lease, reserves=True)
     find_windows = _reads(LeaseOperations.find_windows, reserves=True)
     update_lease = _writes(LeaseOperations.update_lease)
     delete_lease = _writes(LeaseOperations.delete_lease)
     start_lease = _writes(LeaseOperations.start_lease)
     end_lease = _writes(LeaseOperations.end_lease)
-    add_reservation = _writes(LeaseOperations.add_reservation, reserves=True)
     update_reservation = _writes(LeaseOperations.update_reservation)
     remove_reservation = _writes(LeaseOperations.remove_reservation)
 

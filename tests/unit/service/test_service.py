@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole manager in this process: RPC in, events by themselves, notifications out."""
 
+import datetime
 import json
 import pathlib
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
+from climate_common import dates
 from climate_core import exceptions, service
 from climate_core.db import leases, outbox, tables
 from climate_core.db.engine import Database
@@ -175,8 +177,13 @@ def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
     assert one._hint.auth_token is None
 
 
-def test_a_write_wakes_each_part_once(run: Callable[..., Running], things: Things) -> None:
+@pytest.mark.parametrize(('ahead', 'woken'), [(1100, ['scheduler']), (1300, [])])
+def test_a_write_wakes_each_part_once_if_it_is_soon_due(
+    run: Callable[..., Running], ahead: int, woken: list[str]
+) -> None:
+    """Two of the longest sleeps of an engine are 1200 seconds."""
     manager = run()
+    start = manager.service.clock.now() + datetime.timedelta(seconds=ahead)
     nudged: list[str] = []
     manager.service.database.listen(outbox.FILLED, lambda: nudged.append('publisher'))
     nudge = manager.service.scheduler.nudge
@@ -186,9 +193,9 @@ def test_a_write_wakes_each_part_once(run: Callable[..., Running], things: Thing
         nudge()
 
     manager.service.scheduler.nudge = noted  # type: ignore[method-assign]
-    manager.client.create_lease(user(), _values('a', start_date='2098-01-01 00:00'))
+    manager.client.create_lease(user(), _values('a', start_date=dates.serialize(start)))
     manager.told.wait_for('lease.create')
-    assert nudged == ['publisher', 'scheduler']
+    assert nudged == ['publisher', *woken]
 
 
 def test_a_step_that_tells_nothing_wakes_no_publisher(run: Callable[..., Running]) -> None:
