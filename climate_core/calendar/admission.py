@@ -26,7 +26,7 @@ from climate_core.calendar.together import NoRoom, find_together
 from climate_core.calendar.work import Work
 from climate_core.db import calendar
 from climate_core.db.calendar import Own
-from climate_core.db.engine import Database, Stale
+from climate_core.db.engine import Database, Refused, Stale
 
 #: So many looks at units are taken for windows: a second or two.
 LOOKS = 150_000
@@ -57,7 +57,13 @@ class Calendar:
         """
         with self._database.reader() as session:
             work = self._work(session)
-            self._find(work, wanted, _searches(work, wanted, start, end))
+            try:
+                self._find(work, wanted, _searches(work, wanted, start, end))
+            except Refused as exc:
+                refused = exc
+            else:
+                return
+        raise refused.explain()
 
     def promise(
         self, session: orm.Session, wanted: Sequence[Wanted], start: datetime, end: datetime
@@ -295,7 +301,10 @@ class Calendar:
         own: Sequence[Own] = (),
         excluded: int | None = None,
     ) -> list[list[Pick]]:
-        """Choose units; what reservations have themselves is free for them, but for one unit."""
+        """Choose units; what reservations have themselves is free for them, but for one unit.
+
+        :raises climate_core.db.engine.Refused: there is no room; it looks for a time when there is
+        """
         open_lanes = (
             (pick.unit_id, pick.lane, search.begin, search.end)
             for search in searches
@@ -311,7 +320,8 @@ class Calendar:
             return self._find(work, wanted, searches, own, excluded)
         self._thread.lost = 0
         ends = [each.end for each in own]
-        raise refusal(wanted, searches, missing, kinds, self._dice, min(ends, default=0))
+        until = min(ends, default=0)
+        raise Refused(lambda: refusal(wanted, searches, missing, kinds, self._dice, until))
 
     def _own(
         self, session: orm.Session, wanted: Sequence[Wanted]

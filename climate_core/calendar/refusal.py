@@ -3,7 +3,6 @@
 
 import dataclasses
 import random
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from climate_common import dates
@@ -87,14 +86,17 @@ def _while_it_runs(
     :param until: when the lease ends, as it is and as it is asked for
     """
     begin = max(each.begin for each in searches)
+    looks = windows.Looks(LOOKS)
     times = sorted(
         {
             time
-            for kind in {each.demand.kind for each in searches}
-            for timeline in kinds(kind)
+            for search in searches
+            for timeline in _of_use(search, kinds)
             for time in timeline.ends(begin, until)
         }
     )
+    # A search looks at all units, which is quick for each of them.
+    cost = sum(len(kinds(each.demand.kind)) for each in searches) // windows.FASTER
 
     def fits(time: int) -> bool:
         later = [dataclasses.replace(each, start=max(each.start, time)) for each in searches]
@@ -105,13 +107,17 @@ def _while_it_runs(
         return True
 
     # What fits at one time fits at all later ones: less time is left, and nothing is added.
-    first = bisect_left(times, True, key=fits)
-    if first == len(times):
+    if not times or not fits(times[-1]):
         return exceptions.NotEnough(
             f'{sentence}, and there will not be enough at any time until the lease ends.',
             field=blamed.field,
         )
-    return _not_now(f'{sentence}. Ask again later: there is enough', blamed, times[first])
+    # The earliest one, or when all looks are taken one at which there is enough, too.
+    first, last = 0, len(times) - 1
+    while first < last and looks.spend(cost):
+        middle = (first + last) // 2
+        first, last = (first, middle) if fits(times[middle]) else (middle + 1, last)
+    return _not_now(f'{sentence}. Ask again later: there is enough', blamed, times[last])
 
 
 def mistake(blamed: Wanted, search: Search, kinds: Kinds) -> exceptions.ClimateError | None:
@@ -135,6 +141,16 @@ def mistake(blamed: Wanted, search: Search, kinds: Kinds) -> exceptions.ClimateE
             field=f'{place}.{field}' if place else field,
         )
     return None
+
+
+def _of_use(search: Search, kinds: Kinds) -> Iterator[Timeline]:
+    """Yield the timelines of units that a search may find something of."""
+    demand = search.demand
+    return (
+        each
+        for each in kinds(demand.kind)
+        if each.unit.id in search.own or (each.unit.available and demand.matches(each.unit))
+    )
 
 
 def _usable(search: Search, kinds: Kinds) -> Iterator[Timeline]:

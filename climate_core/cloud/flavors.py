@@ -42,6 +42,15 @@ def get(conn: 'connection.Connection', flavor_id: str) -> dict[str, Any]:
     return flavor
 
 
+def exists(conn: 'connection.Connection', flavor_id: str) -> bool:
+    """Tell whether there is a flavor that these rights see."""
+    try:
+        get(conn, flavor_id)
+    except errors.Gone:
+        return False
+    return True
+
+
 def sizes(flavor: Mapping[str, Any]) -> dict[str, int]:
     """Return what a server of a flavor takes of its host, by unit; its root disk is local.
 

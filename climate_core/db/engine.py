@@ -31,6 +31,18 @@ class Stale(Exception):
     """The lease or the event was changed meanwhile; nothing may be committed."""
 
 
+class Refused(Exception):
+    """A transaction is refused, and why takes time to say: it is said after it was rolled back.
+
+    :param explain: returns the exception for the caller of :meth:`Database.write`; without a
+        session
+    """
+
+    def __init__(self, explain: Callable[[], Exception]) -> None:
+        super().__init__()
+        self.explain = explain
+
+
 #: Runs a function again after a deadlock, a lost connection or a change of another process. It
 #: must open its own writer.
 retry = db_api.wrap_db_retry(
@@ -112,14 +124,20 @@ class Database:
             yield session
 
     def write(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
-        """Return ``function(session, ...)`` of one transaction, again if the database asks."""
+        """Return ``function(session, ...)`` of one transaction, again if the database asks.
+
+        What it raises is raised; in place of :class:`Refused` what that explains.
+        """
 
         @retry
         def attempt() -> tuple[T, dict[str, Any]]:
             with self.writer() as session:
                 return function(session, *args, **kw), session.info
 
-        result, info = attempt()
+        try:
+            result, info = attempt()
+        except Refused as exc:
+            raise exc.explain() from None
         for committed in info.get(_COMMITTED, ()):
             committed()
         for name in info.get(_SIGNALS, ()):

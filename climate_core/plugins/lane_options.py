@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from oslo_config import cfg
 
+from climate_common import limits
 from climate_core.calendar.model import Order
 from climate_core.plugins import departures
 from climate_core.plugins.host import filters
@@ -67,7 +68,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
     **filters.SCHEMA,
     'share_with': {
         'type': 'array',
-        'items': {'type': 'string', 'pattern': f'^{_PROJECT_ID}$'},
+        'items': {'type': 'string', 'pattern': limits.json_pattern(_PROJECT_ID)},
         'uniqueItems': True,
         'maxItems': 100,
         'description': 'Ids of other projects whose servers may enter, too.',

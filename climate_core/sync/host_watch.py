@@ -30,7 +30,7 @@ from climate_core.cloud import Cloud, errors, hypervisors, lane_providers, place
 from climate_core.db import host_failures as db
 from climate_core.db import hosts as db_hosts
 from climate_core.db import leases, store, utcnow
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import TROUBLE, Database, Refused, Stale
 from climate_core.db.host_failures import Having, Watched
 from climate_core.lease import changes, host_failure, hosts, model, states
 from climate_core.lease.history import Cause
@@ -297,7 +297,7 @@ class HostWatch(Worker):
         wanted = self._plugins[reservation.resource_type].wanted(reservation)
         try:
             new = self._calendar.move(session, wanted, unit_id)
-        except exceptions.NotEnough:
+        except Refused:
             return None
         return sorted(db.name(session, each.unit_id) for each in new)
 

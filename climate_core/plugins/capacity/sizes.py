@@ -76,12 +76,14 @@ class SizesPlugin(room.RoomPlugin):
         return Done({**(prepared.progress or {}), _FLAVOR: True})
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        """Open a lane of each host to servers of the flavor, which is made if it was not prepared.
+        """Open a lane of each host to servers of the flavor, which is made if it is missing.
 
         :raises climate_core.exceptions.Permanent: Nova refuses the flavor, for example because it
             knows no such project in ``share_with``
         """
-        if not (reservation.progress or {}).get(_FLAVOR):
+        prepared = (reservation.progress or {}).get(_FLAVOR)
+        # Somebody may have deleted it since: without it no server could enter.
+        if not prepared or not flavors.exists(self.cloud.service(), reservation.id):
             self._make_flavor(lease, reservation)
         return super().wake_up(lease, reservation)
 

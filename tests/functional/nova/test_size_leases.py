@@ -111,6 +111,14 @@ class TestLeasesBySizes(SizesTest):
         assert self.settled(lease, minutes=1).status == 'ACTIVE'
         assert [method for method, _ in self.cloud.requests] == ['GET', 'PUT']
 
+    def test_flavor_that_was_deleted_before_the_start_is_made_again(self):
+        lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
+        (reservation,) = lease.reservations
+        self.world.run_until_idle(minutes=59)
+        flavors.delete(self.cloud.service(), reservation.id)
+        assert self.settled(lease, minutes=1).status == 'ACTIVE'
+        assert self.host_of(self.boot(flavorRef=reservation.id)) == 'host1'
+
     def test_own_project_is_not_shared_with(self):
         with pytest.raises(exceptions.BadRequest, match='must name other projects') as caught:
             self.lease_hosts(share_with=[OTHERS, self.api.project_id], **SIZES)

@@ -114,6 +114,7 @@ def test_good_reservation_of_a_server() -> None:
         (['p1', 'my project'], 'share_with[1]'),
         (['0' * 65], 'share_with[0]'),
         ([''], 'share_with[0]'),
+        (['p1\n'], 'share_with[0]'),
     ],
 )
 def test_bad_projects_to_share_with(shared: list[str], field: str) -> None:

@@ -8,8 +8,10 @@ from sqlalchemy import orm
 
 from climate_common import dates
 from climate_core import exceptions
+from climate_core.calendar import refusal
 from climate_core.calendar.model import Demand, Promise, Unit, Window
 from climate_core.db import calendar as db_calendar
+from climate_core.db import engine
 from tests.support.world import executed
 from tests.unit.calendar.hall import HOUR, Hall, demand, shares
 
@@ -217,6 +219,28 @@ def test_refused_change_of_a_running_lease_says_when_it_would_do(any_hall: Hall)
     with pytest.raises(exceptions.NotEnough, match='at any time until the lease ends') as refused:
         hall.replan(mine, demand(2), end=9, keep=True)
     assert refused.value.available_from is None
+
+
+@pytest.mark.parametrize(('looks', 'later'), [(0, 8), (refusal.LOOKS, 3)])
+def test_refused_change_of_a_running_lease_is_explained_outside_of_its_transaction(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, looks: int, later: int
+) -> None:
+    """Without looks it is told a time at which there is enough, if not the earliest one."""
+    first, *others = hall.units(3)
+    (mine,) = hall.book(demand(matches=lambda each: each.id == first), end=9)
+    for other, hours in zip(others, (3, 8), strict=True):
+        for start in range(hours):
+            only = demand(matches=lambda each, unit_id=other: each.id == unit_id)
+            hall.book(only, start=start, end=start + 1)
+    hall.begin(25)
+    monkeypatch.setattr(refusal, 'LOOKS', looks)
+    wanted = hall.wanted(mine.reservation_id, demand(2))
+    times = hall.at(0), hall.at(9)
+    with hall.database.writer() as session, pytest.raises(engine.Refused) as refused:
+        hall.calendar.replan(session, [wanted], *times, keep=True)
+    error = refused.value.explain()
+    assert isinstance(error, exceptions.NotEnough)
+    assert error.available_from == dates.serialize(hall.at(later))
 
 
 def test_refused_change_of_a_running_lease_says_no_time_when_it_is_over(hall: Hall) -> None:
