@@ -14,6 +14,8 @@ NAME_LENGTH = 255
 #: Something to read, and nothing that a database or a terminal chokes on.
 NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
 RESERVATIONS = 1000
+#: Reservations of one request for which the calendar is asked: hosts and shares of them.
+PROMISED = 100
 EVENTS = 100
 #: What ends in .error or .stop is told of the service's own events.
 EVENT_TYPE_PATTERN = r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}'

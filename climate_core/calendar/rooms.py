@@ -37,7 +37,8 @@ class Search:
     :param firm: whether it keeps them also if they have become too small
     :param now: what is before this time is of no use to anybody
     :param scatter: how often others were faster: so many more units are drawn from
-    :param rivals: demands of the same request; what does for them is taken last
+    :param rivals: of the units that do for demands of the same request, their own one included:
+        unit id -> for how many; what does for most of them is taken last
     """
 
     demand: Demand
@@ -48,7 +49,7 @@ class Search:
     firm: bool = False
     now: int = 0
     scatter: int = 0
-    rivals: Sequence[Demand] = ()
+    rivals: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     @property
     def begin(self) -> int:
@@ -113,9 +114,7 @@ def _ordered(search: Search, timelines: Sequence[Timeline], dice: random.Random)
     else:
         found.sort(key=attrgetter('spare'), reverse=search.demand.order == Order.SPREAD)
     if search.rivals:
-        found.sort(
-            key=lambda room: sum(each.matches(room.timeline.unit) for each in search.rivals)
-        )
+        found.sort(key=lambda room: search.rivals.get(room.unit_id, 0))
     return found
 
 

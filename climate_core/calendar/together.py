@@ -4,6 +4,7 @@
 import dataclasses
 import random
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from climate_core.calendar.rooms import Pick, Search
 from climate_core.calendar.search import TooFew, find
@@ -11,6 +12,8 @@ from climate_core.calendar.timeline import Timeline
 
 #: Returns the timelines of all units of a kind.
 Kinds = Callable[[str], Sequence[Timeline]]
+#: So many orders are tried in which searches choose.
+TRIES: Final = 8
 
 
 class NoRoom(Exception):
@@ -32,17 +35,21 @@ def find_together(
     """Choose units for each of the searches.
 
     Each takes what no other one could have before it takes the rest: of whole units for two
-    searches that finds whatever there is. What has too little is tried again as the first one.
+    searches that finds whatever there is. What has too little is tried again as the first one,
+    :data:`TRIES` times at most: the time that it takes is that of so many searches.
 
     :raises NoRoom: not enough is free; nothing is chosen
     """
     if len(searches) < 2:
         return [_find(0, each, kinds, {}, dice) for each in searches]
     order = list(range(len(searches)))
+    names = {each.demand.kind for each in searches}
+    rivals = {kind: _rivals(kind, searches, kinds) for kind in names}
+    contested = [dataclasses.replace(each, rivals=rivals[each.demand.kind]) for each in searches]
     missing: NoRoom | None = None
-    for _ in searches:
+    for _ in searches[:TRIES]:
         try:
-            return _in_order(searches, order, kinds, dice)
+            return _in_order(contested, order, kinds, dice)
         except NoRoom as exc:
             # The first one says what a user understands.
             missing = missing or exc
@@ -50,6 +57,15 @@ def find_together(
             order.insert(0, exc.index)
     assert missing is not None, 'there are searches'
     raise missing
+
+
+def _rivals(kind: str, searches: Sequence[Search], kinds: Kinds) -> dict[int, int]:
+    """Return for how many of the searches each unit of a kind would do; for one, nothing."""
+    demands = [each.demand for each in searches if each.demand.kind == kind]
+    if len(demands) < 2:
+        return {}
+    units = [each.unit for each in kinds(kind)]
+    return {unit.id: sum(each.matches(unit) for each in demands) for unit in units}
 
 
 def _in_order(
@@ -62,12 +78,7 @@ def _in_order(
         kept = sum(pick.pieces for pick in search.own.values()) if search.keep else 0
         enough = max(search.demand.least, min(search.demand.most, kept))
         demand = dataclasses.replace(search.demand, most=enough)
-        rivals = [
-            each.demand
-            for each in searches
-            if each is not search and each.demand.kind == demand.kind
-        ]
-        least = dataclasses.replace(search, demand=demand, rivals=rivals)
+        least = dataclasses.replace(search, demand=demand)
         found[index] = _find(index, least, kinds, taken, dice)
         _take(search, found[index], kinds, taken)
     # Everything has its least by now: who wants more, takes what is left.
@@ -76,7 +87,7 @@ def _in_order(
         if sum(pick.pieces for pick in picks) < search.demand.most:
             _give_back(search, picks, taken)
             own = {pick.unit_id: pick for pick in picks}
-            more = dataclasses.replace(search, own=own, keep=True)
+            more = dataclasses.replace(search, own=own, keep=True, rivals={})
             found[index] = _find(index, more, kinds, taken, dice)
             _take(search, found[index], kinds, taken)
     return [found[index] for index in range(len(searches))]

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import orm
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.model import Promise, Wanted, Window
@@ -38,6 +39,7 @@ class Promises:
         wanted = self._wanted((item.reservation for item in draft.items), fields)
         if wanted:
             with errors.collected():
+                _check_count(wanted)
                 self.calendar.check(wanted, *_period(draft.lease, draft.now))
 
     def windows(
@@ -48,10 +50,14 @@ class Promises:
         latest: datetime.datetime,
         limit: int,
     ) -> Sequence[Window]:
-        """Find when there would be enough for all of them, see :meth:`Calendar.windows`."""
+        """Find when there would be enough for all of them, see :meth:`Calendar.windows`.
+
+        :raises climate_core.exceptions.BadRequest: they are too many
+        """
         items = list(items)
         fields = {item.reservation.id: item.field for item in items}
         wanted = self._wanted((item.reservation for item in items), fields)
+        _check_count(wanted)
         return self.calendar.windows(wanted, length, earliest, latest, limit)
 
     def promise(
@@ -66,12 +72,14 @@ class Promises:
 
         :param fields: reservation id -> its place in the request
         :returns: the lease with what they are promised
+        :raises climate_core.exceptions.BadRequest: they are too many
         :raises climate_core.exceptions.NotEnough: there is not enough
         :raises climate_core.db.engine.Stale: others were faster; the transaction is to be repeated
         """
         wanted = self._wanted(reservations, fields)
         if not wanted:
             return lease
+        _check_count(wanted)
         found = collections.defaultdict[str, list[model.Allocation]](list)
         promised = self.calendar.promise(session, wanted, *_period(lease, now))
         for each in sorted(promised, key=attrgetter('unit_id')):
@@ -149,6 +157,16 @@ def _allocation(promise: Promise, unit: Mapping[str, Any]) -> model.Allocation:
         lane=promise.lane,
         unit=unit,
     )
+
+
+def _check_count(wanted: Sequence[Wanted]) -> None:
+    """Refuse what would keep the calendar busy for long: for each one it looks at all units."""
+    if len(wanted) > limits.PROMISED:
+        raise exceptions.BadRequest(
+            f'reservations: must have {limits.PROMISED} of hosts and capacity at most in one '
+            f'request, not {len(wanted)}. Ask for more in each, or add the rest later.',
+            field='reservations',
+        )
 
 
 def _check_not_fewer(wanted: Wanted, reservation: model.Reservation) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar import rooms
+from climate_core.calendar import rooms, together
 from climate_core.calendar.model import Demand, Order, Unit
 from climate_core.calendar.rooms import Pick, Search
 from climate_core.calendar.search import TooFew, find
@@ -209,6 +209,25 @@ def test_demand_takes_last_what_another_one_can_have() -> None:
     ]
     first, second = find_together(searches, lambda _kind: timelines, random.Random(0))
     assert (first[0].unit_id, second[-1].unit_id) == (1, 4)
+
+
+@pytest.mark.parametrize(('units', 'tries'), [(40, 1), (30, together.TRIES)])
+def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> None:
+    looks = 0
+
+    def matches(_unit: Unit) -> bool:
+        nonlocal looks
+        looks += 1
+        return True
+
+    timelines = [timeline(number) for number in range(units)]
+    searches = [search(demand(matches=matches)) for _ in range(40)]
+    try:
+        find_together(searches, lambda _kind: timelines, random.Random(0))
+        assert tries == 1
+    except NoRoom:
+        assert tries > 1
+    assert looks <= 2 * tries * len(searches) * units
 
 
 @pytest.mark.parametrize('keep', [False, True])

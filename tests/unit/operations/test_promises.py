@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the calendar is asked for."""
+
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from climate_common import limits
+from climate_core import exceptions
+from climate_core.calendar.model import Demand, Wanted
+from climate_core.lease.errors import RAISE_FIRST
+from climate_core.operations.promises import Promises
+from tests.support.world import NOON
+
+
+def _wanted(reservation: Any) -> Wanted:
+    demand = Demand(kind='host', least=1, most=1)
+    return Wanted(reservation_id=reservation.id, demand=demand, field='min')
+
+
+@pytest.mark.parametrize('asked', ['check', 'windows', 'promise'])
+def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
+    calendar = mock.Mock()
+    calendar.promise.return_value = ()
+    plugin: Any = SimpleNamespace(wanted=_wanted)
+    promises = Promises(calendar, {'physical:host': plugin})
+    lease: Any = SimpleNamespace(start_date=NOON, end_date=NOON, reservations=())
+    lease.with_reservations = lambda *_: lease
+
+    def ask(count: int) -> None:
+        made: Any = [
+            SimpleNamespace(id=str(number), unit_kind='host', resource_type='physical:host')
+            for number in range(count)
+        ]
+        items: Any = [SimpleNamespace(reservation=each, field='') for each in made]
+        if asked == 'check':
+            draft: Any = SimpleNamespace(items=items, lease=lease, now=NOON)
+            promises.check(draft, RAISE_FIRST)
+        elif asked == 'windows':
+            promises.windows(items, NOON - NOON, NOON, NOON, 1)
+        else:
+            promises.promise(mock.Mock(), lease, made, {}, NOON)
+
+    ask(limits.PROMISED)
+    assert len(calendar.mock_calls) == 1
+    with pytest.raises(exceptions.BadRequest, match=str(limits.PROMISED)) as caught:
+        ask(limits.PROMISED + 1)
+    assert caught.value.field == 'reservations'
+    assert len(calendar.mock_calls) == 1
