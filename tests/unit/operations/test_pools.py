@@ -138,7 +138,7 @@ def test_pool_is_deleted_when_it_has_no_hosts(any_world: World) -> None:
     database = any_world.database
     host_id = enrol(any_world, 'cn1', 'gpu')
     restrict(any_world, 'p2')
-    with pytest.raises(exceptions.HostPoolInUse, match='gpu has 1 hosts'):
+    with pytest.raises(exceptions.HostPoolInUse, match='gpu has 1 host:'):
         database.write(db.delete_pool, 'gpu')
     database.write(db.delete, host_id)
     database.write(db.delete_pool, 'gpu')

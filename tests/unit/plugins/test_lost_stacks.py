@@ -35,7 +35,8 @@ def test_what_hangs_is_told_then_repaired(hung):
         assert look().reason is None
         case.time.forward(seconds)
     told = look().reason
-    assert '_IN_PROGRESS without a change for 5 minutes. It counts as lost after 10' in told
+    assert ' without a change for 5 minutes. It counts as lost after 10' in told
+    assert ('UPDATE_IN_PROGRESS (Heat updates a stack to wake' in told) == ('UPDATE_IN' in told)
     case.time.forward(300)
     wait = look()
     assert (wait.repair, 'another engine' in wait.reason) == (repair, True)
