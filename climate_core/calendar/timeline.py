@@ -175,11 +175,11 @@ class Timeline:
         return _count(self.unit.capacity, peak, piece, most)
 
     def room_until(self, entry: Entry) -> int:
-        """Return the latest end, up to its own, with which an entry fits beside what is promised.
+        """Return until when an entry can stay without taking what is promised to others.
 
-        Who waits for its lane may have that already.
+        Its lane is not looked at: it has that already.
 
-        :returns: its start if there is no room at all
+        :returns: its own end at most; its start if there is no room at all
         """
         begun = {self.starts[index] for index in self._overlapping(entry.start, entry.end)}
         for end in sorted({entry.end, *begun}, reverse=True):

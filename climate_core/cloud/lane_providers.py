@@ -204,7 +204,7 @@ def _put_slots(
 
 
 def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
-    """Let no more servers into a lane; return who is in it.
+    """Let no more servers into a lane; return the ids of the servers that are in it.
 
     Its aggregates go first: that needs no generation, so claims at the same time do not delay it.
     What is claimed until its slots are closed is among those who are returned.
@@ -215,10 +215,10 @@ def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
 
 
 def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> list[str]:
-    """Let no more servers of a reservation into a lane; return who is in it.
+    """Let no more servers of a reservation into a lane; return the ids of those that are in it.
 
-    It is the reservation's, and nobody else may open it, until a call finds nobody in it. One that
-    is another reservation's, or gone, is left alone.
+    The lane stays the reservation's, and no other one may open it, until this is called and finds
+    it empty. A lane that is another reservation's, or gone, is left alone and has none.
     """
     ended = lanes.ended_aggregate(reservation_id)
     try:

@@ -72,8 +72,11 @@ class HostRoom:
         return sum(each.used for each in self.lanes.values())
 
     @property
-    def has_strangers(self) -> bool:
-        """Whether it has servers, none of which has a slot of a lane."""
+    def has_only_ordinary(self) -> bool:
+        """Whether it has servers, none of which has a slot of a lane.
+
+        Beside one that has a slot others do not show here: :func:`list_ordinary` finds them.
+        """
         return any(self.used.values()) and not self.slots_used
 
     @property
@@ -170,6 +173,18 @@ def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]
     return sorted(found)
 
 
+def list_ordinary(conn: 'connection.Connection', room: HostRoom) -> list[str]:
+    """List who has allocations of a host without a slot of its lanes.
+
+    Who comes or leaves meanwhile is not among them. Two requests, and one for each lane in use.
+    """
+    before = list_consumers(conn, room.provider_id)
+    used = [lane_id for lane_id, each in room.lanes.items() if each.used]
+    inside = {each for lane_id in used for each in list_consumers(conn, lane_id)}
+    after = list_consumers(conn, room.provider_id) if {*before} - inside else []
+    return sorted({*before} & {*after} - inside)
+
+
 def read_aggregates(conn: 'connection.Connection', provider_id: str) -> tuple[int, frozenset[str]]:
     """Return the generation of a provider, and its aggregates."""
     response = PLACEMENT.send(conn, 'GET', f'/resource_providers/{provider_id}/aggregates')
@@ -182,7 +197,7 @@ def is_in_pool(conn: 'connection.Connection', provider_id: str) -> bool:
     return lanes.POOL in read_aggregates(conn, provider_id)[1]
 
 
-def settle_pool(
+def update_pool_aggregate(
     conn: 'connection.Connection', provider_id: str, is_wanted: Callable[[], bool]
 ) -> bool:
     """Keep ordinary servers off a host, or give it back to them; its other aggregates stay.

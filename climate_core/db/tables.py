@@ -311,7 +311,7 @@ HOSTS = _table(
     _required('created_at', Time),
     sa.Column('updated_at', Time),
     sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
-    # Whether ordinary servers are to be kept off a host: with each look at its mark.
+    # Whether ordinary servers are to be kept off a host: each time that its aggregate is written.
     sa.Index('hosts_provider_idx', 'provider_id'),
 )
 

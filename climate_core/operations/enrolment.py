@@ -2,8 +2,8 @@
 """Put a host into a pool, and take it out again.
 
 The row of a host says what is being done with it, before it is done: one that is being enrolled
-or taken out takes no promises. Its mark in Placement follows the row, see
-:mod:`climate_core.sync.host_marks`. So two requests at once, or one after another that was cut
+or taken out takes no promises. Its aggregate in Placement follows the row, see
+:mod:`climate_core.sync.pool_aggregate`. So two requests at once, or one after another that was cut
 off, end with a host that is in a pool as a whole or not at all. Lanes are kept when a host leaves:
 nova-compute remembers them, and refuses every server of its host for minutes when one is gone.
 """
@@ -23,7 +23,7 @@ from climate_core.cloud import errors, hypervisors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import hosts
-from climate_core.sync import host_marks
+from climate_core.sync import pool_aggregate
 from climate_core.sync.host_refresh import learn
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def enrol(
     except db_exc.DBDuplicateEntry as exc:
         raise _taken_over(name) from exc
     try:
-        if not host_marks.settle(database, conn, provider_id):
+        if not pool_aggregate.update(database, conn, provider_id):
             raise _taken_over(name)
         # One that was scheduled before claims the host a moment later.
         pause(conf.hosts.enrol_seconds)
@@ -217,10 +217,10 @@ def _give_up(
     """
     try:
         if database.write(_fail, host_id):
-            host_marks.settle(database, conn, provider_id)
+            pool_aggregate.update(database, conn, provider_id)
             database.write(_forget, host_id)
             return False
-        host_marks.settle(database, conn, provider_id)
+        pool_aggregate.update(database, conn, provider_id)
         found = database.read(db.find, name)
         return found is not None and found.id == host_id and found.is_kept
     except (*errors.EXPECTED, *TROUBLE):
@@ -265,7 +265,7 @@ def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host
             lane_providers.clear_lane_if(conn, lane_id, is_ours)
     if must_be_empty and is_ours():
         _check_may_leave(database, conn, before)
-    host_marks.settle(database, conn, host.provider_id)
+    pool_aggregate.update(database, conn, host.provider_id)
     database.write(_remove, host.id)
 
 
@@ -277,7 +277,7 @@ def _check_may_leave(
         _check_empty(conn, before.provider_id)
     except exceptions.HostInUse:
         if database.write(_stay, before):
-            host_marks.settle(database, conn, before.provider_id)
+            pool_aggregate.update(database, conn, before.provider_id)
         raise
 
 

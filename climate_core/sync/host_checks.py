@@ -2,8 +2,8 @@
 """Look what keeps ordinary servers off the hosts of the pools, as far as that can be seen.
 
 That a nova-scheduler has ``PoolFilter`` no API of Nova or Placement says. What can be seen is a
-server that came by no lease, the belt of Nova's own that stands in for a missing filter, and the
-nova.conf of this machine.
+server that came by no lease, the isolated aggregates of Nova that stand in for a missing filter,
+and the nova.conf of this machine.
 """
 
 import os
@@ -45,7 +45,7 @@ def find(
     if not database.read(db.exist):
         return None
     present = [host for host in every(database) if host.is_kept]
-    return [*_entered(conn, present), *_without_belt(conn, present), *_configured(files)]
+    return [*_entered(conn, present), *_without_isolation(conn, present), *_configured(files)]
 
 
 def _entered(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
@@ -53,16 +53,22 @@ def _entered(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator
     found = sorted(
         host.hypervisor_hostname
         for host in present
-        if host.provider_id in rooms and rooms[host.provider_id].has_strangers
+        if host.provider_id in rooms and _has_ordinary(conn, rooms[host.provider_id])
     )
     if found:
         yield (
             f'Servers came by no lease to {_names(found)}: a nova-scheduler without PoolFilter '
-            'and without the belt, or a call with "force", put them there.'
+            'and without isolated aggregates, or a call with "force", put them there.'
         )
 
 
-def _without_belt(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
+def _has_ordinary(conn: 'connection.Connection', room: placement.HostRoom) -> bool:
+    if not any(room.used.values()):
+        return False
+    return room.has_only_ordinary or bool(placement.list_ordinary(conn, room))
+
+
+def _without_isolation(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
     behind = hypervisors.list_isolated(conn, lanes.TRAIT)
     found = sorted({host.service_name for host in present} - behind)
     if found:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learn what Nova and Placement know of hosts, and keep what is written of them like that.
 
-It is done with the service's own rights. What another tool took from a host of a pool, its mark in
-Placement, is put back.
+It is done with the service's own rights. A host of a pool that another tool took
+out of the aggregate of the pools in Placement is put back into it.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import hosts
-from climate_core.sync import host_lanes, host_marks
+from climate_core.sync import host_lanes, pool_aggregate
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:
@@ -117,20 +117,22 @@ class HostRefresher(Worker):
     ) -> Iterator[str]:
         """Tell what is wrong with a host, and repair what can be.
 
-        One that is new is left to who enrols it: no mark is lost that has not been made.
+        One that is new is left to who enrols it: nothing is lost that was not made.
         """
         if host.is_new:
             return
         name = host.hypervisor_hostname
         if room is None:
-            repaired = host.is_kept and host_marks.settle(self._database, conn, host.provider_id)
+            repaired = host.is_kept and pool_aggregate.update(
+                self._database, conn, host.provider_id
+            )
             yield (
                 f'Host {name} was not kept from ordinary servers any more; that is repaired'
                 if repaired
                 else f'Host {name} is not in Placement as it was enrolled. If it does not come '
                 'back, take it out of its pool'
             )
-        elif room.has_strangers:
+        elif room.has_only_ordinary:
             yield f'Host {name} has servers that came by no lease'
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the hosts of the pools with Placement, and repair what differs.
 
-A mark without a row keeps ordinary servers away for nothing: another tool made it, or a backup of
-the database was restored. The other way round a host without its mark lets ordinary servers in.
+A host in the aggregate of the pools without a row keeps ordinary servers away for nothing: another
+tool put it there, or a backup of the database was restored. A host that has a row and is not in it
+lets ordinary servers in.
 One whose enrolment was cut off, or that was half taken out, is told: its operator has to say which
 of both it shall be.
 """
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING
 from climate_core.cloud import lane_providers, placement
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
-from climate_core.sync import host_lanes
-from climate_core.sync.host_marks import settle
+from climate_core.sync import host_lanes, pool_aggregate
 from climate_core.sync.host_refresh import every
 from climate_core.sync.repair import Repaired, repair
 
@@ -40,18 +40,18 @@ class HostRepair:
 
     def run(self) -> Iterator[Repaired]:
         """Compare, and repair each thing that is wrong."""
-        # A row is written before its mark is made.
-        marked = {each.id: each.name for each in placement.list_pool(self._conn)}
+        # A row is written before its host is put into the aggregate.
+        members = {each.id: each.name for each in placement.list_pool(self._conn)}
         present = {host.provider_id: host for host in every(self._database)}
-        for provider_id in sorted(marked.keys() - present.keys()):
+        for provider_id in sorted(members.keys() - present.keys()):
             wrong = (
-                f'no pool has the host {marked[provider_id]}, but ordinary servers are kept off'
+                f'no pool has the host {members[provider_id]}, but ordinary servers are kept off'
             )
             yield self._do(
                 provider_id,
                 wrong,
                 'give it back to them',
-                settle,
+                pool_aggregate.update,
                 self._database,
                 self._conn,
                 provider_id,
@@ -64,11 +64,11 @@ class HostRepair:
             elif host.is_new:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
                 yield Repaired(name, wrong, None)
-            elif provider_id not in marked:
-                yield self._unmarked(host)
+            elif provider_id not in members:
+                yield self._missing_aggregate(host)
         yield from self._lanes(present)
 
-    def _unmarked(self, host: Host) -> Repaired:
+    def _missing_aggregate(self, host: Host) -> Repaired:
         name = host.hypervisor_hostname
         if not placement.has_provider(self._conn, host.provider_id):
             return Repaired(name, 'Placement has it no more: delete it', None)
@@ -76,7 +76,7 @@ class HostRepair:
             name,
             'ordinary servers are not kept off it',
             'keep them off',
-            settle,
+            pool_aggregate.update,
             self._database,
             self._conn,
             host.provider_id,

@@ -79,13 +79,13 @@ def require_lane(spec: Any, members: list[str]) -> None:
 
     :param members: aggregates; the lane must be in one of them
     """
-    # The belt: nova's aggregates that are isolated by the trait let only these requests in.
-    belt = nova.conf.CONF.scheduler.enable_isolated_aggregate_filtering
+    # Nova's aggregates that are isolated by the trait let only these requests in.
+    isolated = nova.conf.CONF.scheduler.enable_isolated_aggregate_filtering
     group = objects.RequestGroup(
         requester_id=GROUP,
         resources={lanes.SLOT: 1},
         aggregates=[members],
-        required_traits={lanes.TRAIT} if belt else set(),
+        required_traits={lanes.TRAIT} if isolated else set(),
     )
     spec.requested_resources = [*(spec.requested_resources or []), group]
 

@@ -141,11 +141,17 @@ class HostsTest(NovaTest):
         found = self.placement.get(path, version='1.39').body
         return {each['root_provider_uuid'] for each in found['provider_summaries'].values()}
 
-    def claim(self, provider_id, resources):
-        """Have a server that nova does not know take something; return its id."""
+    def claim(self, provider_id, resources, others=None):
+        """Have a server that nova does not know take something; return its id.
+
+        :param others: what it takes of other providers
+        """
         server_id = str(uuid.uuid4())
         body = {
-            'allocations': {provider_id: {'resources': resources}},
+            'allocations': {
+                each: {'resources': taken}
+                for each, taken in {provider_id: resources, **(others or {})}.items()
+            },
             'project_id': 'a-project',
             'user_id': 'a-user',
             'consumer_generation': None,

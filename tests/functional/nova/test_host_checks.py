@@ -5,20 +5,22 @@ import pathlib
 import tempfile
 
 from climate_common import lanes
+from climate_core.cloud import lane_providers
+from climate_core.db import hosts as db
 from climate_core.sync import host_checks
 from tests.functional.nova.hosts import HostsTest
 
 LOADED = 'available_filters = nova.scheduler.filters.all_filters\n'
 LOADED += 'available_filters = nova_ext.scheduler.PoolFilter\n'
 ENABLED = 'enabled_filters = ComputeFilter, PoolFilter\n'
-BELT = '[scheduler]\nenable_isolated_aggregate_filtering = true\n'
+ISOLATED = '[scheduler]\nenable_isolated_aggregate_filtering = true\n'
 
 
 class TestHostChecks(HostsTest):
     def find(self, *files):
         return host_checks.find(self.database, self.cloud.service(), files)
 
-    def put_on_the_belt(self, host):
+    def isolate(self, host):
         """Do what the installation guide says of a host."""
         aggregate = self.admin_api.post_aggregate({'aggregate': {'name': 'climate-pool'}})
         action = f'/os-aggregates/{aggregate["id"]}/action'
@@ -29,31 +31,42 @@ class TestHostChecks(HostsTest):
     def test_where_no_pool_has_a_host_nothing_is_looked_at(self):
         assert self.find('/etc/hostname') is None
 
-    def test_host_is_on_the_belt_or_it_is_told(self):
+    def test_host_is_in_an_isolated_aggregate_or_it_is_told(self):
         self.enrol('host1')
         (told,) = self.find()
         assert told.startswith(f'In no host aggregate with trait:{lanes.TRAIT}=required: host1.')
-        self.put_on_the_belt('host1')
+        self.isolate('host1')
         assert self.find() == []
 
     def test_server_that_came_by_no_lease_is_told(self):
         host_id = self.enrol('host1')
         assert host_id
-        self.put_on_the_belt('host1')
+        self.isolate('host1')
+        self.claim(self.provider(), {'VCPU': 1})
+        (told,) = self.find()
+        assert told.startswith('Servers came by no lease to host1:')
+
+    def test_server_that_came_by_no_lease_is_told_beside_one_that_did(self):
+        self.enrol('host1')
+        self.isolate('host1')
+        (lane_id, _) = self.database.read(db.find, 'host1').lane_ids
+        lane_providers.set_slots(self.cloud.service(), lane_id, 1, is_open=True)
+        self.claim(self.provider(), {'VCPU': 1}, {lane_id: {lanes.SLOT: 1}})
+        assert self.find() == []
         self.claim(self.provider(), {'VCPU': 1})
         (told,) = self.find()
         assert told.startswith('Servers came by no lease to host1:')
 
     def test_configuration_of_nova_scheduler(self):
         self.enrol('host1')
-        self.put_on_the_belt('host1')
+        self.isolate('host1')
         place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'nova.conf')
         for text, told in (
-            (f'[filter_scheduler]\n{LOADED}{ENABLED}{BELT}', []),
+            (f'[filter_scheduler]\n{LOADED}{ENABLED}{ISOLATED}', []),
             (f'[filter_scheduler]\n{LOADED}{ENABLED}', ['enable_isolated_aggregate_filtering']),
-            (f'[filter_scheduler]\n{LOADED}{BELT}', ['does not load and enable PoolFilter']),
-            (f'[filter_scheduler]\n{ENABLED}{BELT}', ['does not load and enable PoolFilter']),
-            (BELT, ['does not load and enable PoolFilter']),
+            (f'[filter_scheduler]\n{LOADED}{ISOLATED}', ['does not load and enable PoolFilter']),
+            (f'[filter_scheduler]\n{ENABLED}{ISOLATED}', ['does not load and enable PoolFilter']),
+            (ISOLATED, ['does not load and enable PoolFilter']),
             ('nonsense', ['could not be read']),
         ):
             place.write_text(text)

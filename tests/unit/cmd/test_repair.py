@@ -346,7 +346,7 @@ def test_hosts_are_repaired(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     enrolled = EnrolledHosts(fake, database)
-    placement.settle_pool(enrolled.conn, enrolled.read().provider_id, lambda: False)
+    placement.update_pool_aggregate(enrolled.conn, enrolled.read().provider_id, lambda: False)
     assert run('repair') == 1
     assert run('repair', '--yes') == 0
     assert 'ordinary servers are not kept off it' in capsys.readouterr().out

@@ -16,7 +16,7 @@ from climate_core.cloud import lane_providers, services
 from climate_core.db import hosts as db
 from climate_core.lease import hosts as words
 from climate_core.operations import enrolment
-from climate_core.sync import host_marks
+from climate_core.sync import pool_aggregate
 from climate_core.sync.host_refresh import HostRefresher
 from tests.support.fakes import hypervisors
 from tests.support.fakes import placement as fake_placement
@@ -230,7 +230,7 @@ def test_refused_repeat_of_an_enrolment_that_was_cut_off_gives_the_host_back(
     """It was killed between its row and its mark; then an ordinary server came."""
     node = hypervisors.add(hosts.state, 'cn3')
     with monkeypatch.context() as killed:
-        killed.setattr(host_marks, 'settle', lambda *_args: sys.exit())
+        killed.setattr(pool_aggregate, 'update', lambda *_args: sys.exit())
         with pytest.raises(SystemExit):
             enrol(hosts)
     host_id = hosts.database.read(db.find, 'cn3').id
@@ -240,7 +240,7 @@ def test_refused_repeat_of_an_enrolment_that_was_cut_off_gives_the_host_back(
     HostRefresher(hosts.conf, hosts.database, hosts.cloud).refresh()
     assert hosts.in_pool() == {'cn1', 'cn2'}
 
-    host_marks.settle(hosts.database, hosts.conn, node['id'])
+    pool_aggregate.update(hosts.database, hosts.conn, node['id'])
     with pytest.raises(exceptions.HostInUse, match=server_id):
         enrol(hosts)
     assert hosts.database.read(db.find, 'cn3') is None

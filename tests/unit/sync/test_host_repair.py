@@ -32,7 +32,7 @@ def test_nothing_is_wrong(hosts, repair):
 
 def test_mark_without_a_host_is_removed(hosts, repair):
     stray = hypervisors.add(hosts.state, 'cn3')
-    placement.settle_pool(hosts.conn, stray['id'], lambda: True)
+    placement.update_pool_aggregate(hosts.conn, stray['id'], lambda: True)
     (found,) = repair()
     assert (found.what, found.done) == (stray['id'], True)
     assert 'no pool has the host cn3' in found.wrong
@@ -53,7 +53,7 @@ def test_enrolment_that_was_cut_off_is_left_to_its_operator(hosts, repair):
 
 
 def test_host_without_its_mark_gets_it(hosts, repair):
-    placement.settle_pool(hosts.conn, hosts.read().provider_id, lambda: False)
+    placement.update_pool_aggregate(hosts.conn, hosts.read().provider_id, lambda: False)
     (found,) = repair()
     assert (found.what, found.action, found.done) == ('cn1', 'keep them off', True)
     assert hosts.in_pool() == {'cn1', 'cn2'}
@@ -87,14 +87,14 @@ def test_host_that_was_being_taken_out_is_left_to_its_operator(hosts, repair):
     hosts.state.faults.append(fault)
     with pytest.raises(Exception, match='503'):
         hosts.operations.delete_host(hosts.context, hosts.ids[0])
-    placement.settle_pool(hosts.conn, hosts.read().provider_id, lambda: False)
+    placement.update_pool_aggregate(hosts.conn, hosts.read().provider_id, lambda: False)
     (found,) = repair()
     assert (found.what, found.action) == ('cn1', None)
 
 
 def test_what_fails_is_told_and_the_rest_is_done(hosts):
     for number in (0, 1):
-        placement.settle_pool(hosts.conn, hosts.read(number).provider_id, lambda: False)
+        placement.update_pool_aggregate(hosts.conn, hosts.read(number).provider_id, lambda: False)
     hosts.state.faults.append({'method': 'PUT', 'path': 'aggregates', 'status': 503, 'count': 1})
     found = list(host_repair.HostRepair(hosts.database, hosts.conn, True).run())
     assert sorted(each.done for each in found) == [False, True]

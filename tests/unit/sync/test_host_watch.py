@@ -69,7 +69,7 @@ def test_host_that_is_silent_for_long_takes_no_promises(hosts, watch):
     hosts.conf.set_override('down_seconds', 300, group='hosts')
     for _ in range(2):
         watch.watch()
-    told = 'Failed: The nova-compute on cn1 is down since 2026-01-01 00:00 (UTC).'
+    told = 'Failed: The nova-compute on cn1 is down since 2026-01-01 00:00 UTC.'
     assert (hosts.read().available, hosts.read().disabled_reason) == (False, told)
     assert (hosts.read(1).available, hosts.generation()) == (True, before + 1)
 

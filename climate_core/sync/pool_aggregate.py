@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openstack import connection
 
 
-def settle(database: Database, conn: 'connection.Connection', provider_id: str) -> bool:
+def update(database: Database, conn: 'connection.Connection', provider_id: str) -> bool:
     """Have a host kept from ordinary servers, or given back to them, as the database has it.
 
     The row is written before this is called. So any number of processes may enrol a host, take it
@@ -22,6 +22,6 @@ def settle(database: Database, conn: 'connection.Connection', provider_id: str) 
     """
     is_wanted = functools.partial(database.read, db.is_kept, provider_id)
     try:
-        return placement.settle_pool(conn, provider_id, is_wanted)
+        return placement.update_pool_aggregate(conn, provider_id, is_wanted)
     except errors.Gone:
         return False
