@@ -33,6 +33,9 @@ _FAILURES = (
     ks_exceptions.ClientException,
 )
 _EVENT = 'compute_wake_up'
+#: So many characters of a traceback are recorded: nova has 64 KiB for it on MariaDB, and errors
+#: that nova-conductor answers have its own traceback in them.
+_TRACEBACK = 10_000
 #: For so many times nova's ``rpc_response_timeout`` nova-conductor is asked.
 _TIMEOUTS = 4
 #: Between two tries: nova-conductor that has no database answers at once.
@@ -45,7 +48,10 @@ def reserved_on_failure(manager: Any, build: Any) -> Iterator[None]:
     try:
         yield
     except _FAILURES as error:
-        _until_answered(back_to_reserved, manager, build.context, build.instance, error)
+        try:
+            back_to_reserved(manager, build.context, build.instance, error)
+        except oslo_messaging.MessagingException:
+            _until_answered(_after_lost_reply, manager, build.context, build.instance, error)
         manager._build_failed(build.node)
     except oslo_messaging.MessagingException as error:
         # Nova would set the server to ERROR and delete its allocation, and leave its guest.
@@ -91,10 +97,14 @@ def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception
         instance.refresh()
         raise
     reason = getattr(error, 'kwargs', {}).get('reason') or str(error)
-    compute_utils.add_instance_fault_from_exc(
-        context, instance, error, sys.exc_info(), fault_message=reason
-    )
-    _record(context, instance, error, manager.host)
+    try:
+        compute_utils.add_instance_fault_from_exc(
+            context, instance, error, sys.exc_info(), fault_message=reason
+        )
+        _record(context, instance, error, manager.host)
+    except oslo_messaging.MessagingException as failure:
+        # The server is RESERVED, and may be woken again by now: nothing of this is repeated.
+        LOG.warning('Why server %s did not start is not recorded: %s', instance.uuid, failure)
 
 
 _BUILDING = (
@@ -214,7 +224,7 @@ def _record(context: Any, instance: Any, error: Exception, host: str) -> None:
             instance.uuid,
             _EVENT,
             exc_val=str(error),
-            exc_tb=''.join(traceback.format_exception(error)),
+            exc_tb=''.join(traceback.format_exception(error))[-_TRACEBACK:],
             want_result=False,
         )
     except exception.InstanceActionNotFound:

@@ -274,6 +274,40 @@ class TestFailedStart(WakeUpTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
+    def test_failure_that_cannot_be_recorded_does_not_undo_a_later_wake_up(self):
+        recorded = []
+        finish = objects.InstanceActionEvent.event_finish_with_failure
+
+        def record(context, server_id, event, *args, **kwargs):
+            if event != 'compute_wake_up':
+                return finish(context, server_id, event, *args, **kwargs)
+            recorded.append(self.show(self.server)['status'])
+            raise RemoteError('DBDataError', 'Data too long')
+
+        self.spawned.fail_with = RuntimeError('no more smoke')
+        name = 'nova.objects.InstanceActionEvent.event_finish_with_failure'
+        with fixtures.MonkeyPatch(name, record):
+            self.wake_up(self.server)
+        assert recorded == ['RESERVED']
+        self.assert_still_held()
+        self.spawned.fail_with = None
+        self.wake_up(self.server)
+        self.assert_status(self.server, 'ACTIVE')
+
+    def test_record_of_a_failure_is_short(self):
+        self.spawned.fail_with = RuntimeError('no more smoke' * 10_000)
+        self.wake_up(self.server)
+        self.assert_still_held()
+        context = self.ctxt
+        found = objects.InstanceActionList.get_by_instance_uuid(context, self.server['id'])
+        (event,) = (
+            each
+            for action in found
+            for each in objects.InstanceActionEventList.get_by_action(context, action.id)
+            if each.event == 'compute_wake_up'
+        )
+        assert len(event.traceback) == 10_000
+
     def test_conductor_without_its_database_leaves_the_server_reserved(self):
         """MariaDB was killed: nova-conductor answers each call with an error, at once."""
         refresh, refused = objects.Instance.refresh, []
