@@ -278,7 +278,7 @@ class TestFailedStart(WakeUpTest):
         recorded = []
         finish = objects.InstanceActionEvent.event_finish_with_failure
 
-        def record(context, server_id, event, *args, **kwargs):
+        def record(_cls, context, server_id, event, *args, **kwargs):
             if event != 'compute_wake_up':
                 return finish(context, server_id, event, *args, **kwargs)
             recorded.append(self.show(self.server)['status'])
