@@ -18,7 +18,7 @@ ALIASES = {
 }
 #: Every key of ``lease_params`` -> the name that is sent on.
 KEYS = {alias: key for key, aliases in ALIASES.items() for alias in aliases} | {
-    key: key for key in ('id', 'name', 'on_end', 'events', 'start_policy', 'before_start')
+    key: key for key in ('id', 'name', 'on_end', 'events', 'kind', 'start_policy', 'before_start')
 }
 #: Every key of an event in ``lease_params`` -> the name that is sent on.
 EVENT_KEYS = {'event_type': 'event_type', 'time': 'time', 'event_date': 'time'}

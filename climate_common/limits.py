@@ -30,11 +30,16 @@ OWN_EVENT_TYPES = frozenset(
         'end_reservation',
         'prepare_reservation',
         'reallocate_reservation',
+        'retry_lease',
         'release_trust',
         'external_end',
     )
 )
 START_POLICIES = ('auto', 'manual')
+#: The kinds of lease, see the documents.
+KINDS = ('immediate', 'scheduled', 'retry')
+#: A request may ask for so many retries at most.
+RETRIES = 1_000_000
 #: How often a lease can tell before its start that it will start.
 START_NOTICES = 20
 #: The longest time before the start, in seconds: a year.

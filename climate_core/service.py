@@ -28,6 +28,7 @@ from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import Usage
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
+from climate_core.engine.queue import QueueWorker
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
 from climate_core.operations import interfaces
@@ -95,24 +96,6 @@ class ManagerService:
             self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
         )
         calendar = self._calendar = Calendar(self.database)
-        executor = EventExecutor(
-            self.database,
-            self.clock,
-            self.claims,
-            self.plugins,
-            calendar,
-            self.trusts.delete,
-            Backoff.of(conf),
-            self.metrics,
-            external.tell_end,
-        )
-        self.scheduler = Scheduler(
-            self.database, self.clock, executor.run, engine.workers, engine.idle_seconds
-        )
-        self._transport = client.transport(conf)
-        self._client = client.ManagerClient(conf, self._transport)
-        # Its request id is how this manager knows its own hints, which come back to it.
-        self._hint = context.RequestContext(overwrite=False)
         operations = LeaseOperations(
             conf,
             self.database,
@@ -124,13 +107,35 @@ class ManagerService:
             calendar,
             self._wrote_lease,
         )
+        executor = EventExecutor(
+            self.database,
+            self.clock,
+            self.claims,
+            self.plugins,
+            calendar,
+            self.trusts.delete,
+            Backoff.of(conf),
+            self.metrics,
+            external.tell_end,
+            operations.queue.retry,
+        )
+        self.scheduler = Scheduler(
+            self.database, self.clock, executor.run, engine.workers, engine.idle_seconds
+        )
+        self.queue = QueueWorker(self.database, operations.queue.look)
+        operations.queue.nudge = self.scheduler.nudge
+        operations.queue.look_again = self.queue.nudge
+        self._transport = client.transport(conf)
+        self._client = client.ManagerClient(conf, self._transport)
+        # Its request id is how this manager knows its own hints, which come back to it.
+        self._hint = context.RequestContext(overwrite=False)
         endpoint = server.Endpoint(operations, self._wrote, self._nudged)
         hosts = server.HostEndpoint(HostOperations(conf, self.database, self.cloud), self._wrote)
         rpc = server.make(self._transport, conf.manager.host, endpoint, hosts)
         self.rpc = MessageServer('rpc', rpc)
         #: What finishes work in progress, and what begins work; both in the order of their start.
         self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
-        self._beginning = [self.scheduler, *self._make_intake(watch)]
+        self._beginning = [self.scheduler, self.queue, *self._make_intake(watch)]
         self._stopped = threading.Event()
 
     def _make_intake(self, watch: bool) -> Iterator[Background]:

@@ -133,6 +133,9 @@ class Lease:
     generation: int | None = None
     created_at: datetime.datetime | None = None
     updated_at: datetime.datetime | None = None
+    kind: str | None = None
+    retries_left: int | None = None
+    next_retry_at: datetime.datetime | None = None
     start_policy: str | None = None
     before_start: tuple[int, ...] = ()
     webhook: Webhook | None = None
@@ -160,6 +163,9 @@ class Lease:
             generation=body.get('generation'),
             created_at=time_of(body.get('created_at')),
             updated_at=time_of(body.get('updated_at')),
+            kind=body.get('kind'),
+            retries_left=body.get('retries_left'),
+            next_retry_at=time_of(body.get('next_retry_at')),
             start_policy=body.get('start_policy'),
             before_start=tuple(body.get('before_start') or ()),
             webhook=Webhook.from_dict(webhook) if webhook else None,
@@ -216,9 +222,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The outcome of a dry run: ``granted``, or why not and from when (if that is known)."""
+    """The outcome of a dry run: ``granted``, or why not and from when (if that is known).
+
+    ``waits`` says that the lease would be made and wait until there is enough.
+    """
 
     granted: bool
+    waits: bool = False
     refusals: tuple[Refusal, ...] = ()
     available_from: datetime.datetime | None = None
     start_date: datetime.datetime | None = None
@@ -228,6 +238,7 @@ class DryRun:
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         return cls(
             granted=bool(body['granted']),
+            waits=bool(body.get('waits')),
             refusals=tuple(Refusal.from_dict(each) for each in body.get('refusals') or ()),
             available_from=time_of(body.get('available_from')),
             start_date=time_of(body.get('start_date')),

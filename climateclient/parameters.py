@@ -21,7 +21,8 @@ class LeaseDetails(TypedDict, total=False):
     ``event_type`` and ``time``. ``before_end`` is the time of the notification that the end
     is near, ``before_start`` are seconds before the start at which one is sent (several).
     ``start_policy`` is "auto" or "manual". ``webhook`` is a mapping with ``url``, ``secret`` and
-    perhaps ``events``.
+    perhaps ``events``. ``kind`` is "immediate", "scheduled" or "retry"; ``max_retries`` is how
+    often one of the kind retry is tried again.
     ``id`` is a uuid for the lease. What is None or missing is the service's to choose.
     """
 
@@ -32,6 +33,8 @@ class LeaseDetails(TypedDict, total=False):
     before_start: Sequence[int] | None
     start_policy: str | None
     webhook: Mapping[str, Any] | None
+    kind: str | None
+    max_retries: int | None
     id: str | None
 
 

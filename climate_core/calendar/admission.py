@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import orm
 
-from climate_core.calendar import windows
+from climate_core.calendar import queue, windows
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import Promise, Unit, Wanted, Window
+from climate_core.calendar.model import Promise, Unit, Waiting, Wanted, Window
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Pick, Search
@@ -275,6 +275,27 @@ class Calendar:
                 if wrong is not None:
                     raise wrong
         return found
+
+    def fitting(self, waiting: Iterable[Waiting]) -> tuple[list[str], float | None]:
+        """Choose who of those that wait has enough now, in their order; see :mod:`.queue`.
+
+        Where very much waits, the last ones are not looked at.
+
+        :returns: their ids, and in how many seconds the next one has enough; None: not known
+        """
+        listed = list(waiting)
+        with self._database.reader() as session:
+            work = self._work(session)
+            work.verify()
+        searched = []
+        for each in listed:
+            searches = _searches(work, each.wanted, each.start, each.end)
+            searched.append(queue.Waiting(searches, duration(each.latest)))
+        chosen = queue.choose(searched, work.kinds(), self._dice, windows.Looks(LOOKS))
+        delays = list(zip(listed, chosen, strict=False))
+        later = [delay for _, delay in delays if delay]
+        seconds = min(later) / 1_000_000 if later else None
+        return [each.id for each, delay in delays if delay == 0], seconds
 
     def _work(self, session: orm.Session) -> Work:
         """Return what this transaction has seen and written, in all its calls."""

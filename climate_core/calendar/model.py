@@ -144,3 +144,18 @@ class Wanted:
     noun: str = 'units'
     before: timedelta = timedelta(0)
     after: timedelta = timedelta(0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A lease that waits until there is enough for all that it demands.
+
+    :param start: when it would begin if there were enough now
+    :param latest: how much later it may begin, with the same length; 0: its time is fixed
+    """
+
+    id: str
+    wanted: Sequence[Wanted]
+    start: datetime
+    end: datetime
+    latest: timedelta = timedelta(0)

@@ -66,6 +66,11 @@ class Search:
         return Entry(self.begin, self.end, pick.lane, amounts(pick.pieces, self.demand.piece))
 
 
+def shifted(search: Search, delay: int) -> Search:
+    """Return the same search so many microseconds later."""
+    return dataclasses.replace(search, start=search.start + delay, end=search.end + delay)
+
+
 class Room(NamedTuple):
     """A unit that has room.
 

@@ -5,7 +5,6 @@ What fits into a window changes only when it leaves a promise or enters one. So 
 at in these moments alone, and for the first time when there may be something to see.
 """
 
-import dataclasses
 import heapq
 import random
 from bisect import bisect_right
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from climate_core.calendar.moments import FOREVER
-from climate_core.calendar.rooms import Search
+from climate_core.calendar.rooms import Search, shifted
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
 
@@ -59,7 +58,7 @@ def _lasting(
     searches: Sequence[Search], delay: int, kinds: Kinds, dice: random.Random
 ) -> int | None:
     """Return after which delay what is found now is not free any more; None: nothing is found."""
-    later = [_later(each, delay) for each in searches]
+    later = [shifted(each, delay) for each in searches]
     try:
         found = find_together(later, kinds, dice)
     except NoRoom:
@@ -85,7 +84,7 @@ def next_room(
 
     :param delay: of when there is not
     """
-    watched = _Watched([_later(each, delay) for each in searches], kinds)
+    watched = _Watched([shifted(each, delay) for each in searches], kinds)
     missing = [1 if each.demand.one_unit else each.demand.least for each in searches]
     for later, number, more in watched.looks(latest - delay, looks):
         missing[number] -= more
@@ -184,11 +183,7 @@ def _together(searches: Sequence[Search], delay: int, kinds: Kinds, dice: random
     if len(searches) < 2:
         return True
     try:
-        find_together([_later(each, delay) for each in searches], kinds, dice)
+        find_together([shifted(each, delay) for each in searches], kinds, dice)
     except NoRoom:
         return False
     return True
-
-
-def _later(search: Search, delay: int) -> Search:
-    return dataclasses.replace(search, start=search.start + delay, end=search.end + delay)

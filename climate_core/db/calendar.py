@@ -20,10 +20,13 @@ from sqlalchemy.sql import expression
 
 from climate_core.db import rows as db_rows
 from climate_core.db import tables, utcnow
+from climate_core.db.engine import signal
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 
+#: The signal of a transaction after which there may be more room than before.
+FREED = 'calendar.freed'
 #: Seconds for which a change may wait for its commit until an index may overlook it.
 LATE = 5.0
 #: So many units, of those that an index has seen changed, are not read again.
@@ -333,6 +336,8 @@ def insert(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bo
 
 def delete(session: orm.Session, promises: Collection[Own]) -> bool:
     """Delete promises; False if one of them is gone already."""
+    if promises:
+        signal(session, FREED)
     gone = sa.delete(_ALLOCATION).where(_are(promises))
     return not promises or db_rows.change(session, gone) == len(promises)
 
@@ -344,6 +349,8 @@ def end(
     released: bool | None = None,
 ) -> bool:
     """Let promises end at a time; False if one of them is gone."""
+    if promises:
+        signal(session, FREED)
     ended = sa.update(_ALLOCATION).where(_are(promises)).values(end=time, released=released)
     return not promises or db_rows.change(session, ended) == len(promises)
 

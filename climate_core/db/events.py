@@ -17,7 +17,7 @@ from sqlalchemy import orm
 from climate_core.db import rows, tables, utcnow
 from climate_core.lease import events, model, states
 
-_EVENT = tables.EVENTS
+_EVENT, _LEASE = tables.EVENTS, tables.LEASES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +77,34 @@ def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
     """Keep a claim for ``ttl`` seconds from now; False when it is lost."""
     claimed = _EVENT.c.status == states.EventStatus.IN_PROGRESS
     return _change(session, event_id, generation, {'next_at': utcnow.now(session, ttl)}, claimed)
+
+
+def postpone_retries(
+    session: orm.Session, lease_id: str, before: datetime.datetime, until: datetime.datetime
+) -> None:
+    """Count a try of all leases that wait whose next one would be before a time.
+
+    Those that were tried for the last time are left: their own event says so.
+
+    :param lease_id: one that is left as well
+    :param until: when they are tried next
+    """
+    undone = _EVENT.c.status == states.EventStatus.UNDONE
+    due = sa.and_(_EVENT.c.event_type == model.RETRY, undone, _EVENT.c.next_at <= before)
+    more = sa.and_(_LEASE.c.status == states.LeaseStatus.WAITING, _LEASE.c.retries_left > 0)
+    query = (
+        sa.select(_EVENT.c.id, _LEASE.c.id)
+        .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
+        .where(due, more, _LEASE.c.id != lease_id)
+    )
+    found = session.execute(query).all()
+    if not found:
+        return
+    event_ids, lease_ids = zip(*found, strict=True)
+    new = {'next_at': until, 'time': until, 'generation': _EVENT.c.generation + 1}
+    rows.change(session, sa.update(_EVENT).where(_EVENT.c.id.in_(event_ids), due).values(**new))
+    left = {'retries_left': _LEASE.c.retries_left - 1}
+    rows.change(session, sa.update(_LEASE).where(_LEASE.c.id.in_(lease_ids), more).values(**left))
 
 
 def insert(session: orm.Session, events: list[model.Event]) -> None:

@@ -16,8 +16,8 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.db import allocations, rows, tables, utcnow
-from climate_core.db.engine import Stale
+from climate_core.db import allocations, calendar, rows, tables, utcnow
+from climate_core.db.engine import Stale, signal
 from climate_core.lease import hosts, states
 
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
@@ -80,6 +80,7 @@ def insert(
 
     :raises oslo_db.exception.DBDuplicateEntry: there is a host with this name
     """
+    signal(session, calendar.FREED)
     now = utcnow.now(session)
     unit = {
         'kind': hosts.KIND,
@@ -117,6 +118,7 @@ def update(
 
     :raises climate_core.exceptions.HostNotFound: there is none any more
     """
+    signal(session, calendar.FREED)
     now = utcnow.now(session)
     counted = {'generation': _UNIT.c.generation + 1, 'changed_at': now, **unit}
     mine = sa.update(_UNIT).where(_UNIT.c.id == host_id, _UNIT.c.kind == hosts.KIND)
@@ -278,6 +280,7 @@ def set_access(
             f'Pool {pool} has generation {present} by now, not {generation}. Read it again.',
             field='generation',
         )
+    signal(session, calendar.FREED)
     changed = {'access': value, 'generation': present + 1}
     rows.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(changed))
     counted = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}

@@ -47,6 +47,13 @@ def find(
     return None if row is None else assemble(session, [row], parts)[0]
 
 
+def waiting(session: orm.Session) -> list[Lease]:
+    """Read the leases that wait, in the order of the queue; without their events."""
+    query = sa.select(_LEASE).where(_LEASE.c.status == states.LeaseStatus.WAITING)
+    query = query.where(_LEASE.c.deleted_at.is_(None)).order_by(_LEASE.c.created_at, _LEASE.c.id)
+    return assemble(session, session.execute(query).mappings().all(), ('reservations',))
+
+
 def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
     """Find who holds resources, by type and id, in one statement; only the leases themselves."""
     by_type: dict[str, list[str]] = defaultdict(list)

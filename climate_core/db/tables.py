@@ -100,6 +100,9 @@ LEASES = _table(
     sa.Column('before_start', Json),
     sa.Column('webhook', Json),
     sa.Column('request_digest', sa.String(64)),
+    _required('kind', sa.String(16), server_default='immediate'),
+    sa.Column('retries_left', sa.Integer),
+    sa.Column('duration', sa.Integer),
     # A page of the leases of a project, and of all; what may be purged.
     sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
     sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),

@@ -47,6 +47,7 @@ class EventExecutor:
     :param release_trust: deletes a trust by its id; one that is gone is success
     :param seen_by: is told what became of claims
     :param tell_end: tells the external service that a lease is over
+    :param retry_lease: looks whether there is enough for a lease that waits
     """
 
     database: Database
@@ -58,6 +59,7 @@ class EventExecutor:
     backoff: Backoff
     seen_by: metrics.Metrics | None = None
     tell_end: Callable[[model.Lease], None] = lambda _lease: None
+    retry_lease: Callable[[model.Lease], Wait | None] = lambda _lease: None
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
@@ -189,7 +191,11 @@ class EventExecutor:
         handler = events.of(claim.event_type)
         if handler.lease_call is None:
             return self._in_order(claim, handler, work)
-        calls = {'release_trust': self._release_trust, 'notify_external_end': self.tell_end}
+        calls: dict[str, Callable[[model.Lease], Wait | None]] = {
+            'release_trust': self._release_trust,
+            'notify_external_end': self.tell_end,
+            'retry_lease': self.retry_lease,
+        }
         call = functools.partial(calls[handler.lease_call], work.lease)
         return {claim.event_id: self._try(claim, work.lease, call)}
 

@@ -27,6 +27,7 @@ EXTERNAL_END: Final = 'external_end'
 END_RESERVATION: Final = 'end_reservation'
 PREPARE: Final = 'prepare_reservation'
 REALLOCATE: Final = 'reallocate_reservation'
+RETRY: Final = 'retry_lease'
 
 #: Type and id of a resource.
 Key = tuple[str, str]
@@ -139,6 +140,10 @@ class Lease:
     :param before_start: how many seconds before the start ``before_start_lease`` is told
     :param webhook: ``url``, ``secret`` and ``events`` of whom the user wants to be told
     :param request_digest: of the request that made it, if that had an Idempotency-Key
+    :param kind: one of :class:`.states.Kind`
+    :param retries_left: of a lease that waits, how often it is tried again
+    :param duration: of a lease that waits, the seconds that it lasts from when there is enough;
+        None: it ends at its end date in any case
     :param reservations: ordered by creation
     :param events: ordered by time; hidden ones, too
     """
@@ -162,6 +167,9 @@ class Lease:
     before_start: tuple[int, ...] = ()
     webhook: Mapping[str, Any] | None = None
     request_digest: str | None = None
+    kind: str = states.Kind.IMMEDIATE
+    retries_left: int | None = None
+    duration: int | None = None
     reservations: tuple[Reservation, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -169,6 +177,13 @@ class Lease:
     def live(self) -> tuple[Reservation, ...]:
         """Return the reservations that hold their resource."""
         return tuple(r for r in self.reservations if r.live)
+
+    @property
+    def next_retry_at(self) -> datetime | None:
+        """Return when a lease that waits is tried again; None if it does not wait."""
+        if self.status != states.LeaseStatus.WAITING:
+            return None
+        return next((e.time for e in self.events_of(RETRY) if e.open), None)
 
     def event(self, event_type: str) -> Event | None:
         """Return the first event of this type, or None."""
@@ -191,7 +206,7 @@ class Lease:
 
     def has_started(self, now: datetime) -> bool:
         """Tell whether the start of the lease has begun, or is due."""
-        if self.status not in (states.LeaseStatus.PENDING, states.LeaseStatus.ERROR):
+        if self.status not in states.MAY_BE_BEFORE_START:
             return True
         return self.event(START) is not None and now >= self.start_date
 

@@ -28,6 +28,8 @@ class LeaseRequest:
     :param start_policy: this and the next two are None if nothing is said about it
     :param before_start: seconds before the start at which it is told, longest first
     :param identified: the request names the lease, by its id or by an Idempotency-Key
+    :param kind: None if nothing is said about it
+    :param max_retries: how often it may be tried again; None if nothing is said
     :param may_join: the policy was asked whether resources may join a lease that is there
     """
 
@@ -44,6 +46,8 @@ class LeaseRequest:
     webhook: Mapping[str, Any] | None = None
     identified: bool = False
     may_join: bool = True
+    kind: str | None = None
+    max_retries: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ def read_request(
         webhook=get(None, read_webhook, values.get('webhook'), defaults.webhooks),
         identified=bool({'id', 'idempotency_key'} & values.keys()),
         may_join=values.get('may_join', True),
+        kind=get(None, kind, values.get('kind')),
+        max_retries=get(None, max_retries, values.get('max_retries'), values.get('kind')),
     )
 
 
@@ -119,6 +125,29 @@ def start_policy(value: Any) -> str | None:
     if value is not None and value not in list(states.StartPolicy):
         raise exceptions.BadRequest('It must be auto or manual.', field='start_policy')
     return value if value is None else str(value)
+
+
+def kind(value: Any) -> str | None:
+    """Read the kind of a lease, None if nothing is said; BadRequest if there is no such kind."""
+    if value is not None and value not in list(states.Kind):
+        known = ', '.join(states.Kind)
+        raise exceptions.BadRequest(f'It must be one of {known}.', field='kind')
+    return value if value is None else str(value)
+
+
+def max_retries(value: Any, of_kind: Any) -> int | None:
+    """Read how often a lease of a kind may be tried again, None if nothing is said."""
+    if value is None:
+        return None
+    if of_kind != states.Kind.RETRY:
+        raise exceptions.BadRequest(
+            'Only a lease of the kind retry is tried again.', field='max_retries'
+        )
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limits.RETRIES:
+        raise exceptions.BadRequest(
+            f'It must be an integer from 1 to {limits.RETRIES}.', field='max_retries'
+        )
+    return value
 
 
 def before_start(value: Any) -> tuple[int, ...] | None:

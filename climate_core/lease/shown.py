@@ -22,6 +22,9 @@ def lease(one: model.Lease) -> dict[str, Any]:
     return {
         **serialize.lease(one),
         'before_end_date': dates.serialize(one.before_end_date),
+        'kind': str(one.kind),
+        'retries_left': one.retries_left,
+        'next_retry_at': dates.serialize(one.next_retry_at),
         'start_policy': str(one.start_policy),
         'before_start': list(one.before_start),
         'webhook': _webhook(one.webhook),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 
 class LeaseStatus(enum.StrEnum):
+    WAITING = 'WAITING'
     PENDING = 'PENDING'
     STARTING = 'STARTING'
     ACTIVE = 'ACTIVE'
@@ -40,6 +41,17 @@ class StartPolicy(enum.StrEnum):
     MANUAL = 'manual'
 
 
+class Kind(enum.StrEnum):
+    """What a lease does if there is not enough for it, and when its resources are held."""
+
+    #: All is held, or promised by the calendar, at the request; otherwise the request fails.
+    IMMEDIATE = 'immediate'
+    #: The calendar promises it for its time; otherwise the request fails.
+    SCHEDULED = 'scheduled'
+    #: It waits until there is enough, and is tried again and again.
+    RETRY = 'retry'
+
+
 class Move(NamedTuple):
     """Describe an allowed change of state and its cause."""
 
@@ -51,6 +63,11 @@ class Move(NamedTuple):
 _L, _R, _E = LeaseStatus, ReservationStatus, EventStatus
 
 LEASE: Sequence[Move] = (
+    Move(_L.WAITING, _L.PENDING, 'there is enough for it by now'),
+    Move(_L.WAITING, _L.TERMINATING, 'cancelled, or end is due'),
+    Move(_L.WAITING, _L.DELETING, 'delete'),
+    Move(_L.WAITING, _L.TERMINATED, 'cancelled, or nothing is wanted any more'),
+    Move(_L.WAITING, _L.ERROR, 'it was tried as often as it may be'),
     Move(_L.PENDING, _L.STARTING, 'start is due, or its user starts it'),
     Move(_L.PENDING, _L.TERMINATING, 'cancelled, or end is due before the start was done'),
     Move(_L.PENDING, _L.DELETING, 'delete'),
@@ -100,6 +117,9 @@ EVENT: Sequence[Move] = (
 
 #: A lease in one of these takes no more changes from a user, except that it may be deleted.
 ENDING = frozenset({_L.TERMINATING, _L.TERMINATED, _L.DELETING})
+
+#: A lease in one of these may not have begun to start.
+MAY_BE_BEFORE_START = frozenset({_L.WAITING, _L.PENDING, _L.ERROR})
 
 #: A reservation in one of these holds its resource.
 LIVE = frozenset({_R.PENDING, _R.ACTIVE, _R.ERROR, _R.DELETING})

@@ -80,6 +80,10 @@ _LEASE: dict[str, Any] = {
     'start_date': _date('When it starts.'),
     'end_date': _date('When it ends.'),
     'before_end_date': _date('When its end is told; null when it is not.', _NULLABLE),
+    'kind': _status(states.Kind, 'What it does if there is not enough.'),
+    'retries_left': _value(
+        ['integer', 'null'], 'How often a lease that waits is tried again.', minimum=0
+    ),
     'start_policy': _status(
         states.StartPolicy, 'Whether it starts by itself or is started by its user.'
     ),

@@ -19,8 +19,9 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease import changes, idempotency, model, request, webhook
+from climate_core.lease import changes, idempotency, model, request, states, webhook
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.operations import kinds
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import check_same, noticed
 from climate_core.operations.interfaces import ExternalService
@@ -70,6 +71,7 @@ class Builder:
         if present is not None:
             after = errors.get(present, _joined, present, items, now)
             return Draft(after, items, now, present, found, asked)
+        kind = errors.get(states.Kind.IMMEDIATE, kinds.of, asked.kind, items)
         lease = changes.create.new_lease(
             lease_id,
             asked,
@@ -79,6 +81,7 @@ class Builder:
             now,
             manager.before_start_seconds,
             self.external.on_end,
+            kind,
         )
         return Draft(lease, items, now, asked=asked)
 

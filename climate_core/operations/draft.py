@@ -31,6 +31,7 @@ class Draft:
     :param before: the lease that the items join; None: it is new
     :param found: the reservations of that lease that were asked for as well
     :param asked: what was asked for if that is a whole lease
+    :param waits: why it waits until there is enough for it; None: it does not
     :param generation: that of the lease that the user has seen; None: it does not matter
     """
 
@@ -41,3 +42,4 @@ class Draft:
     found: tuple[model.Reservation, ...] = ()
     asked: LeaseRequest | None = None
     generation: int | None = None
+    waits: str | None = None

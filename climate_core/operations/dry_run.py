@@ -9,6 +9,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases
+from climate_core.lease import states
 from climate_core.lease.errors import ErrorCollector
 from climate_core.operations.build import Builder
 from climate_core.operations.draft import Draft
@@ -26,7 +27,8 @@ def check(
 ) -> dict[str, Any]:
     """Return what would become of a create.
 
-    :returns: ``granted``; ``refusals``, all that can be found, as the API answers errors;
+    :returns: ``granted``; ``waits``, whether the lease would be made and wait until it is;
+        ``refusals``, all that can be found, as the API answers errors;
         ``available_from``, the earliest start from which on the same request would be granted, if
         waiting helps and that is known; ``start_date`` and ``end_date``
     :raises climate_core.exceptions.BadRequest: the start or the end has no meaning
@@ -50,13 +52,19 @@ def check(
         promises.check(draft, errors)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.asked, draft.lease
+    may_wait = lease.kind == states.Kind.RETRY
     return {
         'granted': not errors.found,
+        'waits': may_wait and bool(errors.found) and all(map(_is_room, errors.found)),
         'refusals': [each.body for each in errors.found],
         'available_from': dates.serialize(_latest(waits, draft, errors)),
         'start_date': dates.serialize(asked.start if asked else lease.start_date),
         'end_date': dates.serialize(asked.end if asked else lease.end_date),
     }
+
+
+def _is_room(error: exceptions.ClimateError) -> bool:
+    return isinstance(error, exceptions.NotEnough)
 
 
 def _available_from(error: exceptions.ClimateError, draft: Draft) -> datetime | None:

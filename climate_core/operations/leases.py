@@ -26,7 +26,7 @@ from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease import changes, model, shown
+from climate_core.lease import changes, model, shown, states
 from climate_core.lease.errors import within
 from climate_core.lease.events import reallocate
 from climate_core.lease.history import user_cause
@@ -46,6 +46,7 @@ from climate_core.operations.persist import WritePath
 from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
+from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin
 
 _Change = Callable[[model.Lease, datetime.datetime], Change]
@@ -71,8 +72,11 @@ class LeaseOperations:
         self.builder = Builder(self.conf, self.database, self.clock, self.plugins, self.external)
         provisioner = Provisioner(self.database, self.plugins, self.trusts)
         self.promises = Promises(self.calendar or Calendar(self.database), self.plugins)
+        self.queue = Queue(
+            self.conf, self.database, self.clock, self.plugins, self.promises, self.quota
+        )
         self.write_path = WritePath(
-            self.database, self.quota, provisioner, self.plugins, self.promises
+            self.database, self.quota, provisioner, self.plugins, self.promises, self.queue
         )
 
     @built_anew
@@ -89,14 +93,17 @@ class LeaseOperations:
         :param values: ``name``, ``end_date`` or ``duration``; perhaps ``id`` or
             ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
             ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
-            ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``;
-            ``api_release``: the release of the API that asks
+            ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
+            ``kind``, ``max_retries``; ``api_release``: the release of the API that asks
         :returns: the id of the lease; a new one as it is shown if the API shows it alike
         """
         draft = self.builder.build_lease(context, values)
         written = self.write_path.write_draft(context, draft)
         self.wrote(written.lease, draft.now)
-        if written.is_new and values.get('api_release') == shown.RELEASE:
+        if written.lease.status == states.LeaseStatus.WAITING:
+            self.queue.look()
+            self.queue.look_again()
+        elif written.is_new and values.get('api_release') == shown.RELEASE:
             return shown.lease(written.lease)
         return written.lease.id
 

@@ -12,7 +12,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Database, Stale
-from climate_core.lease import changes, limits, model
+from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import Cause, user_cause
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
@@ -21,11 +21,15 @@ from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.reserve import find
+from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin
 
 #: After these the lease may be written. Also after a refusal: an attempt that follows a lost
 #: connection counts what the one before it wrote.
 _MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
+
+#: Why a lease waits for which there would be enough.
+_BEHIND = 'Leases that have waited for longer come first.'
 
 
 class Written(NamedTuple):
@@ -48,6 +52,7 @@ class WritePath:
     provisioner: Provisioner
     plugins: Mapping[str, ResourcePlugin]
     promises: Promises
+    queue: Queue
 
     def write_draft(self, context: RequestContext, draft: Draft) -> Written:
         """Write what a request adds, or find that it is written already.
@@ -64,7 +69,7 @@ class WritePath:
 
     def _write(self, context: RequestContext, draft: Draft) -> Written:
         most = self.quota.check_quota(draft.lease, draft.now, draft.before)
-        self.promises.check(draft)
+        draft = self._admit(draft)
         done = self.provisioner.provision(context, draft)
         action = 'lease.create' if draft.before is None else 'reservation.create'
         cause = user_cause(context, action)
@@ -78,6 +83,20 @@ class WritePath:
         held = {each.key: each for each in lease.live}
         made = tuple(held[each.reservation.key] for each in done.items)
         return Written(lease, draft.found + made, draft.before is None)
+
+    def _admit(self, draft: Draft) -> Draft:
+        """Ask the calendar; return the draft of a lease that may wait as one that does.
+
+        It waits at first also if there is enough: others may have waited for longer.
+        """
+        waiting = draft.before is None and draft.lease.kind == states.Kind.RETRY
+        try:
+            self.promises.check(draft)
+        except exceptions.NotEnough as exc:
+            if not waiting:
+                raise
+            return dataclasses.replace(draft, waits=exc.message)
+        return dataclasses.replace(draft, waits=_BEHIND) if waiting else draft
 
     def persist(
         self,
@@ -97,9 +116,13 @@ class WritePath:
         db_limits.lock(session, project_id, most)
         if draft.before is None:
             lease = done.new_lease(draft)
+            if draft.waits:
+                lease = self.queue.add(draft, lease)
             adding = limits.amounts(lease.live, leases=1)
             db_limits.check(session, project_id, adding, most)
             store.create(session, lease, draft.now, cause)
+            if draft.waits:
+                return lease
             return self._promise(session, draft, lease, lease.reservations)
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._missing(lease, done)

@@ -16,11 +16,14 @@ from sqlalchemy import orm
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Promise, Wanted, Window
-from climate_core.lease import model, states
+from climate_core.calendar.model import Promise, Waiting, Wanted, Window
+from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
+
+#: So far ahead room is kept for a lease that waits and may begin later.
+_PATIENCE = datetime.timedelta(days=366)
 
 
 @dataclasses.dataclass
@@ -59,6 +62,23 @@ class Promises:
         wanted = self._wanted((item.reservation for item in items), fields)
         _check_count(wanted)
         return self.calendar.windows(wanted, length, earliest, latest, limit)
+
+    def fitting(
+        self, waiting: Iterable[model.Lease], now: datetime.datetime
+    ) -> tuple[list[str], float | None]:
+        """Choose the leases that wait for which there is enough now, see :meth:`Calendar.fitting`.
+
+        :returns: their ids, in their order, and in how many seconds the next one has enough
+        """
+        listed = []
+        for lease in waiting:
+            start, end = changes.wait.period(lease, now)
+            later = _PATIENCE if lease.duration is not None else datetime.timedelta(0)
+            wanted = self._wanted(lease.live, {})
+            one = Waiting(id=lease.id, wanted=wanted, start=start, end=end, latest=later)
+            if start < end:
+                listed.append(one)
+        return self.calendar.fitting(listed)
 
     def promise(
         self,
@@ -106,7 +126,7 @@ class Promises:
         :returns: the ids of the reservations of a lease that runs that have more now
         :raises climate_core.exceptions.InvalidState: what is in use would be more than enough
         """
-        if after.status in states.ENDING:
+        if after.status in states.ENDING or after.status == states.LeaseStatus.WAITING:
             return set()
         old = {each.id: each for each in before.live}
         moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)

@@ -62,6 +62,7 @@ class LeaseParams(dict[str, Any]):
         :param fresh: a time in the past is a mistake
         :raises BadHint: a value is wrong
         """
+        self._check_kind()
         policy = self.pop_choice('start_policy', limits.START_POLICIES)
         start = self._not_past('start_date', now, fresh)
         end = self._end(start, length, now)
@@ -85,6 +86,16 @@ class LeaseParams(dict[str, Any]):
                 lambda: limits.check_start_notices(self['before_start']),
             )
         return lease
+
+    def _check_kind(self) -> None:
+        """Refuse a kind of lease that what is built now cannot have."""
+        kind = self.pop_choice('kind', limits.KINDS)
+        if kind not in (None, limits.KINDS[0]):
+            raise BadHint(
+                self.field('kind'),
+                f'must be {limits.KINDS[0]}, because it is built and held now; a lease of hosts '
+                f'or capacity can be {kind}: openstack lease create --kind {kind}',
+            )
 
     def _not_past(self, key: str, now: datetime.datetime, fresh: bool) -> datetime.datetime:
         return _not_past(self._date(key, now), now, self.field(key), fresh)

@@ -7,7 +7,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates, durations
+from climate_common import dates, durations, limits
 from climateclient.osc import arguments, lease, options, resources
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
@@ -39,6 +39,18 @@ class CreateLease(command.ShowOne):
         options.add_before_end(parser)
         resources.add_resources(parser)
         options.add_events(parser)
+        parser.add_argument(
+            '--kind',
+            choices=limits.KINDS,
+            help='What happens if there is not enough: the request fails (immediate, scheduled), '
+            'or the lease waits until there is (retry; only for hosts and capacity)',
+        )
+        parser.add_argument(
+            '--max-retries',
+            metavar='<number>',
+            type=int,
+            help='How often a lease of the kind retry is tried again at most',
+        )
         options.add_terms(parser)
         parser.add_argument(
             '--idempotency-key',
@@ -71,7 +83,7 @@ class CreateLease(command.ShowOne):
         from climateclient.osc import output
 
         result = leases.dry_run(parsed_args.name, **properties)
-        self._refused = not result.granted
+        self._refused = not (result.granted or result.waits)
         return output.dry_run(result)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -87,9 +99,21 @@ class CreateLease(command.ShowOne):
             length = properties['duration'] = arguments.duration('--for', parsed_args.length)
             base = arguments.now() if isinstance(start, str) else start
             end = arguments.checked('--for', lambda: durations.end(base, length))
-        properties |= options.terms(parsed_args)
+        properties |= options.terms(parsed_args) | _kind(parsed_args)
         properties['before_end'] = options.before_end(parsed_args, end)
         properties['events'] = [arguments.event(text) for text in parsed_args.event]
         reservations = resources.reservations(parsed_args)
         properties['reservations'] = reservations + resources.named(self, parsed_args)
         return properties
+
+
+def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    """Read the kind of the lease, as far as it is given."""
+    given: dict[str, Any] = {'kind': parsed_args.kind} if parsed_args.kind else {}
+    if parsed_args.max_retries is None:
+        return given
+    if parsed_args.kind != 'retry':
+        raise exceptions.CommandError(
+            '--max-retries: only a lease of --kind retry is tried again.'
+        )
+    return given | {'max_retries': parsed_args.max_retries}

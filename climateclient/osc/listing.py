@@ -9,7 +9,16 @@ from osc_lib.command import command
 
 from climateclient.osc import arguments, options
 
-STATUSES = ('PENDING', 'STARTING', 'ACTIVE', 'TERMINATING', 'TERMINATED', 'DELETING', 'ERROR')
+STATUSES = (
+    'WAITING',
+    'PENDING',
+    'STARTING',
+    'ACTIVE',
+    'TERMINATING',
+    'TERMINATED',
+    'DELETING',
+    'ERROR',
+)
 _SORT = {
     'id': 'id',
     'name': 'name',

@@ -104,6 +104,9 @@ def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'start_date': Time(lease.start_date),
         'end_date': Time(lease.end_date),
         'before_end_date': Time(lease.before_end_date),
+        'kind': lease.kind,
+        'retries_left': lease.retries_left,
+        'next_retry_at': Time(lease.next_retry_at),
         'start_policy': lease.start_policy,
         'before_start': Seconds(lease.before_start),
         'webhook': Webhook(lease.webhook),
@@ -145,6 +148,7 @@ def dry_run(one: models.DryRun) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the outcome of a dry run, as cliff's ShowOne takes it."""
     fields = {
         'granted': one.granted,
+        'waits': one.waits,
         'refusals': Refusals(one.refusals),
         'available_from': Time(one.available_from),
         'start_date': Time(one.start_date),

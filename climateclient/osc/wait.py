@@ -126,6 +126,8 @@ def describe(lease: Lease, now: datetime.datetime) -> str:
     text = f'{lease.name}: {lease.status}'
     if lease.status == 'PENDING' and lease.start_date and lease.start_date > now:
         text += f', starts in {durations.display(lease.start_date - now)}'
+    if lease.status == 'WAITING' and lease.next_retry_at and lease.next_retry_at > now:
+        text += f', tried again in {durations.display(lease.next_retry_at - now)}'
     if lease.status_reason:
         text += f', {lease.status_reason}'
     return text
@@ -173,6 +175,8 @@ def _polls(
 
 
 def _interval(lease: Lease) -> float:
+    if lease.status == 'WAITING':
+        return LONGEST
     if lease.status == 'PENDING' and lease.start_date:
         return min(max((lease.start_date - _now()).total_seconds(), SHORTEST), LONGEST)
     return SHORTEST

@@ -54,7 +54,7 @@ class Lease(resource.Resource):
     attributes_schema = {
         'name': _attribute('The name of the lease.'),
         'status': _attribute(
-            'PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR.'
+            'WAITING, PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR.'
         ),
         'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
         'start_date': _attribute('When it starts, in ISO 8601.'),

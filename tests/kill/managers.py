@@ -275,6 +275,9 @@ interval = 86400
 [hosts]
 lanes_per_host = 1
 enrol_seconds = 0
+
+[queue]
+retry_interval = 1
 [physical:host]
 prepare_seconds = 7200
 [oslo_messaging_notifications]

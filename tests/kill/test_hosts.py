@@ -21,7 +21,7 @@ from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
 from climate_core.sync.host_refresh import every
 from climate_core.sync.host_repair import HostRepair
-from tests.kill.deaths import check_no_error
+from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
 
@@ -52,11 +52,11 @@ class Pool:
     def enrol(self, name):
         self._hosts.create_host(RequestContext(user_id='operator'), {'name': name})
 
-    def lease(self, count, start='now'):
+    def lease(self, count, start='now', **more):
         """Create a lease of hosts, and return it."""
         wanted = {'resource_type': 'physical:host', 'min': count}
         body = {'name': 'lease1', 'reservations': [wanted]}
-        body.update(start_date=start, end_date='2099-01-01 00:00')
+        body.update(start_date=start, end_date='2099-01-01 00:00', **more)
         lease_id = self._leases.create_lease(self._alice(), body)
         return leases.read(self.stage.database, lease_id)
 
@@ -243,3 +243,21 @@ def test_replacement_of_a_host(stage):
     assert pool.kept() == {new: aggregates(lease)}
     assert (pool.open(), pool.allocations(), pool.written()) == ({new}, [new], before + 5)
     check_told_once(stage, 'lease.update')
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_waiting_for_a_host(stage):
+    """Tries are cut off at each point; what was granted is not granted twice."""
+    pool = Pool(stage, 'cn1')
+    first = pool.lease(1)
+    second = pool.lease(1, kind='retry')
+    assert (stage.lease(second).status, pool.allocations()) == ('WAITING', ['cn1'])
+    die(stage, *(f'{point}:retry_lease:1' for point in EVENT))
+    assert stage.lease(second).status == 'WAITING'
+    pool.end(first)
+    stage.until(lambda: stage.lease(second).status == 'ACTIVE')
+    after = stage.lease(second)
+    check_no_error(after)
+    assert [each.event_type for each in after.events].count('start_lease') == 1
+    assert (pool.allocations(), pool.open()) == (['cn1'], {'cn1'})
+    check_told_once(stage, 'lease.event.retry_lease')

@@ -101,6 +101,12 @@ OPTIONS: dict[str, Any] = {
     },
     'webhook': _WEBHOOK,
 }
+_KIND: dict[str, Any] = {
+    'type': 'string',
+    'enum': [str(each) for each in states.Kind],
+    'description': 'immediate: all is held, or promised, at once. scheduled: the calendar '
+    'promises it for its time. retry: it waits until there is enough.',
+}
 
 CREATE: dict[str, Any] = {
     **common.closed(
@@ -113,6 +119,13 @@ CREATE: dict[str, Any] = {
             **_DATES,
             'duration': _DURATION,
             **OPTIONS,
+            'kind': _KIND,
+            'max_retries': {
+                'type': 'integer',
+                'minimum': 1,
+                'maximum': limits.RETRIES,
+                'description': 'How often a lease of the kind retry is tried again at most.',
+            },
             'reservations': {
                 'type': 'array',
                 'maxItems': limits.RESERVATIONS,
@@ -196,6 +209,15 @@ SHOWN: dict[str, Any] = common.closed(
         'start_date': common.ANSWERED_DATE,
         'end_date': common.ANSWERED_DATE,
         'before_end_date': _ANSWERED_OR_NULL,
+        'kind': _KIND,
+        'retries_left': {
+            'type': ['integer', 'null'],
+            'description': 'How often a lease that waits is tried again.',
+        },
+        'next_retry_at': {
+            **_ANSWERED_OR_NULL,
+            'description': 'When a lease that waits is tried again at the latest.',
+        },
         'start_policy': OPTIONS['start_policy'],
         'before_start': OPTIONS['before_start'],
         'webhook': _SHOWN_WEBHOOK,
@@ -214,6 +236,10 @@ DRY_RUN: dict[str, Any] = common.envelope(
     common.closed(
         {
             'granted': {'type': 'boolean'},
+            'waits': {
+                'type': 'boolean',
+                'description': 'The lease would be made, and wait until there is enough.',
+            },
             'refusals': {
                 'type': 'array',
                 'items': common.ERROR,

@@ -17,4 +17,5 @@ from climate_core.lease.changes import (
     remove_reservation,
     start,
     update,
+    wait,
 )

@@ -23,11 +23,16 @@ def apply(
     A lease in ERROR takes more as well: what failed does not keep the others from being woken.
 
     :param preparing: those that are to be prepared, see :func:`.events.prepare.add`
-    :raises climate_core.exceptions.InvalidState: it is over, or about to be
+    :raises climate_core.exceptions.InvalidState: it is over, or about to be, or waits
     """
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: nothing can be added to it.'
+        )
+    if lease.status == states.LeaseStatus.WAITING:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} waits until there is enough for it: nothing can be added to it '
+            'before. Make another lease.'
         )
     joining = model.in_order(lease.reservations, reservations)
     after = dataclasses.replace(lease, reservations=(*lease.reservations, *joining))

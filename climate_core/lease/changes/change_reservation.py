@@ -8,6 +8,7 @@ from typing import Any
 
 from climate_core import exceptions
 from climate_core.lease import states
+from climate_core.lease.changes import wait
 from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
@@ -30,4 +31,7 @@ def apply(lease: Lease, reservation_id: str, params: Mapping[str, Any], now: dat
             f'The end of reservation {reservation_id} has begun: it cannot be changed any more.'
         )
     changed = dataclasses.replace(reservation, params=new, updated_at=now)
-    return Change(lease.with_reservations(changed), {'lease.update': None})
+    after = lease.with_reservations(changed)
+    if lease.status == states.LeaseStatus.WAITING:
+        after = wait.try_now(after, now)
+    return Change(after, {'lease.update': None})

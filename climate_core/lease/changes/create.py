@@ -20,12 +20,14 @@ def new_lease(
     now: datetime,
     before_start: Iterable[int] = (),
     external_end: bool = False,
+    kind: str = states.Kind.IMMEDIATE,
 ) -> Lease:
     """Return a lease with its first events; it has no trust yet.
 
     :param digest: of a request with an Idempotency-Key
     :param before_start: seconds before the start at which every lease is told
     :param external_end: whether the external service is told of its end
+    :param kind: one of :class:`.states.Kind`
     """
     policy = asked.start_policy or states.StartPolicy.AUTO
     told = asked.before_start or ()
@@ -54,6 +56,7 @@ def new_lease(
         before_start=told,
         webhook=asked.webhook,
         request_digest=digest,
+        kind=kind,
         reservations=model.in_order((), reservations),
         events=events_,
     )

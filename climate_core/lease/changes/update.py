@@ -9,7 +9,7 @@ from typing import Any
 
 from climate_core import exceptions
 from climate_core.lease import events, model, request, results, states, times, webhook
-from climate_core.lease.changes import change_reservation, start_notices
+from climate_core.lease.changes import change_reservation, start_notices, wait
 from climate_core.lease.events import notices
 from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
@@ -17,6 +17,7 @@ from climate_core.lease.results import Change
 _TIMES = ('start_date', 'end_date', 'before_end_date')
 _PLAIN = ('name', 'start_policy', 'before_start')
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
+_BEFORE_START = (states.LeaseStatus.WAITING, states.LeaseStatus.PENDING)
 _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
 
@@ -64,8 +65,18 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: Rules) 
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
+    if lease.status == states.LeaseStatus.WAITING:
+        after = wait.try_now(_lasting(after, wanted), now)
     revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
+
+
+def _lasting(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
+    """Return a lease that waits with the duration that it has by now, if that was given."""
+    if 'duration' in wanted:
+        seconds = round(times.duration(wanted['duration']).total_seconds())
+        return dataclasses.replace(lease, duration=seconds)
+    return dataclasses.replace(lease, duration=None) if 'end_date' in wanted else lease
 
 
 def _plain(lease: Lease, wanted: Mapping[str, Any], rules: Rules) -> Lease:
@@ -77,7 +88,7 @@ def _plain(lease: Lease, wanted: Mapping[str, Any], rules: Rules) -> Lease:
     if 'webhook' in wanted:
         new['webhook'] = request.read_webhook(wanted['webhook'], rules.webhooks)
     for field in ('start_policy', 'before_start'):
-        started = lease.status != states.LeaseStatus.PENDING
+        started = lease.status not in _BEFORE_START
         if started and new.get(field, getattr(lease, field)) != getattr(lease, field):
             raise exceptions.InvalidState(
                 f'The lease has started or failed: {field} cannot be changed any more.',
@@ -133,7 +144,7 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
-    if 'start_date' in moved and lease.status != states.LeaseStatus.PENDING:
+    if 'start_date' in moved and lease.status not in _BEFORE_START:
         raise exceptions.InvalidState(
             'The start of a lease that has started or failed cannot be changed.',
             field='start_date',

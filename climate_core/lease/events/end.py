@@ -16,6 +16,8 @@ _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 DONE: Final = 'lease.event.end_lease'
 #: Why a lease was over before its start.
 CANCELLED: Final = 'Cancelled by its user before its start.'
+#: Why a lease that waited was over.
+NEVER_ENOUGH: Final = 'There was not enough for it before its end.'
 #: Why nothing of a lease was woken whose start was its user's.
 NOT_STARTED: Final = 'Its user did not start it.'
 #: Why a resource of a lease that was never ACTIVE was not awake, where no other reason is known.
@@ -160,8 +162,11 @@ def due_now(lease: Lease, now: datetime) -> Event:
 def end_reason(lease: Lease) -> str | None:
     """Say how a lease came to its end, if there is something to say."""
     starts = lease.events_of(model.START, model.READY)
-    if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in starts):
+    tried = (*starts, *lease.events_of(model.RETRY))
+    if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in tried):
         return CANCELLED
+    if lease.status == _L.WAITING or lease.status_reason == NEVER_ENOUGH:
+        return NEVER_ENOUGH
     removed = {e.reservation_id for e in lease.events_of(model.END_RESERVATION)}
     wrong = [r for r in lease.reservations if r.id not in removed and _failed(r)]
     if wrong or lease.event(model.START) is not None:

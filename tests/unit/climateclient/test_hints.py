@@ -131,6 +131,8 @@ def test_on_end_is_one_of_the_service(on_end):
         (params(length='3000000d'), 'lease_params.length', 'before the year 10000'),
         (params(duration='1h', end='now'), 'lease_params.duration', 'lease_params.end is given'),
         (params(on_end='explode'), 'lease_params.on_end', 'must be one of delete, stop, shelve'),
+        (params(kind='retry'), 'lease_params.kind', 'must be immediate'),
+        (params(kind='soon'), 'lease_params.kind', 'must be one of immediate'),
         (params(start_policy='later'), 'lease_params.start_policy', 'must be one of auto, manual'),
         (params(before_start=[0]), 'lease_params.before_start', 'each from 1 to 31622400'),
         (

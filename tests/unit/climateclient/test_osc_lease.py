@@ -311,6 +311,21 @@ def test_dry_run_shows_granted(run, checked):
     assert shown['end_date'] == '2026-11-21T06:00:00+00:00'
 
 
+def test_dry_run_of_a_lease_that_would_wait_is_no_refusal(run, checked):
+    checked['waits'] = True
+    out = run('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '-f', 'json')
+    shown = json.loads(out)
+    assert (shown['granted'], shown['waits']) == (False, True)
+
+
+def test_kind_of_a_new_lease(run, fail, sent, created):
+    run(*('lease', 'create', 'lease1', '--for', '2h', '--kind', 'retry', '--max-retries', '3'))
+    (body,) = sent('POST')
+    assert (body['kind'], body['max_retries']) == ('retry', 3)
+    err = fail('lease', 'create', 'lease1', '--for', '2h', '--max-retries', '3')
+    assert '--max-retries: only a lease of --kind retry' in err
+
+
 def test_dry_run_does_not_wait(fail, checked):
     err = fail('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '--wait')
     assert 'leave out --wait' in err

@@ -22,6 +22,7 @@ _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 HOUR = datetime.timedelta(hours=1)
 #: What a lease may hold in each state; one that is over holds nothing.
 HELD = {
+    _L.WAITING: [_R.PENDING, _R.DELETING],
     _L.PENDING: [_R.PENDING, _R.DELETING, _R.DELETED],
     _L.STARTING: list(_R),
     _L.ACTIVE: [_R.ACTIVE, _R.PENDING, _R.DELETING, _R.DELETED],
@@ -52,7 +53,7 @@ def _event(
 
 def _leave(world: World, status: str, held: str, claim: str, manual: bool = False) -> None:
     """Write a lease as it was left; its other reservation is awake, or as far as the first."""
-    begun = status != _L.PENDING
+    begun = status not in (_L.WAITING, _L.PENDING)
     over = status in states.ENDING
     start = NOON - HOUR if begun else NOON + HOUR
     end = NOON if over else NOON + 3 * HOUR
@@ -60,8 +61,9 @@ def _leave(world: World, status: str, held: str, claim: str, manual: bool = Fals
     first = dataclasses.replace(made[0], status=held)
     other = _R.DELETED if status == _L.TERMINATED else _R.ACTIVE if begun else _R.PENDING
     things = (first, dataclasses.replace(made[1], status=other))
+    kind = model.READY if manual else model.START
     events = [
-        _event(model.READY if manual else model.START, start, claim),
+        _event(model.RETRY if status == _L.WAITING else kind, start, claim),
         _event(model.END, end, claim),
     ]
     if held == _R.DELETING:

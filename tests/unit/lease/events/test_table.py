@@ -19,15 +19,15 @@ def test_every_row_can_be_documented(handler: events.EventHandler) -> None:
     assert handler.action
     calls = bool(handler.plugin_methods) or handler.lease_call is not None
     assert bool(handler.on_failure) == calls
-    assert bool(handler.notifications) != (handler.lease_call is not None)
+    assert bool(handler.notifications) != isinstance(handler, cleanup.Cleanup)
 
 
 def test_order_at_equal_times() -> None:
     ordered = sorted(TYPES, key=lambda each: events.of(each).priority)
     assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}
     assert set(ordered[4:6]) == {model.END, model.END_RESERVATION}
-    assert set(ordered[6:9]) == {model.START, model.PREPARE, model.REALLOCATE}
-    assert set(ordered[9:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}
+    assert set(ordered[6:10]) == {model.RETRY, model.START, model.PREPARE, model.REALLOCATE}
+    assert set(ordered[10:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}
 
 
 def test_types_without_a_row_are_of_users() -> None:
@@ -41,8 +41,9 @@ def test_types_without_a_row_are_of_users() -> None:
 def test_hidden_events_are_not_shown() -> None:
     kinds = (*TYPES, 'note')
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
-    shown = {model.BEFORE_START, model.READY, model.START, model.BEFORE_END, model.END, 'of_user'}
-    assert {each.event_type for each in events.shown(one)} == shown | {'note'}
+    dated = {model.START, model.END, model.BEFORE_START, model.BEFORE_END}
+    shown = {*dated, model.RETRY, model.READY, 'of_user', 'note'}
+    assert {each.event_type for each in events.shown(one)} == shown
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_hidden_events_are_not_shown() -> None:
             Stage.END_BEGINS,
             {model.BEFORE_START, model.BEFORE_END, model.END, 'note', *events.OWN_TYPES}
             - {model.START, model.READY, model.PREPARE, model.END_RESERVATION}
-            - {model.REALLOCATE},
+            - {model.REALLOCATE, model.RETRY},
         ),
         (Stage.END_REQUESTED, {model.END, model.EXTERNAL_END, model.RELEASE_TRUST}),
         (Stage.TERMINATED, {model.EXTERNAL_END, model.RELEASE_TRUST}),

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look through the leases that wait as soon as there may be enough for one of them.
+
+It is a hint: what is missed, as by a manager that dies, the events ``retry_lease`` find.
+"""
+
+from collections.abc import Callable
+
+from climate_core.db import calendar
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.threads import Worker
+
+
+class QueueWorker(Worker):
+    """Look when units are freed or added, and when the calendar says that some will be free.
+
+    :param look: looks; returns in how many seconds there is more
+    """
+
+    name = 'queue'
+    trouble = (*TROUBLE, Stale)
+    complaint = 'It is not known which leases need not wait any more; they are tried again later'
+    #: The longest sleep: nothing is polled.
+    _IDLE_SECONDS = 3600.0
+
+    def __init__(self, database: Database, look: Callable[[], float | None]) -> None:
+        super().__init__(self._IDLE_SECONDS)
+        self._look = look
+        database.listen(calendar.FREED, self.nudge)
+
+    def look(self) -> float | None:
+        return self._look()

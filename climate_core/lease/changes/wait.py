@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let a lease wait until there is enough for it, and grant it then. Pure."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from climate_core.lease import events, model, schedule, states
+from climate_core.lease.changes.create import first_events
+from climate_core.lease.events import retry
+from climate_core.lease.model import Lease
+from climate_core.lease.results import Change
+
+_L = states.LeaseStatus
+_GRANTED: Final = 'There is enough for the lease by now.'
+#: Events that follow from a start that is not sure yet.
+_OF_START = frozenset(
+    {model.START, model.READY, model.BEFORE_START, model.BEFORE_END, model.PREPARE}
+)
+
+
+def wait(
+    lease: Lease,
+    retries: int,
+    duration: timedelta | None,
+    reason: str | None,
+    now: datetime,
+    seconds: float = 0.0,
+) -> Lease:
+    """Return a new lease as one that waits, and holds nothing.
+
+    :param retries: how often it is tried
+    :param duration: how long it lasts from when it is granted, if that is after its start; None:
+        it ends at its end date in any case
+    :param reason: what there is not enough of
+    :param seconds: until the next try
+    """
+    kept = tuple(each for each in lease.events if each.event_type not in _OF_START)
+    due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
+    reservations = tuple(dataclasses.replace(each, amounts={}) for each in lease.reservations)
+    return dataclasses.replace(
+        lease,
+        status=_L.WAITING,
+        status_reason=reason,
+        retries_left=retries,
+        duration=None if duration is None else round(duration.total_seconds()),
+        reservations=reservations,
+        events=(*kept, due),
+    )
+
+
+def grant(
+    lease: Lease,
+    amounts: Mapping[str, Mapping[str, int]],
+    now: datetime,
+    before_start: Iterable[int] = (),
+) -> Change:
+    """Return a lease that waited as one for which there is enough.
+
+    :param amounts: what its reservations hold from now on, by their ids
+    :param before_start: seconds before the start at which every lease is told
+    """
+    start, end = period(lease, now)
+    before_end = lease.before_end_date
+    if before_end is not None:
+        before_end = max(start, before_end + (end - lease.end_date))
+    held = (
+        dataclasses.replace(each, amounts=amounts.get(each.id, {}), updated_at=now)
+        for each in lease.live
+    )
+    after = dataclasses.replace(
+        lease.with_reservations(*held).moved_to(_L.PENDING, None),
+        start_date=start,
+        end_date=end,
+        before_end_date=before_end,
+        retries_left=None,
+        duration=None,
+    )
+    moved = (events.of(e.event_type).move(e, lease, after, now) for e in lease.events)
+    after = after.with_events(*moved)
+    tries = (e for e in after.events_of(model.RETRY) if e.status == states.EventStatus.UNDONE)
+    after = schedule.cancel_events(after, tries, _GRANTED, now)
+    new = first_events(
+        lease.id,
+        start,
+        end,
+        before_end,
+        (),
+        now,
+        manual=lease.start_policy == states.StartPolicy.MANUAL,
+        before_start={*lease.before_start, *before_start},
+    )
+    after = after.with_events(*(each for each in new if each.event_type in _OF_START))
+    return Change(after, {retry.GRANTED: None})
+
+
+def try_now(lease: Lease, now: datetime) -> Lease:
+    """Return a lease that waits, and was changed by its user, as one that is tried now."""
+    tries = (e for e in lease.events_of(model.RETRY) if e.status == states.EventStatus.UNDONE)
+    due = (dataclasses.replace(schedule.reschedule(e, now, now), time=now) for e in tries)
+    return lease.with_events(*due)
+
+
+def period(lease: Lease, now: datetime) -> tuple[datetime, datetime]:
+    """Return the start and the end of a lease that waits if it is granted now."""
+    start = max(lease.start_date, now)
+    if lease.duration is None:
+        return start, lease.end_date
+    return start, max(lease.end_date, start + timedelta(seconds=lease.duration))

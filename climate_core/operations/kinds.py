@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kind of a new lease: which one it has, and which ones its resources allow."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from climate_common import resource_types
+from climate_core import exceptions
+from climate_core.lease.states import Kind
+from climate_core.operations.draft import Item
+
+#: Kinds of leases that hold nothing before the calendar promises it.
+_OF_CALENDAR: Final = frozenset({Kind.SCHEDULED, Kind.RETRY})
+
+
+def of(asked: str | None, items: Sequence[Item]) -> str:
+    """Return the kind of a lease.
+
+    :param asked: the kind that the request names; None: ``scheduled`` if the calendar promises all
+        that it asks for, else ``immediate``
+    :param items: what it asks for
+    :raises climate_core.exceptions.BadRequest: a lease of that kind cannot have these resources
+    """
+    held = [each for each in items if each.reservation.unit_kind is None]
+    if asked is None:
+        return Kind.SCHEDULED if items and not held else Kind.IMMEDIATE
+    if asked not in _OF_CALENDAR:
+        return asked
+    if not items:
+        raise exceptions.BadRequest(
+            f'A lease of the kind {asked} must ask for hosts or capacity.', field='kind'
+        )
+    if held:
+        shown = resource_types.shown(held[0].reservation.resource_type)
+        raise exceptions.BadRequest(
+            f'{held[0].field} ({shown}) is held already or not at all, so the kind must be '
+            f'immediate; {asked} is for hosts and capacity.',
+            field='kind',
+        )
+    return asked

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases of the kind retry, through the API."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from climate_core.db.engine import Database
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.functional.api import world
+from tests.support.fakes import cloud_server, settings
+
+ADMIN = {'X-Roles': 'admin,member,reader'}
+
+
+@pytest.fixture
+def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.ConfigOpts:
+    options = settings.cloud_options(hosts_cloud.url).items()
+    conf = world.configure(tmp_path, *(('cloud', name, value) for name, value in options))
+    conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
+    return conf
+
+
+@pytest.fixture
+def application(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
+    """An API with one host in a pool."""
+    with world.running(conf, database, HostPlugin) as made:
+        world.ask(made, 'POST', '/v1/os-hosts', {'name': 'cn1'}, ADMIN, 201)
+        yield made
+
+
+def lease(name: str, **values: Any) -> dict[str, Any]:
+    wanted = {'resource_type': 'physical:host', 'min': 1}
+    times = {'start_date': '+1h', 'duration': '2h'}
+    return {'name': name, **times, 'reservations': [wanted], **values}
+
+
+def create(application: Any, body: dict[str, Any], status: int = 201) -> Any:
+    answer = world.ask(application, 'POST', '/v1/leases', body, status=status).json
+    return answer['lease'] if status == 201 else answer
+
+
+def test_it_waits_and_is_granted_when_a_host_is_enrolled(application: Any) -> None:
+    first = create(application, lease('first'))
+    assert (first['kind'], first['retries_left'], first['next_retry_at']) == (
+        'scheduled',
+        None,
+        None,
+    )
+    assert create(application, lease('no'), 409)['error_name'] == 'calendar.not_enough'
+    second = create(application, lease('second', kind='retry', max_retries=3))
+    assert (second['status'], second['retries_left']) == ('WAITING', 3)
+    assert second['next_retry_at']
+    assert second['reservations'][0]['hosts'] == []
+    found = world.ask(application, 'GET', '/v1/leases?status=WAITING', status=200).json
+    assert [each['id'] for each in found['leases']] == [second['id']]
+    world.ask(application, 'POST', '/v1/os-hosts', {'name': 'cn2'}, ADMIN, 201)
+    # The request of a third one has the manager look at those that wait: the second comes first.
+    assert create(application, lease('third', kind='retry'))['status'] == 'WAITING'
+    shown = world.ask(application, 'GET', f'/v1/leases/{second["id"]}', status=200).json['lease']
+    assert (shown['status'], shown['reservations'][0]['hosts']) == ('PENDING', ['cn2'])
+
+
+def test_dry_run_says_that_it_would_wait(application: Any) -> None:
+    create(application, lease('first'))
+    for kind, waits in (('retry', True), ('scheduled', False)):
+        body = lease('second', kind=kind)
+        answer = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, status=200).json
+        told = answer['dry_run']
+        assert (told['granted'], told['waits']) == (False, waits)
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [
+        ({'kind': 'never'}, 'kind'),
+        ({'kind': 'retry', 'max_retries': 0}, 'max_retries'),
+        ({'max_retries': 3}, 'max_retries'),
+        ({'kind': 'retry', 'reservations': []}, 'kind'),
+        ({'kind': 'retry', 'reservations': [{'resource_type': 'physical:host', 'pool': 'x'}]}, ''),
+    ],
+)
+def test_bad_requests_leave_nothing(application: Any, values: dict[str, Any], field: str) -> None:
+    status = 400 if field else 404
+    answer = create(application, lease('one', **values), status)
+    assert answer['field'] == (field or 'reservations[0].pool')
+    assert world.ask(application, 'GET', '/v1/leases', status=200).json['leases'] == []

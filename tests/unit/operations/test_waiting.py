@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases of the kind retry: they wait until the calendar has enough, and are granted in order."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from oslo_utils import uuidutils
+
+from climate_core import exceptions
+from climate_core.calendar.model import Demand, Wanted
+from climate_core.context import RequestContext
+from climate_core.db import rows, tables
+from climate_core.lease import model
+from climate_core.plugins.base import Claimed, ResourcePlugin
+from tests.support.world import NOON, World, at, user
+
+TYPE = 'test:room'
+
+
+class Rooms(ResourcePlugin):
+    """Whole units of the kind ``room``, which the calendar promises."""
+
+    resource_type = TYPE
+    title = 'Rooms'
+    description = 'Rooms of the tests'
+    schema = {'min': {'type': 'integer'}}
+    changeable = ('min',)
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        params = {'min': values.get('min', 1)}
+        made = uuidutils.generate_uuid()
+        return Claimed(made, params, self.amounts(params), unit_kind='room')
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {'hosts': params['min']}
+
+    def wanted(self, reservation: model.Reservation) -> Wanted:
+        count = reservation.params['min']
+        demand = Demand(kind='room', least=count, most=count)
+        return Wanted(reservation_id=reservation.id, demand=demand, field='min', noun='rooms')
+
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        assert reservation.allocations
+        self.opened.append(lease.name)
+
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        return None
+
+
+class Hotel:
+    """Rooms, and a manager that leases them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rooms = Rooms()
+        world.plugins[TYPE] = self.rooms
+        world.conf.set_override('retry_interval', 600, group='queue')
+        queue = world.operations.queue
+        world.executor.retry_lease = queue.retry
+        self.look = queue.look
+
+    def build(self, count: int) -> None:
+        unit = {
+            'kind': 'room',
+            'pool': 'default',
+            'available': True,
+            'capacity': {},
+            'lanes': 1,
+            'properties': {},
+            'generation': 0,
+            'changed_at': self.world.clock.now(),
+        }
+        self.world.database.write(rows.insert, tables.UNITS, [unit] * count)
+
+    def book(self, name: str, count: int = 1, **values: Any) -> str:
+        """Create a lease of two hours from now, of the kind retry."""
+        body = {'name': name, 'duration': '2h', 'kind': 'retry', **values}
+        if 'end_date' in body:
+            del body['duration']
+        body['reservations'] = [{'resource_type': TYPE, 'min': count}]
+        return self.world.operations.create_lease(user(), body)
+
+    def status(self, *lease_ids: str) -> list[str]:
+        return [self.world.lease(each).status for each in lease_ids]
+
+
+@pytest.fixture
+def hotel(world: World) -> Hotel:
+    made = Hotel(world)
+    made.build(2)
+    return made
+
+
+def test_enough_at_once_is_granted_at_once(hotel: Hotel) -> None:
+    lease = hotel.world.lease(hotel.book('one'))
+    assert (lease.status, lease.kind, lease.retries_left) == ('PENDING', 'retry', None)
+    assert hotel.world.settle(lease.id).status == 'ACTIVE'
+
+
+def test_it_waits_for_the_end_of_another_and_lasts_as_long_as_it_asked_for(hotel: Hotel) -> None:
+    world = hotel.world
+    first = hotel.book('first', 2)
+    second = hotel.book('second')
+    waiting = world.lease(second)
+    assert (waiting.status, waiting.retries_left) == ('WAITING', 2016)
+    assert waiting.next_retry_at == NOON + datetime.timedelta(minutes=10)
+    assert 'Only 0' in waiting.status_reason or 'None of the rooms' in waiting.status_reason
+    assert waiting.reservations[0].allocations == ()
+    world.run_until_idle(minutes=30)
+    assert hotel.status(first, second) == ['ACTIVE', 'WAITING']
+    world.end(first)
+    world.run_until_idle()
+    hotel.look()
+    granted = world.settle(second)
+    assert granted.status == 'ACTIVE'
+    assert (granted.start_date, granted.end_date) == (world.time.now, at('2026-12-01 14:30'))
+    assert [e.event_type for e in granted.events if e.event_type == 'start_lease']
+    assert 'lease.event.retry_lease' in world.told()
+    assert world.settle(second, hours=2).status == 'TERMINATED'
+
+
+def test_a_fixed_end_stays(hotel: Hotel) -> None:
+    first = hotel.book('first', 2)
+    second = hotel.book('second', end_date='2026-12-01 15:00')
+    hotel.world.time.forward(minutes=30)
+    hotel.world.end(first)
+    hotel.world.run_until_idle()
+    hotel.look()
+    granted = hotel.world.settle(second)
+    assert (granted.status, granted.end_date) == ('ACTIVE', at('2026-12-01 15:00'))
+
+
+def test_a_lease_never_granted_is_over_at_its_end(hotel: Hotel) -> None:
+    hotel.book('first', 2, duration='1d')
+    second = hotel.book('second', end_date='2026-12-01 15:00')
+    lease = hotel.world.settle(second, hours=4)
+    assert lease.status == 'TERMINATED'
+    assert lease.status_reason == 'There was not enough for it before its end.'
+    assert hotel.rooms.opened == ['first']
+
+
+def test_the_last_try_that_fails_leaves_it_in_error(hotel: Hotel) -> None:
+    world = hotel.world
+    hotel.book('first', 2, duration='1d')
+    second = hotel.book('second', max_retries=2)
+    for left in (1, 0):
+        lease = world.settle(second, minutes=10)
+        assert (lease.status, lease.retries_left) == ('WAITING', left)
+    lease = world.settle(second, minutes=10)
+    assert lease.status == 'ERROR'
+    assert 'as often as it was tried' in lease.status_reason
+    assert 'lease.event.retry_lease.error' in world.told()
+    world.delete(second)
+    assert world.settle(second).status == 'TERMINATED'
+
+
+def test_those_that_wait_longer_come_first(hotel: Hotel) -> None:
+    world = hotel.world
+    first = hotel.book('first', 1)
+    hotel.book('other', 1, duration='1h')
+    large = hotel.book('large', 2)
+    # It would take the room that becomes free first, and make the large one later.
+    long = hotel.book('long', 1, duration='3h')
+    # It is over when the large one can begin: it may pass.
+    world.run_until_idle(hours=1)
+    hotel.look()
+    assert hotel.status(large, long) == ['WAITING', 'WAITING']
+    short = hotel.book('short', 1, duration='30m')
+    assert hotel.status(large, long, short) == ['WAITING', 'WAITING', 'PENDING']
+    world.run_until_idle(hours=1)
+    assert hotel.status(first) == ['TERMINATED']
+    hotel.look()
+    world.run_until_idle()
+    assert hotel.status(large, long) == ['ACTIVE', 'WAITING']
+
+
+def test_all_that_wait_are_tried_by_one_event(hotel: Hotel) -> None:
+    world = hotel.world
+    hotel.book('first', 2, duration='1d')
+    world.run_until_idle()
+    waiting = []
+    for number in range(3):
+        waiting.append(hotel.book(f'lease{number}'))
+        world.time.forward(seconds=1)
+    world.time.forward(minutes=10)
+    assert len(world.due()) == 3
+    world.executor.run(world.due()[0])
+    assert world.due() == []
+    assert [world.lease(each).retries_left for each in waiting] == [2015] * 3
+
+
+def test_the_manager_knows_when_to_look_next(hotel: Hotel) -> None:
+    hotel.book('first', 2)
+    hotel.book('second')
+    hotel.world.time.forward(minutes=30)
+    assert hotel.look() == pytest.approx(90 * 60, abs=1)
+
+
+def test_a_lease_that_waits_is_changed_and_tried_again(hotel: Hotel) -> None:
+    world = hotel.world
+    hotel.book('first', 1, duration='1d')
+    second = hotel.book('second', 2)
+    reservation = world.lease(second).reservations[0]
+    world.operations.update_reservation(user(), second, reservation.id, {'min': 1})
+    world.run_until_idle()
+    granted = world.lease(second)
+    assert granted.status == 'ACTIVE'
+    assert granted.reservations[0].amounts == {'hosts': 1}
+
+
+def test_a_start_in_the_future_is_waited_for(hotel: Hotel) -> None:
+    world = hotel.world
+    first = hotel.book('first', 2, duration='3h')
+    second = hotel.book('second', start_date='2026-12-01 14:00')
+    assert hotel.status(second) == ['WAITING']
+    world.end(first)
+    world.run_until_idle()
+    hotel.look()
+    granted = world.lease(second)
+    assert (granted.status, granted.start_date) == ('PENDING', at('2026-12-01 14:00'))
+
+
+@pytest.mark.parametrize('change', ['end', 'delete'])
+def test_cancelled_while_it_waits(hotel: Hotel, change: str) -> None:
+    hotel.book('first', 2)
+    second = hotel.book('second')
+    getattr(hotel.world, change)(second)
+    lease = hotel.world.settle(second)
+    assert lease.status == 'TERMINATED'
+    if change == 'end':
+        assert lease.status_reason == 'Cancelled by its user before its start.'
+    hotel.world.run_until_idle(minutes=30)
+    assert hotel.rooms.opened == ['first']
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [
+        ({'kind': 'immediate', 'max_retries': 3}, 'max_retries'),
+        ({'kind': 'soon'}, 'kind'),
+        ({'max_retries': 0}, 'max_retries'),
+    ],
+)
+def test_bad_requests(hotel: Hotel, values: dict[str, Any], field: str) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        hotel.book('one', **values)
+    assert caught.value.field == field
+
+
+def test_what_is_held_already_cannot_wait(hotel: Hotel) -> None:
+    for things in ((), ('thing1',)):
+        with pytest.raises(exceptions.BadRequest) as caught:
+            hotel.world.create(*things, kind='retry')
+        assert caught.value.field == 'kind'
+    assert hotel.world.trusts.present == set()
+
+
+def test_the_kind_follows_from_the_resources(hotel: Hotel) -> None:
+    world = hotel.world
+    body = {'name': 'l', 'duration': '1h', 'reservations': [{'resource_type': TYPE}]}
+    assert world.lease(world.operations.create_lease(user(), body)).kind == 'scheduled'
+    assert world.lease(world.create('thing1')).kind == 'immediate'
+
+
+def test_nothing_joins_and_nobody_starts_a_lease_that_waits(hotel: Hotel) -> None:
+    hotel.book('first', 2)
+    second = hotel.book('second', start_policy='manual')
+    with pytest.raises(exceptions.InvalidState, match='waits'):
+        hotel.world.join(second, 'thing1')
+    with pytest.raises(exceptions.InvalidState, match='waits'):
+        hotel.world.start(second)
+
+
+def test_two_managers_grant_a_lease_once(hotel: Hotel) -> None:
+    world = hotel.world
+    first = hotel.book('first', 2)
+    second = hotel.book('second', 2)
+    world.end(first)
+    world.run_until_idle()
+    (seen,) = hotel.world.operations.queue.promises.fitting([world.lease(second)], NOON)[0]
+    assert seen == second
+    lease = world.lease(second)
+    queue = world.operations.queue
+    assert [queue._grant(lease), queue._grant(lease)] == [True, False]
+
+
+def test_an_empty_queue_costs_one_statement(hotel: Hotel) -> None:
+    assert len(hotel.world.statements(hotel.look)) == 1
