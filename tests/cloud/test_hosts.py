@@ -71,6 +71,22 @@ def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> 
     assert len(hosts_of(granted)) == 1
 
 
+def test_lease_waits_until_another_gives_its_hosts_back(
+    booking: Booking, pool: tuple[str, ...]
+) -> None:
+    wanted = {'resource_type': 'physical:host', 'min': len(pool)}
+    first = booking.wait_lease(make_lease(booking, wanted).id, 'ACTIVE')
+    waiting = order_lease(booking, '--hosts', 'min=1', '--kind', 'retry')
+    assert (waiting.status, hosts_of(waiting)) == ('WAITING', [])
+    assert waiting.next_retry_at is not None
+    booking.person.leases.end(first.id)
+    granted = booking.wait_lease(waiting.id, 'ACTIVE')
+    assert set(hosts_of(granted)) <= {*pool}
+    assert granted.end_date - granted.start_date == waiting.end_date - waiting.start_date
+    (reservation,) = granted.reservations
+    assert boot(booking, reservation=reservation.id).status == 'ACTIVE'
+
+
 def test_room_for_so_many_servers_of_a_flavor(
     booking: Booking, admin: Person, pool: tuple[str, ...]
 ) -> None:
