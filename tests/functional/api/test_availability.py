@@ -13,7 +13,7 @@ from oslo_config import cfg
 from climate_core.db.engine import Database
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.functional.api import world
-from tests.support.fakes import cloud_server, settings
+from tests.support.fakes import cloud_server
 
 ADMIN = {'X-Roles': 'admin,member,reader'}
 HOST = {'resource_type': 'physical:host'}
@@ -22,10 +22,7 @@ DAY = '2099-01-01'
 
 @pytest.fixture
 def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.ConfigOpts:
-    options = settings.cloud_options(hosts_cloud.url).items()
-    conf = world.configure(tmp_path, *(('cloud', name, value) for name, value in options))
-    conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
-    return conf
+    return world.configure_hosts(tmp_path, hosts_cloud.url)
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ from climate_core.db import migration
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins import base
+from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.service import ManagerService
+from tests.support.fakes import settings
 from tests.support.world import Trusts
 
 #: A resource that does not exist.
@@ -74,6 +76,14 @@ def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpt
     file.write_text('\n'.join(f'[{name}]\n' + '\n'.join(sections[name]) for name in sections))
     conf = configuration.load([], [str(file)])
     migration.upgrade(conf)
+    return conf
+
+
+def configure_hosts(directory: pathlib.Path, cloud_url: str) -> cfg.ConfigOpts:
+    """Make the same with a fake cloud, for hosts."""
+    options = settings.cloud_options(cloud_url).items()
+    conf = configure(directory, *(('cloud', name, value) for name, value in options))
+    conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
     return conf
 
 
