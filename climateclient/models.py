@@ -136,6 +136,7 @@ class Lease:
     kind: str | None = None
     retries_left: int | None = None
     next_retry_at: datetime.datetime | None = None
+    queue_position: int | None = None
     start_policy: str | None = None
     before_start: tuple[int, ...] = ()
     webhook: Webhook | None = None
@@ -166,6 +167,7 @@ class Lease:
             kind=body.get('kind'),
             retries_left=body.get('retries_left'),
             next_retry_at=time_of(body.get('next_retry_at')),
+            queue_position=body.get('queue_position'),
             start_policy=body.get('start_policy'),
             before_start=tuple(body.get('before_start') or ()),
             webhook=Webhook.from_dict(webhook) if webhook else None,

@@ -54,6 +54,19 @@ def waiting(session: orm.Session) -> list[Lease]:
     return assemble(session, session.execute(query).mappings().all(), ('reservations',))
 
 
+def queue_positions(session: orm.Session, found: Iterable[Lease]) -> dict[str, int]:
+    """Return the places in the queue of those leases that wait, from 1 on, by their ids.
+
+    One statement if there are any, none otherwise.
+    """
+    status = states.LeaseStatus.WAITING
+    if all(each.status != status for each in found):
+        return {}
+    query = sa.select(_LEASE.c.id).where(_LEASE.c.status == status, _LEASE.c.deleted_at.is_(None))
+    ids = session.scalars(query.order_by(_LEASE.c.created_at, _LEASE.c.id))
+    return {lease_id: number for number, lease_id in enumerate(ids, 1)}
+
+
 def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
     """Find who holds resources, by type and id, in one statement; only the leases themselves."""
     by_type: dict[str, list[str]] = defaultdict(list)

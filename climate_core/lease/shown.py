@@ -17,14 +17,18 @@ from climate_core.lease import events, model, serialize
 RELEASE: Final = importlib.metadata.version('openstack-climate')
 
 
-def lease(one: model.Lease) -> dict[str, Any]:
-    """A lease; neither the owner's trust nor the secret of the webhook is ever shown."""
+def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
+    """A lease; neither the owner's trust nor the secret of the webhook is ever shown.
+
+    :param position: its place in the queue, if it waits
+    """
     return {
         **serialize.lease(one),
         'before_end_date': dates.serialize(one.before_end_date),
         'kind': str(one.kind),
         'retries_left': one.retries_left,
         'next_retry_at': dates.serialize(one.next_retry_at),
+        'queue_position': position,
         'start_policy': str(one.start_policy),
         'before_start': list(one.before_start),
         'webhook': _webhook(one.webhook),

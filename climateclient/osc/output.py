@@ -107,6 +107,7 @@ def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'kind': lease.kind,
         'retries_left': lease.retries_left,
         'next_retry_at': Time(lease.next_retry_at),
+        'queue_position': lease.queue_position,
         'start_policy': lease.start_policy,
         'before_start': Seconds(lease.before_start),
         'webhook': Webhook(lease.webhook),

@@ -11,6 +11,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.api import fields, paging, policy
 from climate_core.api.request import Backend, Request, answer
+from climate_core.db import leases as db
 from climate_core.db import listing
 from climate_core.lease import shown, times
 from climate_core.policies import leases as rules
@@ -33,7 +34,9 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         parts=fields.parts(asked.get('fields')),
     )
     found, more = backend.database.read(listing.page, query)
-    leases = [fields.chosen(shown.lease(each), asked.get('fields')) for each in found]
+    places = backend.database.read(db.queue_positions, found)
+    whole = (shown.lease(each, places.get(each.id)) for each in found)
+    leases = [fields.chosen(each, asked.get('fields')) for each in whole]
     links = paging.links(request, found[-1].id) if more else None
     return answer(200, paging.body('leases', leases, links))
 

@@ -58,7 +58,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     if lease.user_id != context.user_id:
         # It was there before: a repeated request of another user.
         policy.authorize_lease(backend.enforcer, context, rules.GET, lease)
-    return _shown(201, lease)
+    return _answer(backend, 201, lease)
 
 
 def _key(request: Request) -> dict[str, str]:
@@ -90,7 +90,7 @@ def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     wanted = request.parameters.get('fields')
     lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
     policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
-    body = {'lease': fields.chosen(shown.lease(lease), wanted)}
+    body = {'lease': fields.chosen(_render(backend, lease), wanted)}
     return etag.mark(answer(200, body), lease.generation)
 
 
@@ -160,11 +160,17 @@ def _authorize_present(
 
 
 def _read_back(backend: Backend, status: int, lease_id: str) -> webob.Response:
-    return _shown(status, backend.database.read(db.get, lease_id))
+    return _answer(backend, status, backend.database.read(db.get, lease_id))
 
 
-def _shown(status: int, lease: Lease) -> webob.Response:
-    return etag.mark(answer(status, {'lease': shown.lease(lease)}), lease.generation)
+def _answer(backend: Backend, status: int, lease: Lease) -> webob.Response:
+    return etag.mark(answer(status, {'lease': _render(backend, lease)}), lease.generation)
+
+
+def _render(backend: Backend, lease: Lease) -> dict[str, Any]:
+    """Show a lease, with its place in the queue if it waits."""
+    places = backend.database.read(db.queue_positions, [lease])
+    return shown.lease(lease, places.get(lease.id))
 
 
 def _normal(values: Mapping[str, Any]) -> dict[str, Any]:

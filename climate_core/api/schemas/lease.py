@@ -214,6 +214,10 @@ SHOWN: dict[str, Any] = common.closed(
             'type': ['integer', 'null'],
             'description': 'How often a lease that waits is tried again.',
         },
+        'queue_position': {
+            'type': ['integer', 'null'],
+            'description': 'How many leases, with it, come first of those that wait.',
+        },
         'next_retry_at': {
             **_ANSWERED_OR_NULL,
             'description': 'When a lease that waits is tried again at the latest.',

@@ -53,10 +53,13 @@ def test_it_waits_and_is_granted_when_a_host_is_enrolled(application: Any) -> No
     assert second['next_retry_at']
     assert second['reservations'][0]['hosts'] == []
     found = world.ask(application, 'GET', '/v1/leases?status=WAITING', status=200).json
-    assert [each['id'] for each in found['leases']] == [second['id']]
+    assert [(each['id'], each['queue_position']) for each in found['leases']] == [
+        (second['id'], 1)
+    ]
     world.ask(application, 'POST', '/v1/os-hosts', {'name': 'cn2'}, ADMIN, 201)
     # The request of a third one has the manager look at those that wait: the second comes first.
-    assert create(application, lease('third', kind='retry'))['status'] == 'WAITING'
+    third = create(application, lease('third', kind='retry'))
+    assert (third['status'], third['queue_position']) == ('WAITING', 1)
     shown = world.ask(application, 'GET', f'/v1/leases/{second["id"]}', status=200).json['lease']
     assert (shown['status'], shown['reservations'][0]['hosts']) == ('PENDING', ['cn2'])
 
