@@ -447,7 +447,7 @@ def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
 
     def write(session: orm.Session) -> None:
         new = [hall.wanted(hall.reserve(session), demand())]
-        with pytest.raises(exceptions.NotEnough):
+        with pytest.raises(engine.Refused):
             hall.calendar.promise(session, new, hall.at(0), hall.at(1))
         hall.calendar.release(session, [old.reservation_id], hall.at(-1))
         two = [hall.wanted(hall.reserve(session), shares()) for _ in range(2)]

@@ -36,6 +36,7 @@ def _rows(world: World) -> dict[str, int]:
 def test_what_would_be_granted(world: World) -> None:
     assert _dry(world, 'a', 'b', end_date=None, duration='90m') == {
         'granted': True,
+        'waits': False,
         'refusals': [],
         'available_from': None,
         'start_date': '2026-12-01T12:00:00.000000',
