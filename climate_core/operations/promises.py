@@ -63,22 +63,15 @@ class Promises:
         _check_count(wanted)
         return self.calendar.windows(wanted, length, earliest, latest, limit)
 
-    def fitting(
-        self, waiting: Iterable[model.Lease], now: datetime.datetime
-    ) -> tuple[list[str], float | None]:
-        """Choose the leases that wait for which there is enough now, see :meth:`Calendar.fitting`.
+    def waiting(self, lease: model.Lease, now: datetime.datetime) -> Waiting:
+        """Return what a lease demands that waits, as if it were granted now.
 
-        :returns: their ids, in their order, and in how many seconds the next one has enough
+        :raises climate_core.exceptions.ClimateError: that is not known
         """
-        listed = []
-        for lease in waiting:
-            start, end = changes.wait.period(lease, now)
-            later = _PATIENCE if lease.duration is not None else datetime.timedelta(0)
-            wanted = self._wanted(lease.live, {})
-            one = Waiting(id=lease.id, wanted=wanted, start=start, end=end, latest=later)
-            if start < end:
-                listed.append(one)
-        return self.calendar.fitting(listed)
+        start, end = changes.wait.period(lease, now)
+        later = _PATIENCE if lease.duration is not None else datetime.timedelta(0)
+        wanted = self._wanted(changes.wait.asleep(lease), {})
+        return Waiting(id=lease.id, wanted=wanted, start=start, end=end, latest=later)
 
     def promise(
         self,

@@ -7,17 +7,18 @@ calendar is the judge.
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.calendar.model import Waiting
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import Cause
 from climate_core.operations.draft import Draft
@@ -28,6 +29,8 @@ from climate_core.plugins.base import ResourcePlugin, Wait
 LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
+#: What a look may end in that is done again later.
+_TROUBLE: tuple[type[Exception], ...] = (Stale, *TROUBLE)
 
 
 @dataclasses.dataclass(eq=False)
@@ -72,6 +75,15 @@ class Queue:
             return None
         return Wait(interval, why.get(lease.id) or present.status_reason)
 
+    def added(self) -> None:
+        """Look after a lease was added, as far as that is possible now."""
+        try:
+            self._grant_all()
+        except _TROUBLE:
+            # It is written, and is tried again.
+            LOG.warning('Leases that wait were not looked at', exc_info=True)
+        self.look_again()
+
     def look(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""
         _, seconds = self._grant_all()
@@ -80,30 +92,51 @@ class Queue:
     def _grant_all(self) -> tuple[dict[str, str], float | None]:
         """Grant what there is enough for.
 
-        :returns: why leases are not granted for which the calendar has enough, by their ids, and
-            in how many seconds the next one has enough
+        :returns: why leases are not granted that the calendar does not keep waiting, by their
+            ids, and in how many seconds the next one has enough
         """
-        waiting = {each.id: each for each in self.database.read(leases.waiting)}
-        if not waiting:
-            return {}, None
-        now = self.clock.now()
         refused: dict[str, str] = {}
-        granted = False
-        fitting, seconds = self.promises.fitting(waiting.values(), now)
-        for lease_id in fitting:
-            try:
-                granted |= self._grant(waiting[lease_id])
-            except exceptions.ClimateError as exc:
-                refused[lease_id] = exc.message
+        waiting = {each.id: each for each in self.database.read(leases.waiting)}
+        demands = self._demands(waiting.values(), refused)
+        seconds, granted = None, False
+        while demands:
+            fitting, seconds = self.promises.calendar.fitting(demands.values())
+            known = len(refused)
+            for lease_id in fitting:
+                del demands[lease_id]
+                try:
+                    granted |= self._grant(waiting[lease_id])
+                except exceptions.ClimateError as exc:
+                    refused[lease_id] = exc.message
+            if len(refused) == known:
+                break
+            # What they do not get is free for those behind them.
         if granted:
             self.nudge()
         return refused, seconds
+
+    def _demands(
+        self, waiting: Iterable[model.Lease], refused: dict[str, str]
+    ) -> dict[str, Waiting]:
+        now, demands = self.clock.now(), {}
+        for lease in waiting:
+            try:
+                one = self.promises.waiting(lease, now)
+            except exceptions.ClimateError as exc:
+                refused[lease.id] = exc.message
+                continue
+            if one.start < one.end:
+                demands[lease.id] = one
+        return demands
 
     def _grant(self, lease: model.Lease) -> bool:
         """Grant one lease; tell whether it waited until now."""
         amounts = self._amounts(lease)
         holding = lease.with_reservations(
-            *(dataclasses.replace(each, amounts=amounts[each.id]) for each in lease.live)
+            *(
+                dataclasses.replace(each, amounts=amounts[each.id])
+                for each in changes.wait.asleep(lease)
+            )
         )
         most = self.quota.check_limits(holding, lease)
         return self.database.write(self._write, lease, amounts, most)
@@ -127,13 +160,12 @@ class Queue:
         adding = limits.amounts(change.lease.live)
         db_limits.check(session, lease.project_id, adding, most)
         after = store.save(session, lease, change, now, _CAUSE)
-        self.promises.promise(session, after, after.live, {}, now)
+        self.promises.promise(session, after, changes.wait.asleep(after), {}, now)
         LOG.info('Lease %s waits no more', lease.id)
         return True
 
     def _amounts(self, lease: model.Lease) -> dict[str, Mapping[str, int]]:
         return {
             each.id: self.plugins[each.resource_type].amounts(each.params) or {}
-            for each in lease.live
-            if each.resource_type in self.plugins
+            for each in changes.wait.asleep(lease)
         }

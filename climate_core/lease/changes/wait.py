@@ -9,7 +9,7 @@ from typing import Final
 from climate_core.lease import events, model, schedule, states
 from climate_core.lease.changes.create import first_events
 from climate_core.lease.events import retry
-from climate_core.lease.model import Lease
+from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.results import Change
 
 _L = states.LeaseStatus
@@ -36,7 +36,9 @@ def wait(
     :param reason: what there is not enough of
     :param seconds: until the next try
     """
-    kept = tuple(each for each in lease.events if each.event_type not in _OF_START)
+    # When it ends is not known before it is granted, if only its duration is.
+    unknown = _OF_START if duration is None else _OF_START | {model.END}
+    kept = tuple(each for each in lease.events if each.event_type not in unknown)
     due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
     reservations = tuple(dataclasses.replace(each, amounts={}) for each in lease.reservations)
     return dataclasses.replace(
@@ -67,7 +69,7 @@ def grant(
         before_end = max(start, before_end + (end - lease.end_date))
     held = (
         dataclasses.replace(each, amounts=amounts.get(each.id, {}), updated_at=now)
-        for each in lease.live
+        for each in asleep(lease)
     )
     after = dataclasses.replace(
         lease.with_reservations(*held).moved_to(_L.PENDING, None),
@@ -91,12 +93,27 @@ def grant(
         manual=lease.start_policy == states.StartPolicy.MANUAL,
         before_start={*lease.before_start, *before_start},
     )
-    after = after.with_events(*(each for each in new if each.event_type in _OF_START))
+    missing = _OF_START if after.event(model.END) else _OF_START | {model.END}
+    after = after.with_events(*(each for each in new if each.event_type in missing))
     return Change(after, {retry.GRANTED: None})
 
 
+def asleep(lease: Lease) -> tuple[Reservation, ...]:
+    """Return the reservations of a lease that waits which are not being taken out of it."""
+    return tuple(each for each in lease.live if each.status == states.ReservationStatus.PENDING)
+
+
 def try_now(lease: Lease, now: datetime) -> Lease:
-    """Return a lease that waits, and was changed by its user, as one that is tried now."""
+    """Return a lease that waits, and was changed by its user, as one that is tried now.
+
+    It has an end of its own if it has an end date that stays.
+    """
+    ends = lease.events_of(model.END)
+    if lease.duration is not None:
+        kept = tuple(each for each in lease.events if each not in ends)
+        lease = dataclasses.replace(lease, events=kept)
+    elif not ends:
+        lease = lease.with_events(model.new_event(lease.id, model.END, lease.end_date, now))
     tries = (e for e in lease.events_of(model.RETRY) if e.status == states.EventStatus.UNDONE)
     due = (dataclasses.replace(schedule.reschedule(e, now, now), time=now) for e in tries)
     return lease.with_events(*due)

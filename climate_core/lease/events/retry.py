@@ -2,7 +2,7 @@
 """``retry_lease``: looks again whether there is enough for a lease that waits."""
 
 import dataclasses
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from climate_core.lease import model, schedule, states
@@ -61,5 +61,10 @@ def _give_up(lease: Lease, event: Event, why: str, now: datetime) -> Change:
     )
     after = lease.with_reservations(*failed).moved_to(_L.ERROR, reason)
     after = dataclasses.replace(after, retries_left=0)
+    if after.event(model.END) is None:
+        # It stays readable as long as it would have lasted.
+        end = now + timedelta(seconds=lease.duration or 0)
+        after = dataclasses.replace(after, end_date=max(end, after.end_date))
+        after = after.with_events(model.new_event(lease.id, model.END, after.end_date, now))
     event = schedule.complete(event, reason, now, _E.ERROR)
     return Change(after.with_events(event), {GIVEN_UP: reason})

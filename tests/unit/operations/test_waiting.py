@@ -14,7 +14,7 @@ from climate_core.context import RequestContext
 from climate_core.db import rows, tables
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, ResourcePlugin
-from tests.support.world import NOON, World, at, user
+from tests.support.world import World, at, user
 
 TYPE = 'test:room'
 
@@ -285,11 +285,53 @@ def test_two_managers_grant_a_lease_once(hotel: Hotel) -> None:
     second = hotel.book('second', 2)
     world.end(first)
     world.run_until_idle()
-    (seen,) = hotel.world.operations.queue.promises.fitting([world.lease(second)], NOON)[0]
-    assert seen == second
     lease = world.lease(second)
     queue = world.operations.queue
     assert [queue._grant(lease), queue._grant(lease)] == [True, False]
+
+
+def test_it_waits_for_longer_than_it_lasts(hotel: Hotel) -> None:
+    world = hotel.world
+    hotel.book('first', 2, duration='1d')
+    second = hotel.book('second', duration='1h')
+    assert world.settle(second, hours=3).status == 'WAITING'
+    world.run_until_idle(hours=21)
+    hotel.look()
+    granted = world.settle(second)
+    assert granted.status == 'ACTIVE'
+    assert granted.end_date - granted.start_date == datetime.timedelta(hours=1)
+    assert world.settle(second, hours=1).status == 'TERMINATED'
+
+
+def test_an_end_that_is_given_while_it_waits_is_kept(hotel: Hotel) -> None:
+    world = hotel.world
+    hotel.book('first', 2, duration='1d')
+    second = hotel.book('second')
+    world.update(second, end_date='2026-12-01 13:00')
+    assert world.settle(second, hours=1).status == 'TERMINATED'
+
+
+def test_what_cannot_be_granted_keeps_nobody_waiting(hotel: Hotel) -> None:
+    """Its plugin is not loaded any more, or its project has reached its limits."""
+    world = hotel.world
+    first = hotel.book('first', 2, duration='1d')
+    stuck, next_one = hotel.book('stuck', 2), hotel.book('next', 2)
+    grant = world.operations.queue._grant
+
+    def limited(lease: model.Lease) -> bool:
+        if lease.id == stuck:
+            raise exceptions.LimitExceeded('Too much.')
+        return grant(lease)
+
+    world.operations.queue._grant = limited
+    world.end(first)
+    world.run_until_idle()
+    hotel.look()
+    assert hotel.status(stuck, next_one) == ['WAITING', 'PENDING']
+    world.end(next_one)
+    del world.plugins[TYPE]
+    world.run_until_idle(minutes=10)
+    assert hotel.status(stuck) == ['WAITING']
 
 
 def test_an_empty_queue_costs_one_statement(hotel: Hotel) -> None:
