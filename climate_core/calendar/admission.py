@@ -290,7 +290,7 @@ class Calendar:
         searched = []
         for each in listed:
             searches = _searches(work, each.wanted, each.start, each.end)
-            searched.append(queue.Waiting(searches, duration(each.latest)))
+            searched.append(queue.Candidate(searches, duration(each.latest)))
         chosen = queue.choose(searched, work.kinds(), self._dice, windows.Looks(LOOKS))
         delays = list(zip(listed, chosen, strict=False))
         later = [delay for _, delay in delays if delay]

@@ -16,8 +16,8 @@ from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
 
 
-class Waiting(NamedTuple):
-    """Describe what waits.
+class Candidate(NamedTuple):
+    """Describe what one of those that wait looks for.
 
     :param searches: as if it began now, or at its start date
     :param latest: by how many microseconds it may begin later; 0: its time is fixed
@@ -28,7 +28,7 @@ class Waiting(NamedTuple):
 
 
 def choose(
-    waiting: Sequence[Waiting], kinds: Kinds, dice: random.Random, looks: windows.Looks
+    waiting: Sequence[Candidate], kinds: Kinds, dice: random.Random, looks: windows.Looks
 ) -> Iterator[int | None]:
     """Yield of each, in order, in how many microseconds there is enough: 0 is now, None unknown.
 
@@ -54,7 +54,7 @@ def choose(
 
 
 def _keep_room(
-    one: Waiting,
+    one: Candidate,
     kinds: Kinds,
     taken: dict[int, Timeline],
     dice: random.Random,

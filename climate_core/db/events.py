@@ -93,18 +93,24 @@ def postpone_retries(
     due = sa.and_(_EVENT.c.event_type == model.RETRY, undone, _EVENT.c.next_at <= before)
     more = sa.and_(_LEASE.c.status == states.LeaseStatus.WAITING, _LEASE.c.retries_left > 0)
     query = (
-        sa.select(_EVENT.c.id, _LEASE.c.id)
+        sa.select(_EVENT.c.id, _EVENT.c.generation, _LEASE.c.id, _LEASE.c.generation)
         .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
         .where(due, more, _LEASE.c.id != lease_id)
     )
-    found = session.execute(query).all()
+    found = sorted(session.execute(query), key=lambda row: row[2])
     if not found:
         return
-    event_ids, lease_ids = zip(*found, strict=True)
+    # The leases first, as all others do. What somebody else has counted meanwhile is not counted.
+    leases = sa.tuple_(_LEASE.c.id, _LEASE.c.generation).in_([row[2:] for row in found])
+    counted = {
+        'retries_left': _LEASE.c.retries_left - 1,
+        'generation': _LEASE.c.generation + 1,
+        'updated_at': utcnow.now(session),
+    }
+    rows.change(session, sa.update(_LEASE).where(leases, more).values(**counted))
+    events = sa.tuple_(_EVENT.c.id, _EVENT.c.generation).in_([row[:2] for row in found])
     new = {'next_at': until, 'time': until, 'generation': _EVENT.c.generation + 1}
-    rows.change(session, sa.update(_EVENT).where(_EVENT.c.id.in_(event_ids), due).values(**new))
-    left = {'retries_left': _LEASE.c.retries_left - 1}
-    rows.change(session, sa.update(_LEASE).where(_LEASE.c.id.in_(lease_ids), more).values(**left))
+    rows.change(session, sa.update(_EVENT).where(events, due).values(**new))
 
 
 def insert(session: orm.Session, events: list[model.Event]) -> None:

@@ -54,6 +54,12 @@ def waiting(session: orm.Session) -> list[Lease]:
     return assemble(session, session.execute(query).mappings().all(), ('reservations',))
 
 
+def is_any_waiting(session: orm.Session) -> bool:
+    """Tell whether a lease waits."""
+    query = sa.select(_LEASE.c.id).where(_LEASE.c.status == states.LeaseStatus.WAITING)
+    return session.execute(query.where(_LEASE.c.deleted_at.is_(None)).limit(1)).first() is not None
+
+
 def queue_positions(session: orm.Session, found: Iterable[Lease]) -> dict[str, int]:
     """Return the places in the queue of those leases that wait, from 1 on, by their ids.
 

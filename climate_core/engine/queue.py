@@ -7,7 +7,7 @@ It is a hint: what is missed, as by a manager that dies, the events ``retry_leas
 from collections.abc import Callable
 
 from climate_core.db import calendar
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import Database
 from climate_core.threads import Worker
 
 
@@ -18,7 +18,8 @@ class QueueWorker(Worker):
     """
 
     name = 'queue'
-    trouble = (*TROUBLE, Stale)
+    # A mistake in a plugin must not end the manager.
+    trouble = (Exception,)
     complaint = 'It is not known which leases need not wait any more; they are tried again later'
     #: The longest sleep: nothing is polled.
     _IDLE_SECONDS = 3600.0

@@ -185,6 +185,12 @@ class Lease:
             return None
         return next((e.time for e in self.events_of(RETRY) if e.open), None)
 
+    @property
+    def gave_up(self) -> bool:
+        """Tell whether it waited until it was tried for the last time: nothing was ever its."""
+        never = not self.events_of(START, READY)
+        return self.status == states.LeaseStatus.ERROR and never and bool(self.events_of(RETRY))
+
     def event(self, event_type: str) -> Event | None:
         """Return the first event of this type, or None."""
         return next(iter(self.events_of(event_type)), None)

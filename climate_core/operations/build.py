@@ -72,6 +72,8 @@ class Builder:
             after = errors.get(present, _joined, present, items, now)
             return Draft(after, items, now, present, found, asked)
         kind = errors.get(states.Kind.IMMEDIATE, kinds.of, asked.kind, items)
+        with errors.collected():
+            kinds.check_retries(asked.max_retries, self.conf.queue.max_retries)
         lease = changes.create.new_lease(
             lease_id,
             asked,

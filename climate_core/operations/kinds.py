@@ -13,6 +13,12 @@ from climate_core.operations.draft import Item
 _OF_CALENDAR: Final = frozenset({Kind.SCHEDULED, Kind.RETRY})
 
 
+def check_retries(asked: int | None, most: int) -> None:
+    """Refuse more retries than the operator allows, by BadRequest."""
+    if asked is not None and asked > most:
+        raise exceptions.BadRequest(f'It must be at most {most} here.', field='max_retries')
+
+
 def of(asked: str | None, items: Sequence[Item]) -> str:
     """Return the kind of a lease.
 

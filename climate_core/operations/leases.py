@@ -101,7 +101,7 @@ class LeaseOperations:
         written = self.write_path.write_draft(context, draft)
         self.wrote(written.lease, draft.now)
         if written.lease.status == states.LeaseStatus.WAITING:
-            self.queue.added()
+            self.queue.look_again()
         elif written.is_new and values.get('api_release') == shown.RELEASE:
             return shown.lease(written.lease)
         return written.lease.id

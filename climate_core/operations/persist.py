@@ -74,7 +74,7 @@ class WritePath:
         action = 'lease.create' if draft.before is None else 'reservation.create'
         cause = user_cause(context, action)
         try:
-            lease = self.database.write(self.persist, draft, done, most, cause)
+            lease = self._persist(draft, done, most, cause)
         except _MAYBE_WRITTEN:
             found = self.provisioner.discard(done, draft.lease.id)
             if found is None:
@@ -85,18 +85,30 @@ class WritePath:
         return Written(lease, draft.found + made, draft.before is None)
 
     def _admit(self, draft: Draft) -> Draft:
-        """Ask the calendar; return the draft of a lease that may wait as one that does.
+        """Ask the calendar; return the draft of a lease that may wait as one that does, if so.
 
-        It waits at first also if there is enough: others may have waited for longer.
+        It also waits if there is enough while others wait: they come first.
         """
-        waiting = draft.before is None and draft.lease.kind == states.Kind.RETRY
         try:
             self.promises.check(draft)
         except exceptions.NotEnough as exc:
-            if not waiting:
+            if not _may_wait(draft):
                 raise
             return dataclasses.replace(draft, waits=exc.message)
-        return dataclasses.replace(draft, waits=_BEHIND) if waiting else draft
+        behind = _may_wait(draft) and self.database.read(leases.is_any_waiting)
+        return dataclasses.replace(draft, waits=_BEHIND) if behind else draft
+
+    def _persist(
+        self, draft: Draft, done: Provisioned, most: limits.Amounts | None, cause: Cause
+    ) -> model.Lease:
+        """Write a draft; one that may wait does so if others were faster."""
+        try:
+            return self.database.write(self.persist, draft, done, most, cause)
+        except exceptions.NotEnough as exc:
+            if not _may_wait(draft):
+                raise
+            draft = dataclasses.replace(draft, waits=exc.message)
+            return self.database.write(self.persist, draft, done, most, cause)
 
     def persist(
         self,
@@ -165,3 +177,7 @@ class WritePath:
                 'being given back; the name is free when that is done.',
                 field='name',
             )
+
+
+def _may_wait(draft: Draft) -> bool:
+    return draft.before is None and draft.lease.kind == states.Kind.RETRY

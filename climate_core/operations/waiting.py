@@ -5,9 +5,10 @@ Several managers may do it at once: each lease is granted in a transaction of it
 calendar is the judge.
 """
 
+import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from oslo_config import cfg
 from oslo_log import log
@@ -29,8 +30,8 @@ from climate_core.plugins.base import ResourcePlugin, Wait
 LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
-#: What a look may end in that is done again later.
-_TROUBLE: tuple[type[Exception], ...] = (Stale, *TROUBLE)
+_BUSY = 'Others were faster again and again; it is tried again.'
+_MISTAKE = 'Internal error; the log of climate-manager has more.'
 
 
 @dataclasses.dataclass(eq=False)
@@ -54,7 +55,7 @@ class Queue:
         """Return the new lease of a draft as one that waits."""
         asked, queue = draft.asked, self.conf.queue
         assert asked is not None, 'a lease that waits was asked for as a whole'
-        retries = min(asked.max_retries or queue.max_retries, queue.max_retries)
+        retries = asked.max_retries or queue.max_retries
         interval = queue.retry_interval
         return changes.wait.wait(lease, retries, asked.lasts, draft.waits, draft.now, interval)
 
@@ -75,15 +76,6 @@ class Queue:
             return None
         return Wait(interval, why.get(lease.id) or present.status_reason)
 
-    def added(self) -> None:
-        """Look after a lease was added, as far as that is possible now."""
-        try:
-            self._grant_all()
-        except _TROUBLE:
-            # It is written, and is tried again.
-            LOG.warning('Leases that wait were not looked at', exc_info=True)
-        self.look_again()
-
     def look(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""
         _, seconds = self._grant_all()
@@ -98,35 +90,44 @@ class Queue:
         refused: dict[str, str] = {}
         waiting = {each.id: each for each in self.database.read(leases.waiting)}
         demands = self._demands(waiting.values(), refused)
-        seconds, granted = None, False
+        seconds = None
         while demands:
             fitting, seconds = self.promises.calendar.fitting(demands.values())
             known = len(refused)
             for lease_id in fitting:
                 del demands[lease_id]
-                try:
-                    granted |= self._grant(waiting[lease_id])
-                except exceptions.ClimateError as exc:
-                    refused[lease_id] = exc.message
+                with self._refused(lease_id, refused):
+                    self._grant(waiting[lease_id])
             if len(refused) == known:
                 break
             # What they do not get is free for those behind them.
-        if granted:
-            self.nudge()
         return refused, seconds
+
+    @contextlib.contextmanager
+    def _refused(self, lease_id: str, refused: dict[str, str]) -> Iterator[None]:
+        """Let what is wrong with one lease keep nobody else waiting."""
+        try:
+            yield
+        except TROUBLE:
+            raise
+        except exceptions.ClimateError as exc:
+            refused[lease_id] = exc.message
+        except Stale:
+            refused[lease_id] = _BUSY
+        except Exception:
+            # Anything may come out of a plugin that others wrote.
+            LOG.exception('Lease %s cannot be granted', lease_id)
+            refused[lease_id] = _MISTAKE
 
     def _demands(
         self, waiting: Iterable[model.Lease], refused: dict[str, str]
     ) -> dict[str, Waiting]:
         now, demands = self.clock.now(), {}
         for lease in waiting:
-            try:
+            with self._refused(lease.id, refused):
                 one = self.promises.waiting(lease, now)
-            except exceptions.ClimateError as exc:
-                refused[lease.id] = exc.message
-                continue
-            if one.start < one.end:
-                demands[lease.id] = one
+                if one.start < one.end:
+                    demands[lease.id] = one
         return demands
 
     def _grant(self, lease: model.Lease) -> bool:
@@ -139,26 +140,26 @@ class Queue:
             )
         )
         most = self.quota.check_limits(holding, lease)
-        return self.database.write(self._write, lease, amounts, most)
+        granted = self.database.write(self._write, lease.id, lease.project_id, most)
+        if granted:
+            self.nudge()
+        return granted
 
     def _write(
         self,
         session: orm.Session,
-        seen: model.Lease,
-        amounts: Mapping[str, Mapping[str, int]],
+        lease_id: str,
+        project_id: str,
         most: limits.Amounts | None,
     ) -> bool:
         now = self.clock.now()
-        db_limits.lock(session, seen.project_id, most)
-        lease = leases.find(session, seen.id, lock=True)
+        db_limits.lock(session, project_id, most)
+        lease = leases.find(session, lease_id, lock=True)
         if lease is None or lease.status != states.LeaseStatus.WAITING:
             return False
-        if lease.generation != seen.generation:
-            # Its user changed it meanwhile, and so it is tried soon.
-            return False
+        amounts = self._amounts(lease)
         change = changes.wait.grant(lease, amounts, now, self.conf.manager.before_start_seconds)
-        adding = limits.amounts(change.lease.live)
-        db_limits.check(session, lease.project_id, adding, most)
+        db_limits.check(session, project_id, limits.amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
         self.promises.promise(session, after, changes.wait.asleep(after), {}, now)
         LOG.info('Lease %s waits no more', lease.id)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
+from climate_core.lease.changes import wait
 from climate_core.lease.events import prepare
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.results import Change
@@ -34,6 +35,7 @@ def apply(
             f'Lease {lease.id} waits until there is enough for it: nothing can be added to it '
             'before. Make another lease.'
         )
+    wait.check_not_given_up(lease)
     joining = model.in_order(lease.reservations, reservations)
     after = dataclasses.replace(lease, reservations=(*lease.reservations, *joining))
     start = lease.event(model.START)

@@ -30,6 +30,7 @@ def apply(lease: Lease, reservation_id: str, params: Mapping[str, Any], now: dat
         raise exceptions.InvalidState(
             f'The end of reservation {reservation_id} has begun: it cannot be changed any more.'
         )
+    wait.check_not_given_up(lease)
     changed = dataclasses.replace(reservation, params=new, updated_at=now)
     after = lease.with_reservations(changed)
     if lease.status == states.LeaseStatus.WAITING:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
+from climate_core.lease.changes import wait
 from climate_core.lease.events import prepare
 from climate_core.lease.results import Change
 
@@ -32,6 +33,8 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
     )
     due = model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)
     after = after.with_events(due)
+    if lease.status == _L.WAITING:
+        after = wait.try_now(after, now)
     after = prepare.cancel(after, [reservation], 'It is taken out of the lease.', now)
     start = lease.event(model.START)
     begun = lease.status != _L.PENDING and lease.has_started(now)

@@ -6,6 +6,7 @@ from datetime import datetime
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
+from climate_core.lease.changes import wait
 from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
@@ -22,6 +23,7 @@ def apply(lease: Lease, now: datetime) -> Change:
         raise exceptions.InvalidState(
             f'Lease {lease.id} waits until there is enough for it and cannot be started before.'
         )
+    wait.check_not_given_up(lease)
     if lease.has_started(now):
         return Change(lease)
     if now < lease.start_date:

@@ -65,6 +65,8 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: Rules) 
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
+    if after != dataclasses.replace(lease, name=after.name):
+        wait.check_not_given_up(lease)
     if lease.status == states.LeaseStatus.WAITING:
         after = wait.try_now(_lasting(after, wanted), now)
     revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from climate_core import exceptions
 from climate_core.lease import events, model, schedule, states
 from climate_core.lease.changes.create import first_events
 from climate_core.lease.events import retry
@@ -101,6 +102,18 @@ def grant(
 def asleep(lease: Lease) -> tuple[Reservation, ...]:
     """Return the reservations of a lease that waits which are not being taken out of it."""
     return tuple(each for each in lease.live if each.status == states.ReservationStatus.PENDING)
+
+
+def check_not_given_up(lease: Lease) -> None:
+    """Refuse to change what a lease holds that was tried for the last time.
+
+    :raises climate_core.exceptions.InvalidState: it was
+    """
+    if lease.gave_up:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} was tried as often as it may be and has nothing: only its name '
+            'can be changed. Make another lease.'
+        )
 
 
 def try_now(lease: Lease, now: datetime) -> Lease:

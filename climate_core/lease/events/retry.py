@@ -46,14 +46,16 @@ class RetryLease(base.EventHandler):
             return Change(lease.with_events(schedule.retry(event, [outcome], now)))
         left = (lease.retries_left or 0) - 1
         if outcome.result is Result.FAILED or left < 0:
-            return _give_up(lease, event, outcome.reason or '', now)
+            why = outcome.reason or ''
+            if outcome.result is not Result.FAILED:
+                why = _OUT_OF_TRIES.format(why).strip()
+            return _give_up(lease, event, why, now)
         after = dataclasses.replace(lease, retries_left=left, status_reason=outcome.reason)
         due = schedule.retry(event, [outcome], now)
         return Change(after.with_events(dataclasses.replace(due, time=due.next_at or now)))
 
 
-def _give_up(lease: Lease, event: Event, why: str, now: datetime) -> Change:
-    reason = _OUT_OF_TRIES.format(why).strip()
+def _give_up(lease: Lease, event: Event, reason: str, now: datetime) -> Change:
     failed = (
         dataclasses.replace(each, status=_R.ERROR, status_reason=reason, updated_at=now)
         for each in lease.live

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from oslo_utils import uuidutils
+from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Wanted
 from climate_core.context import RequestContext
+from climate_core.db import events as db_events
 from climate_core.db import rows, tables
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, ResourcePlugin
@@ -174,6 +177,7 @@ def test_those_that_wait_longer_come_first(hotel: Hotel) -> None:
     hotel.look()
     assert hotel.status(large, long) == ['WAITING', 'WAITING']
     short = hotel.book('short', 1, duration='30m')
+    hotel.look()
     assert hotel.status(large, long, short) == ['WAITING', 'WAITING', 'PENDING']
     world.run_until_idle(hours=1)
     assert hotel.status(first) == ['TERMINATED']
@@ -247,6 +251,7 @@ def test_cancelled_while_it_waits(hotel: Hotel, change: str) -> None:
         ({'kind': 'immediate', 'max_retries': 3}, 'max_retries'),
         ({'kind': 'soon'}, 'kind'),
         ({'max_retries': 0}, 'max_retries'),
+        ({'max_retries': 5000}, 'max_retries'),
     ],
 )
 def test_bad_requests(hotel: Hotel, values: dict[str, Any], field: str) -> None:
@@ -332,6 +337,68 @@ def test_what_cannot_be_granted_keeps_nobody_waiting(hotel: Hotel) -> None:
     del world.plugins[TYPE]
     world.run_until_idle(minutes=10)
     assert hotel.status(stuck) == ['WAITING']
+
+
+def test_a_mistake_in_a_plugin_keeps_nobody_else_waiting(
+    hotel: Hotel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = hotel.world
+    first = hotel.book('first', 2, duration='1d')
+    bad, good = hotel.book('bad'), hotel.book('good')
+    right = hotel.rooms.wanted
+
+    def broken(reservation: model.Reservation) -> Wanted:
+        if reservation.lease_id == bad:
+            raise KeyError('cpu')
+        return right(reservation)
+
+    world.end(first)
+    world.run_until_idle()
+    nudged: list[int] = []
+    world.operations.queue.nudge = lambda: nudged.append(1)
+    monkeypatch.setattr(hotel.rooms, 'wanted', broken)
+    hotel.look()
+    assert hotel.status(bad, good) == ['WAITING', 'PENDING']
+    assert nudged == [1]
+
+
+def test_what_was_given_up_takes_nothing_more(hotel: Hotel) -> None:
+    world = hotel.world
+    hotel.book('first', 2, duration='1d')
+    lease = hotel.book('second', max_retries=1)
+    for _ in range(2):
+        world.run_until_idle(minutes=10)
+    assert world.lease(lease).status == 'ERROR'
+    reservation = world.lease(lease).reservations[0]
+    for change in (
+        lambda: world.update(lease, end_date='2026-12-03 13:00'),
+        lambda: world.join(lease, 'thing1'),
+        lambda: world.operations.update_reservation(user(), lease, reservation.id, {'min': 2}),
+    ):
+        with pytest.raises(exceptions.InvalidState, match='has nothing'):
+            change()
+    world.update(lease, name='other')
+    assert world.settle(lease, hours=3).status == 'TERMINATED'
+
+
+def test_two_managers_count_one_try_once(hotel: Hotel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one has read before the first one writes."""
+    world = hotel.world
+    hotel.book('first', 2, duration='1d')
+    one, other = hotel.book('one'), hotel.book('other')
+    soon, until = (world.time.now + datetime.timedelta(minutes=each) for each in (15, 25))
+    change, faster = rows.change, []
+
+    def late(session: orm.Session, statement: sa.Update) -> int:
+        if not faster:
+            faster.append(True)
+            db_events.postpone_retries(session, one, soon, until)
+        return change(session, statement)
+
+    monkeypatch.setattr(rows, 'change', late)
+    world.database.write(db_events.postpone_retries, one, soon, until)
+    lease = world.lease(other)
+    assert (lease.retries_left, lease.next_retry_at) == (2015, until)
 
 
 def test_an_empty_queue_costs_one_statement(hotel: Hotel) -> None:
