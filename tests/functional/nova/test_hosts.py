@@ -37,7 +37,7 @@ class TestEnrol(HostsTest):
         assert host.capacity == {'vcpus': 8, 'memory_mb': 8192 - 512, 'disk_gb': 1028}
         unit = self.unit(host.id)
         assert unit['lanes'] == len(LANES)
-        assert unit['properties'] | {'traits': []} == {
+        assert unit['properties'] | {'traits': [], 'root_traits': []} == {
             'hypervisor_hostname': 'host1',
             'service_name': 'host1',
             'hypervisor_type': 'fake',
@@ -50,11 +50,14 @@ class TestEnrol(HostsTest):
             'cpu_vendor': 'Intel',
             'availability_zone': 'nova',
             'traits': [],
+            'root_traits': [],
+            'divided': [],
             'aggregates': [],
             'rack': 7,
             'gpu': 'True',
         }
-        assert 'COMPUTE_DEVICE_TAGGING' in unit['properties']['traits']
+        for traits in ('traits', 'root_traits'):
+            assert 'COMPUTE_DEVICE_TAGGING' in unit['properties'][traits]
 
     def test_host_that_nova_does_not_have_is_refused(self):
         with pytest.raises(exceptions.UnknownHost, match='host9') as caught:
