@@ -104,7 +104,9 @@ class Blind:
 
     def __init__(self) -> None:
         self.looks = 0
-        self.get = leases.get
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(leases, name)
 
     def find(self, session: orm.Session, lease_id: str) -> model.Lease | None:
         self.looks += 1
