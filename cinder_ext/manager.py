@@ -129,6 +129,7 @@ class VolumeManager(manager.VolumeManager):
             state = reservation_marker.WAKING
             # Cinder counts it in a moment; it has been counted since it was reserved.
             self._update_allocated_capacity(volume, decrement=True)
+            self._name_service(volume)
             super().create_volume(context, volume, request_spec, {}, allow_reschedule=False)
         except Exception as error:
             LOG.exception('Reserved volume %s cannot be created', volume.id)
@@ -136,6 +137,17 @@ class VolumeManager(manager.VolumeManager):
         else:
             self._finish(context, volume, shown)
         return volume.id
+
+    def _name_service(self, volume: Any) -> None:
+        """Write what Nova needs to attach a volume before it is available.
+
+        Cinder does it afterwards (create_volume of cinder.volume.manager): a process that died in
+        between, or a database that was away, left a volume that os_brick.initiator.utils
+        guard_connection does not attach.
+        """
+        volume.service_uuid = self.service_uuid
+        volume.shared_targets = self._driver_shares_targets()
+        volume.save()
 
     def _finish(self, context: Any, volume: Any, shown: image_metadata.ImageMetadata) -> None:
         """Make it an ordinary volume, unless cinder-backup is still at work on it."""

@@ -88,6 +88,7 @@ VOLUME: Seams = {
     (_MANAGER, 'VolumeManager._set_resource_host'): ('self', 'resource'),
     (_MANAGER, 'VolumeManager._update_allocated_capacity'): ('self', 'vol', 'decrement', 'host'),
     (_MANAGER, 'VolumeManager._check_is_our_resource'): ('self', 'resource'),
+    (_MANAGER, 'VolumeManager._driver_shares_targets'): ('self',),
     (_MANAGER, 'VolumeManager._notify_about_volume_usage'): None,
     ('cinder.coordination', 'synchronized'): ('lock_names', 'blocking', 'coordinator'),
     ('cinder.objects.volume', 'Volume.set_workers'): None,

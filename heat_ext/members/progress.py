@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follow a resource from the request of its reservation to its start."""
 
+import time
 from typing import Any, ClassVar
 
 from heat.common import exception
+from oslo_config import cfg
 
 from heat_ext.members import state
+from heat_ext.service import conf
 from heat_ext.stacks import tree
 
 
@@ -19,6 +22,9 @@ class StartProgress(state.ReservedState):
     WAKEABLE_STATUSES: ClassVar[frozenset[str]]
     #: Whether this action of heat has requested the wake-up.
     _wake_requested = False
+    #: When it was requested for the last time, or seen for the first time that somebody had
+    #: (:func:`time.monotonic`).
+    _wake_requested_at: float | None = None
 
     def _advance(self, initial: frozenset[str]) -> bool:
         """Do the next step.
@@ -28,7 +34,11 @@ class StartProgress(state.ReservedState):
         :raises heat.common.exception.HeatException: the reservation or the start failed
         """
         found = self._poll()
-        if found is None or self._is_transitional(found):
+        if found is None:
+            return False
+        if self._is_transitional(found):
+            if self._is_unanswered(found):
+                self._repeat_lost_wake_up()
             return False
         status = self._status(found)
         if status not in initial:
@@ -56,6 +66,24 @@ class StartProgress(state.ReservedState):
                 raise
             # Another request woke it up meanwhile.
         self._wake_requested = True
+        self._wake_requested_at = time.monotonic()
+
+    def _repeat_lost_wake_up(self) -> None:
+        """Request a wake-up again whose message may be lost.
+
+        Heat cannot begin another update of a resource that waits: nobody else would. Nova and
+        cinder refuse it as long as the message may be on its way, and it is safe however often it
+        is done: see nova_ext/api/wake_up.py and cinder_ext/api/wake_up.py.
+        """
+        if self._wake_requested_at is None:
+            self._wake_requested_at = time.monotonic()
+        lost_after = cfg.CONF[conf.GROUP].lost_wake_up_seconds
+        if time.monotonic() - self._wake_requested_at < lost_after:
+            return
+        if self._is_due():
+            self._request_wake_up()
+        else:
+            self._wake_requested_at = time.monotonic()
 
     def _has_started(self, found: Any) -> bool:  # noqa: ARG002
         """Return whether the start is complete, and do what heat does after a creation."""
@@ -73,6 +101,10 @@ class StartProgress(state.ReservedState):
 
     def _is_transitional(self, found: Any) -> bool:
         """Return whether nova or cinder is still working on it."""
+        raise NotImplementedError
+
+    def _is_unanswered(self, found: Any) -> bool:
+        """Return whether nova or cinder has been asked for a start that nobody has begun."""
         raise NotImplementedError
 
     def _failure_reason(self, found: Any) -> str:

@@ -53,9 +53,11 @@ class Server(reservable.Reservable, server.Server):
         return self.client_plugin().get_status(found)
 
     def _is_transitional(self, found: Any) -> bool:
-        starting = bool(getattr(found, 'OS-EXT-STS:task_state', None))
-        status = self._status(found)
-        return status in _TRANSITIONAL or (status == _RESERVED and starting)
+        return self._status(found) in _TRANSITIONAL or self._is_unanswered(found)
+
+    def _is_unanswered(self, found: Any) -> bool:
+        task_state = getattr(found, 'OS-EXT-STS:task_state', None)
+        return self._status(found) == _RESERVED and bool(task_state)
 
     def _has_started(self, found: Any) -> bool:
         # A server that its user has stopped meanwhile has started before.

@@ -9,6 +9,8 @@ from heat_ext.members import reservable
 from heat_ext.service import wake_up
 
 _RESERVED = 'lease-reserved'
+#: Cinder shows it from a wake-up on until the volume is there, or something is copied to it.
+_CREATING = 'creating'
 #: After a failed wake-up, which cinder lets be requested again.
 _FAILED = frozenset(('error', 'error_restoring'))
 #: Someone else has woken up the volume, and uses it.
@@ -49,6 +51,9 @@ class Volume(reservable.Reservable, volume.CinderVolume):
 
     def _is_transitional(self, found: Any) -> bool:
         return found.status in self._volume_creating_status
+
+    def _is_unanswered(self, found: Any) -> bool:
+        return found.status == _CREATING
 
     def _sources_ready(self) -> bool:
         return True

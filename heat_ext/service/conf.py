@@ -21,7 +21,17 @@ _UNUSED = frozenset(
     )
 )
 
-OPTS = [each for each in options.OPTS if each.name not in _UNUSED]
+OPTS = [
+    *(each for each in options.OPTS if each.name not in _UNUSED),
+    cfg.IntOpt(
+        'lost_wake_up_seconds',
+        default=40,
+        min=1,
+        help='Seconds after which the start of a server or volume of a stack that no process of '
+        'nova or cinder has begun is requested again. More than [climate] wake_up_timeout of nova '
+        'and cinder.',
+    ),
+]
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from openstack.exceptions import ResourceTimeout
+
 from climateclient import exceptions
 from tests.chaos.killer import Say, killing
 from tests.chaos.patience import ask
@@ -54,6 +56,17 @@ class Course:
         before, self._seen = self._seen, {each.id: each.status for each in leases}
         return before != self._seen
 
+    def tell_remaining(self) -> None:
+        """Say of each lease that has not ended why, and what it holds."""
+        for lease_id, status in self._seen.items():
+            if status == 'TERMINATED':
+                continue
+            lease = self.person.leases.get(lease_id)
+            self._say(f'{lease_id} is {lease.status}: {lease.status_reason}')
+            for each in lease.reservations:
+                held = f'{each.resource_type} {each.resource_id}'
+                self._say(f'  {held} is {each.status}: {each.status_reason}')
+
     def _end(self, lease_id: str, seconds: int) -> None:
         """Let a lease end soon; the next look does if the service answers later than that."""
         with contextlib.suppress(exceptions.BadRequest):
@@ -78,7 +91,11 @@ def test_leases_start_once_and_end_without_a_trace(
         end = time.monotonic() + KILLING
         wait_for(lambda: course.is_over() or time.monotonic() > end, 'the end', 2 * KILLING)
     say(f'{killer.kills} processes were killed; from now on all run')
-    wait_for(course.is_over, 'each lease TERMINATED', HEALING)
+    try:
+        wait_for(course.is_over, 'each lease TERMINATED', HEALING)
+    except ResourceTimeout:
+        course.tell_remaining()
+        raise
     wait_for(
         lambda: not ask(lambda: traces(admin, reservations, made.servers, say)),
         'nothing left of the leases',

@@ -104,6 +104,22 @@ class TestRestart(WakeUpTest):
         self.assert_status(volume, 'available')
         assert self.mark(volume) is None
 
+    def test_kill_before_cinder_writes_its_service_leaves_a_volume_that_nova_attaches(self):
+        volume = self.reserve()
+
+        def shares_targets(_):
+            if self.row(volume).status == 'available':
+                die()
+            return True
+
+        name = 'cinder.volume.manager.VolumeManager._driver_shares_targets'
+        with fixtures.MonkeyPatch(name, shares_targets):
+            self.wake_up(volume)
+        self.restart()
+        row = self.row(volume)
+        assert (row.status, row.shared_targets) == ('available', True)
+        assert row.service_uuid is not None
+
     def test_kill_before_it_is_held_again_is_error_and_can_be_woken(self):
         volume = self.reserve()
         self.array.fail['create_volume'] = RuntimeError('no disk')

@@ -116,6 +116,7 @@ class Compute(Interfaces, Service):
             'sleeps_on': False,
             'body': request.json,
             'failures': 0,
+            'lost': 0,
         }
         self.changes.append(('create', key))
         return 202, {'server': {'id': key, 'links': []}}
@@ -136,7 +137,7 @@ class Compute(Interfaces, Service):
         if server['status'] != 'BUILD':
             # It gets them when it is reserved.
             server['addresses'] = self._addresses(key)
-        hidden = {'next', 'hints', 'body', 'failures', 'volumes', 'sleeps_on'}
+        hidden = {'next', 'hints', 'body', 'failures', 'volumes', 'sleeps_on', 'lost'}
         if server['status'] not in ('ERROR', 'RESERVED'):
             hidden.add('fault')
         return {'server': {k: v for k, v in server.items() if k not in hidden}}
@@ -188,6 +189,11 @@ class Compute(Interfaces, Service):
         if name == 'wake_up' and server['failures']:
             server['failures'] -= 1
             after = ['BUILD', 'RESERVED' if server['sleeps_on'] else 'ERROR']
+        if name == 'wake_up':
+            server['OS-EXT-STS:task_state'] = 'scheduling' if server['lost'] else None
+        if name == 'wake_up' and server['lost']:
+            server['lost'] -= 1
+            after = []
         if name == 'resize':
             server['flavor'] = {'id': argument['flavorRef']}
         if name == 'rebuild':

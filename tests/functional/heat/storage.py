@@ -98,12 +98,13 @@ class Storage(Service):
             'body': request.json,
             'failures': 0,
             'broken': False,
+            'lost': 0,
         }
         self.changes.append(('create', key))
         return 202, {'volume': self._shown(self.volumes[key])}
 
     def _shown(self, volume):
-        hidden = {'next', 'hints', 'body', 'failures', 'broken'}
+        hidden = {'next', 'hints', 'body', 'failures', 'broken', 'lost'}
         return {k: v for k, v in volume.items() if k not in hidden}
 
     def find(self, request, key):
@@ -158,9 +159,13 @@ class Storage(Service):
     def _wake_up(self, caller, volume):
         if not caller.service:
             raise Refusal(403, "Policy doesn't allow os-wake_up to be performed.")
-        if not volume['broken']:
+        is_lost = volume['status'] == 'creating' and not volume['next']
+        if not volume['broken'] and not is_lost:
             self._check(volume, RESERVED)
         steps = ['downloading', 'available']
+        if volume['lost']:
+            volume['lost'] -= 1
+            steps = []
         volume['broken'] = bool(volume['failures'])
         if volume['failures']:
             volume['failures'] -= 1

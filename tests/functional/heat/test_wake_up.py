@@ -2,7 +2,10 @@
 """The wake-up: failures on the way, others that wake up, and when nothing is woken up."""
 
 import datetime
+import itertools
+import types
 
+import fixtures
 import sqlalchemy as sa
 from heat.engine import translation
 from oslo_config import cfg
@@ -46,6 +49,19 @@ class ChainTest(ReservedTest):
         self.patch_stack(self.stack)
         assert self.statuses() == ['ACTIVE', 'ACTIVE']
         assert self.ids(self.stack, 'first', 'second') == self.members
+
+
+class TestLostMessage(ReservedTest):
+    def test_start_that_nobody_has_begun_is_requested_again(self):
+        clock = types.SimpleNamespace(monotonic=itertools.count(0, 10).__next__)
+        self.useFixture(fixtures.MonkeyPatch('heat_ext.members.progress.time', clock))
+        stack = self.reserve_all(PAIR)
+        server, disk = self.ids(stack, 'server', 'disk')
+        self.cloud.nova.servers[server]['lost'] = 1
+        self.cloud.cinder.volumes[disk]['lost'] = 1
+        self.start(stack)
+        assert self.statuses() == ['ACTIVE', 'available']
+        assert sorted(self.wakes()) == sorted((server, server, disk, disk))
 
 
 class TestFailure(ChainTest):
