@@ -403,3 +403,19 @@ def test_two_managers_count_one_try_once(hotel: Hotel, monkeypatch: pytest.Monke
 
 def test_an_empty_queue_costs_one_statement(hotel: Hotel) -> None:
     assert len(hotel.world.statements(hotel.look)) == 1
+
+
+@pytest.mark.parametrize('waiting', [1, 100])
+def test_a_freed_room_costs_as_many_statements_however_many_wait(
+    hotel: Hotel, waiting: int
+) -> None:
+    first = hotel.book('first')
+    hotel.book('second')
+    hotel.world.settle(first)
+    ids = [hotel.book(f'waits-{number}') for number in range(waiting)]
+    assert hotel.look() is not None
+    hotel.world.operations.delete_lease(user(), first)
+    hotel.world.settle(first)
+    statements = hotel.world.statements(hotel.look)
+    assert hotel.status(*ids) == ['PENDING', *['WAITING'] * (waiting - 1)]
+    assert len(statements) == 19, statements
