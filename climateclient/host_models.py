@@ -42,7 +42,8 @@ class Host:
 
     ``reservable`` is whether it takes new promises. ``vcpus``, ``memory_mb`` and ``local_gb`` are
     the size of the machine, ``capacity`` is what can be promised of it in shares. ``lanes`` is how
-    many leases have room on it at once. ``state`` and ``status`` are those of its nova-compute.
+    many leases have room on it at once. ``shared`` is whether ordinary servers may run there while
+    no lease has it. ``state`` and ``status`` are those of its nova-compute.
     ``extra`` holds the properties that the operator gave it.
     """
 
@@ -64,6 +65,7 @@ class Host:
     aggregates: tuple[str, ...] = ()
     capacity: Mapping[str, int] = field(default_factory=dict)
     lanes: int | None = None
+    shared: bool = False
     cpu_info: Mapping[str, Any] = field(default_factory=dict)
     created_at: datetime.datetime | None = None
     updated_at: datetime.datetime | None = None

@@ -16,12 +16,14 @@ class HostDetails(TypedDict, total=False):
     """What an operator says of a host; what is None or missing stays as it is.
 
     ``disabled`` is whether it takes no new promises, ``disabled_reason`` why. ``extra`` are extra
-    properties by name; in a change a value of None takes one away.
+    properties by name; in a change a value of None takes one away. ``shared`` is only for
+    :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs it.
     """
 
     pool: str | None
     disabled: bool | None
     disabled_reason: str | None
+    shared: bool | None
     extra: Mapping[str, Any]
 
 

@@ -43,6 +43,7 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
         'cpu_info': jsonutils.dumps(details.get('cpu_info', {})),
         'capacity': dict(one.capacity),
         'lanes': len(one.lane_ids),
+        'shared': one.is_shared,
         'created_at': shown.stamp(one.created_at),
         'updated_at': shown.stamp(one.updated_at),
     }

@@ -119,14 +119,16 @@ def read_provider(row: Mapping[str, Any]) -> Provider:
 
 
 def find_rooms(
-    conn: 'connection.Connection', provider_id: str | None = None
+    conn: 'connection.Connection', provider_id: str | None = None, *, outside: bool = False
 ) -> dict[str, HostRoom]:
     """Return what Placement has of the hosts with lanes, by the id of the root; one call.
 
     :param provider_id: only of the host with this root provider, in whatever pool or none;
         None: of all hosts of the pools
+    :param outside: of all hosts with lanes that take ordinary servers instead
     """
-    which = {'in_tree': provider_id} if provider_id else {'member_of': f'in:{lanes.POOL}'}
+    member_of = f'{"!" if outside else ""}in:{lanes.POOL}'
+    which = {'in_tree': provider_id} if provider_id else {'member_of': member_of}
     query = {'resources': f'{lanes.HOST}:1', **which}
     summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
     trees: dict[str, dict[str, Any]] = {}

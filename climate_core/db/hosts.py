@@ -35,6 +35,7 @@ _OF_HOST = (
     'details',
     'extra',
     'disabled_reason',
+    'lent',
     'created_at',
     'updated_at',
 )
@@ -75,6 +76,7 @@ def insert(
     extra: Mapping[str, Any],
     disabled_reason: str | None = None,
     available: bool = True,
+    lent: bool | None = None,
 ) -> int:
     """Write a new host and its unit; return its id.
 
@@ -105,6 +107,7 @@ def insert(
         'details': known.details,
         'extra': dict(extra),
         'disabled_reason': disabled_reason,
+        'lent': lent,
         'created_at': now,
     }
     connection.execute(sa.insert(_HOST).values(host))

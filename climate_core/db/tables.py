@@ -311,6 +311,8 @@ HOSTS = _table(
     _required('details', Json),
     _required('extra', Json),
     sa.Column('disabled_reason', sa.Text),
+    # Whether ordinary servers may run there until a lease needs it; NULL: never.
+    sa.Column('lent', sa.Boolean),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
     sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),

@@ -16,6 +16,8 @@ from climate_core import exceptions
 #: The kind of the units of hosts.
 KIND: Final = 'host'
 DEFAULT_POOL: Final = 'default'
+#: The reason of a shared host that an operator has disabled without one.
+DISABLED: Final = 'The host is disabled.'
 #: The reason with which a host takes no promises while it is taken out of its pool.
 LEAVING: Final = 'The host is being taken out of its pool.'
 #: The reason with which a host takes no promises until it is in its pool.
@@ -57,6 +59,7 @@ OWN_FIELDS: Final = frozenset(
         'disabled_reason',
         'capacity',
         'lanes',
+        'shared',
         'cpu_info',
         'status',
         'state',
@@ -122,6 +125,8 @@ class Host(Known):
     :param provider_id: the root provider in Placement
     :param lane_ids: its lanes in Placement, in the order of their numbers
     :param extra: the properties that the operator gave it, as they were given
+    :param lent: of a shared host: whether ordinary servers may run there now, because no lease
+        has it; None: it is not shared, and they may not
     """
 
     id: int
@@ -131,6 +136,7 @@ class Host(Known):
     lane_ids: tuple[str, ...]
     extra: Mapping[str, Any]
     disabled_reason: str | None = None
+    lent: bool | None = None
     created_at: datetime
     updated_at: datetime | None = None
 
@@ -147,7 +153,19 @@ class Host(Known):
     @property
     def is_kept(self) -> bool:
         """Whether ordinary servers are to be kept off it."""
+        if self.lent:
+            return False
         return self.available or self.disabled_reason not in (LEAVING, NOT_ENROLLED)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether it takes promises, now or when no ordinary servers run there any more."""
+        return self.available or (bool(self.lent) and self.disabled_reason is None)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether ordinary servers may run there while no lease has it."""
+        return self.lent is not None
 
     @property
     def failed(self) -> bool:

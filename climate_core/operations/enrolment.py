@@ -51,8 +51,9 @@ def enrol(
     node = _choose(hypervisors.find(conn, values['name']), values['name'])
     name, provider_id = node['hypervisor_hostname'], node['id']
     before = database.read(_find_new, name)
+    shared = bool(values.get('shared'))
     try:
-        _check_ready(conn, name, provider_id)
+        _check_ready(conn, name, provider_id, shared)
     except (exceptions.UnknownHost, exceptions.HostInUse):
         if before is not None:
             # Else what an enrolment that was cut off has left would keep ordinary servers off.
@@ -65,11 +66,12 @@ def enrol(
     except db_exc.DBDuplicateEntry as exc:
         raise _taken_over(name) from exc
     try:
-        if not pool_aggregate.update(database, conn, provider_id):
+        if pool_aggregate.update(database, conn, provider_id):
+            # One that was scheduled before claims the host a moment later.
+            pause(conf.hosts.enrol_seconds)
+            _check_empty(conn, provider_id)
+        elif not shared:
             raise _taken_over(name)
-        # One that was scheduled before claims the host a moment later.
-        pause(conf.hosts.enrol_seconds)
-        _check_empty(conn, provider_id)
         database.write(_complete, host_id, name, values)
     except Exception as exc:
         completed = _give_up(database, conn, host_id, name, provider_id)
@@ -124,15 +126,16 @@ def _taken_over(name: str) -> exceptions.HostExists:
     )
 
 
-def _check_ready(conn: 'connection.Connection', name: str, provider_id: str) -> None:
-    """Refuse a host that Placement has not yet, or that has servers."""
+def _check_ready(conn: 'connection.Connection', name: str, provider_id: str, shared: bool) -> None:
+    """Refuse a host that Placement has not yet, or that has servers and is not shared."""
     if not placement.has_provider(conn, provider_id):
         raise exceptions.UnknownHost(
             f'name: Placement does not know {name} yet. Try again when its nova-compute has '
             'reported it.',
             field='name',
         )
-    _check_empty(conn, provider_id)
+    if not shared:
+        _check_empty(conn, provider_id)
 
 
 def _check_empty(conn: 'connection.Connection', provider_id: str) -> None:
@@ -188,6 +191,7 @@ def _begin(
         extra,
         hosts.ENROLLING,
         False,
+        True if values.get('shared') else None,
     )
 
 
@@ -195,9 +199,13 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     """Have a host that was enrolled take promises, unless another request has it by now."""
     if not _is_enrolling(session, host_id):
         raise _taken_over(name)
-    unit = {'available': values.get('available', True)}
+    available, reason = values.get('available', True), values.get('disabled_reason')
+    if values.get('shared'):
+        # Nothing is promised of it while ordinary servers may run there.
+        available, reason = False, None if available else reason or hosts.DISABLED
+    unit = {'available': available}
     # Nobody has changed it yet.
-    host = {'disabled_reason': values.get('disabled_reason'), 'updated_at': None}
+    host = {'disabled_reason': reason, 'updated_at': None}
     db.update(session, host_id, unit, host)
 
 
@@ -222,7 +230,7 @@ def _give_up(
             return False
         pool_aggregate.update(database, conn, provider_id)
         found = database.read(db.find, name)
-        return found is not None and found.id == host_id and found.is_kept
+        return found is not None and found.id == host_id and not found.is_leaving
     except (*errors.EXPECTED, *TROUBLE):
         LOG.exception(
             '%s was not enrolled, and may be kept from ordinary servers. Enrol it again, or '

@@ -59,8 +59,9 @@ class HostOperations:
         """Put a host into a pool.
 
         :param values: ``name`` of a node, or of the nova-compute of a single one; perhaps
-            ``pool``, ``extra`` (properties by name), ``available`` (default true) and
-            ``disabled_reason``
+            ``pool``, ``extra`` (properties by name), ``available`` (default true),
+            ``disabled_reason`` and ``shared`` (default false): whether ordinary servers may run
+            there until a lease needs it
         :returns: the id of the host
         :raises climate_core.exceptions.UnknownHost: Nova has none of this name, or several
         :raises climate_core.exceptions.HostExists: it is in a pool already
@@ -87,6 +88,12 @@ class HostOperations:
         :raises climate_core.exceptions.HostChanging: it is being enrolled, or taken out
         """
         extra = values.get('extra', {})
+        if 'shared' in extra:
+            raise exceptions.BadRequest(
+                'shared: is said when a host is put into a pool. Delete the host, and create it '
+                'again.',
+                field='shared',
+            )
         hosts.check_extra(extra)
         host = self.database.write(_change, host_id, values)
         try:
@@ -148,7 +155,7 @@ class HostOperations:
 def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
     host = db.get(session, host_id, lock=True)
     _check_settled(host)
-    available = values.get('available', host.available)
+    available = values.get('available', host.is_enabled)
     # What its operator disables is not enabled when it is there again.
     kept = None if host.failed and 'available' in values else host.disabled_reason
     reason = values.get('disabled_reason', kept)
@@ -157,11 +164,13 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     extra = {name: value for name, value in extra.items() if value is not None}
     unit = {
         'pool': values.get('pool', host.pool),
-        'available': available,
+        'available': available and not host.lent,
         'properties': host.properties(extra),
     }
     if unit['pool'] != host.pool:
         unit['access'] = db.access(session, unit['pool'])
+    if host.lent:
+        reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}
     db.update(session, host_id, unit, told)
     return host

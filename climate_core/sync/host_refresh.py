@@ -63,8 +63,8 @@ def learn(
 class HostRefresher(Worker):
     """Look at all hosts of the pools now and then, in a thread of its own.
 
-    Four requests in all, and none where no pool has a host. Several managers doing it at once is
-    harmless.
+    Four requests in all, one more if there are shared hosts that no lease has, and none where no
+    pool has a host. Several managers doing it at once is harmless.
     """
 
     name = 'hosts'
@@ -90,20 +90,23 @@ class HostRefresher(Worker):
             return
         conn = self._cloud.service()
         rooms = placement.find_rooms(conn)
-        known = learn(conn, hypervisors.list_all(conn), rooms)
-        found: set[str] = set()
         present = {host.id: host for host in every(self._database)}
+        is_any_lent = any(host.lent for host in present.values())
+        outside = placement.find_rooms(conn, outside=True) if is_any_lent else {}
+        known = learn(conn, hypervisors.list_all(conn), {**outside, **rooms})
+        found: set[str] = set()
         for host in present.values():
             if self.stopping:
                 return
             learnt = known.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
                 self._refresh(host, learnt)
-            found |= set(self._judge(conn, host, rooms.get(host.provider_id)))
+            found |= set(self._judge(conn, host, rooms.get(host.provider_id), outside))
         for told in sorted(found - self._reported):
             LOG.warning('%s', told)
         self._reported = found
-        opened = {lane_id for room in rooms.values() for lane_id in room.open_lanes}
+        every_room = (*rooms.values(), *outside.values())
+        opened = {lane_id for room in every_room for lane_id in room.open_lanes}
         for told in host_lanes.close_open(self._database, conn, present, opened):
             LOG.warning('%s; it is closed now', told)
 
@@ -113,16 +116,30 @@ class HostRefresher(Worker):
             LOG.info('Host %s was read anew', host.hypervisor_hostname)
 
     def _judge(
-        self, conn: 'connection.Connection', host: hosts.Host, room: placement.HostRoom | None
+        self,
+        conn: 'connection.Connection',
+        host: hosts.Host,
+        room: placement.HostRoom | None,
+        outside: Mapping[str, placement.HostRoom],
     ) -> Iterator[str]:
         """Tell what is wrong with a host, and repair what can be.
 
         One that is new is left to who enrols it: nothing is lost that was not made.
+
+        :param room: what Placement has of it if it keeps ordinary servers off it
+        :param outside: what Placement has of hosts that take ordinary servers
         """
         if host.is_new:
             return
         name = host.hypervisor_hostname
-        if room is None:
+        if host.lent:
+            if room is not None and not pool_aggregate.update(
+                self._database, conn, host.provider_id
+            ):
+                yield f'Host {name} was kept from ordinary servers; it is theirs again'
+            elif room is None and host.provider_id not in outside:
+                yield f'Host {name} is not in Placement as it was enrolled'
+        elif room is None:
             repaired = host.is_kept and pool_aggregate.update(
                 self._database, conn, host.provider_id
             )

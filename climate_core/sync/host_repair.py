@@ -44,18 +44,7 @@ class HostRepair:
         members = {each.id: each.name for each in placement.list_pool(self._conn)}
         present = {host.provider_id: host for host in every(self._database)}
         for provider_id in sorted(members.keys() - present.keys()):
-            wrong = (
-                f'no pool has the host {members[provider_id]}, but ordinary servers are kept off'
-            )
-            yield self._do(
-                provider_id,
-                wrong,
-                'give it back to them',
-                pool_aggregate.update,
-                self._database,
-                self._conn,
-                provider_id,
-            )
+            yield self._give_back(provider_id, f'no pool has the host {members[provider_id]}')
         for provider_id, host in sorted(present.items()):
             name = host.hypervisor_hostname
             if host.is_leaving:
@@ -64,9 +53,22 @@ class HostRepair:
             elif host.is_new:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
                 yield Repaired(name, wrong, None)
-            elif provider_id not in members:
+            elif host.lent and provider_id in members:
+                yield self._give_back(provider_id, f'no lease has the shared host {name}')
+            elif not host.lent and provider_id not in members:
                 yield self._missing_aggregate(host)
         yield from self._lanes(present)
+
+    def _give_back(self, provider_id: str, wrong: str) -> Repaired:
+        return self._do(
+            provider_id,
+            f'{wrong}, but ordinary servers are kept off',
+            'give it back to them',
+            pool_aggregate.update,
+            self._database,
+            self._conn,
+            provider_id,
+        )
 
     def _missing_aggregate(self, host: Host) -> Repaired:
         name = host.hypervisor_hostname

@@ -19,7 +19,10 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
 
 class CreateHost(command.ShowOne):
-    """Put a host into a pool, from which leases get hosts; it must have no servers."""
+    """Put a host into a pool, from which leases get hosts; it must have no servers.
+
+    One that is shared may have some.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -33,6 +36,12 @@ class CreateHost(command.ShowOne):
         parser.add_argument(
             '--disable', action='store_true', default=None, help='Promise nothing of it yet'
         )
+        parser.add_argument(
+            '--shared',
+            action='store_true',
+            default=None,
+            help='Let ordinary servers run there until a lease needs it; it may have servers',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -40,6 +49,7 @@ class CreateHost(command.ShowOne):
 
         details = _details(parsed_args, parsed_args.disable)
         _check_reason(parsed_args)
+        details['shared'] = parsed_args.shared
         host = _hosts(self).create(parsed_args.name, **details)
         return host_output.show(host)
 

@@ -13,7 +13,7 @@ from climateclient import host_models
 from climateclient.osc.output import Time
 
 SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'VCPUs', 'Memory MB', 'Disk GB')
-LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Reason', 'Extra')
+LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Shared', 'Reason', 'Extra')
 ALLOCATIONS = ('Host ID', 'Host', 'Reservation', 'Lease', 'Lease Name', 'Start', 'End')
 PROPERTIES = ('Property', 'Private', 'Values')
 POOLS = ('Pool', 'Hosts', 'Projects', 'Domains')
@@ -95,7 +95,7 @@ def row(host: host_models.Host, long: bool) -> tuple[Any, ...]:
     )
     if not long:
         return short
-    rest = (host.service_name, host.availability_zone, host.state, host.lanes)
+    rest = (host.service_name, host.availability_zone, host.state, host.lanes, host.shared)
     return (*short, *rest, host.disabled_reason, Json(dict(host.extra)))
 
 

@@ -66,6 +66,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     policy.authorize(backend.enforcer, request.context, rules.CREATE, {})
     values = _normal(request.read(schema.CREATE))
+    values['shared'] = _flag(values['extra'].pop('shared', False))
     host_id = backend.manager.create_host(request.context, values)
     return _shown(backend, request, 201, host_id)
 
@@ -222,13 +223,14 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
     given = {**body, **body.get('values', {})}
     given.pop('values', None)
     normal = {name: given.pop(name) for name in _OWN if name in given}
-    flags = {
-        name: str(given.pop(name)).lower() == 'true'
-        for name in ('reservable', 'disabled')
-        if name in given
-    }
+    flags = {name: _flag(given.pop(name)) for name in ('reservable', 'disabled') if name in given}
     if len(flags) == 2 and flags['reservable'] == flags['disabled']:
         raise exceptions.BadRequest('disabled: must not contradict reservable.', field='disabled')
     if flags:
         normal['available'] = flags.get('reservable', not flags.get('disabled'))
     return {**normal, 'extra': given}
+
+
+def _flag(value: Any) -> bool:
+    """Return whether a flag is set, which clients of Blazar send as a text."""
+    return str(value).lower() == 'true'

@@ -53,6 +53,11 @@ CREATE: dict[str, Any] = _open(
             'description': 'The name of a node, as Nova lists hypervisors, or of a nova-compute '
             'that has a single node.',
         },
+        'shared': {
+            **_FLAG,
+            'description': 'Whether ordinary servers may run there until a lease needs it; '
+            'default false.',
+        },
         **_OWN,
     },
     ('name',),
@@ -94,6 +99,10 @@ SHOWN: dict[str, Any] = {
             'description': 'What shares of it can be promised in all, of Placement.',
         },
         'lanes': {**_INTEGER, 'description': 'How many leases have room on it at once.'},
+        'shared': {
+            'type': 'boolean',
+            'description': 'Whether ordinary servers may run there while no lease has it.',
+        },
         'created_at': common.STAMP,
         'updated_at': common.STAMP,
     },
