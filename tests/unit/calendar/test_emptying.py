@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts are emptied, and that what must leave them fits elsewhere."""
+
+import collections
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_core.calendar import emptying
+from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server, Target
+
+KINDS = ('VCPU', 'MEMORY_MB')
+
+
+def server(
+    name: str, vcpus: int = 1, memory: int = 10, day: int | None = None, **more: Any
+) -> Server:
+    created = day and datetime.datetime(2026, 1, day, tzinfo=datetime.UTC)
+    amounts = {'VCPU': vcpus, 'MEMORY_MB': memory}
+    return Server(id=name, amounts=amounts, created_at=created or None, **more)
+
+
+def host(number: int, *servers: Server) -> Candidate:
+    return Candidate(id=number, name=f'host{number}', servers=servers)
+
+
+def target(name: str, vcpus: int, memory: int = 1000) -> Target:
+    return Target(name=name, free={'VCPU': vcpus, 'MEMORY_MB': memory})
+
+
+MANY = host(1, server('a', memory=1, day=1), server('b', memory=1, day=2))
+LARGE = host(2, server('c', memory=90, day=3))
+YOUNG = host(3, server('d', memory=80, day=9))
+BOUND = host(4, server('e', obstacle='is suspended'))
+EMPTY = host(5)
+
+
+@pytest.mark.parametrize(
+    ('strategy', 'expected'),
+    [
+        (emptying.fewest_servers, [5, 3, 2, 1]),
+        (emptying.least_memory, [5, 1, 3, 2]),
+        (emptying.oldest_first, [5, 1, 2, 3]),
+    ],
+)
+def test_order_of_a_strategy(strategy: emptying.Strategy, expected: list[int]) -> None:
+    hosts = [MANY, LARGE, YOUNG, BOUND, EMPTY]
+    for count in range(1, 5):
+        found = emptying.choose(hosts, count, [target('x', 9)], strategy)
+        assert [each.id for each in found] == expected[:count]
+
+
+def test_servers_of_unknown_age_are_the_last() -> None:
+    found = emptying.choose(
+        [host(1, server('a')), YOUNG], 1, [target('x', 9)], emptying.oldest_first
+    )
+    assert found == [YOUNG]
+
+
+@pytest.mark.parametrize(
+    ('hosts', 'targets', 'spares', 'told'),
+    [
+        ([], [target('x', 9)], 0, '0 shared hosts would do, 1 must be emptied for it, and 0 can'),
+        ([BOUND], [target('x', 9)], 0, '0 can be. Servers cannot be moved: 1 is suspended.'),
+        ([MANY], [target('x', 1)], 0, 'no room elsewhere for the servers of 1 host.'),
+        ([MANY], [target('x', 2)], 1, 'no room elsewhere for the servers of 1 host.'),
+        # It does not move to itself, nor does half of one server.
+        ([LARGE], [target('host2', 9)], 0, 'no room'),
+        ([host(1, server('a', 2))], [target('x', 1), target('y', 1)], 0, 'no room'),
+        # What nobody has, as a device.
+        ([host(1, Server(id='a', amounts={'VGPU': 1}))], [target('x', 9)], 0, 'no room'),
+    ],
+)
+def test_what_cannot_be_emptied_is_told(
+    hosts: Sequence[Candidate], targets: Sequence[Target], spares: int, told: str
+) -> None:
+    with pytest.raises(CannotMakeRoom, match=told):
+        emptying.choose(hosts, 1, targets, spares=spares)
+
+
+def test_hosts_fit_together_and_not_only_one_by_one() -> None:
+    one, two = host(1, server('a', 2)), host(2, server('b', 2))
+    with pytest.raises(CannotMakeRoom, match='2 must be emptied for it, and 1 can be'):
+        emptying.choose([one, two], 2, [target('x', 3)])
+    # One that has no room is passed by for the next one.
+    assert emptying.choose([one, two, EMPTY], 2, [target('x', 3)]) == [EMPTY, one]
+
+
+def test_largest_server_is_placed_first() -> None:
+    full = host(1, server('small', 1), server('large', 4))
+    places = emptying.place([full], [target('x', 4), target('y', 1)])
+    assert places == {'large': 'x', 'small': 'y'}
+
+
+amounts = st.fixed_dictionaries({kind: st.integers(0, 4) for kind in KINDS})
+
+
+@given(
+    st.lists(st.lists(amounts, max_size=4), max_size=4),
+    st.lists(amounts, max_size=5),
+    st.integers(0, 2),
+)
+def test_what_has_a_place_fits_there(
+    taken: list[list[dict[str, int]]], free: list[dict[str, int]], spares: int
+) -> None:
+    hosts = [
+        host(number, *(Server(id=f'{number}-{n}', amounts=each) for n, each in enumerate(row)))
+        for number, row in enumerate(taken)
+    ]
+    # The first hosts have room themselves.
+    targets = [Target(name=f'host{number}', free=each) for number, each in enumerate(free)]
+    moved = {each.id: each.amounts for one in hosts[:2] for each in one.servers}
+    places = emptying.place(hosts[:2], targets, spares)
+    if places is None:
+        return
+    assert places.keys() == moved.keys()
+    assert not {each.name for each in hosts[:2]} & set(places.values())
+    used: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for server_id, name in places.items():
+        used[name].update(moved[server_id])
+    for each in targets:
+        assert all(used[each.name][kind] <= each.free[kind] for kind in KINDS)
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.lists(st.integers(0, 9), min_size=1, max_size=5))
+def test_servers_of_one_size_find_all_the_room_that_there_is(
+    count: int, vcpus: int, free: list[int]
+) -> None:
+    full = host(0, *(server(str(number), vcpus) for number in range(count)))
+    places = emptying.place([full], [target(f'x{n}', room) for n, room in enumerate(free)])
+    assert (places is not None) == (sum(room // vcpus for room in free) >= count)
