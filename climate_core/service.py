@@ -123,7 +123,7 @@ class ManagerService:
             self.database, self.clock, executor.run, engine.workers, engine.idle_seconds
         )
         self.queue = QueueWorker(self.database, operations.queue.look)
-        operations.queue.nudge = self.scheduler.nudge
+        operations.queue.nudge = operations.giving_back.nudge = self.scheduler.nudge
         operations.queue.look_again = self.queue.nudge
         self._transport = client.transport(conf)
         self._client = client.ManagerClient(conf, self._transport)

@@ -12,12 +12,13 @@ import random
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from sqlalchemy import orm
 
 from climate_core.calendar import queue, windows
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import Promise, Unit, Waiting, Wanted, Window
+from climate_core.calendar.model import Less, Promise, Unit, Waiting, Wanted, Window
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Pick, Search
@@ -95,12 +96,14 @@ class Calendar:
         start: datetime,
         end: datetime,
         keep: bool,
+        less: Mapping[str, Less] = MappingProxyType({}),
     ) -> list[Promise]:
         """Promise to reservations what they want by now in place of what they have.
 
         :param keep: whether they must have the units that they have in the end, too, whatever
             these are like by now: the lease runs. What is too much is given up, and what is added
             begins now. Else they have their units if these are free and would do.
+        :param less: what reservations keep that give pieces back, by their ids
         :returns: what is new or changed
         :raises climate_core.exceptions.NotEnough: there is no room; nothing is changed
         :raises climate_core.db.engine.Stale: others were faster; run the transaction again
@@ -108,10 +111,14 @@ class Calendar:
         work = self._work(session)
         own = self._own(session, wanted)
         searches = [
-            dataclasses.replace(search, own=_picks(own[one.reservation_id]), keep=keep)
+            dataclasses.replace(
+                search,
+                own=_left(_picks(own[one.reservation_id]), less.get(one.reservation_id)),
+                keep=keep,
+            )
             for one, search in zip(wanted, _searches(work, wanted, start, end), strict=True)
         ]
-        return self._change(work, wanted, searches, own)
+        return self._change(work, wanted, searches, own, less=less)
 
     def move(self, session: orm.Session, wanted: Wanted, unit_id: int) -> list[Promise]:
         """Promise a reservation other units in place of one, which it cannot keep.
@@ -361,12 +368,15 @@ class Calendar:
         searches: Sequence[Search],
         own: collections.defaultdict[str, list[Own]],
         excluded: int | None = None,
+        less: Mapping[str, Less] = MappingProxyType({}),
     ) -> list[Promise]:
         rows = [each for rows in own.values() for each in rows]
         found = self._find(work, wanted, self._scattered(searches), rows, excluded)
         gone, ended, added = [], [], []
         for one, search, picks in zip(wanted, searches, found, strict=True):
             before = {each.unit_id: each for each in own[one.reservation_id]}
+            given = less.get(one.reservation_id)
+            cleaned = duration(one.after if given is None else given.cleaning)
             for pick in picks:
                 old = before.pop(pick.unit_id, None)
                 new = _promise(one, search, pick, old)
@@ -379,7 +389,7 @@ class Calendar:
                 if old.start > work.now:
                     gone.append(old)
                 else:
-                    end = min(old.end, work.now + duration(one.after))
+                    end = min(old.end, work.now + cleaned)
                     ended.append(old._replace(end=end, released=True))
         self._write(work, gone, ended, added)
         return added
@@ -473,6 +483,14 @@ def _searches(
 
 def _picks(rows: Iterable[Own]) -> dict[int, Pick]:
     return {each.unit_id: Pick(each.unit_id, each.pieces, each.lane) for each in rows}
+
+
+def _left(picks: Mapping[int, Pick], less: Less | None) -> Mapping[int, Pick]:
+    """Return what a reservation keeps of its own."""
+    if less is None:
+        return picks
+    left = (pick._replace(pieces=less.left.get(pick.unit_id, 0)) for pick in picks.values())
+    return {pick.unit_id: pick for pick in left if pick.pieces}
 
 
 def _promise(one: Wanted, search: Search, pick: Pick, old: Own | None = None) -> Promise:

@@ -146,6 +146,19 @@ class Wanted:
     after: timedelta = timedelta(0)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Less:
+    """What a reservation keeps of its units that gives pieces of them back.
+
+    :param left: how many pieces of each unit, by the ids of all units that it has; none are in use
+        beside these, and none can come into use
+    :param cleaning: how long what it gives back is kept free
+    """
+
+    left: Mapping[int, int]
+    cleaning: timedelta
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """A lease that waits until there is enough for all that it demands.

@@ -13,6 +13,7 @@ another :class:`climate_core.exceptions.ClimateError` when the request is refuse
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,12 +30,13 @@ from climate_core.db.engine import Database
 from climate_core.lease import changes, model, shown, states
 from climate_core.lease.errors import within
 from climate_core.lease.events import reallocate
-from climate_core.lease.history import user_cause
+from climate_core.lease.history import Cause, user_cause
 from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
 from climate_core.operations import availability, dry_run
 from climate_core.operations.build import Builder, check_generation, webhook_rules
 from climate_core.operations.duplicates import built_anew
+from climate_core.operations.giving_back import Closed, GivingBack
 from climate_core.operations.interfaces import (
     ExternalService,
     Limits,
@@ -43,7 +45,7 @@ from climate_core.operations.interfaces import (
     Trusts,
 )
 from climate_core.operations.persist import WritePath
-from climate_core.operations.promises import Promises
+from climate_core.operations.promises import GivesBack, Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
 from climate_core.operations.waiting import Queue
@@ -75,6 +77,7 @@ class LeaseOperations:
         self.queue = Queue(
             self.conf, self.database, self.clock, self.plugins, self.promises, self.quota
         )
+        self.giving_back = GivingBack(self.database, self.clock, self.plugins, self.promises)
         self.write_path = WritePath(
             self.database, self.quota, provisioner, self.plugins, self.promises, self.queue
         )
@@ -240,9 +243,32 @@ class LeaseOperations:
         change: _Change,
         limited: tuple[str, Amounts] | None = None,
     ) -> None:
-        """Change a lease in one transaction.
+        """Change a lease; what it gives back while it runs is put out of use before that.
 
         :param limited: its project and the limits of that, if it may hold more than before
+        """
+        write = functools.partial(
+            self._write_change, user_cause(context, action), lease_id, generation, change, limited
+        )
+        try:
+            write(None)
+        except GivesBack:
+            with self.giving_back.closing(lease_id, generation, change) as closed:
+                write(closed)
+
+    def _write_change(
+        self,
+        cause: Cause,
+        lease_id: str,
+        generation: int | None,
+        change: _Change,
+        limited: tuple[str, Amounts] | None,
+        closed: Closed | None,
+    ) -> None:
+        """Change a lease in one transaction.
+
+        :param closed: what it gives back while it runs
+        :raises climate_core.operations.promises.GivesBack: it gives back more than that
         """
         now = self.clock.now()
 
@@ -252,13 +278,15 @@ class LeaseOperations:
                 db_limits.lock(session, *limited)
             lease = leases.get(session, lease_id, lock=True)
             check_generation(lease, generation)
+            if closed is not None:
+                closed.check(lease)
             changed = change(lease, now)
             if limited is not None:
                 project_id, most = limited
                 db_limits.check(session, project_id, added(changed.lease, lease), most)
-            cause = user_cause(context, action)
             after = store.save(session, lease, changed, now, cause)
-            more = self.promises.follow(session, lease, after, now)
+            less = {} if closed is None else closed.less
+            more = self.promises.follow(session, lease, after, now, less)
             if more:
                 awake = Change(reallocate.add(after, more, now))
                 store.save(session, after, awake, now, cause)

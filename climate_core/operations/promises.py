@@ -16,7 +16,7 @@ from sqlalchemy import orm
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Promise, Waiting, Wanted, Window
+from climate_core.calendar.model import Less, Promise, Waiting, Wanted, Window
 from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations.draft import Draft, Item
@@ -24,6 +24,10 @@ from climate_core.plugins.base import ResourcePlugin
 
 #: So far ahead room is kept for a lease that waits and may begin later.
 _PATIENCE = datetime.timedelta(days=366)
+
+
+class GivesBack(Exception):
+    """A lease that runs is to have less: what it gives back must be put out of use before."""
 
 
 @dataclasses.dataclass
@@ -111,33 +115,43 @@ class Promises:
         before: model.Lease,
         after: model.Lease,
         now: datetime.datetime,
+        less: Mapping[str, Less],
     ) -> set[str]:
         """Have what is promised follow a lease that its user changed.
 
         What is in use stays where it is. Raises as :meth:`promise`.
 
-        :returns: the ids of the reservations of a lease that runs that have more now
-        :raises climate_core.exceptions.InvalidState: what is in use would be more than enough
+        :param less: what reservations of a lease that runs keep that give something back, by their
+            ids: all that :meth:`fewer` names
+        :returns: the ids of the reservations of a lease that runs that have something else now
+        :raises GivesBack: others are to give something back, too
         """
-        if after.status in states.ENDING or after.status == states.LeaseStatus.WAITING:
-            return set()
-        old = {each.id: each for each in before.live}
-        moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)
-        changed = [
-            r for r in after.live if r.id in old and (moved or r.params != old[r.id].params)
-        ]
-        wanted = self._wanted(changed, {})
+        wanted = self._wanted(_changed(before, after), {})
         if not wanted:
             return set()
         started = before.has_started(now)
-        for each in wanted if started else ():
-            _check_not_fewer(each, old[each.reservation_id])
-        new = self.calendar.replan(session, wanted, *_period(after, now), started)
-        had = {
-            (r.id, each.unit_id, each.pieces) for r in changed for each in old[r.id].allocations
-        }
+        if started and self.fewer(before, after, now).keys() - less.keys():
+            raise GivesBack
+        new = self.calendar.replan(session, wanted, *_period(after, now), started, less)
+        had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
         more = (p for p in new if (p.reservation_id, p.unit_id, p.pieces) not in had)
-        return {each.reservation_id for each in more} if started else set()
+        return {each.reservation_id for each in more} | less.keys() if started else set()
+
+    def fewer(
+        self, before: model.Lease, after: model.Lease, now: datetime.datetime
+    ) -> dict[str, int]:
+        """Return which reservations of a lease that runs are to have less than they have.
+
+        :returns: how much at most, by their ids
+        """
+        if not before.has_started(now):
+            return {}
+        has = {each.id: sum(a.pieces for a in each.allocations) for each in before.live}
+        return {
+            each.reservation_id: each.demand.most
+            for each in self._wanted(_changed(before, after), {})
+            if each.demand.most < has[each.reservation_id]
+        }
 
     def _wanted(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
@@ -182,15 +196,13 @@ def _check_count(wanted: Sequence[Wanted]) -> None:
         )
 
 
-def _check_not_fewer(wanted: Wanted, reservation: model.Reservation) -> None:
-    """Refuse to take what is in use from a lease that runs: servers may be there."""
-    used = sum(each.pieces for each in reservation.allocations)
-    if wanted.demand.most < used:
-        raise exceptions.InvalidState(
-            f'The lease has started with {used} {wanted.noun} and keeps them until its end: it '
-            f'can only have more, or end earlier.',
-            field=wanted.field,
-        )
+def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
+    """Return the reservations whose demands may have changed, as they are now."""
+    if after.status in states.ENDING or after.status == states.LeaseStatus.WAITING:
+        return []
+    old = {each.id: each for each in before.live}
+    moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)
+    return [r for r in after.live if r.id in old and (moved or r.params != old[r.id].params)]
 
 
 def _period(

@@ -227,6 +227,25 @@ class ResourcePlugin(abc.ABC):
         """
         return self.wake_up(lease, reservation)
 
+    def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+        """Choose what a reservation that is awake gives back of its units; change nothing.
+
+        :param most: so many pieces it keeps at most
+        :returns: how many pieces of each unit it keeps, by the ids of the units
+        :raises climate_core.exceptions.InvalidState: more of them are in use
+        """
+        raise NotImplementedError
+
+    def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
+        """Put what a reservation gives back out of use, then look that it is not used.
+
+        :meth:`reallocate` undoes it if the reservation has all of it after all.
+
+        :param left: as :meth:`choose_less` returned it
+        :raises climate_core.exceptions.InvalidState: it is used by now
+        """
+        raise NotImplementedError
+
     @abc.abstractmethod
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Do the end action of the reservation and free its capacity; one not woken is freed.

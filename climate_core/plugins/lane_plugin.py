@@ -22,7 +22,7 @@ from climate_core.calendar.model import Demand, Order, Unit, Wanted
 from climate_core.cloud import errors, lane_providers, placement, servers
 from climate_core.lease import hosts
 from climate_core.lease.hosts import KIND
-from climate_core.plugins import base, departures, lane_options
+from climate_core.plugins import base, departures, giving_back, lane_options
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
 from climate_core.plugins.progress import END, Progress
@@ -72,6 +72,8 @@ class LanePlugin(base.ResourcePlugin):
 
     #: The property that says how much is wanted, which is blamed if there is not so much.
     amount_field: ClassVar[str]
+    #: The property that says how much it is at most.
+    most_field: ClassVar[str]
     #: What the calendar promises, for people.
     noun: ClassVar[str]
     options = lane_options.OPTIONS
@@ -333,6 +335,17 @@ class LanePlugin(base.ResourcePlugin):
         there = [each for each, host in left.items() if _evacuate(conn, each, host)]
         told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
         return Wait(_EVACUATE_LOOK, told) if there else None
+
+    def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+        return self._giving_back(reservation).choose(most)
+
+    def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
+        self._giving_back(reservation).close(left, self._slots, reservation.id)
+
+    def _giving_back(self, reservation: 'Reservation') -> giving_back.GivingBack:
+        parts = [giving_back.Part(each, lane_of(each)) for each in reservation.allocations]
+        is_whole = self._demand(reservation.params).piece is None
+        return giving_back.GivingBack(self.cloud.service(), parts, is_whole, self.most_field)
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Close the lanes, and have the servers leave that are in them."""

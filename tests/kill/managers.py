@@ -178,8 +178,12 @@ class Place:
 
     def request(self, values: Mapping[str, Any], kill: str | None = None) -> Manager:
         """Have the lease of a request of alice made."""
-        asked = {**values, 'token': self.cloud.token('alice')}
-        return self._start(kill, start_manager.request, asked)
+        return self.ask('create_lease', values, kill=kill)
+
+    def ask(self, name: str, *given: Any, kill: str | None = None) -> Manager:
+        """Have an operation on leases done for alice."""
+        token = self.cloud.token('alice')
+        return self._start(kill, start_manager.request, token, name, *given)
 
     def operate(self, name: str, *given: Any, kill: str | None = None) -> Manager:
         """Have an operation on hosts done."""

@@ -23,6 +23,7 @@ from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
+from climate_core.operations import giving_back
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import departures, lane_plugin, loading, progress
@@ -100,25 +101,35 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
 
 
 def request(
-    config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection, values: Any
+    config: pathlib.Path,
+    kill: str | None,
+    log: pathlib.Path,
+    tell: Connection,
+    token: str,
+    name: str,
+    *given: Any,
 ) -> None:
-    """Make a lease of alice, as the manager does for the API.
+    """Do what alice asks of leases, as the manager does for the API.
 
-    :param values: the request; ``token`` is hers
+    :param token: hers
+    :param name: of the operation
     """
     _begin(log)
     conf = configuration.load([], [str(config)])
     cloud, database = Cloud(conf), Database(conf)
     plugins = loading.load(conf, cloud)
     context = RequestContext(
-        auth_token=values.pop('token'),
+        auth_token=token,
         user_id='alice-id',
         project_id='demo-id',
         roles=['member', 'reader'],
     )
+    # What was not done is undone by the next manager at once.
+    giving_back.UNDO_SECONDS = 0  # type: ignore[misc]
+    _add_points()
     test_points.install(Hook(kill, tell))
     operations = LeaseOperations(conf, database, Clock(database), plugins, Trusts(cloud))
-    operations.create_lease(context, values)
+    getattr(operations, name)(context, *given)
 
 
 def operate(

@@ -245,6 +245,46 @@ def test_replacement_of_a_host(stage):
     check_told_once(stage, 'lease.update')
 
 
+def test_giving_a_host_back(stage):
+    """What was closed in vain is open again; what was given back is closed for good."""
+    pool = Pool(stage, 'cn1', 'cn2')
+    lease = pool.lease(2)
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    stage.kill_all()
+    pool.enter('cn1')
+    asked = lease.id, {'reservations': [{'id': lease.reservations[0].id, 'min': 1, 'max': 1}]}
+    both = dict.fromkeys(('cn1', 'cn2'), aggregates(lease))
+    event = 'reallocate_reservation'
+    # Of the lane that it is given up, closed and nobody's; the second transaction gives it back.
+    for kill in (
+        'commit.before:MainThread:1',
+        *(f'{WRITE}{count}' for count in (1, 2, 3)),
+        'commit.before:MainThread:2',
+    ):
+        stage.ask('update_lease', *asked, kill=kill).dies()
+        assert pool.allocations() == ['cn1', 'cn2']
+        stage.manager()
+        stage.until(lambda: _is_idle(stage, lease))
+        stage.kill_all()
+        assert (pool.kept(), pool.open()) == (both, {'cn1', 'cn2'}), kill
+    stage.ask('update_lease', *asked).ends()
+    assert (pool.allocations(), pool.open()) == (['cn1'], {'cn1'})
+    die(stage, *(f'{point}:{event}:1' for point in EVENT))
+    stage.until(lambda: _is_idle(stage, lease))
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert (after.status, len(after.reservations[0].allocations)) == ('ACTIVE', 1)
+    assert (pool.kept(), pool.open()) == ({'cn1': aggregates(lease)}, {'cn1'})
+    check_told_once(stage, 'lease.update')
+
+
+def _is_idle(stage, lease):
+    return not [
+        each for each in stage.lease(lease).events_of('reallocate_reservation') if each.open
+    ]
+
+
 @pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
 def test_waiting_for_a_host(stage):
     """Tries are cut off at each point; what was granted is not granted twice."""

@@ -53,18 +53,23 @@ class ReallocateReservation(base.EventHandler):
         return Change(after, {'lease.update': outcome.reason} if failed else {})
 
 
-def add(lease: Lease, reservation_ids: Iterable[str], now: datetime) -> Lease:
-    """Have reservations of a lease that runs follow the calendar now.
+def add(
+    lease: Lease, reservation_ids: Iterable[str], now: datetime, time: datetime | None = None
+) -> Lease:
+    """Have reservations of a lease that runs follow the calendar.
 
     One that does so already does it again: it may have looked at what was promised before.
+
+    :param time: when; None: now
     """
-    return lease.with_events(*(_due(lease, each, now) for each in reservation_ids))
+    due = [_due(lease, each, now, time or now) for each in reservation_ids]
+    return lease.with_events(*due)
 
 
-def _due(lease: Lease, reservation_id: str, now: datetime) -> Event:
+def _due(lease: Lease, reservation_id: str, now: datetime, time: datetime) -> Event:
     for event in lease.events_of(model.REALLOCATE, reservation_id=reservation_id):
-        return dataclasses.replace(schedule.reschedule(event, now, now), time=now)
-    return model.new_event(lease.id, model.REALLOCATE, now, now, reservation_id)
+        return dataclasses.replace(schedule.reschedule(event, time, now), time=time)
+    return model.new_event(lease.id, model.REALLOCATE, time, now, reservation_id)
 
 
 def _awake(lease: Lease, event: Event) -> tuple[Reservation, ...]:

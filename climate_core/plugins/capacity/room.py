@@ -39,7 +39,7 @@ class RoomPlugin(lane_plugin.LanePlugin):
     """Reserve room for servers; a subclass says of which shape."""
 
     changeable = ('amount', 'affinity', *lane_options.CHANGEABLE)
-    amount_field = 'amount'
+    amount_field = most_field = 'amount'
     noun = 'servers'
 
     @abc.abstractmethod

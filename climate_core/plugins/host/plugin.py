@@ -30,6 +30,7 @@ class HostPlugin(lane_plugin.LanePlugin):
     }
     changeable = ('min', 'max', *lane_options.CHANGEABLE)
     amount_field = 'min'
+    most_field = 'max'
     noun = 'hosts'
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:

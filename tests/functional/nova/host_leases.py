@@ -71,6 +71,11 @@ class HostLeasesTest(HostsTest):
         made = self.boot({'reservation': reservation.id}, **server)
         return made, self.host_of(made)
 
+    def change(self, lease, **wanted):
+        """Change what the one reservation of a lease wants."""
+        (reservation,) = lease.reservations
+        self.world.update(lease.id, reservations=[{'id': reservation.id, **wanted}])
+
     def open_to(self, lease):
         """The hosts that a server may enter that names the reservation of a lease."""
         (reservation,) = lease.reservations

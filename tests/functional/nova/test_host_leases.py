@@ -11,11 +11,13 @@ from climate_core.cloud import flavors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
 from climate_core.lease import limits, serialize, usage
+from climate_core.operations import giving_back as operations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.host_repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
+from tests.functional.nova.hosts import Crash
 from tests.support.world import NOON, user
 
 
@@ -126,21 +128,76 @@ class TestHostLeases(HostLeasesTest):
         assert self.settled(second).status == 'ACTIVE'
         assert self.inside(second)[1] == 'host1'
 
-    def test_lease_that_runs_gets_more_hosts_at_once_but_not_fewer(self):
+    def test_lease_that_runs_gets_more_hosts_at_once(self):
         lease = self.settled(self.lease_hosts(min=1))
-        (reservation,) = lease.reservations
         (host,) = self.open_to(lease)
-        self.world.update(lease.id, reservations=[{'id': reservation.id, 'min': 2, 'max': 2}])
+        self.change(lease, min=2, max=2)
         assert self.open_to(lease) == {host}
         lease = self.settled(lease)
         assert (lease.status, self.open_to(lease)) == ('ACTIVE', {'host1', 'host2'})
-        with pytest.raises(exceptions.InvalidState, match='with 2 hosts') as caught:
-            self.world.update(lease.id, reservations=[{'id': reservation.id, 'min': 1, 'max': 1}])
-        assert caught.value.field == 'min'
         requests = len(self.cloud.requests)
         self.world.update(lease.id, end_date='2026-12-01 15:00')
         self.settled(lease)
         assert len(self.cloud.requests) == requests
+
+    def test_lease_that_runs_gives_a_host_back_that_has_no_servers(self):
+        self.conf.set_override('cleaning_seconds', 600, group='physical:host')
+        lease = self.settled(self.lease_hosts(min=2))
+        server, used = self.inside(lease)
+        free = {'host1', 'host2'} - {used}
+        self.change(lease, min=1, max=1)
+        # It is closed before it is anybody else's.
+        assert self.open_to(lease) == {used}
+        lease = self.settled(lease)
+        assert (lease.status, self.hosts_of(lease), self.open_to(lease)) == (
+            'ACTIVE',
+            {used},
+            {used},
+        )
+        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 12:10 UTC on'):
+            self.lease_hosts(min=1, project=OTHERS, name='too early')
+        self.time.forward(seconds=600)
+        other = self.settled(self.lease_hosts(min=1, project=OTHERS, name='other'))
+        assert self.open_to(other) == free
+        assert self.inside(lease)[1] == used
+        assert self.settled(lease, hours=2).status == 'TERMINATED'
+        self._wait_until_deleted(server)
+
+    def test_hosts_with_servers_are_not_given_back(self):
+        lease = self.settled(self.lease_hosts(min=2))
+        both = {'host1', 'host2'}
+        servers = [self.inside(lease) for _ in range(4)]
+        assert {host for _, host in servers} == both
+        before = lease.reservations[0]
+        asked = len(self.cloud.requests)
+        with pytest.raises(exceptions.InvalidState, match='servers on host1, host2') as caught:
+            self.change(lease, min=1, max=1)
+        assert caught.value.field == 'max'
+        assert [method for method, _ in self.cloud.requests[asked:]] == ['GET']
+        assert self.open_to(lease) == both
+        assert self.world.lease(lease.id).reservations[0] == before
+        for server, host in servers:
+            if host == 'host2':
+                self.delete(server)
+        self.change(lease, min=1, max=1)
+        assert self.hosts_of(self.world.lease(lease.id)) == {'host1'}
+
+    def test_host_to_which_a_server_comes_while_it_is_closed_is_opened_again(self):
+        lease = self.settled(self.lease_hosts(min=2))
+        both = {'host1', 'host2'}
+
+        def enter(method, _path):
+            if method == 'PUT':
+                self.cloud.before = lambda *_: None
+                assert {self.inside(lease)[1] for _ in range(2)} == both
+
+        self.cloud.before = enter
+        with pytest.raises(exceptions.InvalidState, match='Servers came to'):
+            self.change(lease, min=1, max=1)
+        lease = self.settled(lease)
+        assert (lease.status, lease.status_reason) == ('ACTIVE', None)
+        assert (self.hosts_of(lease), self.open_to(lease)) == (both, both)
+        assert lease.reservations[0].params['max'] == 2
 
     def test_equal_reservations_of_a_lease_join_it_once_each(self):
         lease_id = '6f1c2d90-3b7e-4a58-9c04-d1e27b85f3a6'
@@ -220,6 +277,27 @@ class TestCapacityLeases(HostLeasesTest):
         found = placement.list_consumers(self.cloud.service(), self.provider())
         assert found == []
 
+    def test_room_that_no_servers_have_is_given_back(self):
+        lease = self.lease_room(4, affinity=True)
+        for _ in range(2):
+            server, host = self.inside(lease)
+        with pytest.raises(exceptions.InvalidState, match='2 servers of the') as caught:
+            self.change(lease, amount=1)
+        assert caught.value.field == 'amount'
+        self.change(lease, amount=2)
+        (reservation,) = self.settled(lease).reservations
+        assert (reservation.allocations[0].pieces, reservation.amounts['servers']) == (2, 2)
+        assert self.inside(lease)[1] is None
+        self.delete(server)
+        assert [self.inside(lease)[1] for _ in range(2)] == [host, None]
+
+    def test_room_on_a_host_without_servers_is_given_back_first(self):
+        lease = self.lease_room(2, affinity=False)
+        _, used = self.inside(lease)
+        self.change(lease, amount=1)
+        assert self.hosts_of(self.settled(lease)) == {used}
+        assert self.inside(lease)[1] is None
+
     def test_affinity(self):
         apart = self.lease_room(2, affinity=False)
         assert self.hosts_of(apart) == {'host1', 'host2'}
@@ -258,6 +336,27 @@ class TestCapacityLeases(HostLeasesTest):
         lease = self.lease_room(2, matching='open', share_with=[OTHERS], names='host1')
         assert self.host_of(self.boot(api=self.others_api)) == 'host3'
         assert self.inside(lease, api=self.others_api)[1] == 'host1'
+
+
+class TestGivingBackIsCutOff(HostLeasesTest):
+    def test_what_was_not_given_back_is_open_again(self):
+        """It dies after each request, until nothing is left to do."""
+        lease = self.settled(self.lease_hosts(min=2))
+        both = {'host1', 'host2'}
+        for answered in range(20):
+            self.cloud.left = answered
+            try:
+                self.change(lease, min=1, max=1)
+            except Crash:
+                self.cloud.left = None
+                lease = self.settled(lease, seconds=operations.UNDO_SECONDS + 10)
+                assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', both)
+                assert self.open_to(lease) == both
+            else:
+                break
+        self.cloud.left = None
+        assert answered > 4
+        assert self.open_to(lease) == self.hosts_of(self.world.lease(lease.id)) < both
 
 
 class TestManagerDies(HostLeasesTest):

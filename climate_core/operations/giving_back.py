@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give back a part of what the calendar promises to a lease that runs.
+
+What nobody uses is chosen and put out of use; then the transaction of the change gives it back in
+the calendar. Before anything is put out of use, the event by which the reservation follows the
+calendar is made due in a minute: a manager that dies in between leaves nothing out of use that the
+lease still has. The change is only written if that event is still the same.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.model import Less
+from climate_core.cloud.errors import for_user
+from climate_core.db import leases, store
+from climate_core.db.clock import Clock
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.lease import model, states
+from climate_core.lease.events import reallocate
+from climate_core.lease.history import Cause
+from climate_core.lease.results import Change
+from climate_core.operations.build import check_generation
+from climate_core.operations.promises import GivesBack, Promises
+from climate_core.plugins.base import ResourcePlugin
+
+LOG = log.getLogger(__name__)
+
+#: After so many seconds, and one more for each unit, what was not given back is put into use.
+UNDO_SECONDS: Final = 60
+_TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *TROUBLE)
+_CAUSE: Final = Cause('reservation.update')
+_BUSY: Final = 'What the lease has is being changed at this moment. Ask again.'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Closed:
+    """What is out of use, and is to be given back.
+
+    :param less: what reservations keep, by their ids
+    :param generations: of the events that put it into use again, by the same ids
+    """
+
+    less: Mapping[str, Less]
+    generations: Mapping[str, int]
+
+    def check(self, lease: model.Lease) -> None:
+        """Refuse to give back what may be in use again.
+
+        :param lease: locked
+        :raises climate_core.exceptions.InvalidState: it may
+        """
+        if self.generations != _generations(lease, self.less):
+            raise exceptions.InvalidState(_BUSY)
+
+
+@dataclasses.dataclass
+class GivingBack:
+    """Put what is given back out of use, before it is written.
+
+    :param nudge: called when something is due because nothing was given back after all
+    """
+
+    database: Database
+    clock: Clock
+    plugins: Mapping[str, ResourcePlugin]
+    promises: Promises
+    nudge: Callable[[], None] = lambda: None
+
+    @contextlib.contextmanager
+    def closing(
+        self,
+        lease_id: str,
+        generation: int | None,
+        change: Callable[[model.Lease, datetime.datetime], Change],
+    ) -> Iterator[Closed]:
+        """Put out of use what a change gives back of a lease that runs, while it is written.
+
+        If it is not written, that is put into use again.
+
+        :raises climate_core.exceptions.GenerationConflict: the lease has another generation
+        :raises climate_core.exceptions.InvalidState: so much is in use, or it is no time for it
+        """
+        lease, now = self.database.read(leases.get, lease_id), self.clock.now()
+        check_generation(lease, generation)
+        fewer = self.promises.fewer(lease, change(lease, now).lease, now)
+        chosen = [lease.get_reservation(each) for each in fewer]
+        _check_awake(lease, chosen)
+        less = {}
+        with for_user():
+            for each in chosen:
+                plugin = self.plugins[each.resource_type]
+                left = plugin.choose_less(each, fewer[each.id])
+                less[each.id] = Less(left, plugin.cleaning(each))
+        generations = self.database.write(self._announce, lease, less)
+        try:
+            with for_user():
+                for each in chosen:
+                    self.plugins[each.resource_type].close_less(each, less[each.id].left)
+            yield Closed(less, generations)
+        except Exception as exc:
+            self._undo(lease_id, less)
+            if isinstance(exc, GivesBack):
+                raise exceptions.InvalidState(_BUSY) from None
+            raise
+
+    def _undo(self, lease_id: str, reservation_ids: Iterable[str]) -> None:
+        """Have what reservations have in the calendar put into use now."""
+        try:
+            self.database.write(self._write_undo, lease_id, list(reservation_ids))
+        except _TROUBLE:
+            LOG.warning('What lease %s has is put into use a little later', lease_id)
+        else:
+            self.nudge()
+
+    def _announce(
+        self, session: orm.Session, seen: model.Lease, less: Mapping[str, Less]
+    ) -> Mapping[str, int]:
+        """Have what is put out of use put into use later, if nothing else comes of it."""
+        lease, now = leases.get(session, seen.id, lock=True), self.clock.now()
+        chosen = [lease.get_reservation(each) for each in less]
+        _check_awake(lease, chosen)
+        if any(each.allocations != seen.get_reservation(each.id).allocations for each in chosen):
+            raise exceptions.InvalidState(_BUSY)
+        units = sum(len(each.left) for each in less.values())
+        later = now + datetime.timedelta(seconds=UNDO_SECONDS + units)
+        after = reallocate.add(lease, less, now, later)
+        store.save(session, lease, Change(after), now, _CAUSE)
+        return _generations(after, less)
+
+    def _write_undo(
+        self, session: orm.Session, lease_id: str, reservation_ids: Iterable[str]
+    ) -> None:
+        lease, now = leases.find(session, lease_id, lock=True), self.clock.now()
+        if lease is not None and lease.status not in states.ENDING:
+            after = reallocate.add(lease, reservation_ids, now)
+            store.save(session, lease, Change(after), now, _CAUSE)
+
+
+def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str, int]:
+    """Return the generations of events that are still to come, and are nobody's."""
+    return {
+        each: event.generation
+        for each in reservation_ids
+        for event in lease.events_of(model.REALLOCATE, reservation_id=each)
+        if event.status == states.EventStatus.UNDONE
+    }
+
+
+def _check_awake(lease: model.Lease, reservations: Iterable[model.Reservation]) -> None:
+    """Refuse to give something back of what is not open yet, or is being opened."""
+    if lease.status != states.LeaseStatus.ACTIVE:
+        raise exceptions.InvalidState(
+            f'The lease is {lease.status}: what it has can be given back in part while it is '
+            'ACTIVE, or before its start.'
+        )
+    for each in reservations:
+        events = lease.events_of(model.REALLOCATE, reservation_id=each.id)
+        busy = any(event.status == states.EventStatus.IN_PROGRESS for event in events)
+        if busy or each.status != states.ReservationStatus.ACTIVE:
+            raise exceptions.InvalidState(_BUSY)
