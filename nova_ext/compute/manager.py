@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import nova.conf
-from nova.compute import build_results, manager
+import oslo_messaging
+from nova.compute import build_results, manager, vm_states
 from oslo_utils import strutils
 
 from climateclient.extension import hints
@@ -66,7 +67,8 @@ class ComputeManager(manager.ComputeManager):
         host_list: Any = None,
         accel_uuids: Any = None,
     ) -> Any:
-        if wake_marker.get(instance):
+        marker = wake_marker.get(instance)
+        if marker:
             if not wake.begin(self, context, instance):
                 return build_results.FAILED_BY_POLICY
             try:
@@ -76,26 +78,43 @@ class ComputeManager(manager.ComputeManager):
                 return build_results.FAILED_BY_POLICY
             admin_password, injected_files = saved.admin_password, saved.injected_files
             requested_networks, accel_uuids = saved.requested_networks, saved.accel_uuids
-        result = super()._do_build_and_run_instance(
-            context,
-            instance,
-            image,
-            request_spec,
-            filter_properties,
-            admin_password,
-            injected_files,
-            requested_networks,
-            security_groups,
-            block_device_mapping,
-            node,
-            limits,
-            host_list,
-            accel_uuids,
-        )
+        try:
+            result = super()._do_build_and_run_instance(
+                context,
+                instance,
+                image,
+                request_spec,
+                filter_properties,
+                admin_password,
+                injected_files,
+                requested_networks,
+                security_groups,
+                block_device_mapping,
+                node,
+                limits,
+                host_list,
+                accel_uuids,
+            )
+        except oslo_messaging.MessagingException as error:
+            if not marker:
+                raise
+            # Nova, which could not note when its build began or ended, would delete the
+            # allocation.
+            result = self._end_wake_up(context, instance, marker, error)
         # A server that is reserved now says nothing about whether this host can spawn.
         if instance.vm_state == states.RESERVED:
             return build_results.FAILED_BY_POLICY
         return result
+
+    def _end_wake_up(self, context: Any, instance: Any, marker: str, error: Exception) -> Any:
+        """Return the result of a start during which nova-conductor gave no answer."""
+        try:
+            recovery.after_lost_reply(self, context, instance, marker, error)
+        except oslo_messaging.MessagingException:
+            LOG.exception('What became of the start of server %s is not known', instance.uuid)
+            return build_results.FAILED_BY_POLICY
+        active = instance.vm_state == vm_states.ACTIVE
+        return build_results.ACTIVE if active else build_results.FAILED_BY_POLICY
 
     def _build_and_run_instance(
         self,

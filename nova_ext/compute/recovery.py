@@ -8,7 +8,7 @@ import contextlib
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import nova.conf
@@ -45,23 +45,31 @@ _PAUSE = tenacity.wait_exponential(multiplier=0.2, max=10)
 @contextlib.contextmanager
 def reserved_on_failure(manager: Any, build: Any) -> Iterator[None]:
     """Run the second half of a build; if it fails, the server is RESERVED again."""
+    marker = wake_marker.get(build.instance)
     try:
         yield
     except _FAILURES as error:
         try:
             back_to_reserved(manager, build.context, build.instance, error)
         except oslo_messaging.MessagingException:
-            _until_answered(_after_lost_reply, manager, build.context, build.instance, error)
+            after_lost_reply(manager, build.context, build.instance, marker, error)
         manager._build_failed(build.node)
     except oslo_messaging.MessagingException as error:
         # Nova would set the server to ERROR and delete its allocation, and leave its guest.
-        _until_answered(_after_lost_reply, manager, build.context, build.instance, error)
+        after_lost_reply(manager, build.context, build.instance, marker, error)
 
 
-def _until_answered(step: Callable[..., None], *args: Any) -> None:
-    """Take a step that asks nova-conductor; repeat it while that, or its database, is away.
+def after_lost_reply(
+    manager: Any, context: Any, instance: Any, marker: str | None, error: Exception
+) -> None:
+    """Find out how far a start came, and undo it unless the server is ACTIVE.
 
-    A try that is not answered takes nova's ``rpc_response_timeout`` by itself.
+    It is repeated while nova-conductor, or its database, is away. A try that is not answered takes
+    nova's ``rpc_response_timeout`` by itself.
+
+    :param marker: of the wake_up that this host served; the start of a later one is left alone
+    :param error: why it is not known
+    :raises oslo_messaging.MessagingException: nova-conductor does not come back
     """
     repeated = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(oslo_messaging.MessagingException),
@@ -70,14 +78,16 @@ def _until_answered(step: Callable[..., None], *args: Any) -> None:
         before_sleep=tenacity.before_sleep_log(LOG, logging.WARNING),
         reraise=True,
     )
-    repeated(step, *args)
+    repeated(_look_and_undo, manager, context, instance, marker, error)
 
 
-def _after_lost_reply(manager: Any, context: Any, instance: Any, error: Exception) -> None:
-    """Find out how far a start came, and undo it unless the server is ACTIVE."""
+def _look_and_undo(
+    manager: Any, context: Any, instance: Any, marker: str | None, error: Exception
+) -> None:
     instance.refresh()
     if instance.vm_state == vm_states.BUILDING:
-        _undo_start(manager, context, instance, error)
+        if wake_marker.get(instance) == marker:
+            _undo_start(manager, context, instance, error)
     elif instance.vm_state not in (vm_states.ACTIVE, states.RESERVED):
         raise error
 

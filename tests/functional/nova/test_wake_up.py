@@ -336,6 +336,26 @@ class TestFailedStart(WakeUpTest):
         assert self.guests() == [self.server['id']]
         assert self.allocations(self.server) == self.held
 
+    def test_action_that_cannot_be_noted_leaves_the_allocation(self):
+        """Nova notes when its build begins and ends; MariaDB was killed just then."""
+        for method, status in (
+            ('event_start', 'RESERVED'),
+            ('event_finish_with_failure', 'ACTIVE'),
+        ):
+            with self.subTest(method):
+                real = getattr(objects.InstanceActionEvent, method)
+
+                def note(_cls, context, server_id, event, *args, _real=real, **kwargs):
+                    if event == 'compute__do_build_and_run_instance':
+                        raise RemoteError('DBConnectionError', 'Connection refused')
+                    return _real(context, server_id, event, *args, **kwargs)
+
+                name = f'nova.objects.InstanceActionEvent.{method}'
+                with fixtures.MonkeyPatch(name, note):
+                    self.wake_up(self.server)
+                assert self.show(self.server)['status'] == status
+                assert self.allocations(self.server) == self.held
+
     def test_lost_reply_about_the_guest_removes_it(self):
         save = objects.Instance.save
 
