@@ -40,6 +40,8 @@ START_POLICIES = ('auto', 'manual')
 KINDS = ('immediate', 'scheduled', 'retry')
 #: A request may ask for so many retries at most.
 RETRIES = 1_000_000
+#: The highest priority of a lease that waits; the lowest is 0.
+PRIORITY = 9
 #: How often a lease can tell before its start that it will start.
 START_NOTICES = 20
 #: The longest time before the start, in seconds: a year.

@@ -135,6 +135,7 @@ class Lease:
     updated_at: datetime.datetime | None = None
     kind: str | None = None
     retries_left: int | None = None
+    priority: int | None = None
     next_retry_at: datetime.datetime | None = None
     queue_position: int | None = None
     start_policy: str | None = None
@@ -166,6 +167,7 @@ class Lease:
             updated_at=time_of(body.get('updated_at')),
             kind=body.get('kind'),
             retries_left=body.get('retries_left'),
+            priority=body.get('priority'),
             next_retry_at=time_of(body.get('next_retry_at')),
             queue_position=body.get('queue_position'),
             start_policy=body.get('start_policy'),

@@ -22,7 +22,7 @@ class LeaseDetails(TypedDict, total=False):
     is near, ``before_start`` are seconds before the start at which one is sent (several).
     ``start_policy`` is "auto" or "manual". ``webhook`` is a mapping with ``url``, ``secret`` and
     perhaps ``events``. ``kind`` is "immediate", "scheduled" or "retry"; ``max_retries`` is how
-    often one of the kind retry is tried again.
+    often one of the kind retry is tried again, ``priority`` (0 to 9) has it come before others.
     ``id`` is a uuid for the lease. What is None or missing is the service's to choose.
     """
 
@@ -35,6 +35,7 @@ class LeaseDetails(TypedDict, total=False):
     webhook: Mapping[str, Any] | None
     kind: str | None
     max_retries: int | None
+    priority: int | None
     id: str | None
 
 
@@ -61,7 +62,8 @@ class Changes(TypedDict, total=False):
 
     ``start`` can be changed before the start only. ``duration`` gives a new end. ``events``
     replace those that users gave before. ``reservations`` are mappings with ``id`` and what
-    becomes different. A ``webhook`` of None removes it; to leave it, do not give it.
+    becomes different. ``priority`` is that of a lease that waits. A ``webhook`` of None removes
+    it; to leave it, do not give it.
     """
 
     name: str | None
@@ -71,6 +73,7 @@ class Changes(TypedDict, total=False):
     before_end: When | None
     before_start: Sequence[int] | None
     start_policy: str | None
+    priority: int | None
     webhook: Mapping[str, Any] | None
     events: Iterable[Mapping[str, Any]] | None
     reservations: Iterable[Mapping[str, Any]] | None

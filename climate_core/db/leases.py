@@ -19,6 +19,9 @@ _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
 _EVENT_COLUMNS = rows.columns(_EVENT, Event)
 
+#: The order of those that wait. They are few, so it needs no index.
+_QUEUE = (_LEASE.c.priority.desc(), _LEASE.c.created_at, _LEASE.c.id)
+
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})
 
@@ -50,14 +53,18 @@ def find(
 def waiting(session: orm.Session) -> list[Lease]:
     """Read the leases that wait, in the order of the queue; without their events."""
     query = sa.select(_LEASE).where(_LEASE.c.status == states.LeaseStatus.WAITING)
-    query = query.where(_LEASE.c.deleted_at.is_(None)).order_by(_LEASE.c.created_at, _LEASE.c.id)
+    query = query.where(_LEASE.c.deleted_at.is_(None)).order_by(*_QUEUE)
     return assemble(session, session.execute(query).mappings().all(), ('reservations',))
 
 
-def is_any_waiting(session: orm.Session) -> bool:
-    """Tell whether a lease waits."""
-    query = sa.select(_LEASE.c.id).where(_LEASE.c.status == states.LeaseStatus.WAITING)
-    return session.execute(query.where(_LEASE.c.deleted_at.is_(None)).limit(1)).first() is not None
+def is_any_waiting(session: orm.Session, priority: int) -> bool:
+    """Tell whether a lease waits that comes before a new one of this priority."""
+    query = sa.select(_LEASE.c.id).where(
+        _LEASE.c.status == states.LeaseStatus.WAITING,
+        _LEASE.c.deleted_at.is_(None),
+        _LEASE.c.priority >= priority,
+    )
+    return session.execute(query.limit(1)).first() is not None
 
 
 def queue_positions(session: orm.Session, found: Iterable[Lease]) -> dict[str, int]:
@@ -69,7 +76,7 @@ def queue_positions(session: orm.Session, found: Iterable[Lease]) -> dict[str, i
     if all(each.status != status for each in found):
         return {}
     query = sa.select(_LEASE.c.id).where(_LEASE.c.status == status, _LEASE.c.deleted_at.is_(None))
-    ids = session.scalars(query.order_by(_LEASE.c.created_at, _LEASE.c.id))
+    ids = session.scalars(query.order_by(*_QUEUE))
     return {lease_id: number for number, lease_id in enumerate(ids, 1)}
 
 

@@ -103,6 +103,7 @@ LEASES = _table(
     _required('kind', sa.String(16), server_default='immediate'),
     sa.Column('retries_left', sa.Integer),
     sa.Column('duration', sa.Integer),
+    _required('priority', sa.SmallInteger, server_default='0'),
     # A page of the leases of a project, and of all; what may be purged.
     sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
     sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),

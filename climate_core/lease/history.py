@@ -75,6 +75,7 @@ _LEASE_FIELDS = (
     'status_reason',
     'start_policy',
     'before_start',
+    'priority',
     'webhook',
     'deleted_at',
 )

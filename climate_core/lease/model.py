@@ -142,6 +142,7 @@ class Lease:
     :param request_digest: of the request that made it, if that had an Idempotency-Key
     :param kind: one of :class:`.states.Kind`
     :param retries_left: of a lease that waits, how often it is tried again
+    :param priority: of those that wait, the ones with a higher one come first
     :param duration: of a lease that waits, the seconds that it lasts from when there is enough;
         None: it ends at its end date in any case
     :param reservations: ordered by creation
@@ -169,6 +170,7 @@ class Lease:
     request_digest: str | None = None
     kind: str = states.Kind.IMMEDIATE
     retries_left: int | None = None
+    priority: int = 0
     duration: int | None = None
     reservations: tuple[Reservation, ...] = ()
     events: tuple[Event, ...] = ()

@@ -30,6 +30,7 @@ class LeaseRequest:
     :param identified: the request names the lease, by its id or by an Idempotency-Key
     :param kind: None if nothing is said about it
     :param max_retries: how often it may be tried again; None if nothing is said
+    :param priority: None if nothing is said about it
     :param may_join: the policy was asked whether resources may join a lease that is there
     """
 
@@ -48,6 +49,7 @@ class LeaseRequest:
     may_join: bool = True
     kind: str | None = None
     max_retries: int | None = None
+    priority: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def read_request(
         may_join=values.get('may_join', True),
         kind=get(None, kind, values.get('kind')),
         max_retries=get(None, max_retries, values.get('max_retries'), values.get('kind')),
+        priority=get(None, _priority_of, values.get('priority'), values.get('kind')),
     )
 
 
@@ -148,6 +151,24 @@ def max_retries(value: Any, of_kind: Any) -> int | None:
             f'It must be an integer from 1 to {limits.RETRIES}.', field='max_retries'
         )
     return value
+
+
+def priority(value: Any) -> int | None:
+    """Read the priority of a lease that may wait, None if nothing is said."""
+    if value is None:
+        return None
+    most = limits.PRIORITY
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise exceptions.BadRequest(f'It must be an integer from 0 to {most}.', field='priority')
+    return value
+
+
+def _priority_of(value: Any, of_kind: Any) -> int | None:
+    if value is not None and of_kind != states.Kind.RETRY:
+        raise exceptions.BadRequest(
+            'Only a lease of the kind retry has a priority: others do not wait.', field='priority'
+        )
+    return priority(value)
 
 
 def before_start(value: Any) -> tuple[int, ...] | None:

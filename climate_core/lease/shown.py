@@ -27,6 +27,7 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
         'before_end_date': dates.serialize(one.before_end_date),
         'kind': str(one.kind),
         'retries_left': one.retries_left,
+        'priority': one.priority,
         'next_retry_at': dates.serialize(one.next_retry_at),
         'queue_position': position,
         'start_policy': str(one.start_policy),

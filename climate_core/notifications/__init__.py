@@ -39,6 +39,7 @@ def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
         'before_end_date': dates.serialize(lease.before_end_date),
         'kind': str(lease.kind),
         'retries_left': lease.retries_left,
+        'priority': lease.priority,
         'start_policy': str(lease.start_policy),
         'created_at': dates.serialize(lease.created_at),
         'updated_at': dates.serialize(lease.updated_at),

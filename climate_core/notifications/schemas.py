@@ -84,6 +84,7 @@ _LEASE: dict[str, Any] = {
     'retries_left': _value(
         ['integer', 'null'], 'How often a lease that waits is tried again.', minimum=0
     ),
+    'priority': _value('integer', 'Those with a higher one wait shorter.', minimum=0),
     'start_policy': _status(
         states.StartPolicy, 'Whether it starts by itself or is started by its user.'
     ),

@@ -26,7 +26,7 @@ from climate_core.operations.draft import Draft
 
 #: By so much a time that counts from now may be earlier than it was in an equal request.
 _AT_ONCE = datetime.timedelta(minutes=1)
-_OPTIONS = ('start_policy', 'before_start', 'webhook', 'kind')
+_OPTIONS = ('start_policy', 'before_start', 'webhook', 'kind', 'priority')
 
 P = ParamSpec('P')
 T = TypeVar('T')

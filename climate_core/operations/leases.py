@@ -97,7 +97,8 @@ class LeaseOperations:
             ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
             ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
             ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
-            ``kind``, ``max_retries``; ``api_release``: the release of the API that asks
+            ``kind``, ``max_retries``, ``priority``; ``api_release``: the release of the API that
+            asks
         :returns: the id of the lease; a new one as it is shown if the API shows it alike
         """
         draft = self.builder.build_lease(context, values)
@@ -129,9 +130,9 @@ class LeaseOperations:
         """Change a lease; its events move in the same transaction.
 
         :param values: any of ``name``, ``start_date``, ``end_date``, ``duration``,
-            ``before_end_date``, ``start_policy``, ``before_start``, ``webhook`` (None takes it
-            away), ``events`` (in place of those that were given), ``reservations`` (each ``id``
-            and what changes)
+            ``before_end_date``, ``start_policy``, ``before_start``, ``priority``, ``webhook``
+            (None takes it away), ``events`` (in place of those that were given),
+            ``reservations`` (each ``id`` and what changes)
         :returns: the id of the lease
         """
         rules = changes.update.Rules(

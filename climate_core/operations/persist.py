@@ -29,7 +29,7 @@ from climate_core.plugins.base import ResourcePlugin
 _MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
 
 #: Why a lease waits for which there would be enough.
-_BEHIND = 'Leases that have waited for longer come first.'
+_BEHIND = 'Leases that have waited for longer, or have a higher priority, come first.'
 
 
 class Written(NamedTuple):
@@ -95,7 +95,9 @@ class WritePath:
             if not _may_wait(draft):
                 raise
             return dataclasses.replace(draft, waits=exc.message)
-        behind = _may_wait(draft) and self.database.read(leases.is_any_waiting)
+        behind = _may_wait(draft) and self.database.read(
+            leases.is_any_waiting, draft.lease.priority
+        )
         return dataclasses.replace(draft, waits=_BEHIND) if behind else draft
 
     def _persist(

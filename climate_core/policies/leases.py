@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of leases."""
 
-from climate_core.policies.base import ADMIN_OR_SERVICE, MEMBER, READER_OR_SERVICE, rule
+from climate_core.policies.base import ADMIN, ADMIN_OR_SERVICE, MEMBER, READER_OR_SERVICE, rule
 
 GET = 'climate:leases:get'
 GET_ALL = 'climate:leases:get_all'
@@ -11,6 +11,7 @@ DELETE = 'climate:leases:delete'
 HISTORY = 'climate:leases:history'
 START = 'climate:leases:start'
 END = 'climate:leases:end'
+SET_PRIORITY = 'climate:leases:set_priority'
 
 RULES = [
     rule(
@@ -40,6 +41,13 @@ RULES = [
         MEMBER,
         'End a lease early, or cancel it before its start.',
         'POST /v1/leases/{lease_id}/end',
+    ),
+    rule(
+        SET_PRIORITY,
+        ADMIN,
+        'Have a lease that waits come before others, or behind them.',
+        'POST /v1/leases',
+        'PUT /v1/leases/{lease_id}',
     ),
     rule(
         HISTORY,

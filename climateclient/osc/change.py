@@ -38,6 +38,7 @@ class SetLease(command.ShowOne):
         parser.add_argument(
             '--no-event', action='store_true', help='Remove the events that users gave before'
         )
+        options.add_priority(parser)
         options.add_terms(parser)
         return parser
 
@@ -46,7 +47,11 @@ class SetLease(command.ShowOne):
 
         leases = options.leases(self)
         given = [arguments.reservation(text, or_id=True) for text in parsed_args.reservation]
-        changes: dict[str, Any] = {'name': parsed_args.name, **options.terms(parsed_args)}
+        changes: dict[str, Any] = {
+            'name': parsed_args.name,
+            'priority': parsed_args.priority,
+            **options.terms(parsed_args),
+        }
         if parsed_args.start:
             changes['start'] = options.moment('--start', parsed_args.start)
         if parsed_args.length:

@@ -51,6 +51,7 @@ class CreateLease(command.ShowOne):
             type=int,
             help='How often a lease of the kind retry is tried again at most',
         )
+        options.add_priority(parser)
         options.add_terms(parser)
         parser.add_argument(
             '--idempotency-key',
@@ -110,10 +111,12 @@ class CreateLease(command.ShowOne):
 def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Read the kind of the lease, as far as it is given."""
     given: dict[str, Any] = {'kind': parsed_args.kind} if parsed_args.kind else {}
-    if parsed_args.max_retries is None:
-        return given
-    if parsed_args.kind != 'retry':
-        raise exceptions.CommandError(
-            '--max-retries: only a lease of --kind retry is tried again.'
-        )
-    return given | {'max_retries': parsed_args.max_retries}
+    only = {'max_retries': '--max-retries', 'priority': '--priority'}
+    for name, option in only.items():
+        value = getattr(parsed_args, name)
+        if value is None:
+            continue
+        if parsed_args.kind != 'retry':
+            raise exceptions.CommandError(f'{option}: only a lease of --kind retry waits.')
+        given[name] = value
+    return given

@@ -9,7 +9,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import durations
+from climate_common import durations, limits
 from climateclient.osc import arguments
 
 _PROJECT_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
@@ -31,6 +31,16 @@ def add_before_end(parser: argparse.ArgumentParser) -> None:
         '--before-end-date',
         metavar='<time or duration>',
         help='When to notify that the end is near: a time, or so long before the end',
+    )
+
+
+def add_priority(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--priority',
+        metavar='<0-9>',
+        type=int,
+        choices=range(limits.PRIORITY + 1),
+        help='Of the leases that wait, those with a higher one come first (admin only by default)',
     )
 
 

@@ -106,6 +106,7 @@ def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'before_end_date': Time(lease.before_end_date),
         'kind': lease.kind,
         'retries_left': lease.retries_left,
+        'priority': lease.priority,
         'next_retry_at': Time(lease.next_retry_at),
         'queue_position': lease.queue_position,
         'start_policy': lease.start_policy,

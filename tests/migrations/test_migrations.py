@@ -168,12 +168,12 @@ def test_what_the_first_release_does_not_write_may_be_missing(conf: cfg.ConfigOp
 
 def test_a_later_release_that_only_expanded_is_fine(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf)
-    _at(conf, '0014_after_0013')
+    _at(conf, '0016_after_0015')
     migration.check(conf)
     assert migration.contracted(conf)
 
 
-@pytest.mark.parametrize('revision', ['0014', '0015_after_0014', 'x'])
+@pytest.mark.parametrize('revision', ['0016', '0017_after_0016', 'x'])
 def test_a_later_release_that_contracted_is_refused(conf: cfg.ConfigOpts, revision: str) -> None:
     migration.upgrade(conf)
     _at(conf, revision)
@@ -183,10 +183,10 @@ def test_a_later_release_that_contracted_is_refused(conf: cfg.ConfigOpts, revisi
 
 def test_a_database_of_a_later_release_is_not_upgraded(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf)
-    _at(conf, '0014_after_0013')
+    _at(conf, '0016_after_0015')
     with pytest.raises(migration.WrongVersion, match='later release'):
         migration.upgrade(conf)
-    assert migration.version(conf) == '0014_after_0013'
+    assert migration.version(conf) == '0016_after_0015'
 
 
 def test_every_migration_has_a_phase_and_a_name_that_tells_it() -> None:

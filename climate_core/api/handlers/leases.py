@@ -45,6 +45,8 @@ def create(backend: Backend, request: Request) -> webob.Response:
         raise exceptions.BadRequest(
             'A request has an id or an Idempotency-Key, not both.', field='id'
         )
+    if values.get('priority'):
+        policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target)
     for number, each in enumerate(values.get('reservations', ())):
         reservations.check(backend, each, f'reservations[{number}]')
     with backend.reserving.turn(context, values):
@@ -109,6 +111,8 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     if 'reservations' in values:
         policy.authorize_lease(backend.enforcer, request.context, reservation_rules.UPDATE, lease)
         values['reservations'] = reservations.changes(backend, lease, values['reservations'])
+    if values.get('priority', lease.priority) != lease.priority:
+        policy.authorize_lease(backend.enforcer, request.context, rules.SET_PRIORITY, lease)
     generation = etag.expected(request, values.pop('generation', None))
     if values or generation is not None:
         backend.manager.update_lease(request.context, lease_id, values, generation)

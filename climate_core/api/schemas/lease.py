@@ -107,6 +107,12 @@ _KIND: dict[str, Any] = {
     'description': 'immediate: all is held, or promised, at once. scheduled: the calendar '
     'promises it for its time. retry: it waits until there is enough.',
 }
+_PRIORITY: dict[str, Any] = {
+    'type': 'integer',
+    'minimum': 0,
+    'maximum': limits.PRIORITY,
+    'description': 'Of the leases that wait, those with a higher one come first. By default 0.',
+}
 
 CREATE: dict[str, Any] = {
     **common.closed(
@@ -126,6 +132,7 @@ CREATE: dict[str, Any] = {
                 'maximum': limits.RETRIES,
                 'description': 'How often a lease of the kind retry is tried again at most.',
             },
+            'priority': _PRIORITY,
             'reservations': {
                 'type': 'array',
                 'maxItems': limits.RESERVATIONS,
@@ -159,6 +166,7 @@ UPDATE: dict[str, Any] = common.closed(
         **_DATES,
         'duration': _DURATION,
         **OPTIONS,
+        'priority': _PRIORITY,
         'reservations': {
             'type': 'array',
             'maxItems': limits.RESERVATIONS,
@@ -214,6 +222,7 @@ SHOWN: dict[str, Any] = common.closed(
             'type': ['integer', 'null'],
             'description': 'How often a lease that waits is tried again.',
         },
+        'priority': _PRIORITY,
         'queue_position': {
             'type': ['integer', 'null'],
             'description': 'How many leases, with it, come first of those that wait.',

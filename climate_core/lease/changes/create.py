@@ -57,6 +57,7 @@ def new_lease(
         webhook=asked.webhook,
         request_digest=digest,
         kind=kind,
+        priority=asked.priority or 0,
         reservations=model.in_order((), reservations),
         events=events_,
     )

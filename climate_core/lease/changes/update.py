@@ -15,9 +15,10 @@ from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
 _TIMES = ('start_date', 'end_date', 'before_end_date')
-_PLAIN = ('name', 'start_policy', 'before_start')
+_PLAIN = ('name', 'start_policy', 'before_start', 'priority')
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
-_BEFORE_START = (states.LeaseStatus.WAITING, states.LeaseStatus.PENDING)
+_WAITING = states.LeaseStatus.WAITING
+_BEFORE_START = (_WAITING, states.LeaseStatus.PENDING)
 _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
 
@@ -39,9 +40,10 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: Rules) 
     """Return a lease as its user wants it; its events move with it.
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
-        ``before_end_date``, ``start_policy`` and ``before_start`` (before the start), ``webhook``
-        (None takes it away), ``events`` (in place of those that were given), ``reservations``
-        (each ``id`` and what its plugin lets change). None is nothing, except of the webhook.
+        ``before_end_date``, ``start_policy`` and ``before_start`` (before the start), ``priority``
+        (while it waits), ``webhook`` (None takes it away), ``events`` (in place of those that were
+        given), ``reservations`` (each ``id`` and what its plugin lets change). None is nothing,
+        except of the webhook.
     :raises climate_core.exceptions.ClimateError: something else was to be changed, a value is bad,
         the lease is too far for this, or does not have the reservation
     """
@@ -96,6 +98,11 @@ def _plain(lease: Lease, wanted: Mapping[str, Any], rules: Rules) -> Lease:
                 f'The lease has started or failed: {field} cannot be changed any more.',
                 field=field,
             )
+    if new.get('priority', lease.priority) != lease.priority and lease.status != _WAITING:
+        raise exceptions.InvalidState(
+            f'The lease is {lease.status}: only one that waits can have another priority.',
+            field='priority',
+        )
     return dataclasses.replace(lease, **new)
 
 

@@ -64,6 +64,21 @@ def test_it_waits_and_is_granted_when_a_host_is_enrolled(application: Any) -> No
     assert (shown['status'], shown['reservations'][0]['hosts']) == ('PENDING', ['cn2'])
 
 
+def test_higher_priority_comes_first_and_is_for_administrators(application: Any) -> None:
+    create(application, lease('first'))
+    early = create(application, lease('early', kind='retry', priority=0))
+    body = lease('late', kind='retry', priority=3)
+    assert create(application, body, 403)['error_name'] == 'forbidden'
+    late = world.ask(application, 'POST', '/v1/leases', body, ADMIN, 201).json['lease']
+    assert (late['priority'], late['queue_position']) == (3, 1)
+    path = f'/v1/leases/{early["id"]}'
+    world.ask(application, 'PUT', path, {'priority': 4}, status=403)
+    # What it has already is no change.
+    world.ask(application, 'PUT', path, {'priority': 0, 'name': 'other'}, status=200)
+    early = world.ask(application, 'PUT', path, {'priority': 4}, ADMIN, 200).json['lease']
+    assert (early['priority'], early['queue_position']) == (4, 1)
+
+
 def test_dry_run_says_that_it_would_wait(application: Any) -> None:
     create(application, lease('first'))
     for kind, waits in (('retry', True), ('scheduled', False)):
@@ -79,6 +94,7 @@ def test_dry_run_says_that_it_would_wait(application: Any) -> None:
         ({'kind': 'never'}, 'kind'),
         ({'kind': 'retry', 'max_retries': 0}, 'max_retries'),
         ({'max_retries': 3}, 'max_retries'),
+        ({'kind': 'retry', 'priority': 10}, 'priority'),
         ({'kind': 'retry', 'reservations': []}, 'kind'),
         ({'kind': 'retry', 'reservations': [{'resource_type': 'physical:host', 'pool': 'x'}]}, ''),
     ],

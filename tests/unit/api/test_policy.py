@@ -35,6 +35,7 @@ SHARED = {
     hosts.GET_POOLS,
 }
 ADMINS = {
+    leases.SET_PRIORITY,
     hosts.GET_ALLOCATIONS,
     hosts.UPDATE_PROPERTIES,
     hosts.UPDATE_POOLS,

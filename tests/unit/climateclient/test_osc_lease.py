@@ -319,11 +319,12 @@ def test_dry_run_of_a_lease_that_would_wait_is_no_refusal(run, checked):
 
 
 def test_kind_of_a_new_lease(run, fail, sent, created):
-    run(*('lease', 'create', 'lease1', '--for', '2h', '--kind', 'retry', '--max-retries', '3'))
+    create = ('lease', 'create', 'lease1', '--for', '2h')
+    run(*create, '--kind', 'retry', '--max-retries', '3', '--priority', '0')
     (body,) = sent('POST')
-    assert (body['kind'], body['max_retries']) == ('retry', 3)
-    err = fail('lease', 'create', 'lease1', '--for', '2h', '--max-retries', '3')
-    assert '--max-retries: only a lease of --kind retry' in err
+    assert (body['kind'], body['max_retries'], body['priority']) == ('retry', 3, 0)
+    for option in ('--max-retries', '--priority'):
+        assert f'{option}: only a lease of --kind retry' in fail(*create, option, '3')
 
 
 def test_dry_run_does_not_wait(fail, checked):

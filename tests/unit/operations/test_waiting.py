@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand, Wanted
 from climate_core.context import RequestContext
 from climate_core.db import events as db_events
-from climate_core.db import rows, tables
+from climate_core.db import leases, rows, tables
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, ResourcePlugin
 from tests.support.world import World, at, user
@@ -245,6 +245,31 @@ def test_cancelled_while_it_waits(hotel: Hotel, change: str) -> None:
     assert hotel.rooms.opened == ['first']
 
 
+def test_higher_priority_comes_first(hotel: Hotel) -> None:
+    world = hotel.world
+    first = hotel.book('first', 2)
+    waiting = [hotel.book(f'p{each}', priority=each) for each in (0, 5, 5, 1)]
+    order = ['p5', 'p5', 'p1', 'p0']
+    assert [each.name for each in world.database.read(leases.waiting)] == order
+    world.end(first)
+    world.run_until_idle()
+    hotel.look()
+    assert hotel.status(*waiting) == ['WAITING', 'PENDING', 'PENDING', 'WAITING']
+    with pytest.raises(exceptions.InvalidState, match='only one that waits'):
+        world.update(waiting[1], priority=0)
+    world.update(waiting[0], priority=2)
+    assert [each.name for each in world.database.read(leases.waiting)] == ['p0', 'p1']
+
+
+def test_new_one_with_a_higher_priority_does_not_wait_for_others(hotel: Hotel) -> None:
+    hotel.book('first')
+    assert hotel.status(hotel.book('large', 2)) == ['WAITING']
+    assert hotel.status(hotel.book('small'), hotel.book('first too', priority=1)) == [
+        'WAITING',
+        'PENDING',
+    ]
+
+
 @pytest.mark.parametrize(
     ('values', 'field'),
     [
@@ -252,6 +277,8 @@ def test_cancelled_while_it_waits(hotel: Hotel, change: str) -> None:
         ({'kind': 'soon'}, 'kind'),
         ({'max_retries': 0}, 'max_retries'),
         ({'max_retries': 5000}, 'max_retries'),
+        ({'kind': 'immediate', 'priority': 0}, 'priority'),
+        ({'priority': 10}, 'priority'),
     ],
 )
 def test_bad_requests(hotel: Hotel, values: dict[str, Any], field: str) -> None:
