@@ -56,6 +56,7 @@ class HostRoom:
     :param traits: of all its providers
     :param root_traits: of its root provider
     :param divided: the resource classes that several of its providers have
+    :param provider_ids: all its providers but the lanes
     """
 
     provider_id: str
@@ -65,6 +66,7 @@ class HostRoom:
     traits: frozenset[str]
     root_traits: frozenset[str]
     divided: frozenset[str]
+    provider_ids: frozenset[str] = frozenset()
 
     @property
     def slots_used(self) -> int:
@@ -163,7 +165,27 @@ def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
         frozenset(traits),
         root_traits=frozenset(root_traits),
         divided=frozenset(divided),
+        provider_ids=frozenset(tree.keys() - found.keys()),
     )
+
+
+def find_units(conn: 'connection.Connection', room: HostRoom) -> dict[str, tuple[int, int, int]]:
+    """Return how much of a host one server may have; one call for each of its providers.
+
+    The rest of an inventory, :func:`find_rooms` knows.
+
+    :returns: by resource class ``min_unit``, ``max_unit`` and ``step_size``, where that excludes
+        an amount that the host has; without the classes of several providers
+    """
+    found = {}
+    for each in sorted(room.provider_ids):
+        path = f'/resource_providers/{each}/inventories'
+        for name, inventory in PLACEMENT.read(conn, path, 'inventories').items():
+            units = inventory['min_unit'], inventory['max_unit'], inventory['step_size']
+            is_free = units[0] == units[2] == 1 and units[1] >= room.capacity.get(name, 0)
+            if not is_free and name not in room.divided:
+                found[name] = units
+    return found
 
 
 def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]:

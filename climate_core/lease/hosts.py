@@ -9,6 +9,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from climate_core import exceptions
@@ -46,6 +47,7 @@ FACTS: Final = (
     'aggregates',
     'root_traits',
     'divided',
+    'units',
 )
 #: What the API shows of a host, or its clients send, by other means than an extra property.
 OWN_FIELDS: Final = frozenset(
@@ -74,6 +76,7 @@ PROPERTY_PATTERN: Final = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
 
 #: Amounts of a unit that every host has -> the resource classes of Placement.
 _AMOUNTS: Final = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}
+_NAMES: Final = {each: name for name, each in _AMOUNTS.items()}
 _NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
 
 
@@ -188,6 +191,7 @@ def describe(
     traits: Iterable[str],
     root_traits: Iterable[str] = (),
     divided: Iterable[str] = (),
+    units: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Known:
     """Put together what Nova and Placement say of a node.
 
@@ -197,6 +201,8 @@ def describe(
     :param capacity: by resource class: what can be claimed
     :param root_traits: those of its root provider alone
     :param divided: the resource classes that several of its providers have
+    :param units: by resource class, the least and the most that one server may have, and the step
+        of what is between, where that excludes something
     """
     cpu = hypervisor.get('cpu_info') or {}
     details = {
@@ -214,6 +220,7 @@ def describe(
         'aggregates': sorted(aggregates),
         'root_traits': sorted(root_traits),
         'divided': sorted(divided),
+        'units': _units(units),
     }
     return Known(
         hypervisor_hostname=hypervisor['hypervisor_hostname'],
@@ -221,6 +228,15 @@ def describe(
         capacity=amounts(capacity),
         details=details,
     )
+
+
+def with_units(known: Known, units: Mapping[str, Sequence[int]]) -> Known:
+    """Return what is known of a node, with how much of it one server may have."""
+    return dataclasses.replace(known, details={**known.details, 'units': _units(units)})
+
+
+def _units(units: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {_NAMES.get(name, name): list(each) for name, each in units.items()}
 
 
 def amounts(capacity: Mapping[str, int]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import hosts
 from climate_core.sync import pool_aggregate
-from climate_core.sync.host_refresh import learn
+from climate_core.sync.host_refresh import learn_one
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -60,7 +60,9 @@ def enrol(
             _give_up(database, conn, before.id, name, before.provider_id)
         raise
     lane_ids = _make_lanes(conf, conn, node)
-    known = learn(conn, [node], placement.find_rooms(conn, provider_id))[provider_id]
+    known = learn_one(conn, [node], provider_id)
+    if known is None:
+        raise errors.Gone(f'Placement does not have host {name} any more.')
     try:
         host_id = database.write(_begin, provider_id, lane_ids, known, values)
     except db_exc.DBDuplicateEntry as exc:

@@ -19,13 +19,13 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors, hypervisors
 from climate_core.context import RequestContext
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import hosts
 from climate_core.operations import enrolment
-from climate_core.sync.host_refresh import learn
+from climate_core.sync.host_refresh import learn_one
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -99,8 +99,7 @@ class HostOperations:
         try:
             conn = self.cloud.service()
             nodes = hypervisors.find(conn, host.hypervisor_hostname)
-            rooms = placement.find_rooms(conn, host.provider_id)
-            known = learn(conn, nodes, rooms).get(host.provider_id)
+            known = learn_one(conn, nodes, host.provider_id)
         except errors.EXPECTED as exc:
             # A host is also put out of use because something is broken.
             LOG.warning('Host %s was not read anew: %s', host.hypervisor_hostname, exc)

@@ -8,7 +8,7 @@ out of the aggregate of the pools in Placement is put back into it.
 import contextlib
 import dataclasses
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -37,9 +37,11 @@ def learn(
     conn: 'connection.Connection',
     nodes: Iterable[Mapping[str, Any]],
     rooms: Mapping[str, placement.HostRoom],
+    units: Mapping[str, Mapping[str, Sequence[int]]],
 ) -> dict[str, hosts.Known]:
     """Return what is known of hosts, by the id of the root provider; two calls.
 
+    :param units: how much of each host one server may have, by the same id
     :param nodes: hypervisors as Nova lists them
     :param rooms: what Placement has of hosts with lanes; other nodes are left out
     """
@@ -54,17 +56,28 @@ def learn(
             rooms[node['id']].traits,
             rooms[node['id']].root_traits,
             rooms[node['id']].divided,
+            units.get(node['id'], {}),
         )
         for node in nodes
         if node['id'] in rooms
     }
 
 
+def learn_one(
+    conn: 'connection.Connection', nodes: Iterable[Mapping[str, Any]], provider_id: str
+) -> hosts.Known | None:
+    """Return what is known of one host; None if Placement does not have it."""
+    rooms = placement.find_rooms(conn, provider_id)
+    units = {each: placement.find_units(conn, room) for each, room in rooms.items()}
+    return learn(conn, nodes, rooms, units).get(provider_id)
+
+
 class HostRefresher(Worker):
     """Look at all hosts of the pools now and then, in a thread of its own.
 
-    Four requests in all, one more if there are shared hosts that no lease has, and none where no
-    pool has a host. Several managers doing it at once is harmless.
+    Four requests in all, one more if there are shared hosts that no lease has, and one for each
+    provider of a host that differs; none where no pool has a host. Several managers doing it at
+    once is harmless.
     """
 
     name = 'hosts'
@@ -93,14 +106,20 @@ class HostRefresher(Worker):
         present = {host.id: host for host in every(self._database)}
         is_any_lent = any(host.lent for host in present.values())
         outside = placement.find_rooms(conn, outside=True) if is_any_lent else {}
-        known = learn(conn, hypervisors.list_all(conn), {**outside, **rooms})
+        units = {
+            host.provider_id: host.details['units']
+            for host in present.values()
+            if 'units' in host.details
+        }
+        known = learn(conn, hypervisors.list_all(conn), {**outside, **rooms}, units)
         found: set[str] = set()
         for host in present.values():
             if self.stopping:
                 return
             learnt = known.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
-                self._refresh(host, learnt)
+                room = rooms.get(host.provider_id) or outside[host.provider_id]
+                self._refresh(host, hosts.with_units(learnt, placement.find_units(conn, room)))
             found |= set(self._judge(conn, host, rooms.get(host.provider_id), outside))
         for told in sorted(found - self._reported):
             LOG.warning('%s', told)

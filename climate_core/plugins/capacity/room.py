@@ -6,7 +6,7 @@ the slots of the lanes.
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts
@@ -83,7 +83,8 @@ def _with_flavor(
     """Return whether a host matches, and can have servers that take this of it.
 
     An amount of a resource class comes from one provider, so of a class that several of a host
-    have no more than 1 can be promised to each server.
+    have no more than 1 can be promised to each server; and Placement takes no other amounts than
+    those of the units of its inventory.
     """
     required = frozenset(params.get('_required', ()))
     forbidden = frozenset(params.get('_forbidden', ()))
@@ -95,7 +96,13 @@ def _with_flavor(
             required.issubset(properties.get('root_traits', ()))
             and forbidden.isdisjoint(properties.get('traits', ()))
             and large.isdisjoint(properties.get('divided', ()))
+            and all(map(_is_unit, piece.values(), map(properties.get('units', {}).get, piece)))
             and matches(unit)
         )
 
     return all_match
+
+
+def _is_unit(amount: int, units: Sequence[int] | None) -> bool:
+    """Tell whether one server may have so much: at least, at most, and the step between."""
+    return not units or (units[0] <= amount <= units[1] and amount % units[2] == 0)

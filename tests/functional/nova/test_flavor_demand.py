@@ -140,6 +140,26 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         assert self.hosts_of(lease) == {'host1'}
         assert self.inside(lease)[1] == 'host1'
 
+    def test_host_of_which_one_server_may_not_have_so_much_is_not_counted(self):
+        """It has enough in all, but Placement gives none to one server that is as large."""
+        for inventory, wanted in (
+            ({'total': 4, 'max_unit': 1}, 2),
+            ({'total': 5, 'min_unit': 2}, 1),
+            ({'total': 6, 'step_size': 2}, 3),
+        ):
+            gold = {'CUSTOM_GOLD': inventory}
+            self._give(
+                'inventories',
+                lambda found, gold=gold: {'inventories': {**found['inventories'], **gold}},
+            )
+            HostRefresher(self.conf, self.world.database, self.cloud).refresh()
+            assert self.candidates(f'resources=CUSTOM_GOLD:{wanted}') == set()
+            with pytest.raises(exceptions.NotEnough) as caught:
+                self._lease(1, resources__CUSTOM_GOLD=str(wanted))
+            assert caught.value.available_from is None
+        lease = self._lease(1, resources__CUSTOM_GOLD='4')
+        assert self.inside(lease)[1] == 'host2'
+
     def test_flavor_that_asks_for_no_cpu_takes_none_of_the_calendar(self):
         lease = self._lease(3, resources__VCPU='0', resources__CUSTOM_GOLD='1')
         (reservation,) = lease.reservations

@@ -52,6 +52,8 @@ class TestEnrol(HostsTest):
             'traits': [],
             'root_traits': [],
             'divided': [],
+            # One server cannot have more CPUs than the host has.
+            'units': {'vcpus': [1, 2, 1]},
             'aggregates': [],
             'rack': 7,
             'gpu': 'True',
