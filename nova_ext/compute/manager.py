@@ -44,11 +44,9 @@ class ComputeManager(manager.ComputeManager):
     def _error_out_instances_whose_build_was_interrupted(
         self, context: Any, already_handled_instances: set[str], node_uuids: Any
     ) -> None:
-        # A server that another host is starting may still have its allocation here.
-        starting = recovery.starting_elsewhere(self, context, node_uuids)
-        super()._error_out_instances_whose_build_was_interrupted(
-            context, already_handled_instances | starting, node_uuids
-        )
+        # A server of another host may have its allocation here: it was rescheduled.
+        handled = already_handled_instances | recovery.rescheduled(self, context, node_uuids)
+        super()._error_out_instances_whose_build_was_interrupted(context, handled, node_uuids)
 
     def _do_build_and_run_instance(
         self,

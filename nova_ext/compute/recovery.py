@@ -144,27 +144,41 @@ def at_start(manager: Any, context: Any, instance: Any) -> bool:
             instance.save()
         return True
     if instance.vm_state == vm_states.BUILDING and wake_marker.get(instance):
-        LOG.warning('nova-compute stopped while server %s was starting', instance.uuid)
-        interrupted = exception.BuildAbortException(
-            instance_uuid=instance.uuid,
-            reason='nova-compute stopped while the server was starting',
-        )
-        _undo_start(manager, context, instance, interrupted)
+        # Another host may be starting it, of which nova does not know before the claim.
+        if wake_marker.get_host(instance) == manager.host:
+            _undo_interrupted(manager, context, instance)
         return True
     return False
 
 
-def starting_elsewhere(manager: Any, context: Any, node_uuids: Iterable[str]) -> set[str]:
-    """Return the ids of the reserved servers that other hosts are starting.
+def rescheduled(manager: Any, context: Any, node_uuids: Iterable[str]) -> set[str]:
+    """Initialize the reserved servers of other hosts that have an allocation here.
 
-    :param node_uuids: of the compute nodes where they may have an allocation
+    One that this host was starting, and had not claimed when its nova-compute stopped, is RESERVED
+    again. One that another host is starting is left alone.
+
+    :param node_uuids: of the compute nodes of this host
+    :returns: their ids
     """
-    return {
-        each.uuid
+    found = {
+        each.uuid: each
         for node_uuid in node_uuids
         for each in _building(manager, context, node_uuid)
         if each.host and each.host != manager.host and wake_marker.get(each)
     }
+    for each in found.values():
+        if wake_marker.get_host(each) == manager.host:
+            _undo_interrupted(manager, context, each)
+    return set(found)
+
+
+def _undo_interrupted(manager: Any, context: Any, instance: Any) -> None:
+    LOG.warning('nova-compute stopped while server %s was starting', instance.uuid)
+    interrupted = exception.BuildAbortException(
+        instance_uuid=instance.uuid,
+        reason='nova-compute stopped while the server was starting',
+    )
+    _undo_start(manager, context, instance, interrupted)
 
 
 def _building(manager: Any, context: Any, node_uuid: str) -> Iterable[Any]:

@@ -77,6 +77,7 @@ def begin(manager: Any, context: Any, instance: Any) -> bool:
         ):
             instance.vm_state = vm_states.BUILDING
             instance.task_state = None
+            wake_marker.put_host(instance, manager.host)
             instance.save(
                 expected_vm_state=[states.RESERVED],
                 expected_task_state=[task_states.SCHEDULING, None],

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host of a reserved server is gone when its time comes; more than one host, more cells."""
 
+import contextlib
+
 import fixtures
 from nova import context as nova_context
 from nova import exception, objects
@@ -8,6 +10,7 @@ from nova import exception, objects
 from nova_ext import wake_marker
 from nova_ext.compute import tracker
 from tests.functional.nova.base import NovaTest
+from tests.functional.nova.hosts import Crash
 
 TRACKER = tracker.ResourceTracker
 
@@ -64,6 +67,25 @@ class TestHostGone(NovaTest):
             self.wake_up(self.server)
         assert seen == ['BUILD']
         self.assert_status(self.server, 'ACTIVE')
+
+    def test_other_host_that_stops_before_its_claim_starts_the_server_later(self):
+        """Nova has the server on the lost host until the claim."""
+        with (
+            fixtures.MonkeyPatch(f'{__name__}.TRACKER.instance_claim', _raising(Crash())),
+            contextlib.suppress(Crash, UnboundLocalError),
+        ):
+            self.wake_up(self.server)
+        self.assert_status(self.server, 'BUILD')
+        # The lost host leaves it to the other one.
+        self.restart(self.lost)
+        self.assert_status(self.server, 'BUILD')
+        self.restart(self.other)
+        found = self.assert_status(self.server, 'RESERVED')
+        assert found['OS-EXT-SRV-ATTR:host'] == self.lost
+        assert self.allocations(self.server).items() >= self.held.items()
+        self.wake_up(self.server)
+        self.assert_on_the_other('ACTIVE')
+        assert self.guests(self.other) == [self.server['id']]
 
     def test_without_another_host_the_server_stays_reserved(self):
         self.lose(self.other)
