@@ -31,13 +31,16 @@ OWN_EVENT_TYPES = frozenset(
         'prepare_reservation',
         'reallocate_reservation',
         'retry_lease',
+        'make_room',
         'release_trust',
         'external_end',
     )
 )
 START_POLICIES = ('auto', 'manual')
 #: The kinds of lease, see the documents.
-KINDS = ('immediate', 'scheduled', 'retry')
+KINDS = ('immediate', 'scheduled', 'retry', 'best_effort')
+#: The longest time in which hosts are emptied for a lease: a month.
+BEST_EFFORT_SECONDS = 31 * 86400
 #: A request may ask for so many retries at most.
 RETRIES = 1_000_000
 #: The highest priority of a lease that waits; the lowest is 0.

@@ -42,6 +42,7 @@ from climate_core.sync import listener
 from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.host_watch import HostWatch
 from climate_core.sync.reconcile import Reconciler
+from climate_core.sync.shared_hosts import SharedHosts
 from climate_core.threads import Background, MessageServer
 
 LOG = log.getLogger(__name__)
@@ -105,6 +106,7 @@ class ManagerService:
             Limits(conf),
             external,
             calendar,
+            self.cloud,
             self._wrote_lease,
         )
         executor = EventExecutor(
@@ -118,6 +120,7 @@ class ManagerService:
             self.metrics,
             external.tell_end,
             operations.queue.retry,
+            operations.room.step,
         )
         self.scheduler = Scheduler(
             self.database, self.clock, executor.run, engine.workers, engine.idle_seconds
@@ -151,6 +154,7 @@ class ManagerService:
             trusts = Trusts(self.cloud)
             yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
             yield HostRefresher(conf, self.database, self.cloud)
+            yield SharedHosts(self.database, self.cloud.service)
             yield HostWatch(
                 conf,
                 self.database,

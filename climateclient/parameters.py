@@ -21,8 +21,10 @@ class LeaseDetails(TypedDict, total=False):
     ``event_type`` and ``time``. ``before_end`` is the time of the notification that the end
     is near, ``before_start`` are seconds before the start at which one is sent (several).
     ``start_policy`` is "auto" or "manual". ``webhook`` is a mapping with ``url``, ``secret`` and
-    perhaps ``events``. ``kind`` is "immediate", "scheduled" or "retry"; ``max_retries`` is how
-    often one of the kind retry is tried again, ``priority`` (0 to 9) has it come before others.
+    perhaps ``events``. ``kind`` is "immediate", "scheduled", "retry" or "best_effort";
+    ``max_retries`` is how often one of the kind retry is tried again, ``priority`` (0 to 9) has
+    it come before others, ``best_effort_timeout`` is in how many seconds hosts must be empty for
+    one of the kind best_effort.
     ``id`` is a uuid for the lease. What is None or missing is the service's to choose.
     """
 
@@ -36,6 +38,7 @@ class LeaseDetails(TypedDict, total=False):
     kind: str | None
     max_retries: int | None
     priority: int | None
+    best_effort_timeout: int | None
     id: str | None
 
 

@@ -23,7 +23,8 @@ from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Pick, Search
 from climate_core.calendar.surplus import Surplus, surplus
-from climate_core.calendar.together import NoRoom, find_together
+from climate_core.calendar.timeline import Timeline
+from climate_core.calendar.together import Kinds, NoRoom, find_together
 from climate_core.calendar.work import Work
 from climate_core.db import calendar
 from climate_core.db.calendar import Own
@@ -66,17 +67,40 @@ class Calendar:
                 return
         raise refused.explain()
 
+    def shortage(self, wanted: Wanted, start: datetime, end: datetime) -> tuple[int, set[int]]:
+        """Count the pieces that a reservation lacks.
+
+        :returns: how many, and the ids of the units that would do if they took promises
+        """
+        with self._database.reader() as session:
+            work = self._work(session)
+            work.verify()
+        kinds, demand = work.kinds(), wanted.demand
+        missing = 0
+        try:
+            find_together(_searches(work, [wanted], start, end), kinds, self._dice)
+        except NoRoom as exc:
+            missing = demand.least - exc.count
+        units = (each.unit for each in kinds(demand.kind))
+        return missing, {each.id for each in units if not each.available and demand.matches(each)}
+
     def promise(
-        self, session: orm.Session, wanted: Sequence[Wanted], start: datetime, end: datetime
+        self,
+        session: orm.Session,
+        wanted: Sequence[Wanted],
+        start: datetime,
+        end: datetime,
+        opened: Collection[int] = (),
     ) -> list[Promise]:
         """Promise units to new reservations, which are written already: all of them or none.
 
+        :param opened: units that take no promises otherwise
         :raises climate_core.exceptions.NotEnough: there is no room
         :raises climate_core.db.engine.Stale: others were faster; run the transaction again
         """
         work = self._work(session)
         searches = self._scattered(_searches(work, wanted, start, end))
-        found = self._find(work, wanted, searches)
+        found = self._find(work, wanted, searches, opened=opened)
         added = [
             _promise(one, search, pick)
             for one, search, picks in zip(wanted, searches, found, strict=True)
@@ -328,6 +352,7 @@ class Calendar:
         searches: Sequence[Search],
         own: Sequence[Own] = (),
         excluded: int | None = None,
+        opened: Collection[int] = (),
     ) -> list[list[Pick]]:
         """Choose units; what reservations have themselves is free for them, but for one unit.
 
@@ -339,13 +364,13 @@ class Calendar:
             if search.keep
             for pick in search.own.values()
         )
-        kinds = work.kinds(own, excluded, open_lanes)
+        kinds = _opened(work.kinds(own, excluded, open_lanes), opened)
         try:
             return find_together(searches, kinds, self._dice)
         except NoRoom as exc:
             missing = exc
         if not work.verified and work.verify():
-            return self._find(work, wanted, searches, own, excluded)
+            return self._find(work, wanted, searches, own, excluded, opened)
         self._thread.lost = 0
         ends = [each.end for each in own]
         until = min(ends, default=0)
@@ -412,6 +437,22 @@ class Calendar:
             self._thread.lost = min(_MOST_LOST, getattr(self._thread, 'lost', 0) + 1)
             raise
         self._thread.lost = 0
+
+
+def _opened(kinds: Kinds, opened: Collection[int]) -> Kinds:
+    """Return a function whose timelines have units of these ids that take promises."""
+    if not opened:
+        return kinds
+
+    def of_kind(kind: str) -> Sequence[Timeline]:
+        return [
+            each.changed(dataclasses.replace(each.unit, available=True))
+            if each.unit.id in opened
+            else each
+            for each in kinds(kind)
+        ]
+
+    return of_kind
 
 
 def _is_moved(own: Own, now: int, end: int, used: bool) -> bool:

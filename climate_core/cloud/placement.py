@@ -197,6 +197,26 @@ def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]
     return sorted(found)
 
 
+def read_allocations(conn: 'connection.Connection', provider_id: str) -> dict[str, dict[str, int]]:
+    """Return what each consumer has of a provider, by resource class."""
+    found = PLACEMENT.read(conn, f'/resource_providers/{provider_id}/allocations', 'allocations')
+    return {consumer: dict(each['resources']) for consumer, each in found.items()}
+
+
+def find_targets(conn: 'connection.Connection') -> dict[str, HostRoom]:
+    """Return the hosts that ordinary servers may come to, by the id of the root; one call."""
+    query = {
+        'resources': 'MEMORY_MB:1',
+        'member_of': f'!in:{lanes.POOL}',
+        'required': '!COMPUTE_STATUS_DISABLED',
+    }
+    summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
+    trees: dict[str, dict[str, Any]] = {}
+    for each, row in summaries.items():
+        trees.setdefault(row['root_provider_uuid'], {})[each] = row
+    return {root: _room(root, tree) for root, tree in trees.items()}
+
+
 def list_ordinary(conn: 'connection.Connection', room: HostRoom) -> list[str]:
     """List who has allocations of a host without a slot of its lanes.
 

@@ -35,6 +35,13 @@ def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -
     return server
 
 
+def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[str, Any]]:
+    """Return the servers of all projects on the hosts of a nova-compute, by their ids."""
+    query = {'all_tenants': 1, 'host': service_name}
+    found = NOVA.pages(conn, '/servers/detail', 'servers', query)
+    return {str(each['id']): each for each in found}
+
+
 def act(conn: 'connection.Connection', server_id: str, action: str, argument: Any = None) -> None:
     """Ask for an action."""
     NOVA.ask(conn, 'POST', f'/servers/{server_id}/action', {action: argument})

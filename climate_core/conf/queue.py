@@ -3,6 +3,8 @@
 
 from oslo_config import cfg
 
+from climate_common import limits
+
 GROUP = 'queue'
 
 OPTS: list[cfg.Opt] = [
@@ -19,5 +21,33 @@ OPTS: list[cfg.Opt] = [
         min=1,
         help='How often a lease of the kind retry is tried again at most; then it is in ERROR. '
         'A request may ask for fewer. By default it waits for a week.',
+    ),
+    cfg.IntOpt(
+        'best_effort_timeout',
+        default=3600,
+        min=1,
+        max=limits.BEST_EFFORT_SECONDS,
+        help='Seconds in which shared hosts must be empty for a lease of the kind best_effort; '
+        'then it is TIMEDOUT, and they serve ordinary servers again. A request may ask for less.',
+    ),
+    cfg.StrOpt(
+        'migration_strategy',
+        default='fewest_servers',
+        help='Which shared hosts are emptied first: fewest_servers, least_memory, oldest_first '
+        '(whose servers have been there for longest), or an entry point of '
+        'climate.migration.strategies.',
+    ),
+    cfg.IntOpt(
+        'migrations',
+        default=4,
+        min=1,
+        help='How many servers are moved at once for one lease of the kind best_effort.',
+    ),
+    cfg.IntOpt(
+        'spare_servers',
+        default=1,
+        min=0,
+        help='Hosts are emptied only if their servers fit on other hosts and there is room for so '
+        'many more, each as large as the largest: Nova chooses where each one goes.',
     ),
 ]

@@ -48,6 +48,7 @@ class EventExecutor:
     :param seen_by: is told what became of claims
     :param tell_end: tells the external service that a lease is over
     :param retry_lease: looks whether there is enough for a lease that waits
+    :param make_room: takes the next step of emptying hosts for a lease
     """
 
     database: Database
@@ -60,6 +61,7 @@ class EventExecutor:
     seen_by: metrics.Metrics | None = None
     tell_end: Callable[[model.Lease], None] = lambda _lease: None
     retry_lease: Callable[[model.Lease], Wait | None] = lambda _lease: None
+    make_room: Callable[[model.Lease], Wait | None] = lambda _lease: None
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
@@ -195,6 +197,7 @@ class EventExecutor:
             'release_trust': self._release_trust,
             'notify_external_end': self.tell_end,
             'retry_lease': self.retry_lease,
+            'make_room': self.make_room,
         }
         call = functools.partial(calls[handler.lease_call], work.lease)
         return {claim.event_id: self._try(claim, work.lease, call)}

@@ -27,6 +27,9 @@ ENROLLING: Final = 'The host is being enrolled.'
 NOT_ENROLLED: Final = 'The host could not be enrolled.'
 #: The same for one that was refused to be taken out when that was done in part.
 STAYING: Final = 'The host was not taken out of its pool: it has servers.'
+#: What the reason begins with with which a shared host takes no promises while its servers leave
+#: it; the id of the lease for which they do follows.
+EMPTYING: Final = 'The host is being emptied for lease '
 #: What the reason begins with for which a host that failed takes no promises.
 FAILED: Final = 'Failed: '
 
@@ -166,6 +169,14 @@ class Host(Known):
         return self.available or (bool(self.lent) and self.disabled_reason is None)
 
     @property
+    def emptied_for(self) -> str | None:
+        """The id of the lease for which its servers leave it; None: they do not."""
+        reason = self.disabled_reason or ''
+        if self.available or self.lent is not False or not reason.startswith(EMPTYING):
+            return None
+        return reason.removeprefix(EMPTYING)
+
+    @property
     def is_shared(self) -> bool:
         """Whether ordinary servers may run there while no lease has it."""
         return self.lent is not None
@@ -265,7 +276,8 @@ def check_reason(reason: str | None, available: bool) -> None:
             'disabled_reason: goes with disabled: true, or with a host that is disabled.',
             field='disabled_reason',
         )
-    if reason in (LEAVING, ENROLLING, NOT_ENROLLED) or (reason or '').startswith(FAILED):
+    own = (reason or '').startswith((FAILED, EMPTYING))
+    if own or reason in (LEAVING, ENROLLING, NOT_ENROLLED):
         raise exceptions.BadRequest(
             f'disabled_reason: "{reason}" is what the service itself says of a host; say it in '
             'other words.',

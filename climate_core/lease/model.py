@@ -28,6 +28,7 @@ END_RESERVATION: Final = 'end_reservation'
 PREPARE: Final = 'prepare_reservation'
 REALLOCATE: Final = 'reallocate_reservation'
 RETRY: Final = 'retry_lease'
+MAKE_ROOM: Final = 'make_room'
 
 #: Type and id of a resource.
 Key = tuple[str, str]
@@ -189,7 +190,9 @@ class Lease:
 
     @property
     def gave_up(self) -> bool:
-        """Tell whether it waited until it was tried for the last time: nothing was ever its."""
+        """Tell whether it waited as long as it may: nothing was ever its."""
+        if self.status == states.LeaseStatus.TIMEDOUT:
+            return True
         never = not self.events_of(START, READY)
         return self.status == states.LeaseStatus.ERROR and never and bool(self.events_of(RETRY))
 

@@ -31,6 +31,8 @@ class LeaseRequest:
     :param kind: None if nothing is said about it
     :param max_retries: how often it may be tried again; None if nothing is said
     :param priority: None if nothing is said about it
+    :param best_effort_timeout: how many seconds it may take to empty hosts for it; None if nothing
+        is said
     :param may_join: the policy was asked whether resources may join a lease that is there
     """
 
@@ -50,6 +52,7 @@ class LeaseRequest:
     kind: str | None = None
     max_retries: int | None = None
     priority: int | None = None
+    best_effort_timeout: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,6 +98,9 @@ def read_request(
         kind=get(None, kind, values.get('kind')),
         max_retries=get(None, max_retries, values.get('max_retries'), values.get('kind')),
         priority=get(None, _priority_of, values.get('priority'), values.get('kind')),
+        best_effort_timeout=get(
+            None, best_effort_timeout, values.get('best_effort_timeout'), values.get('kind')
+        ),
     )
 
 
@@ -169,6 +175,21 @@ def _priority_of(value: Any, of_kind: Any) -> int | None:
             'Only a lease of the kind retry has a priority: others do not wait.', field='priority'
         )
     return priority(value)
+
+
+def best_effort_timeout(value: Any, of_kind: Any) -> int | None:
+    """Read how many seconds it may take to empty hosts for a lease of a kind."""
+    if value is None:
+        return None
+    field = 'best_effort_timeout'
+    if of_kind != states.Kind.BEST_EFFORT:
+        raise exceptions.BadRequest(
+            'Hosts are only emptied for a lease of the kind best_effort.', field=field
+        )
+    longest = limits.BEST_EFFORT_SECONDS
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= longest:
+        raise exceptions.BadRequest(f'It must be an integer from 1 to {longest}.', field=field)
+    return value
 
 
 def before_start(value: Any) -> tuple[int, ...] | None:

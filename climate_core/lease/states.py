@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 class LeaseStatus(enum.StrEnum):
     WAITING = 'WAITING'
+    IN_PROGRESS = 'IN_PROGRESS'
     PENDING = 'PENDING'
     STARTING = 'STARTING'
     ACTIVE = 'ACTIVE'
@@ -19,6 +20,7 @@ class LeaseStatus(enum.StrEnum):
     TERMINATED = 'TERMINATED'
     DELETING = 'DELETING'
     ERROR = 'ERROR'
+    TIMEDOUT = 'TIMEDOUT'
 
 
 class ReservationStatus(enum.StrEnum):
@@ -50,6 +52,8 @@ class Kind(enum.StrEnum):
     SCHEDULED = 'scheduled'
     #: It waits until there is enough, and is tried again and again.
     RETRY = 'retry'
+    #: Hosts are emptied for it, if there are enough that can be.
+    BEST_EFFORT = 'best_effort'
 
 
 class Move(NamedTuple):
@@ -68,6 +72,11 @@ LEASE: Sequence[Move] = (
     Move(_L.WAITING, _L.DELETING, 'delete'),
     Move(_L.WAITING, _L.TERMINATED, 'cancelled, or nothing is wanted any more'),
     Move(_L.WAITING, _L.ERROR, 'it was tried as often as it may be'),
+    Move(_L.IN_PROGRESS, _L.PENDING, 'its hosts are empty by now'),
+    Move(_L.IN_PROGRESS, _L.TIMEDOUT, 'its hosts were not empty in time'),
+    Move(_L.IN_PROGRESS, _L.TERMINATING, 'cancelled, or end is due'),
+    Move(_L.IN_PROGRESS, _L.DELETING, 'delete'),
+    Move(_L.IN_PROGRESS, _L.TERMINATED, 'cancelled, or nothing is wanted any more'),
     Move(_L.PENDING, _L.STARTING, 'start is due, or its user starts it'),
     Move(_L.PENDING, _L.TERMINATING, 'cancelled, or end is due before the start was done'),
     Move(_L.PENDING, _L.DELETING, 'delete'),
@@ -89,6 +98,9 @@ LEASE: Sequence[Move] = (
     Move(_L.ERROR, _L.TERMINATING, 'end is due, or its user ends it'),
     Move(_L.ERROR, _L.DELETING, 'delete'),
     Move(_L.ERROR, _L.TERMINATED, 'every resource is gone, or ended while it held none'),
+    Move(_L.TIMEDOUT, _L.TERMINATING, 'end is due, or its user ends it'),
+    Move(_L.TIMEDOUT, _L.DELETING, 'delete'),
+    Move(_L.TIMEDOUT, _L.TERMINATED, 'ended while it held none'),
     Move(_L.DELETING, _L.TERMINATED, 'every resource is freed; the lease is hidden'),
 )
 
@@ -119,7 +131,10 @@ EVENT: Sequence[Move] = (
 ENDING = frozenset({_L.TERMINATING, _L.TERMINATED, _L.DELETING})
 
 #: A lease in one of these may not have begun to start.
-MAY_BE_BEFORE_START = frozenset({_L.WAITING, _L.PENDING, _L.ERROR})
+MAY_BE_BEFORE_START = frozenset({_L.WAITING, _L.IN_PROGRESS, _L.PENDING, _L.ERROR, _L.TIMEDOUT})
+
+#: A lease in one of these holds nothing yet, and is to get it.
+UNGRANTED = frozenset({_L.WAITING, _L.IN_PROGRESS})
 
 #: A reservation in one of these holds its resource.
 LIVE = frozenset({_R.PENDING, _R.ACTIVE, _R.ERROR, _R.DELETING})

@@ -74,6 +74,8 @@ class Builder:
         kind = errors.get(states.Kind.IMMEDIATE, kinds.of, asked.kind, items)
         with errors.collected():
             kinds.check_retries(asked.max_retries, self.conf.queue.max_retries)
+        with errors.collected():
+            kinds.check_timeout(asked.best_effort_timeout, self.conf.queue.best_effort_timeout)
         lease = changes.create.new_lease(
             lease_id,
             asked,

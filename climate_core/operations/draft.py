@@ -32,6 +32,7 @@ class Draft:
     :param found: the reservations of that lease that were asked for as well
     :param asked: what was asked for if that is a whole lease
     :param waits: why it waits until there is enough for it; None: it does not
+    :param emptied: the ids of the shared hosts that are to be emptied for it
     :param generation: that of the lease that the user has seen; None: it does not matter
     """
 
@@ -43,3 +44,4 @@ class Draft:
     asked: LeaseRequest | None = None
     generation: int | None = None
     waits: str | None = None
+    emptied: tuple[int, ...] = ()

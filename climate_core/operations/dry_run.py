@@ -14,6 +14,7 @@ from climate_core.lease.errors import ErrorCollector
 from climate_core.operations.build import Builder
 from climate_core.operations.draft import Draft
 from climate_core.operations.duplicates import check_free, equal_holder
+from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.promises import Promises
 from climate_core.operations.quota import Quota
 
@@ -22,6 +23,7 @@ def check(
     builder: Builder,
     quota: Quota,
     promises: Promises,
+    room: RoomMaker,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -52,10 +54,9 @@ def check(
         promises.check(draft, errors)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.asked, draft.lease
-    may_wait = lease.kind == states.Kind.RETRY
     return {
         'granted': not errors.found,
-        'waits': may_wait and bool(errors.found) and all(map(_is_room, errors.found)),
+        'waits': _waits(room, draft, errors),
         'refusals': [each.body for each in errors.found],
         'available_from': dates.serialize(_latest(waits, draft, errors)),
         'start_date': dates.serialize(asked.start if asked else lease.start_date),
@@ -63,8 +64,17 @@ def check(
     }
 
 
-def _is_room(error: exceptions.ClimateError) -> bool:
-    return isinstance(error, exceptions.NotEnough)
+def _waits(room: RoomMaker, draft: Draft, errors: ErrorCollector) -> bool:
+    """Tell whether a lease would wait that is not granted; say why hosts cannot be emptied."""
+    lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
+    if not lacking or len(lacking) < len(errors.found):
+        return False
+    if draft.lease.kind == states.Kind.BEST_EFFORT:
+        try:
+            return bool(room.find(draft, lacking[0]))
+        except exceptions.NotEnough as exc:
+            errors.found[:] = [exc]
+    return draft.lease.kind == states.Kind.RETRY
 
 
 def _available_from(error: exceptions.ClimateError, draft: Draft) -> datetime | None:

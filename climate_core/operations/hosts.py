@@ -183,6 +183,11 @@ def _check_settled(host: hosts.Host) -> None:
             f'Host {name} is being taken out of its pool. Delete it again to finish that; to have '
             'it in a pool, enrol it afterwards.'
         )
+    if host.emptied_for is not None:
+        raise exceptions.HostChanging(
+            f'Host {name} is being emptied for lease {host.emptied_for}. Wait for that, or end '
+            'the lease.'
+        )
     if host.is_new:
         raise exceptions.HostChanging(
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '

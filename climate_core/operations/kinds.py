@@ -10,13 +10,21 @@ from climate_core.lease.states import Kind
 from climate_core.operations.draft import Item
 
 #: Kinds of leases that hold nothing before the calendar promises it.
-_OF_CALENDAR: Final = frozenset({Kind.SCHEDULED, Kind.RETRY})
+_OF_CALENDAR: Final = frozenset({Kind.SCHEDULED, Kind.RETRY, Kind.BEST_EFFORT})
 
 
 def check_retries(asked: int | None, most: int) -> None:
     """Refuse more retries than the operator allows, by BadRequest."""
     if asked is not None and asked > most:
         raise exceptions.BadRequest(f'It must be at most {most} here.', field='max_retries')
+
+
+def check_timeout(asked: int | None, most: int) -> None:
+    """Refuse a longer time than the operator allows for emptying hosts, by BadRequest."""
+    if asked is not None and asked > most:
+        raise exceptions.BadRequest(
+            f'It must be at most {most} here.', field='best_effort_timeout'
+        )
 
 
 def of(asked: str | None, items: Sequence[Item]) -> str:
@@ -41,6 +49,13 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
         raise exceptions.BadRequest(
             f'{held[0].field} ({shown}) is held already or not at all, so the kind must be '
             f'immediate; {asked} is for hosts and capacity.',
+            field='kind',
+        )
+    types = [each.reservation.resource_type for each in items]
+    if asked == Kind.BEST_EFFORT and types != [resource_types.HOST]:
+        raise exceptions.BadRequest(
+            'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
+            'nothing else.',
             field='kind',
         )
     return asked

@@ -37,6 +37,7 @@ from climate_core.operations import availability, dry_run
 from climate_core.operations.build import Builder, check_generation, webhook_rules
 from climate_core.operations.duplicates import built_anew
 from climate_core.operations.giving_back import Closed, GivingBack
+from climate_core.operations.hosts import Cloud
 from climate_core.operations.interfaces import (
     ExternalService,
     Limits,
@@ -44,6 +45,7 @@ from climate_core.operations.interfaces import (
     NoLimits,
     Trusts,
 )
+from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.persist import WritePath
 from climate_core.operations.promises import GivesBack, Promises
 from climate_core.operations.provision import Provisioner
@@ -66,6 +68,8 @@ class LeaseOperations:
     limits: Limits = dataclasses.field(default_factory=NoLimits)
     external: ExternalService = dataclasses.field(default_factory=NoExternalService)
     calendar: Calendar | None = None
+    #: Gives the rights of the service, with which hosts are emptied.
+    cloud: Cloud | None = None
     #: Called with a lease that was made or joined, or was there, and the time.
     wrote: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None
 
@@ -78,8 +82,17 @@ class LeaseOperations:
             self.conf, self.database, self.clock, self.plugins, self.promises, self.quota
         )
         self.giving_back = GivingBack(self.database, self.clock, self.plugins, self.promises)
+        self.room = RoomMaker(
+            self.conf, self.database, self.clock, self.promises, self.queue, self.cloud
+        )
         self.write_path = WritePath(
-            self.database, self.quota, provisioner, self.plugins, self.promises, self.queue
+            self.database,
+            self.quota,
+            provisioner,
+            self.plugins,
+            self.promises,
+            self.queue,
+            self.room,
         )
 
     @built_anew
@@ -97,8 +110,8 @@ class LeaseOperations:
             ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
             ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
             ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
-            ``kind``, ``max_retries``, ``priority``; ``api_release``: the release of the API that
-            asks
+            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``; ``api_release``: the
+            release of the API that asks
         :returns: the id of the lease; a new one as it is shown if the API shows it alike
         """
         draft = self.builder.build_lease(context, values)
@@ -112,7 +125,7 @@ class LeaseOperations:
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what would become of :meth:`create_lease`, see :func:`.dry_run.check`."""
-        return dry_run.check(self.builder, self.quota, self.promises, context, values)
+        return dry_run.check(self.builder, self.quota, self.promises, self.room, context, values)
 
     def find_windows(
         self, context: RequestContext, values: Mapping[str, Any]

@@ -17,6 +17,7 @@ from climate_core.lease.history import Cause, user_cause
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
+from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
@@ -53,6 +54,7 @@ class WritePath:
     plugins: Mapping[str, ResourcePlugin]
     promises: Promises
     queue: Queue
+    room: RoomMaker
 
     def write_draft(self, context: RequestContext, draft: Draft) -> Written:
         """Write what a request adds, or find that it is written already.
@@ -92,6 +94,9 @@ class WritePath:
         try:
             self.promises.check(draft)
         except exceptions.NotEnough as exc:
+            if draft.before is None and draft.lease.kind == states.Kind.BEST_EFFORT:
+                emptied = self.room.find(draft, exc)
+                return dataclasses.replace(draft, waits=exc.message, emptied=emptied)
             if not _may_wait(draft):
                 raise
             return dataclasses.replace(draft, waits=exc.message)
@@ -130,12 +135,14 @@ class WritePath:
         db_limits.lock(session, project_id, most)
         if draft.before is None:
             lease = done.new_lease(draft)
-            if draft.waits:
+            if draft.emptied:
+                lease = self.room.add(session, draft, lease)
+            elif draft.waits and _may_wait(draft):
                 lease = self.queue.add(draft, lease)
             adding = limits.amounts(lease.live, leases=1)
             db_limits.check(session, project_id, adding, most)
             store.create(session, lease, draft.now, cause)
-            if draft.waits:
+            if lease.status in states.UNGRANTED:
                 return lease
             return self._promise(session, draft, lease, lease.reservations)
         lease = leases.get(session, draft.lease.id, lock=True)

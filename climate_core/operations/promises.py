@@ -7,7 +7,7 @@ Reservations that the calendar has no part in cost nothing here.
 import collections
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -67,6 +67,12 @@ class Promises:
         _check_count(wanted)
         return self.calendar.windows(wanted, length, earliest, latest, limit)
 
+    def shortage(self, lease: model.Lease, now: datetime.datetime) -> tuple[int, set[int]]:
+        """Count what the only reservation of a lease lacks, see :meth:`Calendar.shortage`."""
+        (wanted,) = self._wanted(changes.wait.asleep(lease), {})
+        start, end = changes.wait.period(lease, now)
+        return self.calendar.shortage(wanted, start, end)
+
     def waiting(self, lease: model.Lease, now: datetime.datetime) -> Waiting:
         """Return what a lease demands that waits, as if it were granted now.
 
@@ -84,10 +90,12 @@ class Promises:
         reservations: Iterable[model.Reservation],
         fields: Mapping[str, str],
         now: datetime.datetime,
+        opened: Collection[int] = (),
     ) -> model.Lease:
         """Have reservations promised what they demand; they are written already.
 
         :param fields: reservation id -> its place in the request
+        :param opened: see :meth:`Calendar.promise`
         :returns: the lease with what they are promised
         :raises climate_core.exceptions.BadRequest: they are too many
         :raises climate_core.exceptions.NotEnough: there is not enough
@@ -98,7 +106,7 @@ class Promises:
             return lease
         _check_count(wanted)
         found = collections.defaultdict[str, list[model.Allocation]](list)
-        promised = self.calendar.promise(session, wanted, *_period(lease, now))
+        promised = self.calendar.promise(session, wanted, *_period(lease, now), opened)
         for each in sorted(promised, key=attrgetter('unit_id')):
             unit = self.calendar.unit(session, each.unit_id).properties
             found[each.reservation_id].append(_allocation(each, unit))
@@ -198,7 +206,7 @@ def _check_count(wanted: Sequence[Wanted]) -> None:
 
 def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
     """Return the reservations whose demands may have changed, as they are now."""
-    if after.status in states.ENDING or after.status == states.LeaseStatus.WAITING:
+    if after.status in states.ENDING | states.UNGRANTED:
         return []
     old = {each.id: each for each in before.live}
     moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)

@@ -8,7 +8,7 @@ calendar is the judge.
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from oslo_config import cfg
 from oslo_log import log
@@ -97,7 +97,7 @@ class Queue:
             for lease_id in fitting:
                 del demands[lease_id]
                 with self._refused(lease_id, refused):
-                    self._grant(waiting[lease_id])
+                    self.grant(waiting[lease_id])
             if len(refused) == known:
                 break
             # What they do not get is free for those behind them.
@@ -130,8 +130,19 @@ class Queue:
                     demands[lease.id] = one
         return demands
 
-    def _grant(self, lease: model.Lease) -> bool:
-        """Grant one lease; tell whether it waited until now."""
+    def grant(
+        self,
+        lease: model.Lease,
+        status: str = states.LeaseStatus.WAITING,
+        opened: Collection[int] = (),
+        before_commit: Callable[[orm.Session], None] = lambda _session: None,
+    ) -> bool:
+        """Grant one lease; tell whether it had this status until now.
+
+        :param opened: see :meth:`Calendar.promise`
+        :param before_commit: called in the same transaction
+        :raises climate_core.exceptions.ClimateError: it cannot be granted
+        """
         amounts = self._amounts(lease)
         holding = lease.with_reservations(
             *(
@@ -140,7 +151,9 @@ class Queue:
             )
         )
         most = self.quota.check_limits(holding, lease)
-        granted = self.database.write(self._write, lease.id, lease.project_id, most)
+        granted = self.database.write(
+            self._write, lease.id, lease.project_id, most, status, opened, before_commit
+        )
         if granted:
             self.nudge()
         return granted
@@ -151,17 +164,21 @@ class Queue:
         lease_id: str,
         project_id: str,
         most: limits.Amounts | None,
+        status: str,
+        opened: Collection[int],
+        before_commit: Callable[[orm.Session], None],
     ) -> bool:
         now = self.clock.now()
         db_limits.lock(session, project_id, most)
         lease = leases.find(session, lease_id, lock=True)
-        if lease is None or lease.status != states.LeaseStatus.WAITING:
+        if lease is None or lease.status != status:
             return False
         amounts = self._amounts(lease)
         change = changes.wait.grant(lease, amounts, now, self.conf.manager.before_start_seconds)
         db_limits.check(session, project_id, limits.amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
-        self.promises.promise(session, after, changes.wait.asleep(after), {}, now)
+        self.promises.promise(session, after, changes.wait.asleep(after), {}, now, opened)
+        before_commit(session)
         LOG.info('Lease %s waits no more', lease.id)
         return True
 

@@ -53,7 +53,9 @@ def _entered(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator
     found = sorted(
         host.hypervisor_hostname
         for host in present
-        if host.provider_id in rooms and _has_ordinary(conn, rooms[host.provider_id])
+        if host.provider_id in rooms
+        and host.emptied_for is None
+        and _has_ordinary(conn, rooms[host.provider_id])
     )
     if found:
         yield (
@@ -70,7 +72,8 @@ def _has_ordinary(conn: 'connection.Connection', room: placement.HostRoom) -> bo
 
 def _without_isolation(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
     behind = hypervisors.list_isolated(conn, lanes.TRAIT)
-    found = sorted({host.service_name for host in present} - behind)
+    # Shared ones take ordinary servers again.
+    found = sorted({host.service_name for host in present if not host.is_shared} - behind)
     if found:
         yield (
             f'In no host aggregate with trait:{lanes.TRAIT}=required: {_names(found)}. A '

@@ -43,7 +43,14 @@ class CreateLease(command.ShowOne):
             '--kind',
             choices=limits.KINDS,
             help='What happens if there is not enough: the request fails (immediate, scheduled), '
-            'or the lease waits until there is (retry; only for hosts and capacity)',
+            'or the lease waits until there is (retry; only for hosts and capacity), or shared '
+            'hosts are emptied for it (best_effort; only for hosts)',
+        )
+        parser.add_argument(
+            '--best-effort-timeout',
+            metavar='<seconds>',
+            type=int,
+            help='In how many seconds hosts must be empty for a lease of the kind best_effort',
         )
         parser.add_argument(
             '--max-retries',
@@ -111,12 +118,19 @@ class CreateLease(command.ShowOne):
 def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Read the kind of the lease, as far as it is given."""
     given: dict[str, Any] = {'kind': parsed_args.kind} if parsed_args.kind else {}
-    only = {'max_retries': '--max-retries', 'priority': '--priority'}
-    for name, option in only.items():
+    only = {
+        'max_retries': ('retry', '--max-retries: only a lease of --kind retry waits.'),
+        'priority': ('retry', '--priority: only a lease of --kind retry waits.'),
+        'best_effort_timeout': (
+            'best_effort',
+            '--best-effort-timeout: hosts are only emptied for a lease of --kind best_effort.',
+        ),
+    }
+    for name, (kind, told) in only.items():
         value = getattr(parsed_args, name)
         if value is None:
             continue
-        if parsed_args.kind != 'retry':
-            raise exceptions.CommandError(f'{option}: only a lease of --kind retry waits.')
+        if parsed_args.kind != kind:
+            raise exceptions.CommandError(told)
         given[name] = value
     return given

@@ -11,6 +11,7 @@ from climateclient.osc import arguments, options
 
 STATUSES = (
     'WAITING',
+    'IN_PROGRESS',
     'PENDING',
     'STARTING',
     'ACTIVE',
@@ -18,6 +19,7 @@ STATUSES = (
     'TERMINATED',
     'DELETING',
     'ERROR',
+    'TIMEDOUT',
 )
 _SORT = {
     'id': 'id',

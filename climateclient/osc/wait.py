@@ -44,7 +44,7 @@ def for_start(
         report(lease)
         if lease.status == 'ACTIVE':
             return lease
-        if lease.status in ('ERROR', 'TERMINATED'):
+        if lease.status in ('ERROR', 'TERMINATED', 'TIMEDOUT'):
             raise exceptions.CommandError(_outcome(lease))
         if _waits_for_its_user(lease):
             raise exceptions.CommandError(

@@ -28,7 +28,7 @@ from heat_ext.service import client, leases
 LOG = log.getLogger(__name__)
 
 #: Statuses of a lease that a check of the stack reports as failed.
-_FAILED = frozenset(('ERROR', 'TERMINATING', 'TERMINATED', 'DELETING'))
+_FAILED = frozenset(('ERROR', 'TIMEDOUT', 'TERMINATING', 'TERMINATED', 'DELETING'))
 
 _A = attributes.Schema
 
@@ -54,7 +54,8 @@ class Lease(resource.Resource):
     attributes_schema = {
         'name': _attribute('The name of the lease.'),
         'status': _attribute(
-            'WAITING, PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR.'
+            'WAITING, IN_PROGRESS, PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING, '
+            'ERROR or TIMEDOUT.'
         ),
         'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
         'start_date': _attribute('When it starts, in ISO 8601.'),

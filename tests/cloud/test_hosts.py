@@ -9,12 +9,23 @@ from typing import Any
 import pytest
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import Person, at
-from tests.cloud.pooling import POOL, boot, host_of, hosts_of, make_lease, order_lease, servers_on
+from tests.cloud.people import Person, at, wait_for
+from tests.cloud.pooling import (
+    POOL,
+    boot,
+    enrolled,
+    host_of,
+    hosts_of,
+    make_lease,
+    order_lease,
+    servers_on,
+)
 
 pytestmark = pytest.mark.usefixtures('pool')
 
 ANYWHERE = 4
+#: A host for ordinary servers, and, in one test, for a lease.
+SHARED = 'compute3'
 #: Servers that are booted at once for fewer slots, every other one as a reservation.
 BOOTS, SLOTS = 50, 3
 
@@ -195,3 +206,30 @@ def test_room_by_sizes_has_a_flavor_of_its_own(
     booking.wait_lease(lease.id, 'TERMINATED')
     booking.wait_gone(landed.id)
     assert admin.sdk.compute.find_flavor(flavor_id) is None
+
+
+def test_shared_host_is_emptied_for_a_lease(booking: Booking, admin: Person) -> None:
+    host = ('openstack', 'lease', 'host')
+    assert admin.cli(*host, 'create', SHARED, '--shared').returncode == 0
+    ordinary = Booking(admin)
+    try:
+        server = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
+        assert (server.status, host_of(admin, server.id)) == ('ACTIVE', SHARED)
+        wanted = f'min=1,hypervisor_hostname=={SHARED}'
+        lease = order_lease(booking, '--hosts', wanted, '--kind', 'best_effort')
+        assert (lease.status, hosts_of(lease)) == ('IN_PROGRESS', [])
+        lease = booking.wait_lease(lease.id, 'ACTIVE')
+        assert hosts_of(lease) == [SHARED]
+        assert admin.sdk.compute.get_server(server.id).status == 'ACTIVE'
+        assert host_of(admin, server.id) != SHARED
+        (reservation,) = lease.reservations
+        inside = boot(booking, reservation=reservation.id)
+        assert (inside.status, host_of(admin, inside.id)) == ('ACTIVE', SHARED)
+        booking.person.leases.end(lease.id)
+        booking.wait_lease(lease.id, 'TERMINATED')
+        wait_for(lambda: not enrolled(admin)[SHARED].reservable, f'{SHARED} given back')
+        again = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
+        assert (again.status, host_of(admin, again.id)) == ('ACTIVE', SHARED)
+    finally:
+        ordinary.clean()
+        admin.cli(*host, 'delete', SHARED)

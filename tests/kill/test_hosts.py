@@ -43,14 +43,20 @@ class Pool:
         plugins, clock = loading.load(self.conf, cloud), Clock(stage.database)
         calendar = Calendar(stage.database)
         self._leases = LeaseOperations(
-            self.conf, stage.database, clock, plugins, Trusts(cloud), calendar=calendar
+            self.conf,
+            stage.database,
+            clock,
+            plugins,
+            Trusts(cloud),
+            calendar=calendar,
+            cloud=cloud,
         )
         for name in names:
             stage.cloud.order('hypervisors', [{'name': name}])
             self.enrol(name)
 
-    def enrol(self, name):
-        self._hosts.create_host(RequestContext(user_id='operator'), {'name': name})
+    def enrol(self, name, **values):
+        self._hosts.create_host(RequestContext(user_id='operator'), {'name': name, **values})
 
     def lease(self, count, start='now', **more):
         """Create a lease of hosts, and return it."""
@@ -301,3 +307,29 @@ def test_waiting_for_a_host(stage):
     assert [each.event_type for each in after.events].count('start_lease') == 1
     assert (pool.allocations(), pool.open()) == (['cn1'], {'cn1'})
     check_told_once(stage, 'lease.event.retry_lease')
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_taking_a_shared_host_and_giving_it_back(stage):
+    """That it is closed to ordinary servers is written again by the next manager."""
+    pool = Pool(stage)
+    stage.cloud.order('hypervisors', [{'name': 'cn1'}])
+    pool.enrol('cn1', shared=True)
+    lease = pool.lease(1, kind='best_effort')
+    assert (stage.lease(lease).status, pool.is_marked('cn1')) == ('IN_PROGRESS', False)
+    event = 'make_room'
+    # The third one has granted it.
+    die(stage, f'event.claimed:{event}:1', f'{WRITE}1', f'finish.before:{event}:1')
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert [each.event_type for each in after.events].count('start_lease') == 1
+    assert (pool.open(), pool.allocations(), pool.is_marked('cn1')) == ({'cn1'}, ['cn1'], True)
+    check_told_once(stage, 'lease.event.make_room')
+
+    stage.kill_all()
+    pool.end(lease)
+    die(stage, 'finish.before:end_lease:1', 'commit.before:shared-hosts:1')
+    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: pool.find('cn1').lent and not pool.is_marked('cn1'))
+    assert pool.kept() == {}

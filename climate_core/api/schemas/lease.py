@@ -105,7 +105,8 @@ _KIND: dict[str, Any] = {
     'type': 'string',
     'enum': [str(each) for each in states.Kind],
     'description': 'immediate: all is held, or promised, at once. scheduled: the calendar '
-    'promises it for its time. retry: it waits until there is enough.',
+    'promises it for its time. retry: it waits until there is enough. best_effort: shared hosts '
+    'are emptied for it if there is not.',
 }
 _PRIORITY: dict[str, Any] = {
     'type': 'integer',
@@ -133,6 +134,13 @@ CREATE: dict[str, Any] = {
                 'description': 'How often a lease of the kind retry is tried again at most.',
             },
             'priority': _PRIORITY,
+            'best_effort_timeout': {
+                'type': 'integer',
+                'minimum': 1,
+                'maximum': limits.BEST_EFFORT_SECONDS,
+                'description': 'Seconds in which hosts must be empty for a lease of the kind '
+                'best_effort.',
+            },
             'reservations': {
                 'type': 'array',
                 'maxItems': limits.RESERVATIONS,

@@ -30,7 +30,7 @@ def apply(
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: nothing can be added to it.'
         )
-    if lease.status == states.LeaseStatus.WAITING:
+    if lease.status in states.UNGRANTED:
         raise exceptions.InvalidState(
             f'Lease {lease.id} waits until there is enough for it: nothing can be added to it '
             'before. Make another lease.'

@@ -18,7 +18,7 @@ def apply(lease: Lease, now: datetime) -> Change:
     """
     if lease.status in states.ENDING:
         return Change(lease)
-    begun = now > lease.start_date and lease.status != states.LeaseStatus.WAITING
+    begun = now > lease.start_date and lease.status not in states.UNGRANTED
     after = _until(lease, min(lease.end_date, now)) if begun else lease
     reason = 'Its user ended the lease.' if begun else end.CANCELLED
     after = events.cancel_events(after, events.Stage.END_REQUESTED, reason, now)

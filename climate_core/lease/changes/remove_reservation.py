@@ -28,6 +28,8 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
         )
     if reservation.status == _R.DELETING:
         return Change(lease)
+    if lease.status == _L.IN_PROGRESS:
+        wait.check_not_given_up(lease)
     after = lease.with_reservations(
         dataclasses.replace(reservation, status=_R.DELETING, updated_at=now)
     )

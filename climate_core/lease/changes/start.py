@@ -19,7 +19,7 @@ def apply(lease: Lease, now: datetime) -> Change:
         raise exceptions.InvalidState(f'Lease {lease.id} starts by itself.')
     if lease.status in states.ENDING or now >= lease.end_date:
         raise exceptions.InvalidState(f'Lease {lease.id} is over and cannot be started.')
-    if lease.status == _L.WAITING:
+    if lease.status in states.UNGRANTED:
         raise exceptions.InvalidState(
             f'Lease {lease.id} waits until there is enough for it and cannot be started before.'
         )

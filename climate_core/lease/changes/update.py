@@ -18,7 +18,7 @@ _TIMES = ('start_date', 'end_date', 'before_end_date')
 _PLAIN = ('name', 'start_policy', 'before_start', 'priority')
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
 _WAITING = states.LeaseStatus.WAITING
-_BEFORE_START = (_WAITING, states.LeaseStatus.PENDING)
+_BEFORE_START = (*states.UNGRANTED, states.LeaseStatus.PENDING)
 _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
 
@@ -69,7 +69,7 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: Rules) 
         )
     if after != dataclasses.replace(lease, name=after.name):
         wait.check_not_given_up(lease)
-    if lease.status == states.LeaseStatus.WAITING:
+    if lease.status == _WAITING:
         after = wait.try_now(_lasting(after, wanted), now)
     revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let a lease wait until there is enough for it, and grant it then. Pure."""
+"""Let a lease wait until there is enough for it, or hosts are emptied, and grant it. Pure."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from climate_core import exceptions
 from climate_core.lease import events, model, schedule, states
 from climate_core.lease.changes.create import first_events
-from climate_core.lease.events import retry
-from climate_core.lease.model import Lease, Reservation
+from climate_core.lease.events import retry, room
+from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change
 
 _L = states.LeaseStatus
@@ -37,16 +37,43 @@ def wait(
     :param reason: what there is not enough of
     :param seconds: until the next try
     """
+    due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
+    after = _ungranted(lease, due, duration)
+    return dataclasses.replace(
+        after, status=_L.WAITING, status_reason=reason, retries_left=retries
+    )
+
+
+def begin_room(
+    lease: Lease,
+    progress: Mapping[str, Any],
+    duration: timedelta | None,
+    reason: str | None,
+    now: datetime,
+) -> Lease:
+    """Return a new lease as one for which hosts are emptied, and that holds nothing.
+
+    :param progress: what is kept of that, with its reservations
+    :param duration: as :func:`wait` takes it
+    """
+    after = _ungranted(lease, model.new_event(lease.id, model.MAKE_ROOM, now, now), duration)
+    reservations = (dataclasses.replace(each, progress=progress) for each in after.reservations)
+    return dataclasses.replace(
+        after,
+        status=_L.IN_PROGRESS,
+        status_reason=reason,
+        reservations=tuple(reservations),
+    )
+
+
+def _ungranted(lease: Lease, due: Event, duration: timedelta | None) -> Lease:
+    """Return a new lease without what it holds, and with one event in place of its start."""
     # When it ends is not known before it is granted, if only its duration is.
     unknown = _OF_START if duration is None else _OF_START | {model.END}
     kept = tuple(each for each in lease.events if each.event_type not in unknown)
-    due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
     reservations = tuple(dataclasses.replace(each, amounts={}) for each in lease.reservations)
     return dataclasses.replace(
         lease,
-        status=_L.WAITING,
-        status_reason=reason,
-        retries_left=retries,
         duration=None if duration is None else round(duration.total_seconds()),
         reservations=reservations,
         events=(*kept, due),
@@ -69,7 +96,7 @@ def grant(
     if before_end is not None:
         before_end = max(start, before_end + (end - lease.end_date))
     held = (
-        dataclasses.replace(each, amounts=amounts.get(each.id, {}), updated_at=now)
+        dataclasses.replace(each, amounts=amounts.get(each.id, {}), progress=None, updated_at=now)
         for each in asleep(lease)
     )
     after = dataclasses.replace(
@@ -96,7 +123,8 @@ def grant(
     )
     missing = _OF_START if after.event(model.END) else _OF_START | {model.END}
     after = after.with_events(*(each for each in new if each.event_type in missing))
-    return Change(after, {retry.GRANTED: None})
+    told = room.MADE if lease.status == _L.IN_PROGRESS else retry.GRANTED
+    return Change(after, {told: None})
 
 
 def asleep(lease: Lease) -> tuple[Reservation, ...]:
@@ -111,8 +139,13 @@ def check_not_given_up(lease: Lease) -> None:
     """
     if lease.gave_up:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} was tried as often as it may be and has nothing: only its name '
-            'can be changed. Make another lease.'
+            f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '
+            'changed. Make another lease.'
+        )
+    if lease.status == _L.IN_PROGRESS:
+        raise exceptions.InvalidState(
+            f'Hosts are being emptied for lease {lease.id}: until then only its name can be '
+            'changed. To ask for something else, end it and make another lease.'
         )
 
 

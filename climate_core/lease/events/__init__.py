@@ -21,6 +21,7 @@ from climate_core.lease.events.notices import BeforeEnd, BeforeStart, UserEvent
 from climate_core.lease.events.prepare import PrepareReservation
 from climate_core.lease.events.reallocate import ReallocateReservation
 from climate_core.lease.events.retry import RetryLease
+from climate_core.lease.events.room import MakeRoom
 from climate_core.lease.events.start import ReadyToStart, StartLease
 from climate_core.lease.model import Event, Lease
 
@@ -29,6 +30,7 @@ __all__ = ['BY_USER', 'EventHandler', 'Stage', 'cancel_events', 'of', 'terminate
 #: In the order of the life of a lease.
 TABLE: Final[tuple[EventHandler, ...]] = (
     RetryLease(),
+    MakeRoom(),
     PrepareReservation(),
     BeforeStart(),
     ReadyToStart(),

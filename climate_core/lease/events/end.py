@@ -162,10 +162,10 @@ def due_now(lease: Lease, now: datetime) -> Event:
 def end_reason(lease: Lease) -> str | None:
     """Say how a lease came to its end, if there is something to say."""
     starts = lease.events_of(model.START, model.READY)
-    tried = (*starts, *lease.events_of(model.RETRY))
+    tried = (*starts, *lease.events_of(model.RETRY, model.MAKE_ROOM))
     if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in tried):
         return CANCELLED
-    if lease.status == _L.WAITING or lease.status_reason == NEVER_ENOUGH:
+    if lease.status in states.UNGRANTED or lease.status_reason == NEVER_ENOUGH:
         return NEVER_ENOUGH
     removed = {e.reservation_id for e in lease.events_of(model.END_RESERVATION)}
     wrong = [r for r in lease.reservations if r.id not in removed and _failed(r)]

@@ -49,24 +49,31 @@ class RetryLease(base.EventHandler):
             why = outcome.reason or ''
             if outcome.result is not Result.FAILED:
                 why = _OUT_OF_TRIES.format(why).strip()
-            return _give_up(lease, event, why, now)
+            return give_up(lease, event, why, now, _L.ERROR, GIVEN_UP)
         after = dataclasses.replace(lease, retries_left=left, status_reason=outcome.reason)
         due = schedule.retry(event, [outcome], now)
         return Change(after.with_events(dataclasses.replace(due, time=due.next_at or now)))
 
 
-def _give_up(lease: Lease, event: Event, reason: str, now: datetime) -> Change:
+def give_up(
+    lease: Lease, event: Event, reason: str, now: datetime, status: str, told: str
+) -> Change:
+    """Return a lease that is not tried any more, in a status; the event is in error.
+
+    :param told: the type of the notification
+    """
     failed = (
         dataclasses.replace(each, status=_R.ERROR, status_reason=reason, updated_at=now)
         for each in lease.live
         if each.status == _R.PENDING
     )
-    after = lease.with_reservations(*failed).moved_to(_L.ERROR, reason)
-    after = dataclasses.replace(after, retries_left=0)
+    after = lease.with_reservations(*failed).moved_to(status, reason)
+    if lease.retries_left is not None:
+        after = dataclasses.replace(after, retries_left=0)
     if after.event(model.END) is None:
         # It stays readable as long as it would have lasted.
         end = now + timedelta(seconds=lease.duration or 0)
         after = dataclasses.replace(after, end_date=max(end, after.end_date))
         after = after.with_events(model.new_event(lease.id, model.END, after.end_date, now))
     event = schedule.complete(event, reason, now, _E.ERROR)
-    return Change(after.with_events(event), {GIVEN_UP: reason})
+    return Change(after.with_events(event), {told: reason})

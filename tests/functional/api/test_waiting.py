@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases of the kind retry, through the API."""
+"""Leases of the kinds retry and best_effort, through the API."""
 
 import pathlib
 from collections.abc import Iterator
@@ -95,6 +95,9 @@ def test_dry_run_says_that_it_would_wait(application: Any) -> None:
         ({'kind': 'retry', 'max_retries': 0}, 'max_retries'),
         ({'max_retries': 3}, 'max_retries'),
         ({'kind': 'retry', 'priority': 10}, 'priority'),
+        ({'kind': 'retry', 'best_effort_timeout': 9}, 'best_effort_timeout'),
+        ({'kind': 'best_effort', 'best_effort_timeout': 3601}, 'best_effort_timeout'),
+        ({'kind': 'best_effort', 'reservations': []}, 'kind'),
         ({'kind': 'retry', 'reservations': []}, 'kind'),
         ({'kind': 'retry', 'reservations': [{'resource_type': 'physical:host', 'pool': 'x'}]}, ''),
     ],
@@ -104,3 +107,20 @@ def test_bad_requests_leave_nothing(application: Any, values: dict[str, Any], fi
     answer = create(application, lease('one', **values), status)
     assert answer['field'] == (field or 'reservations[0].pool')
     assert world.ask(application, 'GET', '/v1/leases', status=200).json['leases'] == []
+
+
+def test_host_is_emptied_for_it(application: Any) -> None:
+    create(application, lease('first'))
+    body = lease('second', kind='best_effort', best_effort_timeout=60)
+    refused = create(application, body, 409)
+    assert refused['error_name'] == 'calendar.not_enough'
+    assert '0 shared hosts would do, 1 must be emptied for it' in refused['error_message']
+    world.ask(application, 'POST', '/v1/os-hosts', {'name': 'cn2', 'shared': True}, ADMIN, 201)
+    told = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, status=200).json
+    assert (told['dry_run']['granted'], told['dry_run']['waits']) == (False, True)
+    made = create(application, body)
+    assert (made['kind'], made['status']) == ('best_effort', 'IN_PROGRESS')
+    found = world.ask(application, 'GET', '/v1/leases?status=IN_PROGRESS', status=200).json
+    assert [each['id'] for each in found['leases']] == [made['id']]
+    host = world.ask(application, 'GET', '/v1/os-hosts/2', headers=ADMIN, status=200).json['host']
+    assert host['disabled_reason'] == f'The host is being emptied for lease {made["id"]}'

@@ -325,6 +325,10 @@ def test_kind_of_a_new_lease(run, fail, sent, created):
     assert (body['kind'], body['max_retries'], body['priority']) == ('retry', 3, 0)
     for option in ('--max-retries', '--priority'):
         assert f'{option}: only a lease of --kind retry' in fail(*create, option, '3')
+    run(*create, '--kind', 'best_effort', '--best-effort-timeout', '60')
+    assert sent('POST')[1]['best_effort_timeout'] == 60
+    err = fail(*create, '--best-effort-timeout', '60')
+    assert '--best-effort-timeout: hosts are only emptied' in err
 
 
 def test_dry_run_does_not_wait(fail, checked):

@@ -15,7 +15,8 @@ TABLES = [
 
 @pytest.mark.parametrize(('table', 'names'), TABLES)
 def test_every_state_can_be_reached(table: Sequence[Move], names: type) -> None:
-    reached = {str(table[0].source)}
+    # Hosts are emptied for a lease from its beginning, or never.
+    reached = {str(table[0].source), *({'IN_PROGRESS'} if table is states.LEASE else ())}
     for _ in table:
         reached |= {str(m.target) for m in table if m.source in reached}
     assert reached == {str(name) for name in names}  # type: ignore[attr-defined]

@@ -23,10 +23,12 @@ HOUR = datetime.timedelta(hours=1)
 #: What a lease may hold in each state; one that is over holds nothing.
 HELD = {
     _L.WAITING: [_R.PENDING, _R.DELETING],
+    _L.IN_PROGRESS: [_R.PENDING],
     _L.PENDING: [_R.PENDING, _R.DELETING, _R.DELETED],
     _L.STARTING: list(_R),
     _L.ACTIVE: [_R.ACTIVE, _R.PENDING, _R.DELETING, _R.DELETED],
     _L.ERROR: [_R.ERROR, _R.ACTIVE, _R.DELETING],
+    _L.TIMEDOUT: [_R.ERROR, _R.DELETING],
     _L.TERMINATING: list(_R),
     _L.DELETING: list(_R),
     _L.TERMINATED: [_R.DELETED],
@@ -53,7 +55,7 @@ def _event(
 
 def _leave(world: World, status: str, held: str, claim: str, manual: bool = False) -> None:
     """Write a lease as it was left; its other reservation is awake, or as far as the first."""
-    begun = status not in (_L.WAITING, _L.PENDING)
+    begun = status not in (_L.WAITING, _L.IN_PROGRESS, _L.PENDING)
     over = status in states.ENDING
     start = NOON - HOUR if begun else NOON + HOUR
     end = NOON if over else NOON + 3 * HOUR
@@ -62,8 +64,13 @@ def _leave(world: World, status: str, held: str, claim: str, manual: bool = Fals
     other = _R.DELETED if status == _L.TERMINATED else _R.ACTIVE if begun else _R.PENDING
     things = (first, dataclasses.replace(made[1], status=other))
     kind = model.READY if manual else model.START
+    kind = {
+        _L.WAITING: model.RETRY,
+        _L.IN_PROGRESS: model.MAKE_ROOM,
+        _L.TIMEDOUT: model.MAKE_ROOM,
+    }.get(_L(status), kind)
     events = [
-        _event(model.RETRY if status == _L.WAITING else kind, start, claim),
+        _event(kind, start, claim),
         _event(model.END, end, claim),
     ]
     if held == _R.DELETING:
@@ -71,7 +78,7 @@ def _leave(world: World, status: str, held: str, claim: str, manual: bool = Fals
     if status == _L.TERMINATED:
         events = [schedule.cancel_event(e, None, NOON) for e in events]
         events.append(_event(model.RELEASE_TRUST, NOON, claim))
-    elif over or status in (_L.ACTIVE, _L.ERROR):
+    elif over or status in (_L.ACTIVE, _L.ERROR, _L.TIMEDOUT):
         events[0] = schedule.cancel_event(events[0], None, NOON)
     lease = leases.lease(
         start=start,

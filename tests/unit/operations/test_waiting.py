@@ -319,7 +319,7 @@ def test_two_managers_grant_a_lease_once(hotel: Hotel) -> None:
     world.run_until_idle()
     lease = world.lease(second)
     queue = world.operations.queue
-    assert [queue._grant(lease), queue._grant(lease)] == [True, False]
+    assert [queue.grant(lease), queue.grant(lease)] == [True, False]
 
 
 def test_it_waits_for_longer_than_it_lasts(hotel: Hotel) -> None:
@@ -348,14 +348,14 @@ def test_what_cannot_be_granted_keeps_nobody_waiting(hotel: Hotel) -> None:
     world = hotel.world
     first = hotel.book('first', 2, duration='1d')
     stuck, next_one = hotel.book('stuck', 2), hotel.book('next', 2)
-    grant = world.operations.queue._grant
+    grant = world.operations.queue.grant
 
-    def limited(lease: model.Lease) -> bool:
+    def limited(lease: model.Lease, *more: Any, **named: Any) -> bool:
         if lease.id == stuck:
             raise exceptions.LimitExceeded('Too much.')
-        return grant(lease)
+        return grant(lease, *more, **named)
 
-    world.operations.queue._grant = limited
+    world.operations.queue.grant = limited
     world.end(first)
     world.run_until_idle()
     hotel.look()

@@ -26,8 +26,9 @@ def test_order_at_equal_times() -> None:
     ordered = sorted(TYPES, key=lambda each: events.of(each).priority)
     assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}
     assert set(ordered[4:6]) == {model.END, model.END_RESERVATION}
-    assert set(ordered[6:10]) == {model.RETRY, model.START, model.PREPARE, model.REALLOCATE}
-    assert set(ordered[10:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}
+    taking = {model.RETRY, model.MAKE_ROOM, model.START, model.PREPARE, model.REALLOCATE}
+    assert set(ordered[6:11]) == taking
+    assert set(ordered[11:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}
 
 
 def test_types_without_a_row_are_of_users() -> None:
@@ -42,7 +43,7 @@ def test_hidden_events_are_not_shown() -> None:
     kinds = (*TYPES, 'note')
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
     dated = {model.START, model.END, model.BEFORE_START, model.BEFORE_END}
-    shown = {*dated, model.RETRY, model.READY, 'of_user', 'note'}
+    shown = {*dated, model.RETRY, model.MAKE_ROOM, model.READY, 'of_user', 'note'}
     assert {each.event_type for each in events.shown(one)} == shown
 
 
@@ -53,7 +54,7 @@ def test_hidden_events_are_not_shown() -> None:
             Stage.END_BEGINS,
             {model.BEFORE_START, model.BEFORE_END, model.END, 'note', *events.OWN_TYPES}
             - {model.START, model.READY, model.PREPARE, model.END_RESERVATION}
-            - {model.REALLOCATE, model.RETRY},
+            - {model.REALLOCATE, model.RETRY, model.MAKE_ROOM},
         ),
         (Stage.END_REQUESTED, {model.END, model.EXTERNAL_END, model.RELEASE_TRUST}),
         (Stage.TERMINATED, {model.EXTERNAL_END, model.RELEASE_TRUST}),

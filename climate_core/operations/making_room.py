@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Empty shared hosts for a lease: the kind ``best_effort``.
+
+The hosts are taken from ordinary servers in the transaction that writes the lease. From then on
+each look compares: a host must be kept from ordinary servers, and each server on it must be moved.
+Nova knows what is being moved, so a manager that dies leaves nothing to repair. No server is
+stopped or deleted. Hosts that are not needed any more :mod:`climate_core.sync.shared_hosts` gives
+back, whatever became of the lease.
+"""
+
+import dataclasses
+import datetime
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from oslo_config import cfg
+from oslo_log import log
+from sqlalchemy import orm
+from stevedore import driver
+
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.calendar import emptying
+from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server, Target
+from climate_core.cloud import errors, hypervisors, placement, servers
+from climate_core.db import hosts as db
+from climate_core.db import leases
+from climate_core.db.clock import Clock
+from climate_core.db.engine import Database
+from climate_core.lease import changes, hosts, model, states
+from climate_core.operations.draft import Draft
+from climate_core.operations.hosts import Cloud
+from climate_core.operations.promises import Promises
+from climate_core.operations.waiting import Queue
+from climate_core.plugins.base import Wait
+from climate_core.plugins.loading import PluginError
+from climate_core.sync import pool_aggregate, shared_hosts
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+LOG = log.getLogger(__name__)
+
+NAMESPACE: Final = 'climate.migration.strategies'
+_STRATEGIES: Final[Mapping[str, emptying.Strategy]] = {
+    each.__name__: each
+    for each in (emptying.fewest_servers, emptying.least_memory, emptying.oldest_first)
+}
+#: Seconds until the next look at servers that are being moved.
+_LOOK: Final = 2.0
+#: After so many requests that did not move a server its host is given up.
+_TRIES: Final = 3
+#: The statuses in which Nova moves a server that runs.
+_MOVABLE: Final = frozenset({'ACTIVE', 'PAUSED'})
+_LIVE: Final = {'host': None, 'block_migration': 'auto'}
+_MOVING: Final = 'migrating'
+#: What is kept with the reservation: when it is given up, since when the hosts are closed, how
+#: often each server was to be moved, and the hosts that were given up.
+_UNTIL: Final = 'until'
+_SINCE: Final = 'since'
+_SERVERS: Final = 'servers'
+_REFUSED: Final = 'refused'
+_TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
+_TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
+
+
+def strategy(name: str) -> emptying.Strategy:
+    """Return the strategy of ``[queue] migration_strategy``.
+
+    :raises climate_core.plugins.loading.PluginError: there is none of this name
+    """
+    if name in _STRATEGIES:
+        return _STRATEGIES[name]
+    try:
+        found: emptying.Strategy = driver.DriverManager(NAMESPACE, name).driver
+    except RuntimeError as exc:
+        raise PluginError(
+            f'[queue] migration_strategy: {name} is not installed in {NAMESPACE}; there are '
+            f'{", ".join(_STRATEGIES)}.'
+        ) from exc
+    return found
+
+
+@dataclasses.dataclass(eq=False)
+class RoomMaker:
+    """Find hosts that can be emptied for a lease, and empty them.
+
+    :param cloud: None: there are no hosts
+    """
+
+    conf: cfg.ConfigOpts
+    database: Database
+    clock: Clock
+    promises: Promises
+    queue: Queue
+    cloud: Cloud | None = None
+
+    def __post_init__(self) -> None:
+        self._strategy = strategy(self.conf.queue.migration_strategy)
+
+    def find(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+        """Return the ids of the hosts that are to be emptied for a new lease.
+
+        :param refused: why it has no room as it is
+        :raises climate_core.exceptions.NotEnough: too few can be emptied
+        """
+        lease = draft.lease
+        if draft.asked is not None and draft.asked.lasts is not None:
+            seconds = round(draft.asked.lasts.total_seconds())
+            lease = dataclasses.replace(lease, duration=seconds)
+        try:
+            return tuple(each.id for each in self.choose(lease, draft.now))
+        except CannotMakeRoom as exc:
+            message = f'{refused.message} {exc}'
+            raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
+        except errors.EXPECTED as exc:
+            raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+    def add(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
+        """Return the new lease of a draft as one for which hosts are emptied, and take them.
+
+        :raises climate_core.exceptions.NotEnough: another lease has one of them by now
+        """
+        asked, most = draft.asked, self.conf.queue.best_effort_timeout
+        assert asked is not None, 'hosts are emptied for a whole lease'
+        for host_id in draft.emptied:
+            _take(session, host_id, lease.id)
+        until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
+        progress = {_UNTIL: until.isoformat()}
+        return changes.wait.begin_room(lease, progress, asked.lasts, draft.waits, draft.now)
+
+    def step(self, lease: model.Lease) -> Wait | None:
+        """Take the next step of emptying hosts.
+
+        :returns: until when to wait; None: the lease needs no room any more
+        :raises climate_core.exceptions.Permanent: it took too long
+        """
+        (reservation,) = changes.wait.asleep(lease) or (None,)
+        if reservation is None:
+            return None
+        progress, now = dict(reservation.progress or {}), self.clock.now()
+        until = datetime.datetime.fromisoformat(progress[_UNTIL])
+        conn = self._connect()
+        if now >= until:
+            for host in self.taken(lease.id):
+                self.database.write(_release, host.id, lease.id)
+                pool_aggregate.update(self.database, conn, host.provider_id)
+            told = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
+            raise exceptions.Permanent(told.strip())
+        wait = _Emptying(self, conn, lease, progress, now).step()
+        if wait is None:
+            return None
+        seconds = min(wait.seconds, (until - now).total_seconds())
+        return dataclasses.replace(wait, seconds=seconds, progress=progress)
+
+    def _connect(self) -> 'connection.Connection':
+        assert self.cloud is not None, 'there are hosts'
+        return self.cloud.service()
+
+    def taken(self, lease_id: str) -> list[hosts.Host]:
+        """Return the hosts that are being emptied for a lease."""
+        found = self.database.read(db.shared, False)
+        return [each for each in found if each.emptied_for == lease_id]
+
+    def choose(
+        self, lease: model.Lease, now: datetime.datetime, without: Collection[int] = ()
+    ) -> list[Candidate]:
+        """Choose hosts to be emptied, beside those that are being emptied for the lease.
+
+        :raises climate_core.calendar.emptying.CannotMakeRoom: there are too few
+        """
+        missing, would_do = self.promises.shortage(lease, now)
+        present = [
+            each
+            for each in self.database.read(db.shared, True)
+            if each.is_enabled and each.id in would_do and each.id not in without
+        ]
+        taken = self.taken(lease.id)
+        count = max(0, missing - len(taken))
+        if count > len(present) or not count:
+            return emptying.choose([Candidate(id=e.id, name='') for e in present], count, ())
+        conn = self._connect()
+        nodes = {each['id']: each for each in hypervisors.list_all(conn)}
+        up = [host for host in present if _is_up(nodes.get(host.provider_id))]
+        candidates = [_candidate(conn, host) for host in up]
+        moving = [_candidate(conn, host) for host in taken]
+        targets = list(_targets(conn, nodes))
+        # What is under way takes its room first.
+        places = emptying.place(moving, targets) or {}
+        needed = {server.id: server.amounts for each in moving for server in each.servers}
+        left = [_less(each, places, needed) for each in targets]
+        return emptying.choose(
+            candidates, count, left, self._strategy, self.conf.queue.spare_servers
+        )
+
+    def replace(
+        self,
+        conn: 'connection.Connection',
+        lease: model.Lease,
+        host: hosts.Host,
+        without: Collection[int],
+        now: datetime.datetime,
+    ) -> list[int]:
+        """Give back a host that cannot be emptied, and take others in its place if there are.
+
+        :param without: the ids of hosts that were given up
+        :returns: the ids of the others
+        """
+        self.database.write(_release, host.id, lease.id)
+        pool_aggregate.update(self.database, conn, host.provider_id)
+        LOG.warning('Host %s cannot be emptied for lease %s', host.hypervisor_hostname, lease.id)
+        try:
+            chosen = [each.id for each in self.choose(lease, now, without)]
+        except CannotMakeRoom:
+            return []
+        self.database.write(_take_all, chosen, lease.id)
+        return chosen
+
+    def grant(self, lease: model.Lease, emptied: Sequence[int]) -> None:
+        """Promise a lease the hosts that are empty.
+
+        :raises climate_core.exceptions.ClimateError: its project exceeds its limits by now, or
+            others were promised what is to be added to them
+        """
+        self.queue.grant(
+            lease,
+            states.LeaseStatus.IN_PROGRESS,
+            emptied,
+            functools.partial(_open, emptied=emptied, lease_id=lease.id),
+        )
+
+
+class _Emptying:
+    """One look at the hosts of a lease.
+
+    :param progress: is changed
+    """
+
+    def __init__(
+        self,
+        maker: RoomMaker,
+        conn: 'connection.Connection',
+        lease: model.Lease,
+        progress: dict[str, Any],
+        now: datetime.datetime,
+    ) -> None:
+        self._maker = maker
+        self._conn = conn
+        self._lease = lease
+        self._progress = progress
+        self._now = now
+        self._tries: dict[str, int] = dict(progress.get(_SERVERS, {}))
+
+    def step(self) -> Wait | None:
+        taken = self._maker.taken(self._lease.id)
+        more = self._look_for_more(taken)
+        if more is not None:
+            return more
+        left: list[str] = []
+        for host in taken:
+            self._close(host)
+        idle: list[str] = []
+        for host in taken:
+            found = _candidate(self._conn, host)
+            wrong = self._wrong(found)
+            if wrong is not None:
+                return self._give_up(host, wrong)
+            left += [each.id for each in found.servers]
+            idle += [each.id for each in found.servers if each.status in _MOVABLE]
+        for server_id in idle:
+            self._tries.setdefault(server_id, 0)
+        free = self._maker.conf.queue.migrations - (len(left) - len(idle))
+        for server_id in idle[: max(0, free)]:
+            self._move(server_id)
+        self._progress[_SERVERS] = self._tries
+        if left:
+            number = max(len(self._tries), len(left))
+            told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
+            return Wait(_LOOK, told)
+        # One that was scheduled before the hosts were closed claims its host a moment later.
+        since = datetime.datetime.fromisoformat(self._progress[_SINCE])
+        rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
+        if rest > 0:
+            return Wait(rest)
+        self._maker.grant(self._lease, [each.id for each in taken])
+        return None
+
+    def _look_for_more(self, taken: Sequence[hosts.Host]) -> Wait | None:
+        """Look for more hosts if the lease has too few; None: it has enough."""
+        missing, _ = self._maker.promises.shortage(self._lease, self._now)
+        if len(taken) >= missing:
+            return None
+        refused = self._progress.get(_REFUSED, [])
+        try:
+            more = self._maker.choose(self._lease, self._now, refused)
+        except CannotMakeRoom as exc:
+            return Wait(self._maker.conf.queue.retry_interval / 10, str(exc))
+        self._maker.database.write(_take_all, [each.id for each in more], self._lease.id)
+        self._progress[_SINCE] = self._now.isoformat()
+        return Wait(0.0)
+
+    def _close(self, host: hosts.Host) -> None:
+        """Keep ordinary servers off a host."""
+        if not placement.is_in_pool(self._conn, host.provider_id):
+            pool_aggregate.update(self._maker.database, self._conn, host.provider_id)
+            self._progress[_SINCE] = self._now.isoformat()
+        self._progress.setdefault(_SINCE, self._now.isoformat())
+
+    def _wrong(self, found: Candidate) -> str | None:
+        """Say why a host cannot be emptied; None: it can."""
+        for each in found.servers:
+            if each.obstacle and each.status != _MOVING:
+                return f'Server {each.id} {each.obstacle}.'
+            if self._tries.get(each.id, 0) >= _TRIES and each.status in _MOVABLE:
+                return f'Nova did not move server {each.id}.'
+        return None
+
+    def _give_up(self, host: hosts.Host, wrong: str) -> Wait:
+        refused = [*self._progress.get(_REFUSED, []), host.id]
+        self._progress[_REFUSED] = refused
+        self._maker.replace(self._conn, self._lease, host, refused, self._now)
+        told = f'Host {host.hypervisor_hostname} cannot be emptied, so another one is looked for.'
+        LOG.warning('%s %s', told, wrong)
+        return Wait(0.0, told)
+
+    def _move(self, server_id: str) -> None:
+        self._tries[server_id] += 1
+        try:
+            servers.act(self._conn, server_id, 'os-migrateLive', _LIVE)
+        except errors.Gone:
+            return
+        except (exceptions.Transient, exceptions.Permanent) as exc:
+            LOG.warning('Server %s is not moved: %s', server_id, exc)
+
+
+def _take(session: orm.Session, host_id: int, lease_id: str) -> None:
+    """Take a shared host from ordinary servers, for a lease.
+
+    :raises climate_core.exceptions.NotEnough: another lease has it by now
+    """
+    try:
+        host = db.get(session, host_id, lock=True)
+    except exceptions.HostNotFound as exc:
+        raise exceptions.NotEnough(_TAKEN) from exc
+    if not (host.lent and host.is_enabled):
+        raise exceptions.NotEnough(_TAKEN)
+    reason = hosts.EMPTYING + lease_id
+    db.update(session, host_id, {}, {'lent': False, 'disabled_reason': reason})
+
+
+def _take_all(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
+    lease = leases.find(session, lease_id, lock=True, parts=())
+    if lease is not None and lease.status == states.LeaseStatus.IN_PROGRESS:
+        for each in host_ids:
+            _take(session, each, lease_id)
+
+
+def _release(session: orm.Session, host_id: int, lease_id: str) -> None:
+    host = db.get(session, host_id, lock=True)
+    if host.emptied_for == lease_id:
+        shared_hosts.lend(session, host)
+
+
+def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
+    """Have hosts take promises that were emptied for a lease."""
+    for host_id in emptied:
+        if db.get(session, host_id, lock=True).emptied_for == lease_id:
+            db.update(session, host_id, {'available': True}, {'disabled_reason': None})
+
+
+def _is_up(node: Mapping[str, Any] | None) -> bool:
+    return node is not None and (node['state'], node['status']) == ('up', 'enabled')
+
+
+def _candidate(conn: 'connection.Connection', host: hosts.Host) -> Candidate:
+    """Return a host with what runs there; two calls, and one for an empty one."""
+    held = placement.read_allocations(conn, host.provider_id)
+    known = servers.on_host(conn, host.service_name) if held else {}
+    found = [_server(each, amounts, known.get(each)) for each, amounts in held.items()]
+    return Candidate(id=host.id, name=host.hypervisor_hostname, servers=found)
+
+
+def _server(
+    server_id: str, amounts: Mapping[str, int], server: Mapping[str, Any] | None
+) -> Server:
+    if server is None:
+        # While a server is moved, the id of the migration holds what it has where it comes from.
+        return Server(id=server_id, amounts=amounts, status=_MOVING, obstacle='on their way')
+    task, status = server.get('OS-EXT-STS:task_state'), server['status']
+    obstacle = None
+    if task is not None:
+        status, obstacle = _MOVING, f'with the task {task}'
+    elif status not in _MOVABLE:
+        obstacle = f'in the status {status}'
+    created = datetime.datetime.fromisoformat(server['created'])
+    return Server(
+        id=server_id, amounts=amounts, status=status, created_at=created, obstacle=obstacle
+    )
+
+
+def _targets(
+    conn: 'connection.Connection',
+    nodes: Mapping[str, Mapping[str, Any]],
+) -> Iterable[Target]:
+    """Give the hosts that servers may go to; one call.
+
+    Of several shared hosts each may take what the others have, as long as it is not chosen.
+    """
+    for root, room in placement.find_targets(conn).items():
+        node = nodes.get(root)
+        if node is not None and _is_up(node):
+            free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
+            yield Target(name=node['hypervisor_hostname'], free=free)
+
+
+def _less(
+    target: Target, places: Mapping[str, str], needed: Mapping[str, Mapping[str, int]]
+) -> Target:
+    """Return a target without what is placed there."""
+    free = dict(target.free)
+    for server_id, name in places.items():
+        if name == target.name:
+            for kind, amount in needed[server_id].items():
+                free[kind] = free.get(kind, 0) - amount
+    return dataclasses.replace(target, free=free)

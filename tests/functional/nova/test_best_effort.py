@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared hosts are emptied for leases of the kind best_effort, on a whole nova."""
+
+from unittest import mock
+
+import pytest
+
+from climate_common import lanes
+from climate_core import exceptions
+from climate_core.db import hosts as db
+from climate_core.sync.shared_hosts import SharedHosts
+from tests.functional.nova.host_leases import HostLeasesTest
+from tests.functional.nova.hosts import Crash
+from tests.support.world import user
+
+MIGRATE = 'nova.compute.api.API.live_migrate'
+
+
+class BestEffortTest(HostLeasesTest):
+    """host1 and host2 are shared; host3 is for everybody."""
+
+    POOL = ()
+    SHARED = ('host1',)
+
+    def setUp(self):
+        super().setUp()
+        room = self.world.operations.room
+        room.cloud = self.cloud
+        self.world.executor.make_room = room.step
+        self.conf.set_override('spare_servers', 0, group='queue')
+        self.shared = SharedHosts(self.world.database, self.cloud.service)
+        for host in self.SHARED:
+            self.enrol(host, shared=True)
+
+    def boot_on(self, host):
+        """Boot an ordinary server that may be moved away again."""
+        server = self.boot(networks='none', api=self.admin_api, host=host)
+        assert self.host_of(server) == host
+        return server
+
+    def ask(self, **values):
+        """Create a lease of the kind best_effort, and return it."""
+        asked = {key: values.pop(key) for key in ('best_effort_timeout',) if key in values}
+        body = {'name': 'lease', 'duration': '2h', 'kind': 'best_effort', **asked}
+        body['reservations'] = [{'resource_type': self.TYPE, **values}]
+        context = user(self.api.project_id)
+        return self.world.lease(self.world.operations.create_lease(context, body))
+
+    def went_on(self, lease, looks=20):
+        """Look again and again; return the lease as it is when nothing is waited for."""
+        for _ in range(looks):
+            lease = self.settled(lease, seconds=3)
+            if lease.status not in ('IN_PROGRESS', 'STARTING'):
+                break
+        return lease
+
+    def host(self, name='host1'):
+        return self.world.database.read(db.find, name)
+
+    def assert_given_back(self, *names):
+        self.shared.look()
+        for name in names or self.SHARED:
+            host = self.host(name)
+            assert (host.lent, host.available, host.disabled_reason) == (True, False, None), name
+            assert lanes.POOL not in self.aggregates(name)
+
+
+class TestBestEffort(BestEffortTest):
+    def test_host_is_emptied_and_serves_ordinary_servers_again_at_the_end(self):
+        servers = [self.boot_on('host1') for _ in range(2)]
+        lease = self.ask()
+        assert (lease.status, lease.kind) == ('IN_PROGRESS', 'best_effort')
+        assert 'host' in lease.status_reason
+        assert self.host().emptied_for == lease.id
+        self.shared.look()
+        assert self.host().emptied_for == lease.id
+        lease = self.went_on(lease)
+        assert (lease.status, lease.status_reason) == ('ACTIVE', None)
+        assert {self.show(each)['status'] for each in servers} == {'ACTIVE'}
+        assert 'host1' not in {self.host_of(each) for each in servers}
+        assert self.inside(lease)[1] == 'host1'
+        self.shared.look()
+        assert self.host().available
+        assert 'lease.event.make_room' in self.world.told()
+        self.world.operations.end_lease(user(), lease.id)
+        assert self.settled(lease, seconds=1).status == 'TERMINATED'
+        self.assert_given_back()
+        self.boot_on('host1')
+
+    def test_free_host_is_given_at_once(self):
+        self.enrol('host2')
+        assert self.settled(self.ask()).status == 'ACTIVE'
+        assert self.host().lent
+
+    def test_too_few_hosts_are_refused_and_leave_nothing(self):
+        server = self.boot_on('host1')
+        self._suspend_server(server)
+        for wanted, told in (({}, '1 in the status SUSPENDED'), ({'min': 2}, '2 must be emptied')):
+            with pytest.raises(exceptions.NotEnough, match=told):
+                self.ask(**wanted)
+        assert self.host().lent
+        assert self.world.trusts.present == set()
+
+    def test_what_is_not_empty_in_time_is_given_back(self):
+        self.conf.set_override('migrations', 1, group='queue')
+        server, _ = (self.boot_on('host1') for _ in range(2))
+        with mock.patch(MIGRATE) as migrate:
+            lease = self.settled(self.ask(best_effort_timeout=2))
+            assert (lease.status, migrate.call_count) == ('IN_PROGRESS', 1)
+            assert lease.status_reason == 'Hosts are being emptied for it: moved 0 of 2.'
+            lease = self.went_on(lease)
+        assert lease.status == 'TIMEDOUT'
+        assert 'No hosts were emptied for it by' in lease.status_reason
+        assert 'lease.event.make_room.error' in self.world.told()
+        assert not lease.reservations[0].amounts
+        self.assert_given_back()
+        assert self.host_of(server) == 'host1'
+        self.world.operations.delete_lease(user(), lease.id)
+        assert self.settled(lease).status == 'TERMINATED'
+
+    def test_cancelled_lease_gives_its_hosts_back(self):
+        self.boot_on('host1')
+        lease = self.ask()
+        self.world.operations.end_lease(user(), lease.id)
+        assert self.settled(lease).status == 'TERMINATED'
+        self.assert_given_back()
+
+    def test_lease_of_emptied_hosts_is_changed_in_nothing_but_its_name(self):
+        self.boot_on('host1')
+        lease = self.ask()
+        with pytest.raises(exceptions.InvalidState, match='being emptied'):
+            self.world.update(lease.id, end_date='2026-12-02 14:00')
+        self.world.update(lease.id, name='other')
+        with pytest.raises(exceptions.HostChanging, match='being emptied'):
+            self.operations.update_host(self.context, self.host().id, {'available': True})
+
+    def test_managers_that_die_have_the_host_emptied(self):
+        servers = [self.boot_on('host1') for _ in range(2)]
+        lease = self.ask()
+        self.cloud.everywhere = True
+        died = 0
+        for answered in range(60):
+            self.cloud.left = answered
+            try:
+                lease = self.went_on(lease)
+            except Crash:
+                died += 1
+                self.time.forward(seconds=self.conf.engine.claim_ttl + 1)
+                continue
+            finally:
+                self.cloud.left = None
+            break
+        assert died > 5
+        assert lease.status == 'ACTIVE'
+        assert 'host1' not in {self.host_of(each) for each in servers}
+
+
+class TestTwoShared(BestEffortTest):
+    SHARED = ('host1', 'host2')
+
+    def test_other_host_is_emptied_if_a_server_appears_that_cannot_move(self):
+        first = self.boot_on('host1')
+        seconds = [self.boot_on('host2') for _ in range(2)]
+        lease = self.ask()
+        assert self.host('host1').emptied_for == lease.id
+        self._suspend_server(first)
+        lease = self.went_on(lease)
+        assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
+        self.assert_given_back('host1')
+        assert 'host2' not in {self.host_of(each) for each in seconds}
+
+    def test_two_leases_get_two_hosts(self):
+        self.boot_on('host1')
+        first, second = self.ask(), self.ask()
+        assert {self.host(name).emptied_for for name in self.SHARED} == {first.id, second.id}
+        with pytest.raises(exceptions.NotEnough):
+            self.ask()
+        assert {self.went_on(each).status for each in (first, second)} == {'ACTIVE'}
