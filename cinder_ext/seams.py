@@ -40,6 +40,8 @@ API: Seams = {
     (_API, 'API.extend_attached_volume'): (*_ONE, 'new_size'),
     (_API, 'API.migrate_volume'): (*_ONE, 'host', 'cluster_name', 'force_copy', 'lock_volume'),
     (_API, 'API.retype'): (*_ONE, 'new_type', 'migration_policy'),
+    (_API, 'API.unreserve_volume'): _ONE,
+    ('cinder.db.api', 'volume_has_attachments_filter'): (),
     (_API, 'API.attach'): (*_ONE, 'instance_uuid', 'host_name', 'mountpoint', 'mode'),
     (_API, 'API.detach'): (*_ONE, 'attachment_id'),
     (_API, 'API.initialize_connection'): (*_ONE, 'connector'),

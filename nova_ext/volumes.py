@@ -60,6 +60,11 @@ def _made_before(context: Any, volume_api: Any, instance: Any, bdm: Any) -> Any:
         found = volume_api.attachment_get_all(context, instance.uuid, bdm.volume_id)
         if found:
             return found[0]
+        # Cinder stopped before it wrote an attachment, or another server has one.
+        volume_api.unreserve_volume(context, bdm.volume_id)
+        status = volume_api.get(context, bdm.volume_id)['status']
+        if status == 'available':
+            return None
     raise exception.InvalidVolume(
         reason=f'volume {bdm.volume_id} of this server has the status {status}; the server can '
         'start when it is available'

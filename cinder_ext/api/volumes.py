@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from cinder import exception
+from cinder.db import api as db
 from cinder.volume import api
 from oslo_config import cfg
+from oslo_utils import timeutils
 from webob import exc
 
 from cinder_ext import conf, leases, reservation_marker, seams, sources, states
@@ -81,6 +83,21 @@ class API(api.API):
             raise _answer(error.answer) from error
         except LeaseUnavailable as error:
             raise _answer(error) from error
+
+    def unreserve_volume(self, context: Any, volume: Any) -> None:
+        """Make a volume available that is about to be attached, or that is reserved for nobody.
+
+        Cinder writes ``reserved``, then the attachment (``API._attachment_reserve``). When its
+        database stops in between, nobody has the volume, and only an administrator could free it.
+        """
+        super().unreserve_volume(context, volume)
+        timeout = cfg.CONF[conf.GROUP].wake_up_timeout
+        if timeutils.is_older_than(volume.updated_at, timeout) and volume.conditional_update(
+            {'status': 'available'},
+            {'status': 'reserved'},
+            filters=[~db.volume_has_attachments_filter()],
+        ):
+            LOG.warning('Volume %s was reserved for nobody, and is available', volume.id)
 
     def wake_up(self, context: Any, volume: Any) -> None:
         """Let a reserved volume be created; the caller checks the policy.

@@ -3,10 +3,12 @@
 
 import datetime
 
+from oslo_utils import uuidutils
+
 from cinder_ext import reservation_marker
 from tests.functional.bus import Killed
 from tests.functional.cinder.base import CinderTest
-from tests.functional.cinder.users import ADMIN
+from tests.functional.cinder.users import ADMIN, CLIMATE
 
 LONG_AGO = datetime.datetime(2020, 1, 1)
 TO_VOLUME = ('cinder-volume', 'create_volume')
@@ -97,3 +99,24 @@ class TestLostMessages(CinderTest):
         self.reset_to_error(volume)
         self.delete(volume)
         self.assert_gone(volume)
+
+
+class TestAttachment(CinderTest):
+    """Cinder writes the status of the volume, and then its database stops."""
+
+    def attach(self, volume):
+        wanted = {'volume_uuid': volume['id'], 'instance_uuid': uuidutils.generate_uuid()}
+        self.post('/attachments', {'attachment': wanted}, CLIMATE, status=200)
+
+    def test_volume_that_is_reserved_for_nobody_is_unreserved_after_a_while(self):
+        volume = self.volume_create()
+        self.write(volume, status='reserved')
+        self.action(volume, 'os-unreserve')
+        self.assert_status(volume, 'reserved')
+        self.write(volume, updated_at=LONG_AGO)
+        self.action(volume, 'os-unreserve')
+        self.assert_status(volume, 'available')
+        self.attach(volume)
+        self.write(volume, updated_at=LONG_AGO)
+        self.action(volume, 'os-unreserve')
+        self.assert_status(volume, 'reserved')

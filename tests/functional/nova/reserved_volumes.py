@@ -30,7 +30,14 @@ class Cinder(fixtures.Fixture):
     :ivar detached: (volume, server, attachment) of the old way to detach
     """
 
-    METHODS = ('get', 'attachment_create', 'detach', 'terminate_connection', 'delete')
+    METHODS = (
+        'get',
+        'attachment_create',
+        'unreserve_volume',
+        'detach',
+        'terminate_connection',
+        'delete',
+    )
 
     def __init__(self, nova_fixture):
         super().__init__()
@@ -77,6 +84,11 @@ class Cinder(fixtures.Fixture):
                 f'but the current status is {status}. (HTTP 400)'
             )
         return self.nova.fake_attachment_create(context, volume_id, instance_id, *args, **kwargs)
+
+    def unreserve_volume(self, context, volume_id):
+        """Free a volume that is reserved for nobody, as cinder_ext does."""
+        if not self.nova.volume_to_attachment[volume_id]:
+            self.statuses[volume_id] = 'available'
 
     def detach(self, context, volume_id, instance_uuid=None, attachment_id=None):
         self.detached.append((volume_id, instance_uuid, attachment_id))

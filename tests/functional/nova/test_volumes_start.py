@@ -77,6 +77,12 @@ class TestWake(VolumesTest):
         assert self.disks() == self.attached(self.server) == [ROOT, DATA]
         assert len(self.cinder.attachment_ids_for_instance(self.server['id'])) == 2
 
+    def test_volume_that_is_reserved_for_nobody_is_attached(self):
+        """Cinder's database stopped before the attachment was written."""
+        self.awake(ROOT, DATA)
+        self.volumes.statuses[DATA] = 'reserved'
+        self.assert_wakes(self.server, ROOT, DATA)
+
     def test_volumes_are_attached_after_a_restart_and_kept_by_a_failed_start(self):
         self.restart()
         self.spawned = self.spy_on('host1')
