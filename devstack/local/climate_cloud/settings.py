@@ -153,8 +153,8 @@ def load(environ: dict[str, str] | None = None) -> Settings:
         if (state / 'data').exists() and key in kept and kept[key] != getattr(settings, key):
             raise SettingsError(
                 f'the cloud in {state} was made with {key} = {kept[key]}, not '
-                f'{getattr(settings, key)}: run "cloud destroy" first, or choose another '
-                'CLIMATE_CLOUD_DIR'
+                f'{getattr(settings, key)}: leave CLIMATE_CLOUD_{key.upper()} out; for another '
+                'one run "cloud destroy" first, or choose another CLIMATE_CLOUD_DIR'
             )
     return settings
 
