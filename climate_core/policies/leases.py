@@ -12,6 +12,7 @@ HISTORY = 'climate:leases:history'
 START = 'climate:leases:start'
 END = 'climate:leases:end'
 SET_PRIORITY = 'climate:leases:set_priority'
+MAKE_ROOM = 'climate:leases:make_room'
 
 RULES = [
     rule(
@@ -48,6 +49,13 @@ RULES = [
         'Have a lease that waits come before others, or behind them.',
         'POST /v1/leases',
         'PUT /v1/leases/{lease_id}',
+    ),
+    rule(
+        MAKE_ROOM,
+        MEMBER,
+        'Create a lease of the kind best_effort, for which servers of other projects are moved '
+        'from shared hosts.',
+        'POST /v1/leases',
     ),
     rule(
         HISTORY,

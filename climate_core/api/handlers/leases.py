@@ -17,7 +17,7 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
 from climate_core.context import RequestContext
 from climate_core.db import leases as db
-from climate_core.lease import shown, times
+from climate_core.lease import shown, states, times
 from climate_core.lease.model import Lease
 from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
@@ -47,6 +47,8 @@ def create(backend: Backend, request: Request) -> webob.Response:
         )
     if values.get('priority'):
         policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target)
+    if values.get('kind') == states.Kind.BEST_EFFORT:
+        policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target)
     for number, each in enumerate(values.get('reservations', ())):
         reservations.check(backend, each, f'reservations[{number}]')
     with backend.reserving.turn(context, values):

@@ -18,7 +18,11 @@ ADMIN = {'X-Roles': 'admin,member,reader'}
 
 @pytest.fixture
 def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.ConfigOpts:
-    return world.configure_hosts(tmp_path, hosts_cloud.url)
+    policy = tmp_path / 'policy.yaml'
+    policy.write_text('"climate:leases:make_room": "not role:guest"\n')
+    made = world.configure_hosts(tmp_path, hosts_cloud.url)
+    made.set_override('policy_file', str(policy), group='oslo_policy')
+    return made
 
 
 @pytest.fixture
@@ -77,6 +81,15 @@ def test_higher_priority_comes_first_and_is_for_administrators(application: Any)
     world.ask(application, 'PUT', path, {'priority': 0, 'name': 'other'}, status=200)
     early = world.ask(application, 'PUT', path, {'priority': 4}, ADMIN, 200).json['lease']
     assert (early['priority'], early['queue_position']) == (4, 1)
+
+
+def test_policy_says_who_has_hosts_emptied(application: Any) -> None:
+    guest = {'X-Roles': 'guest,member,reader'}
+    body = lease('first', kind='best_effort')
+    refused = world.ask(application, 'POST', '/v1/leases', body, guest, 403).json
+    assert 'climate:leases:make_room' in refused['error_message']
+    assert world.ask(application, 'GET', '/v1/leases', status=200).json['leases'] == []
+    assert create(application, body)['status'] == 'PENDING'
 
 
 def test_dry_run_says_that_it_would_wait(application: Any) -> None:

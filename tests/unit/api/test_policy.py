@@ -20,6 +20,7 @@ WRITES = {
     leases.DELETE,
     leases.START,
     leases.END,
+    leases.MAKE_ROOM,
     reservations.CREATE,
     reservations.UPDATE,
     reservations.DELETE,
