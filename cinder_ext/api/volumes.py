@@ -92,7 +92,9 @@ class API(api.API):
         """
         super().unreserve_volume(context, volume)
         timeout = cfg.CONF[conf.GROUP].wake_up_timeout
-        if timeutils.is_older_than(volume.updated_at, timeout) and volume.conditional_update(
+        if volume.status != 'reserved' or not timeutils.is_older_than(volume.updated_at, timeout):
+            return
+        if volume.conditional_update(
             {'status': 'available'},
             {'status': 'reserved'},
             filters=[~db.volume_has_attachments_filter()],

@@ -62,6 +62,7 @@ _SINCE: Final = 'since'
 _SERVERS: Final = 'servers'
 _REFUSED: Final = 'refused'
 _TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
+_LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'
 _TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
 
 
@@ -104,8 +105,16 @@ class RoomMaker:
 
         :param refused: why it has no room as it is
         :raises climate_core.exceptions.NotEnough: too few can be emptied
+        :raises climate_core.exceptions.BadRequest: it starts too late for it
         """
         lease = draft.lease
+        most = self.conf.queue.best_effort_timeout
+        if lease.start_date > draft.now + datetime.timedelta(seconds=most):
+            raise exceptions.BadRequest(
+                f'Hosts are emptied at once, so a lease of the kind best_effort must start within '
+                f'{most} seconds.',
+                field='start_date',
+            )
         if draft.asked is not None and draft.asked.lasts is not None:
             seconds = round(draft.asked.lasts.total_seconds())
             lease = dataclasses.replace(lease, duration=seconds)
@@ -254,7 +263,12 @@ class _Emptying:
 
     def step(self) -> Wait | None:
         taken = self._maker.taken(self._lease.id)
-        more = self._look_for_more(taken)
+        missing, _ = self._maker.promises.shortage(self._lease, self._now)
+        if not missing:
+            # Others have freed enough: what was taken is given back.
+            self._maker.grant(self._lease, [])
+            return None
+        more = self._look_for_more(taken, missing)
         if more is not None:
             return more
         left: list[str] = []
@@ -286,9 +300,8 @@ class _Emptying:
         self._maker.grant(self._lease, [each.id for each in taken])
         return None
 
-    def _look_for_more(self, taken: Sequence[hosts.Host]) -> Wait | None:
+    def _look_for_more(self, taken: Sequence[hosts.Host], missing: int) -> Wait | None:
         """Look for more hosts if the lease has too few; None: it has enough."""
-        missing, _ = self._maker.promises.shortage(self._lease, self._now)
         if len(taken) >= missing:
             return None
         refused = self._progress.get(_REFUSED, [])
@@ -365,8 +378,9 @@ def _release(session: orm.Session, host_id: int, lease_id: str) -> None:
 def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
     """Have hosts take promises that were emptied for a lease."""
     for host_id in emptied:
-        if db.get(session, host_id, lock=True).emptied_for == lease_id:
-            db.update(session, host_id, {'available': True}, {'disabled_reason': None})
+        if db.get(session, host_id, lock=True).emptied_for != lease_id:
+            raise exceptions.Transient(_LOST)
+        db.update(session, host_id, {'available': True}, {'disabled_reason': None})
 
 
 def _is_up(node: Mapping[str, Any] | None) -> bool:

@@ -52,7 +52,7 @@ RULES = [
     ),
     rule(
         MAKE_ROOM,
-        MEMBER,
+        ADMIN,
         'Create a lease of the kind best_effort, for which servers of other projects are moved '
         'from shared hosts.',
         'POST /v1/leases',

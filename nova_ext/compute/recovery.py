@@ -167,8 +167,13 @@ def rescheduled(manager: Any, context: Any, node_uuids: Iterable[str]) -> set[st
         if each.host and each.host != manager.host and wake_marker.get(each)
     }
     for each in found.values():
-        if wake_marker.get_host(each) == manager.host:
+        if wake_marker.get_host(each) != manager.host:
+            continue
+        try:
             _undo_interrupted(manager, context, each)
+        except exception.NovaException:
+            # It is being deleted, perhaps; nova-compute has to start all the same.
+            LOG.exception('The start of server %s is not undone', each.uuid)
     return set(found)
 
 

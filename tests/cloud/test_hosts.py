@@ -210,10 +210,10 @@ def test_room_by_sizes_has_a_flavor_of_its_own(
 
 # Servers of other tests would come to the shared host, RESERVED ones, which cannot be moved.
 @pytest.mark.alone
-def test_shared_host_is_emptied_for_a_lease(booking: Booking, admin: Person) -> None:
+def test_shared_host_is_emptied_for_a_lease(admin: Person) -> None:
     host = ('openstack', 'lease', 'host')
     assert admin.cli(*host, 'create', SHARED, '--shared').returncode == 0
-    ordinary = Booking(admin)
+    ordinary, booking = Booking(admin), Booking(admin)
     try:
         server = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
         assert (server.status, host_of(admin, server.id)) == ('ACTIVE', SHARED)
@@ -233,5 +233,6 @@ def test_shared_host_is_emptied_for_a_lease(booking: Booking, admin: Person) -> 
         again = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
         assert (again.status, host_of(admin, again.id)) == ('ACTIVE', SHARED)
     finally:
+        booking.clean()
         ordinary.clean()
         admin.cli(*host, 'delete', SHARED)

@@ -92,6 +92,12 @@ def test_policy_says_who_has_hosts_emptied(application: Any) -> None:
     assert create(application, body)['status'] == 'PENDING'
 
 
+def test_hosts_are_not_emptied_long_before_the_start(application: Any) -> None:
+    create(application, lease('first', duration='9d'))
+    body = lease('second', kind='best_effort', start_date='+2h')
+    assert create(application, body, 400)['field'] == 'start_date'
+
+
 def test_dry_run_says_that_it_would_wait(application: Any) -> None:
     create(application, lease('first'))
     for kind, waits in (('retry', True), ('scheduled', False)):

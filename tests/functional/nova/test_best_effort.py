@@ -8,6 +8,7 @@ import pytest
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.db import hosts as db
+from climate_core.operations import making_room
 from climate_core.sync.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
@@ -117,6 +118,28 @@ class TestBestEffort(BestEffortTest):
         assert self.host_of(server) == 'host1'
         self.world.operations.delete_lease(user(), lease.id)
         assert self.settled(lease).status == 'TERMINATED'
+
+    def test_host_that_is_free_meanwhile_is_given_in_place_of_one_that_is_emptied(self):
+        server = self.boot_on('host1')
+        with mock.patch(MIGRATE):
+            lease = self.settled(self.ask())
+            assert lease.status == 'IN_PROGRESS'
+            self.enrol('host2')
+            lease = self.went_on(lease)
+        assert lease.status == 'ACTIVE'
+        assert self.inside(lease)[1] == 'host2'
+        self.assert_given_back()
+        assert self.host_of(server) == 'host1'
+
+    def test_host_that_is_lost_to_the_lease_is_not_promised_to_it(self):
+        self.boot_on('host1')
+        lease, host = self.ask(), self.host()
+        room = self.world.operations.room
+        self.world.database.write(making_room._release, host.id, lease.id)
+        with pytest.raises(exceptions.Transient):
+            room.grant(self.world.lease(lease.id), [host.id])
+        assert self.world.lease(lease.id).status == 'IN_PROGRESS'
+        self.assert_given_back()
 
     def test_cancelled_lease_gives_its_hosts_back(self):
         self.boot_on('host1')

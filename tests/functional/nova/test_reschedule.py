@@ -79,6 +79,11 @@ class TestHostGone(NovaTest):
         # The lost host leaves it to the other one.
         self.restart(self.lost)
         self.assert_status(self.server, 'BUILD')
+        # Its nova-compute starts, whatever is wrong with the server.
+        gone = exception.InstanceNotFound(instance_id=self.server['id'])
+        with fixtures.MonkeyPatch('nova_ext.compute.recovery._undo_start', _raising(gone)):
+            self.restart(self.other)
+        self.assert_status(self.server, 'BUILD')
         self.restart(self.other)
         found = self.assert_status(self.server, 'RESERVED')
         assert found['OS-EXT-SRV-ATTR:host'] == self.lost

@@ -20,7 +20,6 @@ WRITES = {
     leases.DELETE,
     leases.START,
     leases.END,
-    leases.MAKE_ROOM,
     reservations.CREATE,
     reservations.UPDATE,
     reservations.DELETE,
@@ -36,6 +35,7 @@ SHARED = {
     hosts.GET_POOLS,
 }
 ADMINS = {
+    leases.MAKE_ROOM,
     leases.SET_PRIORITY,
     hosts.GET_ALLOCATIONS,
     hosts.UPDATE_PROPERTIES,
