@@ -162,6 +162,7 @@ def _check_awake(lease: model.Lease, reservations: Iterable[model.Reservation]) 
         )
     for each in reservations:
         events = lease.events_of(model.REALLOCATE, reservation_id=each.id)
-        busy = any(event.status == states.EventStatus.IN_PROGRESS for event in events)
+        # Until it has followed the calendar, one of its lanes may be another reservation's.
+        busy = any(event.open for event in events)
         if busy or each.status != states.ReservationStatus.ACTIVE:
             raise exceptions.InvalidState(_BUSY)
