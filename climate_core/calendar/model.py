@@ -148,7 +148,7 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Less:
-    """What a reservation keeps of its units that gives pieces of them back.
+    """Name the pieces that a reservation keeps when it gives others back.
 
     :param left: how many pieces of each unit, by the ids of all units that it has; none are in use
         beside these, and none can come into use

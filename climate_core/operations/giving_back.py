@@ -41,7 +41,7 @@ _BUSY: Final = 'What the lease has is being changed at this moment. Ask again.'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Closed:
-    """What is out of use, and is to be given back.
+    """Name what was put out of use to be given back.
 
     :param less: what reservations keep, by their ids
     :param generations: of the events that put it into use again, by the same ids

@@ -46,7 +46,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GivingBack:
-    """What one reservation has of which pieces may be given back.
+    """Choose and close what one reservation gives back.
 
     :param is_whole: whether its parts are whole hosts
     :param field: what a request names their number

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handle the events of leases that are not granted yet."""
+
+import dataclasses
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from climate_core.lease import model, schedule, states
+from climate_core.lease.events import base
+from climate_core.lease.model import Event, Lease
+from climate_core.lease.results import Change, Outcome, Work
+
+_R, _E = states.ReservationStatus, states.EventStatus
+
+
+class UngrantedEvent(base.EventHandler):
+    """Make one call for a lease, as long as it has the status in which it is not granted."""
+
+    priority = 2
+    cancelled_by = base.Stage.END_BEGINS
+    #: The status of the lease while there is something to do.
+    lease_status: ClassVar[states.LeaseStatus]
+    #: Why there is nothing to do in another one.
+    needless: ClassVar[str]
+
+    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+        if lease.status != self.lease_status:
+            return Work(lease, skip_reason=self.needless)
+        return Work(lease)
+
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+        if lease.status != self.lease_status:
+            return Change(lease.with_events(schedule.complete(event, None, now)))
+        return self.settle_outcome(lease, event, outcomes[event.id], now)
+
+    def settle_outcome(
+        self, lease: Lease, event: Event, outcome: Outcome, now: datetime
+    ) -> Change:
+        """Return what a lease is after a call that did not grant it."""
+        raise NotImplementedError
+
+
+def give_up(
+    lease: Lease, event: Event, reason: str, now: datetime, status: str, told: str
+) -> Change:
+    """Return a lease that is not tried any more, in a status; the event is in error.
+
+    :param told: the type of the notification
+    """
+    failed = (
+        dataclasses.replace(each, status=_R.ERROR, status_reason=reason, updated_at=now)
+        for each in lease.live
+        if each.status == _R.PENDING
+    )
+    after = lease.with_reservations(*failed).moved_to(status, reason)
+    if lease.retries_left is not None:
+        after = dataclasses.replace(after, retries_left=0)
+    if after.event(model.END) is None:
+        # It stays readable as long as it would have lasted.
+        end = now + timedelta(seconds=lease.duration or 0)
+        after = dataclasses.replace(after, end_date=max(end, after.end_date))
+        after = after.with_events(model.new_event(lease.id, model.END, after.end_date, now))
+    event = schedule.complete(event, reason, now, _E.ERROR)
+    return Change(after.with_events(event), {told: reason})
