@@ -62,7 +62,7 @@ def reserved_on_failure(manager: Any, build: Any) -> Iterator[None]:
 def after_lost_reply(
     manager: Any, context: Any, instance: Any, marker: str | None, error: Exception
 ) -> None:
-    """Find out how far a start came, and undo it unless the server is ACTIVE.
+    """Find out how far a start came, and undo it if the server is still being built.
 
     It is repeated while nova-conductor, or its database, is away. A try that is not answered takes
     nova's ``rpc_response_timeout`` by itself.
@@ -89,7 +89,10 @@ def _look_and_undo(
         if wake_marker.get(instance) == marker:
             _undo_start(manager, context, instance, error)
     elif instance.vm_state not in (vm_states.ACTIVE, states.RESERVED):
-        raise error
+        # What is an ERROR stays one however often nova-conductor is asked.
+        LOG.error(
+            'The start of server %s ended as %s: %s', instance.uuid, instance.vm_state, error
+        )
 
 
 def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception) -> None:

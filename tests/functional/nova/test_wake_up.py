@@ -329,6 +329,23 @@ class TestFailedStart(WakeUpTest):
         self.wake_up(self.server)
         self.assert_status(self.server, 'ACTIVE')
 
+    def test_server_that_is_in_error_after_a_lost_reply_is_looked_at_once(self):
+        refresh, looks = objects.Instance.refresh, []
+
+        def look(instance, *args, **kwargs):
+            self.write(self.server, vm_state='error')
+            looks.append(instance.uuid)
+            return refresh(instance, *args, **kwargs)
+
+        with (
+            self.lose_reply('start'),
+            fixtures.MonkeyPatch('nova_ext.compute.recovery._TIMEOUTS', 0.01),
+            fixtures.MonkeyPatch('nova.objects.Instance.refresh', look),
+        ):
+            self.wake_up(self.server)
+        assert looks == [self.server['id']]
+        assert self.show(self.server)['status'] == 'ERROR'
+
     def test_lost_reply_after_the_server_is_active_is_ignored(self):
         with self.lose_reply('end'):
             self.wake_up(self.server)
