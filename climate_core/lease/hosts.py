@@ -285,6 +285,18 @@ def check_reason(reason: str | None, available: bool) -> None:
         )
 
 
+def check_not_emptied(host: Host) -> None:
+    """Refuse to change a host while its servers leave it for a lease.
+
+    :raises climate_core.exceptions.HostChanging: they do
+    """
+    if host.emptied_for is not None:
+        raise exceptions.HostChanging(
+            f'Host {host.hypervisor_hostname} is being emptied for lease {host.emptied_for}. Wait '
+            'for that, or end the lease.'
+        )
+
+
 def check_extra(extra: Mapping[str, Any]) -> None:
     """Refuse extra properties whose names are no names, or those of something else.
 

@@ -304,6 +304,7 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
     :returns: the host as it was
     """
     host = db.get(session, host_id, lock=True)
+    hosts.check_not_emptied(host)
     promised = db.last_promise(session, host_id)
     if promised is not None:
         count, end = promised

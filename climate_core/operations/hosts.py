@@ -113,6 +113,7 @@ class HostOperations:
 
         :raises climate_core.exceptions.HostInUse: it has servers, or is promised to reservations;
             it stays as it is
+        :raises climate_core.exceptions.HostChanging: it is being emptied for a lease
         """
         host = self.database.read(db.get, host_id)
         with _answered():
@@ -183,11 +184,7 @@ def _check_settled(host: hosts.Host) -> None:
             f'Host {name} is being taken out of its pool. Delete it again to finish that; to have '
             'it in a pool, enrol it afterwards.'
         )
-    if host.emptied_for is not None:
-        raise exceptions.HostChanging(
-            f'Host {name} is being emptied for lease {host.emptied_for}. Wait for that, or end '
-            'the lease.'
-        )
+    hosts.check_not_emptied(host)
     if host.is_new:
         raise exceptions.HostChanging(
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '

@@ -8,10 +8,11 @@ stopped or deleted. Hosts that are not needed any more :mod:`climate_core.sync.s
 back, whatever became of the lease.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
@@ -55,14 +56,16 @@ _TRIES: Final = 3
 _MOVABLE: Final = frozenset({'ACTIVE', 'PAUSED'})
 _LIVE: Final = {'host': None, 'block_migration': 'auto'}
 _MOVING: Final = 'migrating'
-#: What is kept with the reservation: when it is given up, since when the hosts are closed, how
-#: often each server was to be moved, and the hosts that were given up.
+#: What is kept with the reservation: when it is given up, since when each host is closed at the
+#: latest, how often each server was to be moved, and the hosts that were given up.
 _UNTIL: Final = 'until'
-_SINCE: Final = 'since'
+_CLOSED: Final = 'closed'
 _SERVERS: Final = 'servers'
 _REFUSED: Final = 'refused'
 _TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
 _LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'
+#: Without the name of the host, which the owner of the lease never gets.
+_ANOTHER: Final = 'A host could not be emptied, so another one is looked for.'
 _TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
 
 
@@ -192,8 +195,8 @@ class RoomMaker:
         conn = self._connect()
         nodes = {each['id']: each for each in hypervisors.list_all(conn)}
         up = [host for host in present if _is_up(nodes.get(host.provider_id))]
-        candidates = [_candidate(conn, host) for host in up]
-        moving = [_candidate(conn, host) for host in taken]
+        candidates = list(_candidates(conn, up))
+        moving = list(_candidates(conn, taken))
         targets = list(_targets(conn, nodes))
         # What is under way takes its room first.
         places = emptying.place(moving, targets) or {}
@@ -260,6 +263,7 @@ class _Emptying:
         self._progress = progress
         self._now = now
         self._tries: dict[str, int] = dict(progress.get(_SERVERS, {}))
+        self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
     def step(self) -> Wait | None:
         taken = self._maker.taken(self._lease.id)
@@ -272,11 +276,13 @@ class _Emptying:
         if more is not None:
             return more
         left: list[str] = []
-        for host in taken:
-            self._close(host)
         idle: list[str] = []
+        self._close(taken)
         for host in taken:
-            found = _candidate(self._conn, host)
+            try:
+                found = _candidate(self._conn, host)
+            except errors.Gone:
+                return self._give_up(host, 'Placement does not have it any more.')
             wrong = self._wrong(found)
             if wrong is not None:
                 return self._give_up(host, wrong)
@@ -293,7 +299,7 @@ class _Emptying:
             told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
             return Wait(_LOOK, told)
         # One that was scheduled before the hosts were closed claims its host a moment later.
-        since = datetime.datetime.fromisoformat(self._progress[_SINCE])
+        since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
         rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
             return Wait(rest)
@@ -310,15 +316,22 @@ class _Emptying:
         except CannotMakeRoom as exc:
             return Wait(self._maker.conf.queue.retry_interval / 10, str(exc))
         self._maker.database.write(_take_all, [each.id for each in more], self._lease.id)
-        self._progress[_SINCE] = self._now.isoformat()
         return Wait(0.0)
 
-    def _close(self, host: hosts.Host) -> None:
-        """Keep ordinary servers off a host."""
-        if not placement.is_in_pool(self._conn, host.provider_id):
-            pool_aggregate.update(self._maker.database, self._conn, host.provider_id)
-            self._progress[_SINCE] = self._now.isoformat()
-        self._progress.setdefault(_SINCE, self._now.isoformat())
+    def _close(self, taken: Iterable[hosts.Host]) -> None:
+        """Keep ordinary servers off hosts.
+
+        The time of one that a manager closed that died before it wrote so is that of this look.
+        """
+        before, now = self._closed, self._now.isoformat()
+        self._closed = {}
+        for host in taken:
+            self._closed[str(host.id)] = before.get(str(host.id), now)
+            with contextlib.suppress(errors.Gone):
+                if not placement.is_in_pool(self._conn, host.provider_id):
+                    pool_aggregate.update(self._maker.database, self._conn, host.provider_id)
+                    self._closed[str(host.id)] = now
+        self._progress[_CLOSED] = self._closed
 
     def _wrong(self, found: Candidate) -> str | None:
         """Say why a host cannot be emptied; None: it can."""
@@ -333,9 +346,8 @@ class _Emptying:
         refused = [*self._progress.get(_REFUSED, []), host.id]
         self._progress[_REFUSED] = refused
         self._maker.replace(self._conn, self._lease, host, refused, self._now)
-        told = f'Host {host.hypervisor_hostname} cannot be emptied, so another one is looked for.'
-        LOG.warning('%s %s', told, wrong)
-        return Wait(0.0, told)
+        LOG.warning('%s is given back: %s', host.hypervisor_hostname, wrong)
+        return Wait(0.0, _ANOTHER)
 
     def _move(self, server_id: str) -> None:
         self._tries[server_id] += 1
@@ -385,6 +397,13 @@ def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> Non
 
 def _is_up(node: Mapping[str, Any] | None) -> bool:
     return node is not None and (node['state'], node['status']) == ('up', 'enabled')
+
+
+def _candidates(conn: 'connection.Connection', found: Iterable[hosts.Host]) -> Iterator[Candidate]:
+    """Give hosts with what runs there; without those that Placement does not have any more."""
+    for host in found:
+        with contextlib.suppress(errors.Gone):
+            yield _candidate(conn, host)
 
 
 def _candidate(conn: 'connection.Connection', host: hosts.Host) -> Candidate:

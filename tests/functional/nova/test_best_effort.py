@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared hosts are emptied for leases of the kind best_effort, on a whole nova."""
 
+import dataclasses
+import uuid
 from unittest import mock
 
 import pytest
+import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.db import hosts as db
+from climate_core.db import tables
 from climate_core.operations import making_room
 from climate_core.sync.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -157,6 +161,12 @@ class TestBestEffort(BestEffortTest):
         with pytest.raises(exceptions.HostChanging, match='being emptied'):
             self.operations.update_host(self.context, self.host().id, {'available': True})
 
+    def test_host_that_is_being_emptied_stays_in_its_pool(self):
+        lease = self.ask()
+        with pytest.raises(exceptions.HostChanging, match='being emptied'):
+            self.operations.delete_host(self.context, self.host().id)
+        assert self.host().emptied_for == lease.id
+
     def test_managers_that_die_have_the_host_emptied(self):
         servers = [self.boot_on('host1') for _ in range(2)]
         lease = self.ask()
@@ -191,6 +201,32 @@ class TestTwoShared(BestEffortTest):
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
         self.assert_given_back('host1')
         assert 'host2' not in {self.host_of(each) for each in seconds}
+
+    def test_other_host_is_emptied_if_placement_loses_one(self):
+        lease = self.ask()
+        assert self.host('host1').emptied_for == lease.id
+        with self.world.database.writer() as session:
+            row = sa.update(tables.HOSTS).where(tables.HOSTS.c.hypervisor_hostname == 'host1')
+            session.execute(row.values(provider_id=str(uuid.uuid4())))
+        self.world.run_until_idle()
+        # Whose host it was is none of its user's business.
+        assert self.world.lease(lease.id).status_reason == making_room._ANOTHER
+        lease = self.went_on(lease)
+        assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
+        assert self.host('host1').lent
+
+    def test_each_host_is_waited_for_from_when_it_was_closed(self):
+        """A manager closed the second one much later, and died before it wrote that."""
+        self.conf.set_override('enrol_seconds', 30, group='hosts')
+        lease = self.ask(min=2)
+        room = self.world.operations.room
+        progress = room.step(lease).progress
+        self.time.forward(seconds=60)
+        del progress['closed'][str(self.host('host2').id)]
+        (reservation,) = lease.reservations
+        reservation = dataclasses.replace(reservation, progress=progress)
+        wait = room.step(dataclasses.replace(lease, reservations=(reservation,)))
+        assert wait.seconds == 30
 
     def test_two_leases_get_two_hosts(self):
         self.boot_on('host1')
