@@ -194,12 +194,6 @@ def page(session: orm.Session, query: Query) -> tuple[list[hosts.Host], bool]:
     return [_read(row) for row in found[: query.limit]], len(found) > query.limit
 
 
-def shared(session: orm.Session, lent: bool) -> list[hosts.Host]:
-    """Read the shared hosts where ordinary servers may run, or those where they may not now."""
-    query = _ALL.where(_HOST.c.lent.is_(lent)).order_by(_UNIT.c.id)
-    return [_read(row) for row in session.execute(query).mappings()]
-
-
 def exist(session: orm.Session) -> bool:
     """Tell whether there is any host."""
     return session.execute(sa.select(_HOST.c.unit_id).limit(1)).first() is not None
@@ -388,17 +382,6 @@ def set_private(session: orm.Session, name: str, private: bool) -> None:
         rows.insert(session, _PROPERTY, [{'name': name, 'private': private}])
     except db_exc.DBDuplicateEntry as exc:
         raise Stale(f'property {name}') from exc
-
-
-def kept_until(session: orm.Session, host_id: int) -> datetime.datetime | None:
-    """Return until when a host is promised, or cleaned, at the least; None: it is not."""
-    end = session.scalar(
-        sa.select(sa.func.max(_ALLOCATION.c.end)).where(
-            _ALLOCATION.c.unit_id == host_id, _ALLOCATION.c.end > utcnow.read(session)
-        )
-    )
-    found: datetime.datetime | None = end
-    return found
 
 
 def last_promise(session: orm.Session, host_id: int) -> tuple[int, datetime.datetime] | None:

@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from sqlalchemy import orm
 
 from climate_core import notifications
-from climate_core.db import deliveries, events, history, leases, outbox, reservations, rows
-from climate_core.db.engine import Stale
-from climate_core.lease import model
+from climate_core.db import (
+    calendar,
+    deliveries,
+    events,
+    history,
+    leases,
+    outbox,
+    reservations,
+    rows,
+)
+from climate_core.db.engine import Stale, signal
+from climate_core.lease import model, states
 from climate_core.lease.history import Cause, entry
 from climate_core.lease.results import Change
 
@@ -55,6 +64,9 @@ def save(
     reservations.update(session, [(old, new) for old, new in changed if old != new])
     reservations.insert(session, [r for r in after.reservations if r.id not in old_ones])
     history.add(session, entry(before, after, cause, now))
+    if before.status == states.LeaseStatus.IN_PROGRESS != after.status:
+        # Hosts that were emptied for it may be given back.
+        signal(session, calendar.FREED)
     if after.webhook != before.webhook:
         deliveries.redirect(session, after)
     _tell(session, after, change.notifications, now)

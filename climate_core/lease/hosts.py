@@ -30,6 +30,9 @@ STAYING: Final = 'The host was not taken out of its pool: it has servers.'
 #: What the reason begins with with which a shared host takes no promises while its servers leave
 #: it; the id of the lease for which they do follows.
 EMPTYING: Final = 'The host is being emptied for lease '
+#: What the reason begins with with which a shared host takes no promises while it is given back;
+#: the reason with which it was disabled before follows, if it was.
+RETURNING: Final = 'The host is being given back to ordinary servers. '
 #: What the reason begins with for which a host that failed takes no promises.
 FAILED: Final = 'Failed: '
 
@@ -159,7 +162,7 @@ class Host(Known):
     @property
     def is_kept(self) -> bool:
         """Whether ordinary servers are to be kept off it."""
-        if self.lent:
+        if self.lent or self.is_returning:
             return False
         return self.available or self.disabled_reason not in (LEAVING, NOT_ENROLLED)
 
@@ -175,6 +178,12 @@ class Host(Known):
         if self.available or self.lent is not False or not reason.startswith(EMPTYING):
             return None
         return reason.removeprefix(EMPTYING)
+
+    @property
+    def is_returning(self) -> bool:
+        """Whether it is being given back to ordinary servers."""
+        reason = self.disabled_reason or ''
+        return not self.available and self.lent is False and reason.startswith(RETURNING)
 
     @property
     def is_shared(self) -> bool:
@@ -276,7 +285,7 @@ def check_reason(reason: str | None, available: bool) -> None:
             'disabled_reason: goes with disabled: true, or with a host that is disabled.',
             field='disabled_reason',
         )
-    own = (reason or '').startswith((FAILED, EMPTYING))
+    own = (reason or '').startswith((FAILED, EMPTYING, RETURNING))
     if own or reason in (LEAVING, ENROLLING, NOT_ENROLLED):
         raise exceptions.BadRequest(
             f'disabled_reason: "{reason}" is what the service itself says of a host; say it in '

@@ -185,6 +185,10 @@ def _check_settled(host: hosts.Host) -> None:
             'it in a pool, enrol it afterwards.'
         )
     hosts.check_not_emptied(host)
+    if host.is_returning:
+        raise exceptions.HostChanging(
+            f'Host {name} is being given back to ordinary servers. Try again.'
+        )
     if host.is_new:
         raise exceptions.HostChanging(
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '

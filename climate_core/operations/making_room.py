@@ -27,8 +27,10 @@ from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server, Ta
 from climate_core.cloud import errors, hypervisors, placement, servers
 from climate_core.db import hosts as db
 from climate_core.db import leases
+from climate_core.db import shared_hosts as db_shared
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
+from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import changes, hosts, model, states
 from climate_core.operations.draft import Draft
 from climate_core.operations.hosts import Cloud
@@ -153,14 +155,11 @@ class RoomMaker:
             return None
         progress, now = dict(reservation.progress or {}), self.clock.now()
         until = datetime.datetime.fromisoformat(progress[_UNTIL])
-        conn = self._connect()
         if now >= until:
-            for host in self.taken(lease.id):
-                self.database.write(_release, host.id, lease.id)
-                pool_aggregate.update(self.database, conn, host.provider_id)
+            # Its hosts are given back as soon as it is written that it is given up.
             told = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
             raise exceptions.Permanent(told.strip())
-        wait = _Emptying(self, conn, lease, progress, now).step()
+        wait = _Emptying(self, self._connect(), lease, progress, now).step()
         if wait is None:
             return None
         seconds = min(wait.seconds, (until - now).total_seconds())
@@ -169,11 +168,6 @@ class RoomMaker:
     def _connect(self) -> 'connection.Connection':
         assert self.cloud is not None, 'there are hosts'
         return self.cloud.service()
-
-    def taken(self, lease_id: str) -> list[hosts.Host]:
-        """Return the hosts that are being emptied for a lease."""
-        found = self.database.read(db.shared, False)
-        return [each for each in found if each.emptied_for == lease_id]
 
     def choose(
         self, lease: model.Lease, now: datetime.datetime, without: Collection[int] = ()
@@ -185,10 +179,10 @@ class RoomMaker:
         missing, would_do = self.promises.shortage(lease, now)
         present = [
             each
-            for each in self.database.read(db.shared, True)
-            if each.is_enabled and each.id in would_do and each.id not in without
+            for each in self.database.read(db_shared.available)
+            if each.id in would_do and each.id not in without
         ]
-        taken = self.taken(lease.id)
+        taken = self.database.read(db_shared.emptied, lease.id)
         count = max(0, missing - len(taken))
         if count > len(present) or not count:
             return emptying.choose([Candidate(id=e.id, name='') for e in present], count, ())
@@ -208,9 +202,8 @@ class RoomMaker:
 
     def replace(
         self,
-        conn: 'connection.Connection',
         lease: model.Lease,
-        host: hosts.Host,
+        host: SharedHost,
         without: Collection[int],
         now: datetime.datetime,
     ) -> list[int]:
@@ -220,8 +213,6 @@ class RoomMaker:
         :returns: the ids of the others
         """
         self.database.write(_release, host.id, lease.id)
-        pool_aggregate.update(self.database, conn, host.provider_id)
-        LOG.warning('Host %s cannot be emptied for lease %s', host.hypervisor_hostname, lease.id)
         try:
             chosen = [each.id for each in self.choose(lease, now, without)]
         except CannotMakeRoom:
@@ -266,7 +257,7 @@ class _Emptying:
         self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
     def step(self) -> Wait | None:
-        taken = self._maker.taken(self._lease.id)
+        taken = self._maker.database.read(db_shared.emptied, self._lease.id)
         missing, _ = self._maker.promises.shortage(self._lease, self._now)
         if not missing:
             # Others have freed enough: what was taken is given back.
@@ -306,7 +297,7 @@ class _Emptying:
         self._maker.grant(self._lease, [each.id for each in taken])
         return None
 
-    def _look_for_more(self, taken: Sequence[hosts.Host], missing: int) -> Wait | None:
+    def _look_for_more(self, taken: Sequence[SharedHost], missing: int) -> Wait | None:
         """Look for more hosts if the lease has too few; None: it has enough."""
         if len(taken) >= missing:
             return None
@@ -318,7 +309,7 @@ class _Emptying:
         self._maker.database.write(_take_all, [each.id for each in more], self._lease.id)
         return Wait(0.0)
 
-    def _close(self, taken: Iterable[hosts.Host]) -> None:
+    def _close(self, taken: Iterable[SharedHost]) -> None:
         """Keep ordinary servers off hosts.
 
         The time of one that a manager closed that died before it wrote so is that of this look.
@@ -342,11 +333,11 @@ class _Emptying:
                 return f'Nova did not move server {each.id}.'
         return None
 
-    def _give_up(self, host: hosts.Host, wrong: str) -> Wait:
+    def _give_up(self, host: SharedHost, wrong: str) -> Wait:
         refused = [*self._progress.get(_REFUSED, []), host.id]
         self._progress[_REFUSED] = refused
-        self._maker.replace(self._conn, self._lease, host, refused, self._now)
-        LOG.warning('%s is given back: %s', host.hypervisor_hostname, wrong)
+        self._maker.replace(self._lease, host, refused, self._now)
+        LOG.warning('%s is not emptied for lease %s: %s', host.name, self._lease.id, wrong)
         return Wait(0.0, _ANOTHER)
 
     def _move(self, server_id: str) -> None:
@@ -384,7 +375,7 @@ def _take_all(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> N
 def _release(session: orm.Session, host_id: int, lease_id: str) -> None:
     host = db.get(session, host_id, lock=True)
     if host.emptied_for == lease_id:
-        shared_hosts.lend(session, host)
+        shared_hosts.release(session, host)
 
 
 def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
@@ -399,19 +390,19 @@ def _is_up(node: Mapping[str, Any] | None) -> bool:
     return node is not None and (node['state'], node['status']) == ('up', 'enabled')
 
 
-def _candidates(conn: 'connection.Connection', found: Iterable[hosts.Host]) -> Iterator[Candidate]:
+def _candidates(conn: 'connection.Connection', found: Iterable[SharedHost]) -> Iterator[Candidate]:
     """Give hosts with what runs there; without those that Placement does not have any more."""
     for host in found:
         with contextlib.suppress(errors.Gone):
             yield _candidate(conn, host)
 
 
-def _candidate(conn: 'connection.Connection', host: hosts.Host) -> Candidate:
+def _candidate(conn: 'connection.Connection', host: SharedHost) -> Candidate:
     """Return a host with what runs there; two calls, and one for an empty one."""
     held = placement.read_allocations(conn, host.provider_id)
     known = servers.on_host(conn, host.service_name) if held else {}
     found = [_server(each, amounts, known.get(each)) for each, amounts in held.items()]
-    return Candidate(id=host.id, name=host.hypervisor_hostname, servers=found)
+    return Candidate(id=host.id, name=host.name, servers=found)
 
 
 def _server(

@@ -143,12 +143,13 @@ class HostRefresher(Worker):
     ) -> Iterator[str]:
         """Tell what is wrong with a host, and repair what can be.
 
-        One that is new is left to who enrols it: nothing is lost that was not made.
+        One that is new is left to who enrols it: nothing is lost that was not made. One that is
+        given back is left to :mod:`climate_core.sync.shared_hosts`.
 
         :param room: what Placement has of it if it keeps ordinary servers off it
         :param outside: what Placement has of hosts that take ordinary servers
         """
-        if host.is_new:
+        if host.is_new or host.is_returning:
             return
         name = host.hypervisor_hostname
         if host.lent:

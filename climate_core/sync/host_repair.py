@@ -55,7 +55,7 @@ class HostRepair:
                 yield Repaired(name, wrong, None)
             elif host.lent and provider_id in members:
                 yield self._give_back(provider_id, f'no lease has the shared host {name}')
-            elif not host.lent and provider_id not in members:
+            elif host.is_kept and provider_id not in members:
                 yield self._missing_aggregate(host)
         yield from self._lanes(present)
 

@@ -3,10 +3,12 @@
 
 A host is taken from them in the transaction that writes for which lease. Whatever becomes of that
 lease, of its end and of the manager that emptied the host for it: it is looked here whether the
-host is still needed, and nothing else says so.
+host is still needed, and nothing else gives it back. First it is written that it takes no promises
+because it is given back, then Placement lets ordinary servers in, then it is written that they may
+run there: whoever dies in between, or has no answer, is followed by one who goes on.
 """
 
-import datetime
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,10 +17,11 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.db import calendar, leases, utcnow
+from climate_core.db import calendar
 from climate_core.db import hosts as db
+from climate_core.db import shared_hosts as db_shared
 from climate_core.db.engine import TROUBLE, Database, Stale
-from climate_core.lease import hosts, states
+from climate_core.lease import hosts
 from climate_core.sync import pool_aggregate
 from climate_core.threads import Worker
 
@@ -27,9 +30,7 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: One that is being emptied is looked at again in so many seconds: its lease may be cancelled.
-_EMPTYING_LOOK = 10.0
-#: A host whose servers are still being deleted is looked at again in so many seconds.
+#: What Placement did not answer, and a host that is kept a little longer, in so many seconds.
 _LOOK = 5.0
 
 
@@ -51,49 +52,60 @@ class SharedHosts(Worker):
         database.listen(calendar.FREED, self.nudge)
 
     def look(self) -> float | None:
-        """Give back what is not needed; one statement if no lease has a shared host.
+        """Give back what is not needed; two statements if nothing is, however many hosts are.
 
         :returns: in how many seconds there may be more
         """
         seconds = []
-        for host in self._database.read(db.shared, False):
-            until = self._database.write(give_back, host.id)
-            if until is None:
-                LOG.info('Host %s serves ordinary servers again', host.hypervisor_hostname)
-                pool_aggregate.update(self._database, self._connect(), host.provider_id)
-            elif until > 0:
-                seconds.append(until)
+        for host in self._database.read(db_shared.unneeded):
+            if host.seconds:
+                seconds.append(max(host.seconds, _LOOK))
+                continue
+            try:
+                self._give_back(host)
+            except errors.EXPECTED as exc:
+                LOG.warning('Host %s is not given back yet: %s', host.name, exc)
+                seconds.append(_LOOK)
         return min(seconds, default=None)
 
+    def _give_back(self, host: db_shared.Unneeded) -> None:
+        provider_id = self._database.write(begin, host.id)
+        if provider_id is not None:
+            pool_aggregate.update(self._database, self._connect(), provider_id)
+            if self._database.write(finish, host.id):
+                LOG.info('Host %s serves ordinary servers again', host.name)
 
-def give_back(session: orm.Session, host_id: int) -> float | None:
-    """Have a shared host serve ordinary servers again, unless a lease has it or is to have it.
 
-    :returns: in how many seconds it is to be looked at again; 0: that is not known; None: it is
-        given back
+def begin(session: orm.Session, host_id: int) -> str | None:
+    """Have a shared host take no promises, because it is given back, if no lease needs it.
+
+    :returns: its root provider in Placement; None: it is needed by now, or gone
     """
-    try:
+    with contextlib.suppress(exceptions.HostNotFound):
         host = db.get(session, host_id, lock=True)
-    except exceptions.HostNotFound:
-        return 0.0
-    if host.lent is not False or host.is_leaving or host.failed:
-        return 0.0
-    if host.emptied_for is not None:
-        lease = leases.find(session, host.emptied_for, parts=())
-        if lease is not None and lease.status == states.LeaseStatus.IN_PROGRESS:
-            return _EMPTYING_LOOK
-    elif db.last_promise(session, host_id) is not None:
-        return 0.0
-    until = db.kept_until(session, host_id)
-    if until is not None:
-        rest: datetime.timedelta = until - utcnow.read(session)
-        return max(rest.total_seconds(), _LOOK)
-    lend(session, host)
+        found = db_shared.unneeded(session, host_id)
+        if found and not found[0].seconds:
+            release(session, host)
+            return host.provider_id
     return None
 
 
-def lend(session: orm.Session, host: hosts.Host) -> None:
-    """Write that ordinary servers may run on a host that is locked; its aggregate follows."""
+def release(session: orm.Session, host: hosts.Host) -> None:
+    """Write that a shared host that is locked is being given back, with why it was disabled."""
+    if host.is_returning:
+        return
     enabled = host.available or host.emptied_for is not None
-    reason = None if enabled else host.disabled_reason or hosts.DISABLED
-    db.update(session, host.id, {'available': False}, {'lent': True, 'disabled_reason': reason})
+    reason = '' if enabled else host.disabled_reason or hosts.DISABLED
+    told = {'disabled_reason': hosts.RETURNING + reason}
+    db.update(session, host.id, {'available': False}, told)
+
+
+def finish(session: orm.Session, host_id: int) -> bool:
+    """Write that ordinary servers may run on a shared host; tell whether it was given back."""
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        if host.is_returning:
+            reason = (host.disabled_reason or '').removeprefix(hosts.RETURNING) or None
+            db.update(session, host_id, {}, {'lent': True, 'disabled_reason': reason})
+            return True
+    return False

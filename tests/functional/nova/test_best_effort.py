@@ -10,9 +10,10 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core import exceptions
+from climate_core.db import calendar, tables
 from climate_core.db import hosts as db
-from climate_core.db import tables
 from climate_core.operations import making_room
+from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
@@ -123,6 +124,45 @@ class TestBestEffort(BestEffortTest):
         self.world.operations.delete_lease(user(), lease.id)
         assert self.settled(lease).status == 'TERMINATED'
 
+    def test_host_is_given_back_as_soon_as_placement_is_there_again(self):
+        lease = self.ask()
+        self.settled(lease)
+        assert lanes.POOL in self.aggregates('host1')
+        self.world.operations.end_lease(user(), lease.id)
+        self.settled(lease, seconds=1)
+
+        def away(method, _url):
+            if method == 'PUT':
+                raise exceptions.Transient('Placement is away')
+
+        self.cloud.before = away
+        assert self.shared.look() == 5
+        assert (self.host().is_returning, self.host().is_kept) == (True, False)
+        with pytest.raises(exceptions.HostChanging, match='given back'):
+            self.operations.update_host(self.context, self.host().id, {'available': False})
+        refresher = HostRefresher(self.conf, self.world.database, self.cloud)
+        with self.assertNoLogs('climate_core.sync.host_refresh', 'WARNING'):
+            refresher.refresh()
+        self.cloud.before = lambda method, url: None
+        self.assert_given_back()
+
+    def test_host_that_was_disabled_is_given_back_so(self):
+        lease = self.went_on(self.ask())
+        self.operations.update_host(
+            self.context, self.host().id, {'available': False, 'disabled_reason': 'disk'}
+        )
+        self.world.operations.end_lease(user(), lease.id)
+        self.settled(lease, seconds=1)
+        self.shared.look()
+        host = self.host()
+        assert (host.lent, host.available, host.disabled_reason) == (True, False, 'disk')
+
+    def test_end_of_a_lease_that_waits_for_hosts_has_them_given_back_at_once(self):
+        lease, freed = self.ask(), []
+        self.world.database.listen(calendar.FREED, lambda: freed.append(1))
+        self.world.operations.end_lease(user(), lease.id)
+        assert freed
+
     def test_host_that_is_free_meanwhile_is_given_in_place_of_one_that_is_emptied(self):
         server = self.boot_on('host1')
         with mock.patch(MIGRATE):
@@ -213,6 +253,7 @@ class TestTwoShared(BestEffortTest):
         assert self.world.lease(lease.id).status_reason == making_room._ANOTHER
         lease = self.went_on(lease)
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
+        self.shared.look()
         assert self.host('host1').lent
 
     def test_each_host_is_waited_for_from_when_it_was_closed(self):

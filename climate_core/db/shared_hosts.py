@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read shared hosts: those that serve ordinary servers, and those that are kept from them.
+
+There may be thousands. So what Nova and Placement say of them is not read, and no statement is for
+one of them.
+"""
+
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import allocations, tables, utcnow
+from climate_core.lease import hosts, states
+
+_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
+
+_LIVE = [str(status) for status in states.LIVE]
+_IS_EMPTIED = sa.and_(
+    _UNIT.c.available.is_(False),
+    _HOST.c.lent.is_(False),
+    _HOST.c.disabled_reason.startswith(hosts.EMPTYING),
+)
+#: The lease for which its servers leave a host.
+_EMPTIED_FOR = sa.func.substr(_HOST.c.disabled_reason, len(hosts.EMPTYING) + 1)
+
+
+class SharedHost(NamedTuple):
+    """A shared host.
+
+    :param emptied_for: the id of the lease for which its servers leave it; None: they do not
+    """
+
+    id: int
+    name: str
+    service_name: str
+    provider_id: str
+    emptied_for: str | None = None
+
+
+_COLUMNS = (
+    _HOST.c.unit_id,
+    _HOST.c.hypervisor_hostname,
+    _HOST.c.service_name,
+    _HOST.c.provider_id,
+)
+
+
+class Unneeded(NamedTuple):
+    """A shared host that no lease has.
+
+    :param seconds: for so long it is kept all the same, for example to be cleaned
+    """
+
+    id: int
+    name: str
+    seconds: float
+
+
+def available(session: orm.Session) -> list[SharedHost]:
+    """Read those that serve ordinary servers, and that leases may get; one statement."""
+    query = sa.select(*_COLUMNS).where(_HOST.c.lent.is_(True), _HOST.c.disabled_reason.is_(None))
+    return [SharedHost(*row) for row in session.execute(query.order_by(_HOST.c.unit_id))]
+
+
+def emptied(session: orm.Session, lease_id: str | None = None) -> list[SharedHost]:
+    """Read those whose servers leave them, for one lease or for any; one statement."""
+    query = (
+        sa.select(*_COLUMNS, _EMPTIED_FOR)
+        .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+        .where(_IS_EMPTIED)
+        .order_by(_HOST.c.unit_id)
+    )
+    if lease_id is not None:
+        query = query.where(_HOST.c.disabled_reason == hosts.EMPTYING + lease_id)
+    return [SharedHost(*row) for row in session.execute(query)]
+
+
+def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]:
+    """Read those that are kept from ordinary servers though no lease has them, or is to have them.
+
+    One statement, and one for the time.
+
+    :param host_id: only this one, if it is one
+    """
+    now = utcnow.read(session)
+    has_promise = sa.exists().where(
+        _ALLOCATION.c.unit_id == _HOST.c.unit_id,
+        _ALLOCATION.c.reservation_id == _RESERVATION.c.id,
+        _RESERVATION.c.status.in_(_LIVE),
+        sa.not_(allocations.is_released()),
+    )
+    is_wanted = sa.exists().where(
+        _LEASE.c.id == _EMPTIED_FOR, _LEASE.c.status == states.LeaseStatus.IN_PROGRESS
+    )
+    until = sa.select(sa.func.max(_ALLOCATION.c.end)).where(
+        _ALLOCATION.c.unit_id == _HOST.c.unit_id, _ALLOCATION.c.end > now
+    )
+    reason = _HOST.c.disabled_reason
+    stays = sa.or_(reason == hosts.LEAVING, reason.startswith(hosts.FAILED))
+    query = (
+        sa.select(
+            _HOST.c.unit_id,
+            _HOST.c.hypervisor_hostname,
+            sa.type_coerce(until.scalar_subquery(), tables.Time()),
+        )
+        .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+        .where(
+            _HOST.c.lent.is_(False),
+            sa.or_(reason.is_(None), sa.not_(stays)),
+            sa.case((_IS_EMPTIED, sa.not_(is_wanted)), else_=sa.not_(has_promise)),
+        )
+    )
+    if host_id is not None:
+        query = query.where(_HOST.c.unit_id == host_id)
+    return [
+        Unneeded(host_id, name, 0.0 if end is None else (end - now).total_seconds())
+        for host_id, name, end in session.execute(query)
+    ]

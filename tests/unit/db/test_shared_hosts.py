@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which shared hosts serve ordinary servers, and which are to do so again, in each database."""
+
+import datetime
+import uuid
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from climate_core.db import hosts as db
+from climate_core.db import leases, rows, shared_hosts, tables
+from climate_core.lease import hosts
+from climate_core.lease.hosts import Known
+from climate_core.sync.shared_hosts import SharedHosts
+from tests.support.hosts import START, promise
+from tests.support.world import World
+
+
+def add(world: World, name: str, unit: Any = (), **columns: Any) -> int:
+    known = Known(hypervisor_hostname=name, service_name=name, capacity={}, details={})
+    host_id = world.database.write(db.insert, 'default', str(uuid.uuid4()), ('a',), known, {})
+    world.database.write(db.update, host_id, dict(unit), {'lent': False, **columns})
+    return host_id
+
+
+def out(world: World, name: str, reason: str | None, **columns: Any) -> int:
+    return add(world, name, {'available': False}, disabled_reason=reason, **columns)
+
+
+def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
+    world = any_world
+    ids = {}
+    for status in ('IN_PROGRESS', 'TIMEDOUT'):
+        lease_id = ids[status] = world.create(end='2099-01-01 00:00', name=status)
+        with world.database.writer() as session:
+            mine = sa.update(tables.LEASES).where(tables.LEASES.c.id == lease_id)
+            rows.change(session, mine.values(status=status))
+    emptied = out(world, 'emptied', hosts.EMPTYING + ids['IN_PROGRESS'])
+    timed_out = out(world, 'timed out', hosts.EMPTYING + ids['TIMEDOUT'])
+    wanted = {
+        add(world, 'free'),
+        out(world, 'disabled', 'broken'),
+        out(world, 'returning', hosts.RETURNING),
+        timed_out,
+        out(world, 'of nobody', hosts.EMPTYING + 'x'),
+    }
+    lent = add(world, 'lent', {'available': False}, lent=True)
+    out(world, 'lent and disabled', 'broken', lent=True)
+    out(world, 'leaving', hosts.LEAVING)
+    out(world, 'failed', hosts.FAILED + 'down')
+    leased = add(world, 'leased')
+    promise(world.database, leased)
+    found = world.database.read(shared_hosts.unneeded)
+    assert {each.id for each in found} == wanted
+    assert {each.seconds for each in found} == {0.0}
+    assert [each.id for each in world.database.read(shared_hosts.unneeded, leased)] == []
+    assert [each.id for each in world.database.read(shared_hosts.available)] == [lent]
+    (mine,) = world.database.read(shared_hosts.emptied, ids['IN_PROGRESS'])
+    assert (mine.id, mine.name, mine.emptied_for) == (emptied, 'emptied', ids['IN_PROGRESS'])
+    assert {each.id for each in world.database.read(shared_hosts.emptied)} > {emptied, timed_out}
+
+
+def test_host_is_kept_while_it_is_cleaned(any_world: World) -> None:
+    host_id = add(any_world, 'cleaned')
+    lease = promise(any_world.database, host_id)
+    with any_world.database.writer() as session:
+        mine = sa.update(tables.RESERVATIONS).where(tables.RESERVATIONS.c.lease_id == lease.id)
+        rows.change(session, mine.values(status='deleted'))
+    (found,) = any_world.database.read(shared_hosts.unneeded)
+    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=found.seconds)
+    assert until == pytest.approx(START + datetime.timedelta(hours=2), abs=HOUR)
+
+
+HOUR = datetime.timedelta(hours=1)
+
+
+@pytest.mark.parametrize('count', [1, 30])
+def test_look_costs_two_statements_however_many_hosts_leases_have(
+    world: World, count: int
+) -> None:
+    lease_id = world.create(end='2099-01-01 00:00')
+    with world.database.writer() as session:
+        lease = leases.get(session, lease_id)
+        leases.update(session, lease, status='IN_PROGRESS')
+    for number in range(count):
+        promise(world.database, add(world, f'leased{number}'))
+        out(world, f'emptied{number}', hosts.EMPTYING + lease_id)
+    worker = SharedHosts(world.database, lambda: None)  # type: ignore[arg-type, return-value]
+    # The clock of a test costs none.
+    assert len(world.statements(worker.look)) == 1
+    assert worker.look() is None
