@@ -51,6 +51,16 @@ class Calendar:
         """Read what is not in memory yet: the first time, all that there is."""
         self._database.read(self._index.refresh)
 
+    def seems_free(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> bool:
+        """Tell whether there is room by what is in memory, which may be old; no statement."""
+        searches = _searches(moment(start), wanted, start, end)
+        snapshot = self._index.snapshot
+        try:
+            find_together(searches, lambda kind: snapshot.kinds.get(kind, ()), self._dice)
+        except NoRoom:
+            return False
+        return True
+
     def check(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> None:
         """Tell whether there is room for reservations, in a transaction that only reads.
 
@@ -60,7 +70,7 @@ class Calendar:
         with self._database.reader() as session:
             work = self._work(session)
             try:
-                self._find(work, wanted, _searches(work, wanted, start, end))
+                self._find(work, wanted, _searches(work.now, wanted, start, end))
             except Refused as exc:
                 refused = exc
             else:
@@ -78,7 +88,7 @@ class Calendar:
         kinds, demand = work.kinds(), wanted.demand
         missing = 0
         try:
-            find_together(_searches(work, [wanted], start, end), kinds, self._dice)
+            find_together(_searches(work.now, [wanted], start, end), kinds, self._dice)
         except NoRoom as exc:
             missing = demand.least - exc.count
         units = (each.unit for each in kinds(demand.kind))
@@ -99,7 +109,7 @@ class Calendar:
         :raises climate_core.db.engine.Stale: others were faster; run the transaction again
         """
         work = self._work(session)
-        searches = self._scattered(_searches(work, wanted, start, end))
+        searches = self._scattered(_searches(work.now, wanted, start, end))
         found = self._find(work, wanted, searches, opened=opened)
         added = [
             _promise(one, search, pick)
@@ -140,7 +150,7 @@ class Calendar:
                 own=_left(_picks(own[one.reservation_id]), less.get(one.reservation_id)),
                 keep=keep,
             )
-            for one, search in zip(wanted, _searches(work, wanted, start, end), strict=True)
+            for one, search in zip(wanted, _searches(work.now, wanted, start, end), strict=True)
         ]
         return self._change(work, wanted, searches, own, less=less)
 
@@ -289,7 +299,7 @@ class Calendar:
         with self._database.reader() as session:
             work = self._work(session)
             work.verify()
-        searches = _searches(work, wanted, earliest, earliest + length)
+        searches = _searches(work.now, wanted, earliest, earliest + length)
         most = duration(latest - earliest - length)
         found = []
         first = moment(earliest)
@@ -320,7 +330,7 @@ class Calendar:
             work.verify()
         searched = []
         for each in listed:
-            searches = _searches(work, each.wanted, each.start, each.end)
+            searches = _searches(work.now, each.wanted, each.start, each.end)
             searched.append(queue.Candidate(searches, duration(each.latest)))
         chosen = queue.choose(searched, work.kinds(), self._dice, windows.Looks(LOOKS))
         delays = list(zip(listed, chosen, strict=False))
@@ -508,15 +518,13 @@ def _later(own: Own, start: int) -> Promise:
     )
 
 
-def _searches(
-    work: Work, wanted: Sequence[Wanted], start: datetime, end: datetime
-) -> list[Search]:
+def _searches(now: int, wanted: Sequence[Wanted], start: datetime, end: datetime) -> list[Search]:
     return [
         Search(
             demand=one.demand,
             start=moment(start) - duration(one.before),
             end=moment(end) + duration(one.after),
-            now=work.now,
+            now=now,
         )
         for one in wanted
     ]

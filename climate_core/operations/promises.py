@@ -37,6 +37,19 @@ class Promises:
     calendar: Calendar
     plugins: Mapping[str, ResourcePlugin]
 
+    def seem_granted(self, draft: Draft) -> bool:
+        """Tell whether a draft would have what it demands by what is in memory; no statement.
+
+        :returns: False also for one that makes resources, and that demands nothing
+        """
+        items = [item.reservation for item in draft.items]
+        if not items or any(each.unit_kind is None for each in items):
+            return False
+        wanted = self._wanted(items, {})
+        return len(wanted) <= limits.PROMISED and self.calendar.seems_free(
+            wanted, *_period(draft.lease, draft.now)
+        )
+
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
         """Refuse a draft for which there is not enough. Nothing is written.
 

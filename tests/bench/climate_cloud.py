@@ -36,11 +36,20 @@ class Lanes:
         return {}
 
     def candidates(self, request: Any) -> Any:
-        """The tree of one host, which has no server."""
+        """The tree of one host, or those of all hosts of the pools; none has a server."""
         root = request.path.rpartition('in_tree=')[2].partition('&')[0]
+        roots = [root] if 'in_tree=' in request.path else list(self._of_host)
+        if 'member_of=%21in' in request.path or 'member_of=!in' in request.path:
+            roots = []
+        summaries: dict[str, Any] = {}
+        for each in roots:
+            summaries.update(self._tree(each))
+        return {'allocation_requests': [], 'provider_summaries': summaries}
+
+    def _tree(self, root: str) -> dict[str, Any]:
         lane = self._of_host.get(root)
         if lane is None:
-            return {'allocation_requests': [], 'provider_summaries': {}}
+            return {}
         slot = self._inventories(lane).get(lanes.SLOT, {'total': 1, 'reserved': 1})
         slots = slot['total'] - slot.get('reserved', 0)
         host = {'VCPU': {'capacity': 64, 'used': 0}}
@@ -49,11 +58,10 @@ class Lanes:
             lanes.HOST: {'capacity': 1, 'used': 0},
         }
         found = {root: host, lane: lane_has}
-        summaries = {
+        return {
             each: {'resources': has, 'traits': [], 'root_provider_uuid': root}
             for each, has in found.items()
         }
-        return {'allocation_requests': [], 'provider_summaries': summaries}
 
     def _inventories(self, lane: str) -> Any:
         return self._parts.get((lane, 'inventories'), {})

@@ -76,6 +76,8 @@ class Work:
             self._side.set_hosts(count)
             for _ in range(PROCESSES if self._ours else 1):
                 self._create(next(self._days))
+            # For so long what has changed is read with each create: here all the new hosts.
+            threading.Event().wait(LATE + 1 if self._ours else 0)
             yield self._creates(count)
         if self._ours:
             yield self._refused(max(self._options.hosts))

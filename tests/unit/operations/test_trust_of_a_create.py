@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the trust when the database fails while a lease is written."""
+"""What becomes of the trust when a lease cannot be written."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
-from climate_core.db import leases
-from tests.support.world import World
+from climate_core import exceptions
+from climate_core.cloud import Cloud
+from climate_core.db import leases, rows, tables
+from climate_core.plugins.host.plugin import HostPlugin
+from tests.bench.calendar import make_unit
+from tests.support.world import NOON, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 TROUBLE = [sa.exc.TimeoutError('no connection left'), db_exc.DBConnectionError()]
@@ -73,3 +77,24 @@ def test_nobody_knows(
     assert 'trust1' in caplog.text
     found = read(leases.find, ID)
     assert (found is not None) == written
+
+
+def test_another_manager_took_the_last_host_meanwhile(world: World) -> None:
+    """What this one has in memory is old, so it has made a trust before it is refused."""
+    other = World(world.conf.database.connection, world.time)
+    kind = HostPlugin.resource_type
+    world.database.write(rows.insert, tables.UNITS, [make_unit(0, 0, NOON)])
+    hour = {'start_date': '2026-12-02 13:00', 'end_date': '2026-12-02 14:00'}
+    body = {'name': 'lease', **hour, 'reservations': [{'resource_type': kind, 'min': 1}]}
+    for each in (world, other):
+        each.conf.register_opts(HostPlugin.options, group=kind)
+        each.plugins[kind] = HostPlugin(each.conf, cast(Cloud, None))
+        each.calendar.read()
+    other.operations.create_lease(user(), body)
+    with pytest.raises(exceptions.NotEnough):
+        world.operations.create_lease(user(), body)
+    assert (world.trusts.made, world.trusts.present) == (1, set())
+    # It knows by now.
+    with pytest.raises(exceptions.NotEnough):
+        world.operations.create_lease(user(), body)
+    assert world.trusts.made == 1
