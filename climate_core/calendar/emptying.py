@@ -8,7 +8,8 @@ is wanted for some more.
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ class Server:
 
     :param amounts: what it takes of a host, by resource class of Placement
     :param created_at: None: not known
+    :param zone: the availability zone that it must stay in; None: it may go to any
     :param obstacle: why it cannot be moved, as the end of a sentence; None: it can
     """
 
@@ -29,6 +31,7 @@ class Server:
     status: str = 'ACTIVE'
     created_at: datetime | None = None
     obstacle: str | None = None
+    zone: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +52,12 @@ class Target:
     """A host that takes ordinary servers, which may be a candidate as well.
 
     :param free: what servers can still take of it, by resource class of Placement
+    :param zone: its availability zone; None: not known, so it is no one's
     """
 
     name: str
     free: Mapping[str, int]
+    zone: str | None = None
 
 
 #: Returns what candidates are sorted by: the least is emptied first.
@@ -87,9 +92,10 @@ def oldest_first(candidate: Candidate) -> Any:
 def choose(
     candidates: Iterable[Candidate],
     count: int,
-    targets: Iterable[Target],
+    targets: 'Iterable[Target] | Room',
     strategy: Strategy = fewest_servers,
     spares: int = 0,
+    moving: Sequence[Candidate] = (),
 ) -> list[Candidate]:
     """Choose hosts to be emptied.
 
@@ -97,18 +103,20 @@ def choose(
     :param targets: where their servers may go, unless they are chosen themselves
     :param spares: so many more servers must find room, each as large as the largest of those that
         are moved
+    :param moving: hosts that are being emptied, whose servers must find room, too
     :raises CannotMakeRoom: so many cannot be emptied
     """
     listed = sorted(candidates, key=lambda each: (strategy(each), each.id))
-    targets = list(targets)
-    chosen: list[Candidate] = []
-    without_room: list[Candidate] = []
-    for each in listed:
+    room = targets if isinstance(targets, Room) else Room(targets)
+    movable = [each for each in listed if not any(one.obstacle for one in each.servers)]
+    chosen = movable[:count]
+    if len(chosen) == count and room.place([*moving, *chosen], spares) is not None:
+        return chosen
+    chosen, without_room = [], list[Candidate]()
+    for each in movable:
         if len(chosen) == count:
             break
-        if any(server.obstacle for server in each.servers):
-            continue
-        if place([*chosen, each], targets, spares) is None:
+        if room.place([*moving, *chosen, each], spares) is None:
             without_room.append(each)
         else:
             chosen.append(each)
@@ -138,49 +146,115 @@ def _refuse(
 def place(
     chosen: Collection[Candidate], targets: Iterable[Target], spares: int = 0
 ) -> dict[str, str] | None:
-    """Find room for all servers of chosen hosts together on others, the largest servers first.
+    """Find room for all servers of chosen hosts together, see :meth:`Room.place`."""
+    return Room(targets).place(chosen, spares)
 
-    :returns: the id of each server -> the name of a host; None: none was found
+
+class Room:
+    """The room that hosts have for servers that move.
+
+    They are in the order of what they have free, for each resource class: so to place a server
+    takes no longer the more hosts there are.
     """
-    leaving = {each.name for each in chosen}
-    free = {each.name: dict(each.free) for each in targets if each.name not in leaving}
-    moved = [server for each in chosen for server in each.servers]
-    if not moved:
-        return {}
-    total = _total(free.values())
-    extra = [max(moved, key=lambda each: _size(each.amounts, total))] * spares
-    places: dict[str, str] = {}
-    for server in sorted(
-        [*moved, *extra], key=lambda each: _size(each.amounts, total), reverse=True
-    ):
-        name = _best(server.amounts, free, total)
-        if name is None:
+
+    def __init__(self, targets: Iterable[Target]) -> None:
+        self._targets = {each.name: each for each in targets}
+        self._total: dict[str, int] = {}
+        self._orders: _Orders = {}
+        for name, each in self._targets.items():
+            for kind, amount in each.free.items():
+                self._total[kind] = self._total.get(kind, 0) + max(amount, 0)
+                self._orders.setdefault(kind, []).append((amount, name))
+        for order in self._orders.values():
+            order.sort()
+
+    def place(self, chosen: Collection[Candidate], spares: int = 0) -> dict[str, str] | None:
+        """Find room for all servers of chosen hosts together on others, the largest first.
+
+        Each goes where the least is left of what it needs most of, as far as that is enough.
+
+        :returns: the id of each server -> the name of a host; None: none was found
+        """
+        moved = [server for each in chosen for server in each.servers]
+        if not moved:
+            return {}
+        moved += [max(moved, key=self._size)] * spares
+        leaving = {each.name for each in chosen}
+        if self._is_too_little(moved, leaving):
             return None
+        placing = _Placing(self._targets, self._orders, leaving)
+        places: dict[str, str] = {}
+        for server in sorted(moved, key=self._size, reverse=True):
+            name = placing.place(server, self._scarcest(server))
+            if name is None:
+                return None
+            places[server.id] = name
+        return places
+
+    def _is_too_little(self, moved: Iterable[Server], leaving: Iterable[str]) -> bool:
+        """Tell whether all that is free is not enough, however it is divided."""
+        left = dict(self._total)
+        for name in leaving:
+            if name in self._targets:
+                for kind, amount in self._targets[name].free.items():
+                    left[kind] -= max(amount, 0)
+        for server in moved:
+            for kind, amount in server.amounts.items():
+                left[kind] = left.get(kind, 0) - amount
+        return any(amount < 0 for amount in left.values())
+
+    def _size(self, server: Server) -> float:
+        """Return the largest share of all that is free that a server needs."""
+        return max(self._shares(server), default=(0.0, ''))[0]
+
+    def _scarcest(self, server: Server) -> str:
+        """Return the resource class of which a server needs the largest share."""
+        return max(self._shares(server), default=(0.0, ''))[1]
+
+    def _shares(self, server: Server) -> Iterator[tuple[float, str]]:
+        total = self._total
+        return (
+            (amount / max(total.get(kind, 0), 1), kind) for kind, amount in server.amounts.items()
+        )
+
+
+#: resource class -> what each host has free, and its name, in this order
+_Orders = dict[str, list[tuple[int, str]]]
+
+
+class _Placing:
+    """Servers that are placed one by one; what they leave is free for the next ones."""
+
+    def __init__(
+        self, targets: Mapping[str, Target], orders: _Orders, leaving: Collection[str]
+    ) -> None:
+        self._targets = targets
+        self._orders = {kind: order[:] for kind, order in orders.items()}
+        self._leaving = leaving
+        self._left: dict[str, dict[str, int]] = {}
+
+    def place(self, server: Server, scarcest: str) -> str | None:
+        """Place a server; return the name of its host, or None."""
+        needed = server.amounts.items()
+        order = self._orders.get(scarcest, ())
+        for index in range(bisect_left(order, (server.amounts.get(scarcest, 0), '')), len(order)):
+            name = order[index][1]
+            target = self._targets[name]
+            free = self._left.get(name, target.free)
+            if (
+                all(free.get(kind, 0) >= amount for kind, amount in needed)
+                and name not in self._leaving
+                and server.zone in (None, target.zone)
+            ):
+                self._take(server, name)
+                return name
+        return None
+
+    def _take(self, server: Server, name: str) -> None:
+        left = self._left.setdefault(name, dict(self._targets[name].free))
         for kind, amount in server.amounts.items():
-            free[name][kind] -= amount
-        places[server.id] = name
-    return places
-
-
-def _best(
-    amounts: Mapping[str, int], free: Mapping[str, Mapping[str, int]], total: Mapping[str, int]
-) -> str | None:
-    """Return the host with the least room left that has enough."""
-    fitting = [
-        name
-        for name, have in free.items()
-        if all(have.get(kind, 0) >= amount for kind, amount in amounts.items())
-    ]
-    return min(fitting, key=lambda name: (_size(free[name], total), name), default=None)
-
-
-def _total(rooms: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
-    total: collections.Counter[str] = collections.Counter()
-    for each in rooms:
-        total.update(each)
-    return total
-
-
-def _size(amounts: Mapping[str, int], total: Mapping[str, int]) -> float:
-    """Return the largest share of all that is free that amounts are."""
-    return max((each / max(total.get(kind, 0), 1) for kind, each in amounts.items()), default=0.0)
+            if amount:
+                order = self._orders[kind]
+                del order[bisect_left(order, (left[kind], name))]
+                left[kind] -= amount
+                insort(order, (left[kind], name))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NOVA = Service('Nova', lambda conn: conn.compute, '2.90')
 #: Shows the scheduler hints of a server.
 _WITH_HINTS = '2.100'
+#: Shows the zone that a server is pinned to (2.96), and the properties of its image (2.98).
+_WITH_LIMITS = '2.98'
 #: What a server is shown with: the volumes it has, also those that it waits for.
 VOLUMES = 'os-extended-volumes:volumes_attached'
 
@@ -36,9 +38,12 @@ def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -
 
 
 def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[str, Any]]:
-    """Return the servers of all projects on the hosts of a nova-compute, by their ids."""
+    """Return the servers of all projects on the hosts of a nova-compute, by their ids.
+
+    With ``pinned_availability_zone``, and the properties of their images.
+    """
     query = {'all_tenants': 1, 'host': service_name}
-    found = NOVA.pages(conn, '/servers/detail', 'servers', query)
+    found = NOVA.pages(conn, '/servers/detail', 'servers', query, _WITH_LIMITS)
     return {str(each['id']): each for each in found}
 
 

@@ -79,7 +79,12 @@ class Service:
         return errors.read(response, self.name, name)
 
     def pages(
-        self, conn: 'connection.Connection', path: str, name: str, query: Mapping[str, Any]
+        self,
+        conn: 'connection.Connection',
+        path: str,
+        name: str,
+        query: Mapping[str, Any],
+        microversion: str | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Give all of a collection, one call for each page.
 
@@ -88,7 +93,7 @@ class Service:
         marker: Mapping[str, str] = {}
         while True:
             params = {'limit': PAGE, **query, **marker}
-            response = self.send(conn, 'GET', path, query=params)
+            response = self.send(conn, 'GET', path, query=params, microversion=microversion)
             page = errors.read(response, self.name, name)
             yield from page
             # Heat gives no links.

@@ -41,7 +41,8 @@ OPTS: list[cfg.Opt] = [
         'migrations',
         default=4,
         min=1,
-        help='How many servers are moved at once for one lease of the kind best_effort.',
+        help='How many servers are moved at once for leases of the kind best_effort. If hosts are '
+        'emptied for several leases, each has an equal share, but may move one in any case.',
     ),
     cfg.IntOpt(
         'spare_servers',

@@ -65,12 +65,16 @@ def available(session: orm.Session) -> list[SharedHost]:
 
 
 def emptied(session: orm.Session, lease_id: str | None = None) -> list[SharedHost]:
-    """Read those whose servers leave them, for one lease or for any; one statement."""
+    """Read those whose servers leave them, for one lease or for any; one statement.
+
+    Those for older leases come first.
+    """
     query = (
         sa.select(*_COLUMNS, _EMPTIED_FOR)
         .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+        .join(_LEASE, _LEASE.c.id == _EMPTIED_FOR, isouter=True)
         .where(_IS_EMPTIED)
-        .order_by(_HOST.c.unit_id)
+        .order_by(_LEASE.c.created_at, _EMPTIED_FOR, _HOST.c.unit_id)
     )
     if lease_id is not None:
         query = query.where(_HOST.c.disabled_reason == hosts.EMPTYING + lease_id)

@@ -14,7 +14,7 @@ from sqlalchemy import orm
 
 from climate_common import amounts
 from climate_core.db import allocations, rows, tables
-from climate_core.lease import usage
+from climate_core.lease import states, usage
 
 _LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION = tables.ALLOCATIONS
@@ -32,17 +32,16 @@ _FREED = sa.case(
 _IS_PROMISED = sa.and_(
     _RESERVATION.c.unit_kind.is_not(None), _LEASE.c.start_date > _RESERVATION.c.created_at
 )
-# A reservation that takes fewer hosts than it could have is charged with those that it got.
+_SUM = (
+    sa.select(sa.func.sum(_ALLOCATION.c.pieces))
+    .where(_ALLOCATION.c.reservation_id == _RESERVATION.c.id, sa.not_(allocations.is_released()))
+    .scalar_subquery()
+)
+# A reservation that takes fewer hosts than it could have is charged with those that it got, and
+# one for which hosts are only being emptied with none.
 _PIECES = sa.case(
-    (
-        _RESERVATION.c.unit_kind.is_not(None),
-        sa.select(sa.func.sum(_ALLOCATION.c.pieces))
-        .where(
-            _ALLOCATION.c.reservation_id == _RESERVATION.c.id,
-            sa.not_(allocations.is_released()),
-        )
-        .scalar_subquery(),
-    )
+    (_LEASE.c.kind == states.Kind.BEST_EFFORT, sa.func.coalesce(_SUM, 0)),
+    (_RESERVATION.c.unit_kind.is_not(None), _SUM),
 )
 _HELD = sa.case((_IS_PROMISED, _LEASE.c.start_date), else_=_RESERVATION.c.created_at)
 #: In the order of the fields of :class:`climate_core.lease.usage.Use`, and the pieces.

@@ -12,7 +12,8 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
@@ -23,8 +24,8 @@ from stevedore import driver
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import emptying
-from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server, Target
-from climate_core.cloud import errors, hypervisors, placement, servers
+from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server
+from climate_core.cloud import errors, placement, servers
 from climate_core.db import hosts as db
 from climate_core.db import leases
 from climate_core.db import shared_hosts as db_shared
@@ -32,6 +33,7 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import changes, hosts, model, states
+from climate_core.operations import movable
 from climate_core.operations.draft import Draft
 from climate_core.operations.hosts import Cloud
 from climate_core.operations.promises import Promises
@@ -54,10 +56,11 @@ _STRATEGIES: Final[Mapping[str, emptying.Strategy]] = {
 _LOOK: Final = 2.0
 #: After so many requests that did not move a server its host is given up.
 _TRIES: Final = 3
-#: The statuses in which Nova moves a server that runs.
-_MOVABLE: Final = frozenset({'ACTIVE', 'PAUSED'})
 _LIVE: Final = {'host': None, 'block_migration': 'auto'}
-_MOVING: Final = 'migrating'
+#: So many hosts are looked at, or twice as many as are wanted, with two calls for each.
+_BATCH: Final = 10
+#: If too few of them can be emptied others are, up to so many: then the request is refused.
+_MOST: Final = 100
 #: What is kept with the reservation: when it is given up, since when each host is closed at the
 #: latest, how often each server was to be moved, and the hosts that were given up.
 _UNTIL: Final = 'until'
@@ -182,23 +185,35 @@ class RoomMaker:
             for each in self.database.read(db_shared.available)
             if each.id in would_do and each.id not in without
         ]
-        taken = self.database.read(db_shared.emptied, lease.id)
-        count = max(0, missing - len(taken))
+        emptied = self.database.read(db_shared.emptied)
+        count = max(0, missing - sum(each.emptied_for == lease.id for each in emptied))
         if count > len(present) or not count:
             return emptying.choose([Candidate(id=e.id, name='') for e in present], count, ())
         conn = self._connect()
-        nodes = {each['id']: each for each in hypervisors.list_all(conn)}
-        up = [host for host in present if _is_up(nodes.get(host.provider_id))]
-        candidates = list(_candidates(conn, up))
-        moving = list(_candidates(conn, taken))
-        targets = list(_targets(conn, nodes))
-        # What is under way takes its room first.
-        places = emptying.place(moving, targets) or {}
-        needed = {server.id: server.amounts for each in moving for server in each.servers}
-        left = [_less(each, places, needed) for each in targets]
-        return emptying.choose(
-            candidates, count, left, self._strategy, self.conf.queue.spare_servers
-        )
+        nodes = movable.Nodes(conn)
+        room = emptying.Room(nodes.targets())
+        # What is being emptied takes its room first.
+        moving = list(movable.candidates(conn, emptied))
+        up, looked = nodes.emptiest_first(present), list[Candidate]()
+        size, spares = max(_BATCH, 2 * count), self.conf.queue.spare_servers
+        wrong = CannotMakeRoom()
+        for first in range(0, max(1, min(len(up), max(_MOST, size))), size):
+            looked += movable.candidates(conn, up[first : first + size])
+            try:
+                return emptying.choose(looked, count, room, self._strategy, spares, moving)
+            except CannotMakeRoom as exc:
+                wrong = exc
+        if len(up) <= len(looked):
+            raise wrong
+        raise CannotMakeRoom(f'{wrong} Those with more servers were not looked at.')
+
+    def fits(self, chosen: Sequence[Candidate], before: Iterable[SharedHost]) -> bool:
+        """Tell whether the servers of chosen hosts find room beside those of hosts before them."""
+        conn = self._connect()
+        targets = movable.Nodes(conn).targets()
+        moving = movable.candidates(conn, before)
+        spares = self.conf.queue.spare_servers
+        return emptying.place([*moving, *chosen], targets, spares) is not None
 
     def replace(
         self,
@@ -257,7 +272,8 @@ class _Emptying:
         self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
     def step(self) -> Wait | None:
-        taken = self._maker.database.read(db_shared.emptied, self._lease.id)
+        emptied = self._maker.database.read(db_shared.emptied)
+        taken = [each for each in emptied if each.emptied_for == self._lease.id]
         missing, _ = self._maker.promises.shortage(self._lease, self._now)
         if not missing:
             # Others have freed enough: what was taken is given back.
@@ -266,25 +282,23 @@ class _Emptying:
         more = self._look_for_more(taken, missing)
         if more is not None:
             return more
-        left: list[str] = []
-        idle: list[str] = []
         self._close(taken)
+        found: list[Candidate] = []
         for host in taken:
             try:
-                found = _candidate(self._conn, host)
+                found.append(movable.candidate(self._conn, host))
             except errors.Gone:
                 return self._give_up(host, 'Placement does not have it any more.')
-            wrong = self._wrong(found)
+            wrong = self._wrong(found[-1])
             if wrong is not None:
                 return self._give_up(host, wrong)
-            left += [each.id for each in found.servers]
-            idle += [each.id for each in found.servers if each.status in _MOVABLE]
-        for server_id in idle:
-            self._tries.setdefault(server_id, 0)
-        free = self._maker.conf.queue.migrations - (len(left) - len(idle))
-        for server_id in idle[: max(0, free)]:
-            self._move(server_id)
-        self._progress[_SERVERS] = self._tries
+        left = [server for each in found for server in each.servers]
+        if left and not self._tries and all(e.status in movable.MOVABLE for e in left):
+            # Another lease may have got its hosts at the same moment.
+            ahead = itertools.takewhile(lambda each: each not in taken, emptied)
+            if not self._maker.fits(found, ahead):
+                return self._give_up(taken[-1], 'Its servers do not fit elsewhere any more.')
+        self._move([each.id for each in left if each.status in movable.MOVABLE], left, emptied)
         if left:
             number = max(len(self._tries), len(left))
             told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
@@ -327,9 +341,9 @@ class _Emptying:
     def _wrong(self, found: Candidate) -> str | None:
         """Say why a host cannot be emptied; None: it can."""
         for each in found.servers:
-            if each.obstacle and each.status != _MOVING:
+            if each.obstacle and each.status != movable.MOVING:
                 return f'Server {each.id} {each.obstacle}.'
-            if self._tries.get(each.id, 0) >= _TRIES and each.status in _MOVABLE:
+            if self._tries.get(each.id, 0) >= _TRIES and each.status in movable.MOVABLE:
                 return f'Nova did not move server {each.id}.'
         return None
 
@@ -340,8 +354,24 @@ class _Emptying:
         LOG.warning('%s is not emptied for lease %s: %s', host.name, self._lease.id, wrong)
         return Wait(0.0, _ANOTHER)
 
-    def _move(self, server_id: str) -> None:
-        self._tries[server_id] += 1
+    def _move(
+        self, idle: Sequence[str], left: Sequence[Server], emptied: Iterable[SharedHost]
+    ) -> None:
+        """Ask for servers to be moved, as many at once as this lease may have moved.
+
+        :param left: all that are to leave its hosts
+        :param emptied: the hosts that are being emptied for any lease
+        """
+        for server_id in idle:
+            self._tries.setdefault(server_id, 0)
+        share = self._maker.conf.queue.migrations // len({each.emptied_for for each in emptied})
+        moving = len(left) - len(idle)
+        for server_id in idle[: max(0, max(1, share) - moving)]:
+            self._tries[server_id] += 1
+            self._migrate(server_id)
+        self._progress[_SERVERS] = self._tries
+
+    def _migrate(self, server_id: str) -> None:
         try:
             servers.act(self._conn, server_id, 'os-migrateLive', _LIVE)
         except errors.Gone:
@@ -384,67 +414,3 @@ def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> Non
         if db.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)
         db.update(session, host_id, {'available': True}, {'disabled_reason': None})
-
-
-def _is_up(node: Mapping[str, Any] | None) -> bool:
-    return node is not None and (node['state'], node['status']) == ('up', 'enabled')
-
-
-def _candidates(conn: 'connection.Connection', found: Iterable[SharedHost]) -> Iterator[Candidate]:
-    """Give hosts with what runs there; without those that Placement does not have any more."""
-    for host in found:
-        with contextlib.suppress(errors.Gone):
-            yield _candidate(conn, host)
-
-
-def _candidate(conn: 'connection.Connection', host: SharedHost) -> Candidate:
-    """Return a host with what runs there; two calls, and one for an empty one."""
-    held = placement.read_allocations(conn, host.provider_id)
-    known = servers.on_host(conn, host.service_name) if held else {}
-    found = [_server(each, amounts, known.get(each)) for each, amounts in held.items()]
-    return Candidate(id=host.id, name=host.name, servers=found)
-
-
-def _server(
-    server_id: str, amounts: Mapping[str, int], server: Mapping[str, Any] | None
-) -> Server:
-    if server is None:
-        # While a server is moved, the id of the migration holds what it has where it comes from.
-        return Server(id=server_id, amounts=amounts, status=_MOVING, obstacle='on their way')
-    task, status = server.get('OS-EXT-STS:task_state'), server['status']
-    obstacle = None
-    if task is not None:
-        status, obstacle = _MOVING, f'with the task {task}'
-    elif status not in _MOVABLE:
-        obstacle = f'in the status {status}'
-    created = datetime.datetime.fromisoformat(server['created'])
-    return Server(
-        id=server_id, amounts=amounts, status=status, created_at=created, obstacle=obstacle
-    )
-
-
-def _targets(
-    conn: 'connection.Connection',
-    nodes: Mapping[str, Mapping[str, Any]],
-) -> Iterable[Target]:
-    """Give the hosts that servers may go to; one call.
-
-    Of several shared hosts each may take what the others have, as long as it is not chosen.
-    """
-    for root, room in placement.find_targets(conn).items():
-        node = nodes.get(root)
-        if node is not None and _is_up(node):
-            free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
-            yield Target(name=node['hypervisor_hostname'], free=free)
-
-
-def _less(
-    target: Target, places: Mapping[str, str], needed: Mapping[str, Mapping[str, int]]
-) -> Target:
-    """Return a target without what is placed there."""
-    free = dict(target.free)
-    for server_id, name in places.items():
-        if name == target.name:
-            for kind, amount in needed[server_id].items():
-                free[kind] = free.get(kind, 0) - amount
-    return dataclasses.replace(target, free=free)

@@ -63,10 +63,10 @@ class EnrolledHosts:
         self.context = RequestContext(user_id='operator', overwrite=False)
         self.ids = [self.enrol(name) for name in ('cn1', 'cn2')]
 
-    def enrol(self, name: str) -> int:
+    def enrol(self, name: str, **values: Any) -> int:
         """Put a new hypervisor into the cloud, and into a pool."""
         hypervisors.add(self.state, name)
-        return self.operations.create_host(self.context, {'name': name})
+        return self.operations.create_host(self.context, {'name': name, **values})
 
     def read(self, number: int = 0) -> hosts.Host:
         """Read the first host, or another."""

@@ -38,7 +38,8 @@ def wait(
     :param seconds: until the next try
     """
     due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
-    after = _ungranted(lease, due, duration)
+    nothing = (dataclasses.replace(each, amounts={}) for each in lease.reservations)
+    after = _ungranted(lease, due, duration, nothing)
     return dataclasses.replace(
         after, status=_L.WAITING, status_reason=reason, retries_left=retries
     )
@@ -51,31 +52,31 @@ def begin_room(
     reason: str | None,
     now: datetime,
 ) -> Lease:
-    """Return a new lease as one for which hosts are emptied, and that holds nothing.
+    """Return a new lease as one for which hosts are emptied.
+
+    It has none of them yet, but what it asks for counts for the limits of its project: so they
+    bound how many hosts a project may have emptied at once.
 
     :param progress: what is kept of that, with its reservations
     :param duration: as :func:`wait` takes it
     """
-    after = _ungranted(lease, model.new_event(lease.id, model.MAKE_ROOM, now, now), duration)
-    reservations = (dataclasses.replace(each, progress=progress) for each in after.reservations)
-    return dataclasses.replace(
-        after,
-        status=_L.IN_PROGRESS,
-        status_reason=reason,
-        reservations=tuple(reservations),
-    )
+    due = model.new_event(lease.id, model.MAKE_ROOM, now, now)
+    reservations = (dataclasses.replace(each, progress=progress) for each in lease.reservations)
+    after = _ungranted(lease, due, duration, reservations)
+    return dataclasses.replace(after, status=_L.IN_PROGRESS, status_reason=reason)
 
 
-def _ungranted(lease: Lease, due: Event, duration: timedelta | None) -> Lease:
-    """Return a new lease without what it holds, and with one event in place of its start."""
+def _ungranted(
+    lease: Lease, due: Event, duration: timedelta | None, reservations: Iterable[Reservation]
+) -> Lease:
+    """Return a new lease with one event in place of its start."""
     # When it ends is not known before it is granted, if only its duration is.
     unknown = _OF_START if duration is None else _OF_START | {model.END}
     kept = tuple(each for each in lease.events if each.event_type not in unknown)
-    reservations = tuple(dataclasses.replace(each, amounts={}) for each in lease.reservations)
     return dataclasses.replace(
         lease,
         duration=None if duration is None else round(duration.total_seconds()),
-        reservations=reservations,
+        reservations=tuple(reservations),
         events=(*kept, due),
     )
 

@@ -48,7 +48,9 @@ def give_up(
     :param told: the type of the notification
     """
     failed = (
-        dataclasses.replace(each, status=_R.ERROR, status_reason=reason, updated_at=now)
+        dataclasses.replace(
+            each, amounts={}, status=_R.ERROR, status_reason=reason, updated_at=now
+        )
         for each in lease.live
         if each.status == _R.PENDING
     )

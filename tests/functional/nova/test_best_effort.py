@@ -10,8 +10,11 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core import exceptions
+from climate_core.cloud import placement
 from climate_core.db import calendar, tables
 from climate_core.db import hosts as db
+from climate_core.db import usage as db_usage
+from climate_core.lease import usage
 from climate_core.operations import making_room
 from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.shared_hosts import SharedHosts
@@ -185,6 +188,21 @@ class TestBestEffort(BestEffortTest):
         assert self.world.lease(lease.id).status == 'IN_PROGRESS'
         self.assert_given_back()
 
+    def test_hosts_that_are_emptied_count_for_limits_and_not_for_usage(self):
+        self.conf.set_override('enabled', True, group='limits')
+        self.world.operations.quota.most = mock.Mock(of=lambda _project: {'reserved_hosts': 1})
+        self.boot_on('host1')
+        lease = self.ask(best_effort_timeout=2)
+        with pytest.raises(exceptions.LimitExceeded, match='reserved_hosts: 1 more'):
+            self.ask()
+        period = usage.Span(self.time.now, self.time.now + usage.DAY)
+        (use,) = self.world.database.read(lambda session: list(db_usage.uses(session, period)))
+        assert use.amounts == {'hosts': 0}
+        with mock.patch(MIGRATE):
+            assert self.went_on(lease).status == 'TIMEDOUT'
+        self.shared.look()
+        assert self.went_on(self.ask()).status == 'ACTIVE'
+
     def test_cancelled_lease_gives_its_hosts_back(self):
         self.boot_on('host1')
         lease = self.ask()
@@ -268,6 +286,47 @@ class TestTwoShared(BestEffortTest):
         reservation = dataclasses.replace(reservation, progress=progress)
         wait = room.step(dataclasses.replace(lease, reservations=(reservation,)))
         assert wait.seconds == 30
+
+    def test_leases_share_what_is_moved_at_once(self):
+        for host in self.SHARED * 3:
+            self.boot_on(host)
+        self.ask(), self.ask()
+        with mock.patch(MIGRATE) as migrate:
+            self.world.run_until_idle()
+        assert migrate.call_count == 4
+
+    def test_younger_of_two_leases_yields_if_there_is_no_room_for_the_servers_of_both(self):
+        """Both got their hosts at the same moment; the younger one would fit alone."""
+        first = [self.boot_on('host1') for _ in range(2)]
+        seconds = [self.boot_on('host2') for _ in range(2)]
+        older = self.ask()
+        self.time.forward(microseconds=1)
+        younger = self.ask()
+        assert self.host('host2').emptied_for == younger.id
+        self.fill('host3', but_for=3 * 512)
+        with mock.patch(MIGRATE) as migrate:
+            self.world.run_until_idle()
+        moved = {call.args[1].uuid for call in migrate.call_args_list}
+        assert moved == {each['id'] for each in first}
+        assert self.host('host1').emptied_for == older.id
+        assert self.host('host2').is_returning
+        assert self.world.lease(younger.id).status == 'IN_PROGRESS'
+        assert {self.host_of(each) for each in seconds} == {'host2'}
+
+    def test_hosts_whose_servers_find_no_room_beside_those_that_are_moved_are_not_emptied(self):
+        for host in self.SHARED * 2:
+            self.boot_on(host)
+        self.fill('host3', but_for=3 * 512)
+        self.ask()
+        with pytest.raises(exceptions.NotEnough, match='no room elsewhere'):
+            self.ask()
+        assert self.host('host2').lent
+
+    def fill(self, host, but_for):
+        """Have something take the memory of a host, but for some MB."""
+        room = placement.find_targets(self.cloud.service())[self.provider(host)]
+        free = room.capacity['MEMORY_MB'] - room.used['MEMORY_MB']
+        self.claim(self.provider(host), {'MEMORY_MB': free - but_for})
 
     def test_two_leases_get_two_hosts(self):
         self.boot_on('host1')

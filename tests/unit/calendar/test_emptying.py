@@ -96,6 +96,29 @@ def test_largest_server_is_placed_first() -> None:
     assert places == {'large': 'x', 'small': 'y'}
 
 
+def test_servers_of_hosts_that_are_being_emptied_find_room_first() -> None:
+    one, two = host(1, server('a', 2)), host(2, server('b', 2))
+    assert emptying.choose([two], 1, [target('x', 4)], moving=[one]) == [two]
+    with pytest.raises(CannotMakeRoom, match='no room'):
+        emptying.choose([two], 1, [target('x', 3)], moving=[one])
+
+
+def test_server_stays_in_its_zone() -> None:
+    bound = host(1, server('a', zone='east'))
+    west, unknown = (
+        Target(name='x', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='west'),
+        target('y', 9),
+    )
+    assert emptying.place([bound], [west, unknown]) is None
+    east = Target(name='z', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='east')
+    assert emptying.place([bound], [west, unknown, east]) == {'a': 'z'}
+
+
+def test_host_that_has_more_than_it_can_takes_nothing_from_others() -> None:
+    full = host(1, server('a', 2))
+    assert emptying.place([full], [target('x', -5), target('y', 2)]) == {'a': 'y'}
+
+
 amounts = st.fixed_dictionaries({kind: st.integers(0, 4) for kind in KINDS})
 
 
