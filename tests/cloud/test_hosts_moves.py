@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers move inside a lease of hosts only, and hosts that die are replaced."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from openstack import exceptions
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import Person, cloud, pid, wait_for
+from tests.cloud.people import Person, at, cloud, pid, wait_for
 from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts, servers_on
 
 pytestmark = pytest.mark.usefixtures('pool')
@@ -63,6 +64,35 @@ def test_servers_move_out_of_the_pool_at_the_end(booking: Booking, admin: Person
     for server, status in ((running, 'ACTIVE'), (stopped, 'SHUTOFF')):
         assert booking.wait(server.id, status).id == server.id
         assert host_of(admin, server.id) not in POOL
+    assert not [each for host in POOL for each in servers_on(admin, host)]
+
+
+def test_servers_that_cannot_move_are_shelved_deleted_or_named(
+    booking: Booking, admin: Person
+) -> None:
+    lease = lease_hosts(booking, on_end='migrate', grace=20)
+    inside = {'reservation': lease.reservations[0].id}
+    compute = booking.person.sdk.compute
+    suspended, broken = (boot(booking, **inside) for _ in range(2))
+    compute.suspend_server(suspended.id)
+    booking.wait(suspended.id, 'SUSPENDED')
+    params = {'name': 'inside', 'start': at(minutes=20), 'end': at(minutes=40)}
+    waiting = booking.reserve({'lease_params': json.dumps(params), **inside})
+    assert waiting.status == 'RESERVED'
+    admin.sdk.compute.reset_server_state(broken.id, 'error')
+
+    booking.person.leases.end(lease.id)
+    told = wait_for(lambda: look(booking, lease).status_reason, 'the lease tells who stays')
+    assert suspended.id in told
+    assert booking.wait(suspended.id, 'SHELVED_OFFLOADED').id == suspended.id
+    booking.wait_gone(waiting.id)
+    wait_for(
+        lambda: broken.id in (look(booking, lease).status_reason or ''),
+        'only the server in ERROR is left',
+    )
+    assert look(booking, lease).status == 'TERMINATING'
+    compute.delete_server(broken.id)
+    booking.wait_lease(lease.id, 'TERMINATED')
     assert not [each for host in POOL for each in servers_on(admin, host)]
 
 
