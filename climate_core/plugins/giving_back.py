@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from climate_core.lease.model import Allocation
 
+#: So many hosts are looked at one by one; for more, all of the pools are.
+_FEW = 10
 #: How many hosts a refusal names.
 _NAMED = 10
 
@@ -58,13 +60,13 @@ class GivingBack:
     field: str
 
     def choose(self, most: int) -> dict[int, int]:
-        """Choose which hosts, or which room on them, are given back; one request.
+        """Choose which hosts, or which room on them, are given back.
 
         :param most: so many hosts, or servers, stay at most
         :returns: how many pieces of each unit stay
         :raises climate_core.exceptions.InvalidState: more are in use
         """
-        used = self._used()
+        used = self._used(self.parts)
         own = {each.unit_id: each.allocation.pieces for each in self.parts}
         try:
             return giving_back.choose(own, used, most)
@@ -81,15 +83,16 @@ class GivingBack:
         :param slots: returns how many servers may be in the lane of an allocation
         :raises climate_core.exceptions.InvalidState: more came until then
         """
-        for each in self.parts:
+        closed = [each for each in self.parts if left[each.unit_id] < each.allocation.pieces]
+        for each in closed:
             pieces = left[each.unit_id]
             if not pieces:
                 lane_providers.leave_lane(self.conn, each.lane_id, reservation_id)
-            elif pieces < each.allocation.pieces:
+            else:
                 smaller = dataclasses.replace(each.allocation, pieces=pieces)
                 lane_providers.set_slots(self.conn, each.lane_id, slots(smaller), is_open=True)
-        used = self._used()
-        came = [each.name for each in self.parts if used[each.unit_id] > left[each.unit_id]]
+        used = self._used(closed)
+        came = [each.name for each in closed if used[each.unit_id] > left[each.unit_id]]
         if came:
             raise exceptions.InvalidState(
                 f'Servers came to {_listed(came)} while that was given back. Ask again: others '
@@ -97,11 +100,14 @@ class GivingBack:
                 field=self.field,
             )
 
-    def _used(self) -> dict[int, int]:
-        """Return how many pieces of each unit are in use."""
-        rooms = placement.find_rooms(self.conn)
+    def _used(self, parts: Sequence[Part]) -> dict[int, int]:
+        """Return how many pieces of units are in use; one request for each, or for the pools."""
+        ids = [each.allocation.unit['provider_id'] for each in parts]
+        rooms: dict[str, placement.HostRoom] = {}
+        for provider_id in ids if len(ids) <= _FEW else [None]:
+            rooms |= placement.find_rooms(self.conn, provider_id)
         found = {}
-        for each in self.parts:
+        for each in parts:
             room = rooms.get(each.allocation.unit['provider_id'])
             lane = room.lanes.get(each.lane_id) if room else None
             if room is None or lane is None:

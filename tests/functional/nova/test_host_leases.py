@@ -145,7 +145,11 @@ class TestHostLeases(HostLeasesTest):
         lease = self.settled(self.lease_hosts(min=2))
         server, used = self.inside(lease)
         free = {'host1', 'host2'} - {used}
+        self.cloud.requests.clear()
         self.change(lease, min=1, max=1)
+        # Both are looked at, then the one that is closed; never all hosts of the pools.
+        looks = [url for _, url in self.cloud.requests if 'allocation_candidates' in url]
+        assert len(looks) == 3
         # It is closed before it is anybody else's.
         assert self.open_to(lease) == {used}
         lease = self.settled(lease)
@@ -173,7 +177,7 @@ class TestHostLeases(HostLeasesTest):
         with pytest.raises(exceptions.InvalidState, match='servers on host1, host2') as caught:
             self.change(lease, min=1, max=1)
         assert caught.value.field == 'max'
-        assert [method for method, _ in self.cloud.requests[asked:]] == ['GET']
+        assert [method for method, _ in self.cloud.requests[asked:]] == ['GET', 'GET']
         assert self.open_to(lease) == both
         assert self.world.lease(lease.id).reservations[0] == before
         for server, host in servers:
