@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from climate_core.calendar import admission, queue, windows
+from climate_core.calendar import queries, queue, windows
 from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.rooms import Pick, Search
 from climate_core.calendar.timeline import Timeline
@@ -142,7 +142,7 @@ class Simulation:
             candidates = [
                 queue.Candidate([_search(each, now)], 365 * DAY * MICRO) for each in listed
             ]
-            looks = windows.Looks(admission.LOOKS)
+            looks = windows.Looks(queries.LOOKS)
             chosen = list(queue.choose(candidates, self._kinds, self._dice, looks))
             self._looked += len(chosen)
             fitting = [one for one, delay in zip(listed, chosen, strict=False) if delay == 0]

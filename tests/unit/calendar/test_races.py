@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import admission, work
+from climate_core.calendar import queries, work
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.model import Demand, Promise
 from climate_core.db import calendar as db_calendar
@@ -79,7 +79,7 @@ def test_who_loses_races_draws_from_more_units(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall.units()
-    guard, find = db_calendar.guard, admission.find_together
+    guard, find = db_calendar.guard, queries.find_together
     wins, scattered = [False, False, True, True], []
     monkeypatch.setattr(db_calendar, 'guard', lambda *args: wins.pop(0) and guard(*args))
 
@@ -87,7 +87,7 @@ def test_who_loses_races_draws_from_more_units(
         scattered.append(searches[0].scatter)
         return find(searches, *args)
 
-    monkeypatch.setattr(admission, 'find_together', seen)
+    monkeypatch.setattr(queries, 'find_together', seen)
     hall.book(demand())
     hall.book(demand(), start=1, end=2)
     assert scattered == [0, 1, 2, 0]
@@ -142,7 +142,7 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
 
 def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[], Any]]) -> None:
     """Have something done once between a search and what is written of it."""
-    find_together = admission.find_together
+    find_together = queries.find_together
 
     def find(*args: Any) -> Any:
         found = find_together(*args)
@@ -150,7 +150,7 @@ def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[],
             between.pop()()
         return found
 
-    monkeypatch.setattr(admission, 'find_together', find)
+    monkeypatch.setattr(queries, 'find_together', find)
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])

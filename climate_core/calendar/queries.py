@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answer what is asked of the calendar: whether and when there is room, and for whom.
+
+Nothing is written. The answers are those of one look: who comes first to write has the room.
+"""
+
+import dataclasses
+import random
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import orm
+
+from climate_core.calendar import queue, windows
+from climate_core.calendar.index import Index
+from climate_core.calendar.model import Waiting, Wanted, Window
+from climate_core.calendar.moments import duration, moment, time_of
+from climate_core.calendar.refusal import mistake, refusal
+from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.surplus import Surplus, surplus
+from climate_core.calendar.timeline import Timeline
+from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.work import Work
+from climate_core.db import calendar
+from climate_core.db.calendar import Own
+from climate_core.db.engine import Database, Refused
+
+#: So many looks at units are taken for windows: a second or two.
+LOOKS = 150_000
+
+
+class CalendarQueries:
+    """Ask the calendar of a process. Any thread may do so."""
+
+    def __init__(self, database: Database, dice: random.Random | None = None) -> None:
+        self._database = database
+        self._dice = dice or random.Random()
+        self._index = Index()
+        self._thread = threading.local()
+
+    def read(self) -> None:
+        """Read what is not in memory yet: the first time, all that there is."""
+        self._database.read(self._index.refresh)
+
+    def seems_free(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> bool:
+        """Tell whether there is room by what is in memory, which may be old; no statement."""
+        searches = searches_of(moment(start), wanted, start, end)
+        snapshot = self._index.snapshot
+        try:
+            find_together(searches, lambda kind: snapshot.kinds.get(kind, ()), self._dice)
+        except NoRoom:
+            return False
+        return True
+
+    def check(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> None:
+        """Tell whether there is room for reservations, in a transaction that only reads.
+
+        :param start: of the lease; what its units need before comes in addition
+        :raises climate_core.exceptions.NotEnough: there is not
+        """
+        with self._database.reader() as session:
+            work = self._work(session)
+            try:
+                self._find(work, wanted, searches_of(work.now, wanted, start, end))
+            except Refused as exc:
+                refused = exc
+            else:
+                return
+        raise refused.explain()
+
+    def shortage(self, wanted: Wanted, start: datetime, end: datetime) -> tuple[int, set[int]]:
+        """Count the pieces that a reservation lacks.
+
+        :returns: how many, and the ids of the units that would do if they took promises
+        """
+        with self._database.reader() as session:
+            work = self._work(session)
+            work.verify()
+        kinds, demand = work.kinds(), wanted.demand
+        missing = 0
+        try:
+            find_together(searches_of(work.now, [wanted], start, end), kinds, self._dice)
+        except NoRoom as exc:
+            missing = demand.least - exc.count
+        units = (each.unit for each in kinds(demand.kind))
+        return missing, {each.id for each in units if not each.available and demand.matches(each)}
+
+    def surplus(self, kind: str) -> list[Surplus]:
+        """Find what is promised of units that became too small for it; see :meth:`read`.
+
+        No statement if none is known to be.
+        """
+        if not self._index.too_small(kind):
+            return []
+        with self._database.reader() as session:
+            now, _ = self._index.refresh(session)
+            unit_ids = self._index.too_small(kind)
+            rows = calendar.of_units(session, unit_ids)
+        timelines = self._index.snapshot.timelines
+        return [
+            each
+            for unit_id in unit_ids
+            if unit_id in timelines
+            for each in surplus(
+                timelines[unit_id].unit,
+                [own for own in rows if own.unit_id == unit_id],
+                moment(now),
+            )
+        ]
+
+    def windows(
+        self,
+        wanted: Sequence[Wanted],
+        length: timedelta,
+        earliest: datetime,
+        latest: datetime,
+        limit: int,
+    ) -> list[Window]:
+        """Find the earliest times at which there would be room for reservations together.
+
+        :param length: of the lease
+        :param latest: when it ends at the latest
+        :param limit: so many at most; each is the first one of those that follow each other
+            without a break. Where very much is promised it is not looked at all of the time.
+        :raises climate_core.exceptions.ClimateError: there never is: what is wanted names a pool
+            or a property that nothing has which could be promised to those who ask
+        """
+        with self._database.reader() as session:
+            work = self._work(session)
+            work.verify()
+        searches = searches_of(work.now, wanted, earliest, earliest + length)
+        most = duration(latest - earliest - length)
+        found = []
+        first = moment(earliest)
+        looks = windows.Looks(LOOKS)
+        for delay, room in windows.changes(searches, work.kinds(), most, self._dice, looks):
+            if room:
+                begin = time_of(first + delay)
+                found.append(Window(begin, begin + length))
+                if len(found) == limit:
+                    break
+        if not found:
+            for one, search in zip(wanted, searches, strict=True):
+                wrong = mistake(one, search, work.kinds())
+                if wrong is not None:
+                    raise wrong
+        return found
+
+    def fitting(self, waiting: Iterable[Waiting]) -> tuple[list[str], float | None]:
+        """Choose who of those that wait has enough now, in their order; see :mod:`.queue`.
+
+        Where very much waits, the last ones are not looked at.
+
+        :returns: their ids, and in how many seconds the next one has enough; None: not known
+        """
+        listed = list(waiting)
+        with self._database.reader() as session:
+            work = self._work(session)
+            work.verify()
+        searched = []
+        for each in listed:
+            searches = searches_of(work.now, each.wanted, each.start, each.end)
+            searched.append(queue.Candidate(searches, duration(each.latest)))
+        chosen = queue.choose(searched, work.kinds(), self._dice, windows.Looks(LOOKS))
+        delays = list(zip(listed, chosen, strict=False))
+        later = [delay for _, delay in delays if delay]
+        seconds = min(later) / 1_000_000 if later else None
+        return [each.id for each, delay in delays if delay == 0], seconds
+
+    def _work(self, session: orm.Session) -> Work:
+        """Return what this transaction has seen and written, in all its calls."""
+        work: Work | None = session.info.get(self._index)
+        if work is not None:
+            return work
+        freed = session.info.get(self, ())
+        if freed:
+            # The index must not see what this transaction wrote.
+            with self._database.reader() as other:
+                work = Work(self._index, session, other)
+        else:
+            work = Work(self._index, session)
+        session.info[self._index] = work
+        for gone, ended in freed:
+            work.freed(gone, ended)
+        return work
+
+    def _find(
+        self,
+        work: Work,
+        wanted: Sequence[Wanted],
+        searches: Sequence[Search],
+        own: Sequence[Own] = (),
+        excluded: int | None = None,
+        opened: Collection[int] = (),
+    ) -> list[list[Pick]]:
+        """Choose units; what reservations have themselves is free for them, but for one unit.
+
+        :raises climate_core.db.engine.Refused: there is no room; it looks for a time when there is
+        """
+        open_lanes = (
+            (pick.unit_id, pick.lane, search.begin, search.end)
+            for search in searches
+            if search.keep
+            for pick in search.own.values()
+        )
+        kinds = _opened(work.kinds(own, excluded, open_lanes), opened)
+        try:
+            return find_together(searches, kinds, self._dice)
+        except NoRoom as exc:
+            missing = exc
+        if not work.verified and work.verify():
+            return self._find(work, wanted, searches, own, excluded, opened)
+        self._thread.lost = 0
+        ends = [each.end for each in own]
+        until = min(ends, default=0)
+        raise Refused(lambda: refusal(wanted, searches, missing, kinds, self._dice, until))
+
+
+def _opened(kinds: Kinds, opened: Collection[int]) -> Kinds:
+    """Return a function whose timelines have units of these ids that take promises."""
+    if not opened:
+        return kinds
+
+    def of_kind(kind: str) -> Sequence[Timeline]:
+        return [
+            each.changed(dataclasses.replace(each.unit, available=True))
+            if each.unit.id in opened
+            else each
+            for each in kinds(kind)
+        ]
+
+    return of_kind
+
+
+def searches_of(
+    now: int, wanted: Sequence[Wanted], start: datetime, end: datetime
+) -> list[Search]:
+    return [
+        Search(
+            demand=one.demand,
+            start=moment(start) - duration(one.before),
+            end=moment(end) + duration(one.after),
+            now=now,
+        )
+        for one in wanted
+    ]
