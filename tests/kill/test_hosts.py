@@ -333,3 +333,71 @@ def test_taking_a_shared_host_and_giving_it_back(stage):
     stage.until(lambda: stage.over(lease))
     stage.until(lambda: pool.find('cn1').lent and not pool.is_marked('cn1'))
     assert pool.kept() == {}
+
+
+def _share(stage, count=2):
+    """Have a shared host with servers, and another host that has room for them."""
+    pool = Pool(stage)
+    stage.cloud.order('hypervisors', [{'name': 'cn1'}, {'name': 'cn2'}])
+    pool.enrol('cn1', shared=True)
+    servers = stage.cloud.servers(count, status='ACTIVE')
+    claim(stage, pool, servers)
+    return pool, servers
+
+
+def claim(stage, pool, servers):
+    """Have ordinary servers on a host."""
+    host = pool.find('cn1').provider_id
+    claims = [{'hypervisor_id': host, 'server_id': each} for each in servers]
+    stage.cloud.order('claims', claims)
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_emptying_a_shared_host(stage):
+    """A server that was asked to move, of which nothing is written yet, is not asked again."""
+    pool, servers = _share(stage)
+    lease = pool.lease(1, kind='best_effort')
+    event = 'make_room'
+    # That the host is closed, and that each server is to move; the last one has granted it.
+    die(stage, f'event.claimed:{event}:1', *[f'{WRITE}1'] * 3, f'finish.before:{event}:1')
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert [each.event_type for each in after.events].count('start_lease') == 1
+    assert [stage.cloud.effects()[each] for each in servers] == [['os-migrateLive']] * 2
+    assert (pool.open(), pool.allocations()) == ({'cn1'}, ['cn1'])
+    check_told_once(stage, 'lease.event.make_room')
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_two_managers_empty_a_shared_host(stage):
+    pool, servers = _share(stage, 20)
+    lease = pool.lease(1, kind='best_effort')
+    stage.manager()
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    check_no_error(stage.lease(lease))
+    assert [stage.cloud.effects()[each] for each in servers] == [['os-migrateLive']] * 20
+    check_told_once(stage, 'lease.event.make_room')
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_shared_host_that_is_not_empty_in_time(stage):
+    pool, _ = _share(stage, 0)
+    lease = pool.lease(1, kind='best_effort', best_effort_timeout=1)
+    # It came when the host was chosen, and does not leave it.
+    claim(stage, pool, stage.cloud.servers(1, status='ACTIVE', task_state='rebooting'))
+    event = 'make_room'
+    # The second one begins when the time is over.
+    die(
+        stage,
+        f'finish.before:{event}:1',
+        f'event.claimed:{event}:1',
+        f'finish.before:{event}:1',
+        f'finish.after:{event}:1',
+        'commit.before:shared-hosts:1',
+    )
+    stage.until(lambda: stage.lease(lease).status == 'TIMEDOUT')
+    stage.until(lambda: pool.find('cn1').lent and not pool.is_marked('cn1'))
+    assert (pool.kept(), pool.allocations()) == ({}, [])
+    check_told_once(stage, 'lease.event.make_room.error')

@@ -76,7 +76,16 @@ def _show(request: Any, server_id: str) -> Record:
         _step(state, server)
     if server_id not in state.servers:
         raise Refusal(404, f'Instance {server_id} could not be found.')
-    shown = {
+    shown = _shown(server)
+    if server['fault'] and server['status'] in ('ERROR', 'DELETED', 'RESERVED'):
+        shown['fault'] = server['fault']
+    if request.headers.get('OpenStack-API-Version') == 'compute 2.100':
+        shown['scheduler_hints'] = server['hints']
+    return {'server': shown}
+
+
+def _shown(server: Record) -> Record:
+    return {
         'id': server['id'],
         'name': server['name'],
         'tenant_id': server['project_id'],
@@ -91,11 +100,6 @@ def _show(request: Any, server_id: str) -> Record:
         'updated': server['updated'],
         'OS-SRV-USG:launched_at': server['launched_at'],
     }
-    if server['fault'] and server['status'] in ('ERROR', 'DELETED', 'RESERVED'):
-        shown['fault'] = server['fault']
-    if request.headers.get('OpenStack-API-Version') == 'compute 2.100':
-        shown['scheduler_hints'] = server['hints']
-    return {'server': shown}
 
 
 def _step(state: State, server: Record) -> None:
@@ -142,6 +146,11 @@ def _list(request: Any) -> Record:
     return page
 
 
+def _detail(request: Any) -> Record:
+    """List all, whatever host they are on, without a step."""
+    return {'servers': [_shown(each) for each in request.server.state.servers.values()]}
+
+
 def _act(request: Any, server_id: str) -> Any:
     state, caller, server = _find(request, server_id)
     ((name, argument),) = request.body.items()
@@ -164,6 +173,11 @@ def _act(request: Any, server_id: str) -> Any:
         return _begin(state, server, name, entry)
     if server['task_state']:
         raise Refusal(409, f'Cannot {name!r} while it is in task_state {server["task_state"]}')
+    if name == 'os-migrateLive':
+        # It is done at once; where it goes to is nobody's business.
+        placement.remove_server(state, server_id)
+        state.put('servers', server, entry)
+        return None
     if name == 'createImage':
         return _create_image(state, server, argument, entry)
     if name not in ACTIONS:
@@ -282,6 +296,7 @@ ROUTES = (
     ('GET', '/compute', lambda r: (300, {}, {'versions': [_version(r)]})),
     ('GET', _COMPUTE, lambda r: {'version': _version(r)}),
     ('GET', f'{_COMPUTE}/servers', _list),
+    ('GET', f'{_COMPUTE}/servers/detail', _detail),
     ('GET', _SERVER, _show),
     ('DELETE', _SERVER, _remove),
     ('POST', f'{_SERVER}/action', _act),
