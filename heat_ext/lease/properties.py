@@ -17,6 +17,11 @@ from heat_ext.lease import reservations
 NAME, START, END, DURATION = 'name', 'start_date', 'end_date', 'duration'
 BEFORE_END, BEFORE_START, POLICY = 'before_end_date', 'before_start', 'start_policy'
 EVENTS, RESERVATIONS, WEBHOOK, ON_END = 'events', 'reservations', 'webhook', 'on_end'
+KIND, MAX_RETRIES, TIMEOUT = 'kind', 'max_retries', 'best_effort_timeout'
+#: The kind of a lease that holds its stack.
+IMMEDIATE = 'immediate'
+#: What is said once.
+FIXED = frozenset((KIND, MAX_RETRIES, TIMEOUT))
 
 #: The arguments of the client that differ from the names of the properties.
 _ARGUMENTS = {START: 'start', END: 'end', BEFORE_END: 'before_end'}
@@ -104,6 +109,27 @@ SCHEMA: dict[str, properties.Schema] = {
         default='auto',
         update_allowed=True,
     ),
+    KIND: _text(
+        'What becomes of the lease if there is not enough: see the kinds of leases. One of '
+        'another kind than immediate does not hold its stack, and must have reservations of hosts '
+        'or capacity. The resource is complete when the lease is granted. It cannot be changed.',
+        constraints.AllowedValues(list(limits.KINDS)),
+        default=IMMEDIATE,
+        update_allowed=True,
+    ),
+    MAX_RETRIES: _S(
+        _S.INTEGER,
+        'How often a lease of the kind retry is tried again at most. It cannot be changed.',
+        constraints=[constraints.Range(1, limits.RETRIES)],
+        update_allowed=True,
+    ),
+    TIMEOUT: _S(
+        _S.INTEGER,
+        'In how many seconds hosts must be empty for a lease of the kind best_effort. It cannot '
+        'be changed.',
+        constraints=[constraints.Range(1, limits.BEST_EFFORT_SECONDS)],
+        update_allowed=True,
+    ),
     EVENTS: _S(
         _S.LIST,
         'Events in addition to those that every lease has.',
@@ -155,6 +181,7 @@ def validate(given: Mapping[str, Any]) -> None:
         if each is not None and reservations.AMOUNTS in each:
             field = f'{RESERVATIONS}[{number}].{reservations.AMOUNTS}'
             raise _invalid(field, 'must be left out; the service that builds the resource sets it')
+    _validate_kind(given)
     start, end, before_end = (_parse(given[name]) for name in (START, END, BEFORE_END))
     if start and end and end <= start:
         raise _invalid(END, f'must be after {START} ({given[START]})')
@@ -164,6 +191,17 @@ def validate(given: Mapping[str, Any]) -> None:
         time = _parse(each['time'])
         if time and end and time > end:
             raise _invalid(f'{EVENTS}[{number}].time', f'must not be after {END} ({given[END]})')
+
+
+def _validate_kind(given: Mapping[str, Any]) -> None:
+    kind = given[KIND] or IMMEDIATE
+    for name, only in ((MAX_RETRIES, 'retry'), (TIMEOUT, 'best_effort')):
+        if given[name] is not None and kind != only:
+            raise _invalid(name, f'is for a lease of the {KIND} {only}')
+    if kind != IMMEDIATE and given[ON_END] not in (None, 'delete'):
+        raise _invalid(ON_END, f'must be left out: a lease of the {KIND} {kind} has no stack')
+    if kind != IMMEDIATE and given[RESERVATIONS] == []:
+        raise _invalid(RESERVATIONS, f'a lease of the {KIND} {kind} needs hosts or capacity')
 
 
 def _parse(text: str | None) -> datetime.datetime | None:
@@ -183,7 +221,7 @@ def to_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     result = {}
     for name, value in given.items():
-        if name in (RESERVATIONS, ON_END):
+        if name in (RESERVATIONS, ON_END) or (name == KIND and value == IMMEDIATE):
             continue
         if name == WEBHOOK:
             value = _without_nulls(value)

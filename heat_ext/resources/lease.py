@@ -6,6 +6,9 @@ volumes that joined the lease, in the order of the template, and at the end it a
 to the stack. The lease has the id of the resource, so that a request that is repeated because its
 answer or the engine was lost creates no second lease.
 
+A lease of another kind than ``immediate`` does not hold its stack, which is there already: it has
+hosts or capacity alone. The resource is in progress as long as the lease waits for them.
+
 A lease is not replaced before it is over: that would replace everything that refers to it. It is
 changed in place as far as the lease service allows, and what that refuses fails the update with
 its reason.
@@ -29,6 +32,9 @@ LOG = log.getLogger(__name__)
 
 #: Statuses of a lease that a check of the stack reports as failed.
 _FAILED = frozenset(('ERROR', 'TIMEDOUT', 'TERMINATING', 'TERMINATED', 'DELETING'))
+
+#: Statuses of a lease that is not granted yet.
+_WAITING = frozenset(('WAITING', 'IN_PROGRESS'))
 
 _A = attributes.Schema
 
@@ -58,6 +64,7 @@ class Lease(resource.Resource):
             'ERROR or TIMEDOUT.'
         ),
         'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
+        'kind': _attribute('immediate, scheduled, retry or best_effort.'),
         'start_date': _attribute('When it starts, in ISO 8601.'),
         'end_date': _attribute('When it ends, in ISO 8601.'),
         'before_end_date': _attribute(
@@ -91,7 +98,7 @@ class Lease(resource.Resource):
 
     # Creation.
 
-    def handle_create(self) -> None:
+    def handle_create(self) -> str:
         # Stored before the request: if its answer is lost, the lease is found and deleted.
         self.resource_id_set(self.uuid)
         wanted = {name: self.properties[name] for name in properties.SCHEMA}
@@ -100,6 +107,19 @@ class Lease(resource.Resource):
         except exceptions.ApiError as error:
             # On a conflict heat would delete the lease and try again, with an id that is taken.
             raise _refusal(error, *self._items(self.properties))
+        return str(self.resource_id)
+
+    def check_create_complete(self, lease_id: str) -> bool:
+        """Return whether the lease is granted; one that is immediate is so from the beginning."""
+        if self.properties[properties.KIND] == properties.IMMEDIATE:
+            return True
+        try:
+            lease = self._find()
+        except (exceptions.ServerError, ks_exceptions.ConnectFailure) as error:
+            LOG.warning('The lease service does not tell of lease %s: %s', lease_id, error)
+            return False
+        _check_not_failed(lease, lease_id)
+        return lease.status not in _WAITING
 
     def _create_lease(self, wanted: dict[str, Any]) -> None:
         given = {key: value for key, value in wanted.items() if value is not None}
@@ -116,9 +136,11 @@ class Lease(resource.Resource):
     def _items(
         self, given: Mapping[str, Any]
     ) -> tuple[list[reservations.Item], list[reservations.Item]]:
-        """Return the items to reserve, the stack's own among them, and those of the template."""
-        own = reservations.stack_item(self.stack.root_stack_id(), given[properties.ON_END])
+        """Return the items to reserve, and those of the template: without the stack's own."""
         named = reservations.clean_items(given[properties.RESERVATIONS])
+        if given[properties.KIND] != properties.IMMEDIATE:
+            return named, named
+        own = reservations.stack_item(self.stack.root_stack_id(), given[properties.ON_END])
         return [own, *named], named
 
     # The lease and its attributes.
@@ -138,12 +160,7 @@ class Lease(resource.Resource):
         return {}
 
     def handle_check(self) -> None:
-        lease = self._find()
-        if lease is None:
-            raise exception.Error(f'Lease {self.resource_id} does not exist.')
-        if lease.status in _FAILED:
-            reason = lease.status_reason or 'The lease service gives no reason.'
-            raise exception.Error(f'Lease {lease.id} is {lease.status}: {reason}')
+        _check_not_failed(self._find(), self.resource_id)
 
     # Updates.
 
@@ -182,11 +199,16 @@ class Lease(resource.Resource):
     def _changes(self, after: Mapping[str, Any], prop_diff: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the client that differ."""
         names = set(prop_diff) & properties.SCHEMA.keys()
+        for name in sorted(names & properties.FIXED):
+            raise exception.Error(
+                f'{name}: cannot be changed. Take the lease out of the template in one update, '
+                'and add another one in the next.'
+            )
         if self._repair:
             # "now" would move the start of the lease.
             names = {
                 name
-                for name in properties.SCHEMA
+                for name in properties.SCHEMA.keys() - properties.FIXED
                 if name != properties.START or after[name] != 'now'
             }
         if properties.START in names:
@@ -291,6 +313,7 @@ def to_attributes(lease: models.Lease) -> dict[str, Any]:
         'name': lease.name,
         'status': lease.status,
         'status_reason': lease.status_reason,
+        'kind': lease.kind,
         'start_date': dates.isoformat(lease.start_date),
         'end_date': dates.isoformat(lease.end_date),
         'before_end_date': dates.isoformat(lease.before_end_date),
@@ -323,6 +346,14 @@ def to_attributes(lease: models.Lease) -> dict[str, Any]:
         'created_at': dates.isoformat(lease.created_at),
         'updated_at': dates.isoformat(lease.updated_at),
     }
+
+
+def _check_not_failed(lease: models.Lease | None, lease_id: str) -> None:
+    if lease is None:
+        raise exception.Error(f'Lease {lease_id} does not exist.')
+    if lease.status in _FAILED:
+        reason = lease.status_reason or 'The lease service gives no reason.'
+        raise exception.Error(f'Lease {lease.id} is {lease.status}: {reason}')
 
 
 def _is_over(lease: models.Lease | None) -> bool:

@@ -18,8 +18,10 @@ from wsgi_intercept import interceptor
 
 from climate_core import exceptions
 from climate_core.api import deploy
-from climate_core.db import tables
+from climate_core.calendar.model import Demand, Wanted
+from climate_core.db import hosts, tables
 from climate_core.lease import states
+from climate_core.lease.hosts import Known
 from climate_core.plugins import base
 from climate_core.rpc import server
 from climateclient.extension import hints as parsing
@@ -122,6 +124,28 @@ class Stacks(Reserved):
         return self._act('end', stack, 'kept')
 
 
+class Hosts(Reserved):
+    """What the calendar promises; there is none until it is built."""
+
+    resource_type = 'physical:host'
+    schema = {'min': {'type': 'integer'}}
+    required = ()
+    changeable = ('min',)
+    rank = 30
+
+    def reserve(self, context, values):
+        params = {'min': values.get('min', 1)}
+        return base.Claimed(str(uuid.uuid4()), params, unit_kind='host')
+
+    def matches_request(self, reservation, values):
+        return reservation.params['min'] == values.get('min', 1)
+
+    def wanted(self, reservation):
+        count = reservation.params['min']
+        demand = Demand(kind='host', least=count, most=count)
+        return Wanted(reservation_id=reservation.id, demand=demand, field='min', noun='hosts')
+
+
 class Manager:
     """In the place of RPC: the same calls, with what goes over a wire."""
 
@@ -163,8 +187,9 @@ class LeaseService(fixtures.Fixture):
         self.world = world.World(f'sqlite:///{self._directory}/leases.sqlite', world.Time(now))
         self.addCleanup(self.world.database.dispose)
         self.servers, self.volumes, self.stacks = Servers(), Volumes(), Stacks()
-        for each in (self.servers, self.volumes, self.stacks):
+        for each in (self.servers, self.volumes, self.stacks, Hosts()):
             self.world.plugins[each.resource_type] = each
+        self.world.executor.retry_lease = self.world.operations.queue.retry
         self.world.conf.set_override('auth_strategy', 'noauth', group='api')
         self._api = deploy.load_application(
             self.world.conf,
@@ -212,6 +237,12 @@ class LeaseService(fixtures.Fixture):
         """Turn the clock, and do what is due then."""
         self.world.time.forward(**delta)
         self.run()
+
+    def build_host(self):
+        """Have one host more that leases can get."""
+        name = str(uuid.uuid4())
+        known = Known(hypervisor_hostname=name, service_name=name, capacity={}, details={})
+        self.world.database.write(hosts.insert, 'default', name, ('lane',), known, {})
 
     def start(self, lease_id):
         """Let the start of a lease come."""
