@@ -38,7 +38,7 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
         'service_name': one.service_name,
         'pool': one.pool,
         'reservable': one.available,
-        'disabled_reason': one.disabled_reason,
+        'disabled_reason': one.reason,
         **{name: details[name] for name in _DETAILS if name in details},
         'cpu_info': jsonutils.dumps(details.get('cpu_info', {})),
         'capacity': dict(one.capacity),

@@ -26,13 +26,14 @@ class Watched(NamedTuple):
     name: str
     service_name: str
     available: bool
+    state: str
     disabled_reason: str | None
     capacity: str
 
     @property
     def failed(self) -> bool:
         """Whether it is written that it has failed."""
-        return not self.available and (self.disabled_reason or '').startswith(hosts.FAILED)
+        return self.state == hosts.State.FAILED
 
 
 class Having(NamedTuple):
@@ -53,6 +54,7 @@ def every(session: orm.Session) -> tuple[list[Watched], datetime.datetime]:
         _HOST.c.hypervisor_hostname,
         _HOST.c.service_name,
         _UNIT.c.available,
+        _HOST.c.state,
         _HOST.c.disabled_reason,
         sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
         utcnow.now(session).label('now'),
@@ -100,10 +102,10 @@ def fail(session: orm.Session, host_id: int, reason: str) -> bool:
     :returns: whether anything was written
     """
     host = db.get(session, host_id, lock=True)
-    told = hosts.FAILED + reason
-    if not (host.available or host.failed) or host.disabled_reason == told:
+    if not host.available and (not host.failed or host.disabled_reason == reason):
         return False
-    db.update(session, host_id, {'available': False}, {'disabled_reason': told})
+    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
+    db.update(session, host_id, {'available': False}, failed)
     return True
 
 
@@ -112,7 +114,8 @@ def recover(session: orm.Session, host_id: int) -> bool:
     host = db.get(session, host_id, lock=True)
     if not host.failed:
         return False
-    db.update(session, host_id, {'available': True}, {'disabled_reason': None})
+    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    db.update(session, host_id, {'available': True}, enrolled)
     return True
 
 

@@ -34,7 +34,9 @@ _OF_HOST = (
     'lane_ids',
     'details',
     'extra',
+    'state',
     'disabled_reason',
+    'emptied_for',
     'lent',
     'created_at',
     'updated_at',
@@ -64,7 +66,8 @@ def find(session: orm.Session, hypervisor_hostname: str) -> hosts.Host | None:
 
 
 def _read(row: Mapping[Any, Any]) -> hosts.Host:
-    return hosts.Host(**{**row, 'lane_ids': tuple(row['lane_ids'])})
+    lane_ids, state = tuple(row['lane_ids']), hosts.State(row['state'])
+    return hosts.Host(**{**row, 'lane_ids': lane_ids, 'state': state})
 
 
 def insert(
@@ -74,7 +77,7 @@ def insert(
     lane_ids: tuple[str, ...],
     known: hosts.Known,
     extra: Mapping[str, Any],
-    disabled_reason: str | None = None,
+    state: hosts.State = hosts.State.ENROLLED,
     available: bool = True,
     lent: bool | None = None,
 ) -> int:
@@ -106,7 +109,7 @@ def insert(
         'lane_ids': list(lane_ids),
         'details': known.details,
         'extra': dict(extra),
-        'disabled_reason': disabled_reason,
+        'state': state,
         'lent': lent,
         'created_at': now,
     }

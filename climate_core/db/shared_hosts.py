@@ -17,13 +17,7 @@ _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
 _LIVE = [str(status) for status in states.LIVE]
-_IS_EMPTIED = sa.and_(
-    _UNIT.c.available.is_(False),
-    _HOST.c.lent.is_(False),
-    _HOST.c.disabled_reason.startswith(hosts.EMPTYING),
-)
-#: The lease for which its servers leave a host.
-_EMPTIED_FOR = sa.func.substr(_HOST.c.disabled_reason, len(hosts.EMPTYING) + 1)
+_State = hosts.State
 
 
 class SharedHost(NamedTuple):
@@ -60,7 +54,11 @@ class Unneeded(NamedTuple):
 
 def available(session: orm.Session) -> list[SharedHost]:
     """Read those that serve ordinary servers, and that leases may get; one statement."""
-    query = sa.select(*_COLUMNS).where(_HOST.c.lent.is_(True), _HOST.c.disabled_reason.is_(None))
+    query = sa.select(*_COLUMNS).where(
+        _HOST.c.lent.is_(True),
+        _HOST.c.state == _State.ENROLLED,
+        _HOST.c.disabled_reason.is_(None),
+    )
     return [SharedHost(*row) for row in session.execute(query.order_by(_HOST.c.unit_id))]
 
 
@@ -70,14 +68,13 @@ def emptied(session: orm.Session, lease_id: str | None = None) -> list[SharedHos
     Those for older leases come first.
     """
     query = (
-        sa.select(*_COLUMNS, _EMPTIED_FOR)
-        .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
-        .join(_LEASE, _LEASE.c.id == _EMPTIED_FOR, isouter=True)
-        .where(_IS_EMPTIED)
-        .order_by(_LEASE.c.created_at, _EMPTIED_FOR, _HOST.c.unit_id)
+        sa.select(*_COLUMNS, _HOST.c.emptied_for)
+        .join_from(_HOST, _LEASE, _LEASE.c.id == _HOST.c.emptied_for, isouter=True)
+        .where(_HOST.c.state == _State.EMPTYING)
+        .order_by(_LEASE.c.created_at, _HOST.c.emptied_for, _HOST.c.unit_id)
     )
     if lease_id is not None:
-        query = query.where(_HOST.c.disabled_reason == hosts.EMPTYING + lease_id)
+        query = query.where(_HOST.c.emptied_for == lease_id)
     return [SharedHost(*row) for row in session.execute(query)]
 
 
@@ -96,24 +93,23 @@ def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]
         sa.not_(allocations.is_released()),
     )
     is_wanted = sa.exists().where(
-        _LEASE.c.id == _EMPTIED_FOR, _LEASE.c.status == states.LeaseStatus.IN_PROGRESS
+        _LEASE.c.id == _HOST.c.emptied_for, _LEASE.c.status == states.LeaseStatus.IN_PROGRESS
     )
     until = sa.select(sa.func.max(_ALLOCATION.c.end)).where(
         _ALLOCATION.c.unit_id == _HOST.c.unit_id, _ALLOCATION.c.end > now
     )
-    reason = _HOST.c.disabled_reason
-    stays = sa.or_(reason == hosts.LEAVING, reason.startswith(hosts.FAILED))
+    is_emptied = _HOST.c.state == _State.EMPTYING
     query = (
         sa.select(
             _HOST.c.unit_id,
             _HOST.c.hypervisor_hostname,
             sa.type_coerce(until.scalar_subquery(), tables.Time()),
         )
-        .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+        .select_from(_HOST)
         .where(
             _HOST.c.lent.is_(False),
-            sa.or_(reason.is_(None), sa.not_(stays)),
-            sa.case((_IS_EMPTIED, sa.not_(is_wanted)), else_=sa.not_(has_promise)),
+            _HOST.c.state.not_in((_State.LEAVING, _State.FAILED)),
+            sa.case((is_emptied, sa.not_(is_wanted)), else_=sa.not_(has_promise)),
         )
     )
     if host_id is not None:

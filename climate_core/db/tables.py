@@ -311,7 +311,11 @@ HOSTS = _table(
     _required('lane_ids', Json),
     _required('details', Json),
     _required('extra', Json),
+    # See climate_core.lease.hosts.State.
+    _required('state', sa.String(16), server_default='enrolled'),
     sa.Column('disabled_reason', sa.Text),
+    # The lease for which the servers of a shared host leave it.
+    sa.Column('emptied_for', _Uuid),
     # Whether ordinary servers may run there until a lease needs it; NULL: never.
     sa.Column('lent', sa.Boolean),
     _required('created_at', Time),

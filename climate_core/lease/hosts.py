@@ -6,6 +6,7 @@ operator adds are its extra properties. Both are flat, so that a filter can name
 """
 
 import dataclasses
+import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,22 +20,35 @@ KIND: Final = 'host'
 DEFAULT_POOL: Final = 'default'
 #: The reason of a shared host that an operator has disabled without one.
 DISABLED: Final = 'The host is disabled.'
-#: The reason with which a host takes no promises while it is taken out of its pool.
-LEAVING: Final = 'The host is being taken out of its pool.'
-#: The reason with which a host takes no promises until it is in its pool.
-ENROLLING: Final = 'The host is being enrolled.'
-#: The same for one whose enrolment failed, and that could not be given back yet.
-NOT_ENROLLED: Final = 'The host could not be enrolled.'
-#: The same for one that was refused to be taken out when that was done in part.
+#: The reason of a host that was refused to be taken out when that was done in part.
 STAYING: Final = 'The host was not taken out of its pool: it has servers.'
-#: What the reason begins with with which a shared host takes no promises while its servers leave
-#: it; the id of the lease for which they do follows.
-EMPTYING: Final = 'The host is being emptied for lease '
-#: What the reason begins with with which a shared host takes no promises while it is given back;
-#: the reason with which it was disabled before follows, if it was.
-RETURNING: Final = 'The host is being given back to ordinary servers. '
-#: What the reason begins with for which a host that failed takes no promises.
-FAILED: Final = 'Failed: '
+
+
+class State(enum.StrEnum):
+    """What is done with a host, or was found of it. It takes promises only if it is ENROLLED."""
+
+    #: It is put into its pool.
+    ENROLLING = 'enrolling'
+    #: That failed, and it could not be given back yet.
+    NOT_ENROLLED = 'not_enrolled'
+    ENROLLED = 'enrolled'
+    #: Nova-compute does not work, or has lost what it had.
+    FAILED = 'failed'
+    #: The servers of a shared host leave it for a lease.
+    EMPTYING = 'emptying'
+    #: A shared host is given back to ordinary servers.
+    RETURNING = 'returning'
+    #: It is taken out of its pool.
+    LEAVING = 'leaving'
+
+
+#: Why a host takes no promises in a state, unless that says more.
+_REASONS: Final = {
+    State.ENROLLING: 'The host is being enrolled.',
+    State.NOT_ENROLLED: 'The host could not be enrolled.',
+    State.RETURNING: 'The host is being given back to ordinary servers.',
+    State.LEAVING: 'The host is being taken out of its pool.',
+}
 
 #: The details that filters can name, beside the extra properties.
 FACTS: Final = (
@@ -134,6 +148,8 @@ class Host(Known):
     :param provider_id: the root provider in Placement
     :param lane_ids: its lanes in Placement, in the order of their numbers
     :param extra: the properties that the operator gave it, as they were given
+    :param disabled_reason: what its operator said when it was disabled, or why it failed
+    :param emptied_for: the id of the lease for which its servers leave it
     :param lent: of a shared host: whether ordinary servers may run there now, because no lease
         has it; None: it is not shared, and they may not
     """
@@ -144,46 +160,51 @@ class Host(Known):
     provider_id: str
     lane_ids: tuple[str, ...]
     extra: Mapping[str, Any]
+    state: State = State.ENROLLED
     disabled_reason: str | None = None
+    emptied_for: str | None = None
     lent: bool | None = None
     created_at: datetime
     updated_at: datetime | None = None
 
     @property
+    def reason(self) -> str | None:
+        """Why it takes no promises, in a sentence; None: it takes some, or no reason is known."""
+        match self.state:
+            case State.ENROLLED:
+                return self.disabled_reason
+            case State.FAILED:
+                return f'Failed: {self.disabled_reason}'
+            case State.EMPTYING:
+                return f'The host is being emptied for lease {self.emptied_for}'
+        return _REASONS[self.state]
+
+    @property
     def is_leaving(self) -> bool:
         """Whether it is being taken out of its pool."""
-        return not self.available and self.disabled_reason == LEAVING
+        return self.state is State.LEAVING
 
     @property
     def is_new(self) -> bool:
         """Whether its enrolment has not ended, or has failed."""
-        return not self.available and self.disabled_reason in (ENROLLING, NOT_ENROLLED)
+        return self.state in (State.ENROLLING, State.NOT_ENROLLED)
 
     @property
     def is_kept(self) -> bool:
         """Whether ordinary servers are to be kept off it."""
-        if self.lent or self.is_returning:
-            return False
-        return self.available or self.disabled_reason not in (LEAVING, NOT_ENROLLED)
+        given_back = (State.RETURNING, State.LEAVING, State.NOT_ENROLLED)
+        return not self.lent and self.state not in given_back
 
     @property
     def is_enabled(self) -> bool:
         """Whether it takes promises, now or when no ordinary servers run there any more."""
-        return self.available or (bool(self.lent) and self.disabled_reason is None)
-
-    @property
-    def emptied_for(self) -> str | None:
-        """The id of the lease for which its servers leave it; None: they do not."""
-        reason = self.disabled_reason or ''
-        if self.available or self.lent is not False or not reason.startswith(EMPTYING):
-            return None
-        return reason.removeprefix(EMPTYING)
+        enabled = self.state is State.ENROLLED and self.disabled_reason is None
+        return self.available or (bool(self.lent) and enabled)
 
     @property
     def is_returning(self) -> bool:
         """Whether it is being given back to ordinary servers."""
-        reason = self.disabled_reason or ''
-        return not self.available and self.lent is False and reason.startswith(RETURNING)
+        return self.state is State.RETURNING
 
     @property
     def is_shared(self) -> bool:
@@ -193,7 +214,7 @@ class Host(Known):
     @property
     def failed(self) -> bool:
         """Whether it takes no promises because it has failed, and not for its operator."""
-        return not self.available and (self.disabled_reason or '').startswith(FAILED)
+        return self.state is State.FAILED
 
     def knows(self, known: Known) -> bool:
         """Tell whether it is as Nova and Placement know it."""
@@ -276,20 +297,13 @@ def number(value: Any) -> Any:
 
 
 def check_reason(reason: str | None, available: bool) -> None:
-    """Refuse a reason of an operator that says what only the service itself knows.
+    """Refuse a reason for which a host is disabled if it is not.
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     if available and reason:
         raise exceptions.BadRequest(
             'disabled_reason: goes with disabled: true, or with a host that is disabled.',
-            field='disabled_reason',
-        )
-    own = (reason or '').startswith((FAILED, EMPTYING, RETURNING))
-    if own or reason in (LEAVING, ENROLLING, NOT_ENROLLED):
-        raise exceptions.BadRequest(
-            f'disabled_reason: "{reason}" is what the service itself says of a host; say it in '
-            'other words.',
             field='disabled_reason',
         )
 

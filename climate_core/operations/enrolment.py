@@ -191,7 +191,7 @@ def _begin(
         lane_ids,
         known,
         extra,
-        hosts.ENROLLING,
+        hosts.State.ENROLLING,
         False,
         True if values.get('shared') else None,
     )
@@ -207,14 +207,14 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
         available, reason = False, None if available else reason or hosts.DISABLED
     unit = {'available': available}
     # Nobody has changed it yet.
-    host = {'disabled_reason': reason, 'updated_at': None}
+    host = {'state': hosts.State.ENROLLED, 'disabled_reason': reason, 'updated_at': None}
     db.update(session, host_id, unit, host)
 
 
 def _is_enrolling(session: orm.Session, host_id: int) -> bool:
     with contextlib.suppress(exceptions.HostNotFound):
         host = db.get(session, host_id, lock=True)
-        return host.is_new and host.disabled_reason == hosts.ENROLLING
+        return host.state is hosts.State.ENROLLING
     return False
 
 
@@ -246,7 +246,7 @@ def _fail(session: orm.Session, host_id: int) -> bool:
     """Write that a host could not be enrolled; False: it is, or another request has it."""
     with contextlib.suppress(exceptions.HostNotFound):
         if db.get(session, host_id, lock=True).is_new:
-            db.update(session, host_id, {}, {'disabled_reason': hosts.NOT_ENROLLED})
+            db.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
             return True
     return False
 
@@ -313,7 +313,7 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
             f'{words.counted(count, "reservation")}, the last until '
             f'{dates.sentence(end)}. Disable it to have no new ones, or end their leases.'
         )
-    db.update(session, host_id, {'available': False}, {'disabled_reason': hosts.LEAVING})
+    db.update(session, host_id, {'available': False}, {'state': hosts.State.LEAVING})
     return host
 
 
@@ -332,9 +332,10 @@ def _stay(session: orm.Session, before: hosts.Host) -> bool:
     """
     with contextlib.suppress(exceptions.HostNotFound):
         if db.get(session, before.id, lock=True).is_leaving:
-            reason = hosts.STAYING if before.is_leaving else before.disabled_reason
-            unit = {'available': before.available}
-            db.update(session, before.id, unit, {'disabled_reason': reason})
+            host: dict[str, Any] = {'state': before.state}
+            if before.is_leaving:
+                host = {'state': hosts.State.ENROLLED, 'disabled_reason': hosts.STAYING}
+            db.update(session, before.id, {'available': before.available}, host)
             return True
     return False
 

@@ -172,6 +172,9 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     if host.lent:
         reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}
+    if host.failed and values.keys() & {'available', 'disabled_reason'}:
+        # It is its operator by now who wants it so.
+        told['state'] = hosts.State.ENROLLED
     db.update(session, host_id, unit, told)
     return host
 

@@ -391,8 +391,8 @@ def _take(session: orm.Session, host_id: int, lease_id: str) -> None:
         raise exceptions.NotEnough(_TAKEN) from exc
     if not (host.lent and host.is_enabled):
         raise exceptions.NotEnough(_TAKEN)
-    reason = hosts.EMPTYING + lease_id
-    db.update(session, host_id, {}, {'lent': False, 'disabled_reason': reason})
+    emptying = {'lent': False, 'state': hosts.State.EMPTYING, 'emptied_for': lease_id}
+    db.update(session, host_id, {}, emptying)
 
 
 def _take_all(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
@@ -413,4 +413,5 @@ def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> Non
     for host_id in emptied:
         if db.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)
-        db.update(session, host_id, {'available': True}, {'disabled_reason': None})
+        enrolled = {'state': hosts.State.ENROLLED, 'emptied_for': None}
+        db.update(session, host_id, {'available': True}, enrolled)

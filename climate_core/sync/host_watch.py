@@ -150,7 +150,7 @@ class HostWatch(Worker):
         if why is None:
             is_up = host_failure.is_up(service)
             return self._recover(host, is_up, now) if host.failed else None
-        known = host.disabled_reason == hosts.FAILED + why
+        known = host.failed and host.disabled_reason == why
         if not known and self._database.write(db.fail, host.id, why):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
@@ -160,7 +160,7 @@ class HostWatch(Worker):
 
         :returns: why it cannot
         """
-        why = (host.disabled_reason or '').removeprefix(hosts.FAILED)
+        why = host.disabled_reason or ''
         if not is_up:
             return why
         rows = self._database.read(db.having, [host.id])

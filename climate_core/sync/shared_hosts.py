@@ -95,9 +95,9 @@ def release(session: orm.Session, host: hosts.Host) -> None:
     if host.is_returning:
         return
     enabled = host.available or host.emptied_for is not None
-    reason = '' if enabled else host.disabled_reason or hosts.DISABLED
-    told = {'disabled_reason': hosts.RETURNING + reason}
-    db.update(session, host.id, {'available': False}, told)
+    reason = None if enabled else host.disabled_reason or hosts.DISABLED
+    returning = {'state': hosts.State.RETURNING, 'disabled_reason': reason, 'emptied_for': None}
+    db.update(session, host.id, {'available': False}, returning)
 
 
 def finish(session: orm.Session, host_id: int) -> bool:
@@ -105,7 +105,6 @@ def finish(session: orm.Session, host_id: int) -> bool:
     with contextlib.suppress(exceptions.HostNotFound):
         host = db.get(session, host_id, lock=True)
         if host.is_returning:
-            reason = (host.disabled_reason or '').removeprefix(hosts.RETURNING) or None
-            db.update(session, host_id, {}, {'lent': True, 'disabled_reason': reason})
+            db.update(session, host_id, {}, {'lent': True, 'state': hosts.State.ENROLLED})
             return True
     return False

@@ -91,6 +91,43 @@ def test_names_are_told_apart_by_case(conf: cfg.ConfigOpts) -> None:
         assert len(connection.execute(query).all()) == 1
 
 
+def test_state_of_a_host_is_read_out_of_its_reason(conf: cfg.ConfigOpts) -> None:
+    """Databases that were made between two releases have it there."""
+    lease_id = 'a' * 36
+    returning = 'The host is being given back to ordinary servers. '
+    reasons = {
+        None: ('enrolled', None, None),
+        'disk': ('enrolled', 'disk', None),
+        'The host is being enrolled.': ('enrolling', None, None),
+        'The host could not be enrolled.': ('not_enrolled', None, None),
+        'The host is being taken out of its pool.': ('leaving', None, None),
+        f'The host is being emptied for lease {lease_id}': ('emptying', None, lease_id),
+        returning: ('returning', None, None),
+        f'{returning}disk': ('returning', 'disk', None),
+        'Failed: down': ('failed', 'down', None),
+    }
+    migration.upgrade(conf, '0015')
+    engine = Database(conf).engine
+    unit = "'host', 'default', false, '{{}}', 1, '{{}}', 0, '2026-01-01'"
+    host = "'a', '{root}', '[]', '{{}}', '{{}}', '2026-01-01'"
+    with engine.begin() as connection:
+        for number, reason in enumerate(reasons, 1):
+            for statement in (
+                'INSERT INTO units (id, kind, pool, available, capacity, lanes, properties, '
+                f'generation, changed_at) VALUES (:id, {unit.format()})',
+                'INSERT INTO hosts (unit_id, hypervisor_hostname, disabled_reason, service_name, '
+                'provider_id, lane_ids, details, extra, created_at) '
+                f'VALUES (:id, :name, :reason, {host.format(root=number)})',
+            ):
+                values = {'id': number, 'name': f'cn{number}', 'reason': reason}
+                connection.execute(sa.text(statement), values)
+    migration.upgrade(conf)
+    columns = (tables.HOSTS.c[name] for name in ('state', 'disabled_reason', 'emptied_for'))
+    with engine.connect() as connection:
+        query = sa.select(*columns).order_by(tables.HOSTS.c.unit_id)
+        assert [tuple(row) for row in connection.execute(query)] == [*reasons.values()]
+
+
 def test_there_is_one_head_and_no_gap() -> None:
     script = migration.script.ScriptDirectory.from_config(migration._config())
     revisions = [each.revision for each in script.walk_revisions()]

@@ -4,6 +4,7 @@
 import contextlib
 import pathlib
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -153,3 +154,14 @@ def selects(database: Database) -> Iterator[list[str]]:
         yield seen
     finally:
         sa.event.remove(database.engine, 'before_cursor_execute', note)
+
+
+def wait_for_status(application: Any, lease_id: str, status: str) -> dict[str, Any]:
+    """Return a lease when a thread of the manager has brought it to a status."""
+    pause, deadline = threading.Event(), time.monotonic() + 60
+    while True:
+        lease: dict[str, Any] = ask(application, 'GET', f'/v1/leases/{lease_id}').json['lease']
+        if lease['status'] == status:
+            return lease
+        assert time.monotonic() < deadline, f'{status} expected: {lease}'
+        pause.wait(0.05)

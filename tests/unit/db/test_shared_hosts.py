@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from climate_core.db import hosts as db
 from climate_core.db import leases, rows, shared_hosts, tables
-from climate_core.lease import hosts
-from climate_core.lease.hosts import Known
+from climate_core.lease.hosts import Known, State
 from climate_core.sync.shared_hosts import SharedHosts
 from tests.support.hosts import START, promise
 from tests.support.world import World
@@ -24,8 +23,12 @@ def add(world: World, name: str, unit: Any = (), **columns: Any) -> int:
     return host_id
 
 
-def out(world: World, name: str, reason: str | None, **columns: Any) -> int:
-    return add(world, name, {'available': False}, disabled_reason=reason, **columns)
+def out(world: World, name: str, **columns: Any) -> int:
+    return add(world, name, {'available': False}, **columns)
+
+
+def emptied_for(world: World, name: str, lease_id: str) -> int:
+    return out(world, name, state=State.EMPTYING, emptied_for=lease_id)
 
 
 def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
@@ -36,19 +39,19 @@ def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
         with world.database.writer() as session:
             mine = sa.update(tables.LEASES).where(tables.LEASES.c.id == lease_id)
             rows.change(session, mine.values(status=status))
-    emptied = out(world, 'emptied', hosts.EMPTYING + ids['IN_PROGRESS'])
-    timed_out = out(world, 'timed out', hosts.EMPTYING + ids['TIMEDOUT'])
+    emptied = emptied_for(world, 'emptied', ids['IN_PROGRESS'])
+    timed_out = emptied_for(world, 'timed out', ids['TIMEDOUT'])
     wanted = {
         add(world, 'free'),
-        out(world, 'disabled', 'broken'),
-        out(world, 'returning', hosts.RETURNING),
+        out(world, 'disabled', disabled_reason='broken'),
+        out(world, 'returning', state=State.RETURNING),
         timed_out,
-        out(world, 'of nobody', hosts.EMPTYING + 'x'),
+        emptied_for(world, 'of nobody', 'x'),
     }
     lent = add(world, 'lent', {'available': False}, lent=True)
-    out(world, 'lent and disabled', 'broken', lent=True)
-    out(world, 'leaving', hosts.LEAVING)
-    out(world, 'failed', hosts.FAILED + 'down')
+    out(world, 'lent and disabled', disabled_reason='broken', lent=True)
+    out(world, 'leaving', state=State.LEAVING)
+    out(world, 'failed', state=State.FAILED, disabled_reason='down')
     leased = add(world, 'leased')
     promise(world.database, leased)
     found = world.database.read(shared_hosts.unneeded)
@@ -85,7 +88,7 @@ def test_look_costs_two_statements_however_many_hosts_leases_have(
         leases.update(session, lease, status='IN_PROGRESS')
     for number in range(count):
         promise(world.database, add(world, f'leased{number}'))
-        out(world, f'emptied{number}', hosts.EMPTYING + lease_id)
+        emptied_for(world, f'emptied{number}', lease_id)
     worker = SharedHosts(world.database, lambda: None)  # type: ignore[arg-type, return-value]
     # The clock of a test costs none.
     assert len(world.statements(worker.look)) == 1

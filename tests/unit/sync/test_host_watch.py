@@ -70,7 +70,7 @@ def test_host_that_is_silent_for_long_takes_no_promises(hosts, watch):
     for _ in range(2):
         watch.watch()
     told = 'Failed: The nova-compute on cn1 is down since 2026-01-01 00:00 UTC.'
-    assert (hosts.read().available, hosts.read().disabled_reason) == (False, told)
+    assert (hosts.read().available, hosts.read().reason) == (False, told)
     assert (hosts.read(1).available, hosts.generation()) == (True, before + 1)
 
 
@@ -104,7 +104,7 @@ def test_answer_without_any_service_says_nothing(hosts, watch, caplog):
 def test_host_that_nova_has_no_more_has_failed(hosts, watch):
     del hosts.state.hypervisors[hosts.read().provider_id]
     watch.watch()
-    assert hosts.read().disabled_reason == 'Failed: Nova has no nova-compute on cn1 any more.'
+    assert hosts.read().reason == 'Failed: Nova has no nova-compute on cn1 any more.'
 
 
 def test_trouble_with_one_lease_does_not_keep_the_others(hosts, watch, monkeypatch, caplog):
