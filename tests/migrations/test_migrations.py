@@ -203,14 +203,20 @@ def test_what_the_first_release_does_not_write_may_be_missing(conf: cfg.ConfigOp
                 assert column['nullable'] or column['default'], (table, column['name'])
 
 
+#: The next migrations, of a later release.
+LATER = [f'{int(migration.head()) + number:04}' for number in (1, 2)]
+#: One that only adds.
+EXPANDED = f'{LATER[0]}_after_{migration.head()}'
+
+
 def test_a_later_release_that_only_expanded_is_fine(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf)
-    _at(conf, '0016_after_0015')
+    _at(conf, EXPANDED)
     migration.check(conf)
     assert migration.contracted(conf)
 
 
-@pytest.mark.parametrize('revision', ['0016', '0017_after_0016', 'x'])
+@pytest.mark.parametrize('revision', [LATER[0], f'{LATER[1]}_after_{LATER[0]}', 'x'])
 def test_a_later_release_that_contracted_is_refused(conf: cfg.ConfigOpts, revision: str) -> None:
     migration.upgrade(conf)
     _at(conf, revision)
@@ -220,10 +226,10 @@ def test_a_later_release_that_contracted_is_refused(conf: cfg.ConfigOpts, revisi
 
 def test_a_database_of_a_later_release_is_not_upgraded(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf)
-    _at(conf, '0016_after_0015')
+    _at(conf, EXPANDED)
     with pytest.raises(migration.WrongVersion, match='later release'):
         migration.upgrade(conf)
-    assert migration.version(conf) == '0016_after_0015'
+    assert migration.version(conf) == EXPANDED
 
 
 def test_every_migration_has_a_phase_and_a_name_that_tells_it() -> None:
