@@ -20,6 +20,7 @@ from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
+from tests.support.kinds import kind_cell
 from tests.support.world import user
 
 MIGRATE = 'nova.compute.api.API.live_migrate'
@@ -75,6 +76,7 @@ class BestEffortTest(HostLeasesTest):
 
 
 class TestBestEffort(BestEffortTest):
+    @kind_cell('Hosts', 'best_effort')
     def test_host_is_emptied_and_serves_ordinary_servers_again_at_the_end(self):
         servers = [self.boot_on('host1') for _ in range(2)]
         lease = self.ask()

@@ -6,6 +6,7 @@ from nova.tests.functional.api import client
 
 from tests.functional.lease_service import refusal
 from tests.functional.nova.base import SERVICE_TOKEN, NovaTest
+from tests.support.kinds import kind_cell
 
 #: Every action on servers of nova 34 that makes no sense before the start, with a body for it.
 ACTIONS = {
@@ -37,6 +38,7 @@ ACTIONS = {
 
 
 class TestReserve(NovaTest):
+    @kind_cell('Servers, volumes and stacks', 'immediate')
     def test_reserved_server_is_held_started_and_deleted(self):
         server = self.reserve()
         found = self.assert_status(server, 'RESERVED')

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can have which kind: the table of the documents, cell by cell."""
+
+import pytest
+
+from climate_common import limits, resource_types
+from climate_core import exceptions
+from climate_core.lease import model
+from climate_core.operations import kinds
+from climate_core.operations.draft import Item
+from tests.support.kinds import cells, kind_cell, marked
+from tests.support.world import NOON
+
+CELLS = list(cells())
+#: The first cell of a row -> what a lease of it asks for: by type, and whether it is held already.
+ASKED = {
+    'Servers, volumes and stacks': [resource_types.SERVER],
+    'Hosts': [resource_types.HOST],
+    'Capacity': [resource_types.CAPACITY],
+    'Servers, volumes or stacks with hosts or capacity in one lease': [
+        resource_types.HOST,
+        resource_types.VOLUME,
+    ],
+}
+_OF_CALENDAR = {resource_types.HOST, resource_types.CAPACITY}
+
+
+def items(types: list[str]) -> list[Item]:
+    found = []
+    for place, kind in enumerate(types):
+        unit_kind = 'host' if kind in _OF_CALENDAR else None
+        new = model.new_reservation('lease', kind, f'r{place}', {}, NOON, {}, None, unit_kind)
+        found.append(Item(new, {}, f'reservations[{place}]'))
+    return found
+
+
+def test_table_has_all_kinds_and_resources() -> None:
+    assert {kind for _, kind, _ in CELLS} == set(limits.KINDS)
+    assert {resource for resource, _, _ in CELLS} == set(ASKED)
+
+
+@pytest.mark.parametrize(('resource', 'kind', 'said'), CELLS)
+def test_cell_is_true(resource: str, kind: str, said: str) -> None:
+    asked = items(ASKED[resource])
+    if said.startswith('no'):
+        with pytest.raises(exceptions.BadRequest) as caught:
+            kinds.of(kind, asked)
+        assert caught.value.field == 'kind'
+    else:
+        assert said.startswith('yes')
+        assert kinds.of(kind, asked) == kind
+    if 'default' in said:
+        assert kinds.of(None, asked) == kind
+    if 'one reservation' in said:
+        with pytest.raises(exceptions.BadRequest):
+            kinds.of(kind, asked * 2)
+
+
+def test_each_kind_that_a_resource_can_have_has_a_test() -> None:
+    """What it does then is another test, which names its cell."""
+    wanted = {(resource, kind) for resource, kind, said in CELLS if said.startswith('yes')}
+    assert marked() == wanted
+    assert kind_cell('Hosts', 'retry')(items) is items
