@@ -150,6 +150,9 @@ class EventExecutor:
                 plugin.end(lease, each)
             except retry.EXPECTED as exc:
                 LOG.warning('%s is not ended again: %s', each.id, exc)
+            except Exception:
+                # A mistake of one plugin keeps what others hold from being ended.
+                LOG.exception('%s is not ended again', each.id)
 
     def _keep(
         self, session: orm.Session, lease: model.Lease, claim: Claim, now: datetime.datetime

@@ -5,6 +5,7 @@ The same sentences are in ``doc/source/contributor/invariants.rst``. Each method
 are in the database, so it does not believe the code that it judges.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -17,6 +18,8 @@ _OPEN = frozenset(str(s) for s in states.OPEN)
 _READY = model.READY
 _OVER = str(states.LeaseStatus.TERMINATED)
 _ENDING = frozenset(str(s) for s in states.ENDING)
+#: Status of a lease that is not granted -> the event that tries it.
+_UNGRANTED = {'WAITING': model.RETRY, 'IN_PROGRESS': model.MAKE_ROOM}
 
 
 def of(rows: Rows, table: str, lease: Row) -> list[Row]:
@@ -51,6 +54,8 @@ class Invariants:
         self.what_is_taken_out_will_be_freed()
         self.what_is_over_holds_nothing()
         self.what_is_over_gives_its_trust_back()
+        self.what_waits_is_tried_again_and_has_nothing()
+        self.nothing_is_promised_twice()
         self.what_sleeps_will_be_woken()
         self.an_open_event_has_a_next_time()
         self.what_is_awake_was_woken_once_and_before_its_end()
@@ -76,6 +81,10 @@ class Invariants:
         """So that what it holds is always freed."""
         for lease in self.rows['leases']:
             ends = opened(self.rows, lease, model.END)
+            if lease['status'] in _UNGRANTED and lease['duration'] is not None:
+                # It ends so long after it is granted, or after it was tried for the last time.
+                assert not ends, (lease, ends)
+                continue
             assert len(ends) == (0 if lease['status'] == _OVER else 1), (lease, ends)
             for end in ends:
                 asked = lease['status'] in _ENDING or end['status'] == 'IN_PROGRESS'
@@ -90,7 +99,8 @@ class Invariants:
     def what_is_taken_out_will_be_freed(self) -> None:
         for lease in self.rows['leases']:
             for row in of(self.rows, 'reservations', lease):
-                own = [e for e in opened(self.rows, lease) if e['reservation_id'] == row['id']]
+                ends = opened(self.rows, lease, model.END_RESERVATION)
+                own = [e for e in ends if e['reservation_id'] == row['id']]
                 asked = row['status'] == 'deleting' and lease['status'] not in _ENDING
                 assert len(own) == 1 if asked else len(own) <= 1, (lease, row, own)
                 assert not own or row['status'] == 'deleting', (lease, row, own)
@@ -116,11 +126,38 @@ class Invariants:
                 assert len(releases) == 1, (lease, releases)
                 assert releases[0]['status'] != 'DONE', (lease, releases)
 
+    def what_waits_is_tried_again_and_has_nothing(self) -> None:
+        for lease in self.rows['leases']:
+            tries = [
+                (kind, event)
+                for kind in _UNGRANTED.values()
+                for event in opened(self.rows, lease, kind)
+            ]
+            wanted = _UNGRANTED.get(lease['status'])
+            # An event that found out that it is needless may still be in progress.
+            undone = [kind for kind, event in tries if event['status'] == 'UNDONE']
+            assert len(tries) == 1 if wanted else not undone, (lease, tries)
+            assert all(kind == wanted for kind in undone), (lease, tries)
+            if wanted or lease['status'] == 'TIMEDOUT':
+                ids = {row['id'] for row in of(self.rows, 'reservations', lease)}
+                assert not [a for a in self.rows['allocations'] if a['reservation_id'] in ids]
+            if wanted:
+                assert not opened(self.rows, lease, model.START), lease
+
+    def nothing_is_promised_twice(self) -> None:
+        live_ids = {r['id'] for r in self.rows['reservations'] if r['status'] in _LIVE}
+        promised = [a for a in self.rows['allocations'] if a['reservation_id'] in live_ids]
+        for first, second in itertools.combinations(promised, 2):
+            apart = first['end'] <= second['start'] or second['end'] <= first['start']
+            assert apart or first['unit_id'] != second['unit_id'], (first, second)
+
     def what_sleeps_will_be_woken(self) -> None:
         """By an event that is open; or its time is over, or its user has to start it."""
         for lease in self.rows['leases']:
             asleep = any(r['status'] == 'pending' for r in live(self.rows, lease))
             if lease['status'] in _ENDING or not asleep or lease['end_date'] <= self.now:
+                continue
+            if lease['status'] in _UNGRANTED:
                 continue
             if lease['start_policy'] == 'manual' and lease['status'] == 'PENDING':
                 assert not opened(self.rows, lease, model.START), lease
@@ -267,6 +304,13 @@ def _changes(changes: Row) -> dict[str, list[Any]]:
 
 
 _TOLD = {'ACTIVE': 'lease.event.start_lease', 'ERROR': 'lease.event.start_lease.error'}
+#: What is told when a lease that waits becomes something else.
+_TOLD_OF_WAITING = {
+    ('WAITING', 'PENDING'): 'lease.event.retry_lease',
+    ('WAITING', 'ERROR'): 'lease.event.retry_lease.error',
+    ('IN_PROGRESS', 'PENDING'): 'lease.event.make_room',
+    ('IN_PROGRESS', 'TIMEDOUT'): 'lease.event.make_room.error',
+}
 _UPDATES = frozenset({'lease.update', 'reservation.create'})
 _RECOVERIES = frozenset({'event.end_reservation', 'resource.lost'})
 
@@ -276,8 +320,11 @@ def _notices(rows: Rows, lease: Row) -> Counter[str]:
     wanted: Counter[str] = Counter()
     for entry in of(rows, 'lease_history', lease):
         wanted['lease.update'] += entry['action'] in _UPDATES
-        _, status = entry['changes'].get('status', (None, None))
-        if entry['action'] in _RECOVERIES and status == 'ACTIVE':
+        was, status = entry['changes'].get('status', (None, None))
+        if was in _UNGRANTED:
+            told = _TOLD_OF_WAITING.get((was, status))
+            wanted.update([told] if told else [])
+        elif entry['action'] in _RECOVERIES and status == 'ACTIVE':
             # What had failed has left the lease, which goes on without it.
             wanted['lease.update'] += 1
         elif status in _TOLD:

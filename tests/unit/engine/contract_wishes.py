@@ -96,7 +96,7 @@ def paint(asker: Asker) -> None:
         generation, right = asker.draw_generation()
         done = asker.ask(LeaseOperations.update_reservation, before.id, chosen, values, generation)
         (after,) = (r for r in asker.lease.reservations if r.id == chosen)
-        assert done is None or (right and after.params == values)
+        assert done is None or (right and after.params == {**after.params, **values})
 
 
 def join(asker: Asker) -> None:
@@ -140,7 +140,8 @@ def delete(asker: Asker) -> None:
 
 def lose(asker: Asker) -> None:
     """A resource goes away without the lease; somebody hears of it, or nobody does."""
-    held = [(r.resource_type, r.resource_id) for r in asker.lease.live]
+    own = (r for r in asker.lease.live if r.unit_kind is None)
+    held = [(r.resource_type, r.resource_id) for r in own]
     if held:
         kind, thing = asker.data.draw(st.sampled_from(held))
         asker.world.ledger.state[thing] = 'gone'

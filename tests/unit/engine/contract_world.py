@@ -4,29 +4,51 @@
 import dataclasses
 import datetime
 import itertools
+import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
+from climate_common import resource_types
 from climate_core import exceptions, test_points
+from climate_core.calendar.admission import Calendar
+from climate_core.calendar.model import Demand, Wanted
 from climate_core.context import RequestContext
 from climate_core.db import events, tables
 from climate_core.engine import retry
-from climate_core.lease import model
+from climate_core.lease import changes, model, states
+from climate_core.operations.draft import Draft
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from tests.support.world import NOON, TYPE, Things, Time, World
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]
 
-BASE, LEADER = 'test:base', 'test:leader'
+BASE, LEADER, HOST = 'test:base', 'test:leader', resource_types.HOST
 #: Type -> rank at the start, rank at the end.
 RANKS = {
+    HOST: (Things.rank + 10, Things.rank + 10),
     LEADER: (Things.rank - 15, Things.rank + 80),
     BASE: (Things.rank - 10, Things.rank - 10),
     TYPE: (Things.rank, Things.rank),
 }
+
+#: So many rooms there are for all leases.
+ROOMS = 2
+ROOM = {
+    'kind': 'room',
+    'pool': 'default',
+    'available': True,
+    'capacity': {},
+    'lanes': 1,
+    'properties': {},
+    'generation': 0,
+    'changed_at': NOON,
+}
+#: So long rooms may be emptied for a lease.
+ROOM_TIMEOUT = datetime.timedelta(minutes=10)
 
 #: What several leases want; there is more of which each is wanted once.
 THINGS = [f'thing{n}' for n in range(5)]
@@ -180,6 +202,57 @@ class Leaders(Others):
     rank, rank_at_end = RANKS[LEADER]
 
 
+class Rooms(Others):
+    """What the calendar promises, and what leases wait for; there are two."""
+
+    resource_type = HOST
+    rank, _ = RANKS[HOST]
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        claimed = self._ledger.reserve(context, values)
+        return dataclasses.replace(claimed, unit_kind='room')
+
+    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
+        return reservation.resource_id == values.get('resource_id')
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {'servers': 1}
+
+    def wanted(self, reservation: model.Reservation) -> Wanted:
+        demand = Demand(kind='room', least=1, most=1)
+        return Wanted(reservation_id=reservation.id, demand=demand, field='min', noun='rooms')
+
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        assert reservation.allocations, 'what is not promised is not woken'
+        return super().wake_up(lease, reservation)
+
+
+class Room:
+    """Has rooms emptied in no time, as the mood of the ledger is."""
+
+    def __init__(self, world: 'ContractWorld') -> None:
+        self._world = world
+
+    def find(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+        return (1,)
+
+    def add(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
+        assert draft.asked is not None
+        return changes.wait.begin_room(lease, {'moved': 0}, draft.asked.lasts, None, draft.now)
+
+    def step(self, lease: model.Lease) -> Wait | None:
+        mood = self._world.ledger.mood
+        answer = mood.pop(0) if mood else 'done'
+        if answer == 'wait':
+            return Wait(5.0, 'moved 0 of 1', {'moved': 1})
+        if answer == 'permanent' or self._world.ledger.time() > lease.created_at + ROOM_TIMEOUT:
+            raise exceptions.Permanent('They were not empty in time.')
+        if answer == 'transient':
+            raise exceptions.Transient('Nova is away.')
+        self._world.operations.queue.grant(lease, states.LeaseStatus.IN_PROGRESS)
+        return None
+
+
 class ContractWorld(World):
     """Managers that can be killed at a point of the engine or before an SQL statement."""
 
@@ -188,7 +261,14 @@ class ContractWorld(World):
     def __init__(self) -> None:
         self.ledger = Ledger()
         super().__init__('sqlite://', self.ledger.time, things=self.ledger)
-        self.plugins |= {BASE: Bases(self.ledger), LEADER: Leaders(self.ledger)}
+        others = {BASE: Bases, LEADER: Leaders, HOST: Rooms}
+        self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
+        self.conf.set_override('retry_interval', 60, group='queue')
+        self.conf.set_override('max_retries', 3, group='queue')
+        self.executor.retry_lease = self.operations.queue.retry
+        room = Room(self)
+        self.operations.room = self.operations.write_path.room = room  # type: ignore[assignment]
+        self.executor.make_room = room.step
         self.ledger.look = self._look
         self._dead = False
         self._elsewhere = False
@@ -206,6 +286,10 @@ class ContractWorld(World):
         with self.database.engine.begin() as connection:
             for table in reversed(tables.METADATA.sorted_tables):
                 connection.execute(table.delete())
+            connection.execute(tables.UNITS.insert(), [ROOM] * ROOMS)
+        # What is in memory is of other rooms; an example chooses the same ones each time.
+        self.calendar = Calendar(self.database, random.Random(0))
+        self.operations.promises.calendar = self.executor.calendar = self.calendar
         self.ledger.forget()
         self.trusts.present.clear()
         self.trusts.trouble.clear()

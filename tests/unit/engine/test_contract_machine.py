@@ -32,7 +32,14 @@ from tests.unit.engine.contract_invariants import (
     woken_while_its_lease_runs,
 )
 from tests.unit.engine.contract_wishes import HOOKS, MINUTES, WISHES, Asker
-from tests.unit.engine.contract_world import ANSWERS, HOLDING, THINGS, ContractWorld, Killed
+from tests.unit.engine.contract_world import (
+    ANSWERS,
+    HOLDING,
+    HOST,
+    THINGS,
+    ContractWorld,
+    Killed,
+)
 
 #: How many examples to try; they are always the same ones unless it is set.
 EXAMPLES = os.environ.get('CLIMATE_EXAMPLES')
@@ -148,6 +155,27 @@ class Contract(RuleBasedStateMachine):
         if 'note' in extras:
             note = values.pop('note')
             values['events'] = [{'event_type': 'note', 'time': self.world.text(note)}]
+        self.made.append((values, self._create(values, death) or ''))
+
+    @rule(
+        kind=st.sampled_from(['retry', 'retry', 'best_effort', 'scheduled']),
+        start=st.none() | MINUTES,
+        length=_lengths,
+        is_fixed=st.booleans(),
+        death=_deaths,
+    )
+    def book_a_room(
+        self, kind: str, start: int | None, length: int, is_fixed: bool, death: int | None
+    ) -> None:
+        """Have a lease that waits if all rooms are taken, or for which rooms are emptied."""
+        end = {'end_date': self.world.text((start or 0) + length)}
+        values = {
+            'name': f'lease{len(self.made)}',
+            'start_date': 'now' if start is None else self.world.text(start),
+            **(end if is_fixed else {'duration': length * 60}),
+            'kind': kind,
+            'reservations': [{'resource_type': HOST, 'resource_id': self.world.fresh()}],
+        }
         self.made.append((values, self._create(values, death) or ''))
 
     @precondition(lambda self: self.made)
@@ -383,6 +411,11 @@ class Contract(RuleBasedStateMachine):
             self.world.run_until_idle()
             self.world.told()
             self.time.forward(minutes=10)
+        # What waited is tried for the last time by now, and stays as long as it would have lasted.
+        for _ in range(8):
+            self.time.forward(hours=1)
+            self.world.run_until_idle()
+            self.world.told()
         self.check()
         self.judge.everything_is_freed()
         self.judge.everything_is_told()
