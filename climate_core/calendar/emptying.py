@@ -23,6 +23,8 @@ class Server:
     :param amounts: what it takes of a host, by resource class of Placement
     :param created_at: None: not known
     :param zone: the availability zone that it must stay in; None: it may go to any
+    :param required: traits that its host must have
+    :param forbidden: traits that its host must not have
     :param obstacle: why it cannot be moved, as the end of a sentence; None: it can
     """
 
@@ -32,6 +34,8 @@ class Server:
     created_at: datetime | None = None
     obstacle: str | None = None
     zone: str | None = None
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,15 @@ class Target:
     name: str
     free: Mapping[str, int]
     zone: str | None = None
+    traits: frozenset[str] = frozenset()
+
+    def takes(self, server: Server) -> bool:
+        """Tell whether a server may come here, if there is room for it."""
+        return (
+            server.zone in (None, self.zone)
+            and server.required <= self.traits
+            and not server.forbidden & self.traits
+        )
 
 
 #: Returns what candidates are sorted by: the least is emptied first.
@@ -179,7 +192,15 @@ class Room:
         if not moved:
             return {}
         moved += [max(moved, key=self._size)] * spares
-        leaving = {each.name for each in chosen}
+        return self.place_servers(moved, {each.name for each in chosen})
+
+    def place_servers(
+        self, moved: Collection[Server], leaving: Collection[str] = ()
+    ) -> dict[str, str] | None:
+        """Find room for servers together, see :meth:`place`.
+
+        :param leaving: the names of hosts to which none of them may go
+        """
         if self._is_too_little(moved, leaving):
             return None
         placing = _Placing(self._targets, self._orders, leaving)
@@ -244,7 +265,7 @@ class _Placing:
             if (
                 all(free.get(kind, 0) >= amount for kind, amount in needed)
                 and name not in self._leaving
-                and server.zone in (None, target.zone)
+                and target.takes(server)
             ):
                 self._take(server, name)
                 return name

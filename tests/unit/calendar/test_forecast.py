@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When servers will find room on the hosts that everybody uses."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climate_core.calendar.emptying import Server, Target
+from climate_core.calendar.forecast import Claim, Forecast, NotExpected, Release
+
+SSD = frozenset({'CUSTOM_SSD'})
+
+
+def servers(name: str, *vcpus: int, **more: Any) -> list[Server]:
+    return [
+        Server(id=f'{name}{number}', amounts={'VCPU': each}, **more)
+        for number, each in enumerate(vcpus)
+    ]
+
+
+def claim(name: str, start: int, end: int, *vcpus: int, **more: Any) -> Claim:
+    return Claim(start=start, end=end, servers=servers(name, *vcpus, **more))
+
+
+def hosts(*vcpus: int) -> list[Target]:
+    return [Target(name=f'h{n}', free={'VCPU': each}) for n, each in enumerate(vcpus)]
+
+
+def release(at: int, host: str, vcpus: int) -> Release:
+    return Release(at=at, host=host, amounts={'VCPU': vcpus})
+
+
+def windows(forecast: Forecast, length: int, *vcpus: int, until: int = 100) -> list[int]:
+    found = forecast.windows(servers('a', *vcpus), length, 0, until)
+    return [start for start, end in found if end == start + length]
+
+
+def test_servers_fit_together_and_not_only_one_by_one() -> None:
+    Forecast(hosts(2, 2)).check(claim('a', 0, 9, 2, 2))
+    with pytest.raises(NotExpected, match='alone, but 3 servers do not fit together'):
+        Forecast(hosts(2, 2)).check(claim('a', 0, 9, 2, 1, 2))
+
+
+def test_what_is_missing_is_told() -> None:
+    with pytest.raises(NotExpected, match=r'Of 2 hosts 2 would do .* too little VCPU on 2 hosts'):
+        Forecast(hosts(1, 1)).check(claim('a', 0, 9, 2))
+    with pytest.raises(NotExpected, match='Of 2 hosts 0 would do: the others lack a trait'):
+        Forecast(hosts(9, 9)).check(claim('a', 0, 9, 1, required=SSD))
+    fast = [Target(name='x', free={'VCPU': 9}, traits=SSD), *hosts(1)]
+    Forecast(fast).check(claim('a', 0, 9, 9, required=SSD))
+    with pytest.raises(NotExpected, match=r'Of 2 hosts 1 would do .* VCPU on 1 host'):
+        Forecast(fast).check(claim('a', 0, 9, 9, forbidden=SSD))
+
+
+def test_what_is_freed_at_the_start_counts_and_later_does_not() -> None:
+    forecast = Forecast(
+        hosts(-1, 0), [release(5, 'h0', 3), release(7, 'h1', 2), release(1, '?', 9)]
+    )
+    assert windows(forecast, 3, 2) == [5]
+    assert windows(forecast, 3, 2, 2) == [7]
+    assert windows(forecast, 3, 3) == []
+
+
+def test_claims_keep_their_room() -> None:
+    forecast = Forecast(hosts(2), claims=[claim('x', 10, 20, 2)])
+    assert windows(forecast, 5, 1) == [0, 20]
+    with pytest.raises(NotExpected, match='too little room left for another lease'):
+        forecast.check(claim('a', 6, 11, 1))
+    forecast.check(claim('a', 5, 10, 1))
+    # One that has no room itself keeps nobody out.
+    assert windows(Forecast(hosts(2), claims=[claim('x', 10, 20, 3)]), 5, 1) == [0]
+
+
+sizes = st.lists(st.integers(1, 3), min_size=1, max_size=2)
+times = st.tuples(st.integers(0, 6), st.integers(1, 4))
+leases = st.lists(st.tuples(times, sizes), max_size=4)
+free = st.lists(st.integers(-1, 4), min_size=1, max_size=3)
+freed = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2), st.integers(1, 3)), max_size=3)
+
+
+def drawn(rows: Sequence[Any]) -> list[Claim]:
+    return [
+        claim(f'{n}-', start, start + length, *vcpus)
+        for n, ((start, length), vcpus) in enumerate(rows)
+    ]
+
+
+def have_room(found: Sequence[Target], releases: Sequence[Release], all_of: list[Claim]) -> bool:
+    """Try all hosts for all servers, and look at each moment whether they have enough."""
+    moved = [(each, one) for each in all_of for one in each.servers]
+    return any(
+        all(
+            sum(
+                server.amounts['VCPU']
+                for (each, server), name in zip(moved, names, strict=True)
+                if name == host.name and each.start <= time < each.end
+            )
+            <= max(
+                0,
+                host.free['VCPU']
+                + sum(e.amounts['VCPU'] for e in releases if e.host == host.name and e.at <= time),
+            )
+            for host in found
+            for time in range(12)
+        )
+        for names in itertools.product([each.name for each in found], repeat=len(moved))
+    )
+
+
+@given(free, freed, leases)
+def test_all_that_were_expected_have_room_together(free, freed, leases) -> None:
+    found, releases = hosts(*free), [release(at, f'h{host}', n) for at, host, n in freed]
+    expected: list[Claim] = []
+    for each in drawn(leases):
+        try:
+            Forecast(found, releases, expected).check(each)
+        except NotExpected:
+            continue
+        expected.append(each)
+    assert have_room(found, releases, expected)
+
+
+@given(free, freed, times, st.integers(1, 3), st.integers(1, 3))
+def test_equal_servers_are_expected_if_there_is_any_way(free, freed, time, count, vcpus) -> None:
+    found, releases = hosts(*free), [release(at, f'h{host}', n) for at, host, n in freed]
+    asked = claim('a', time[0], sum(time), *[vcpus] * count)
+    try:
+        Forecast(found, releases).check(asked)
+    except NotExpected:
+        assert not have_room(found, releases, [asked])
+    else:
+        assert have_room(found, releases, [asked])
+
+
+@given(free, freed, leases, sizes, st.integers(1, 4))
+def test_windows_are_those_that_begin_to_have_room(free, freed, leases, vcpus, length) -> None:
+    releases = [release(at, f'h{host}', n) for at, host, n in freed]
+    forecast = Forecast(hosts(*free), releases, drawn(leases))
+    expected, before = [], False
+    for start in range(15 - length + 1):
+        try:
+            forecast.check(claim('a', start, start + length, *vcpus))
+        except NotExpected:
+            before = False
+        else:
+            expected += [] if before else [start]
+            before = True
+    assert windows(forecast, length, *vcpus, until=15) == expected
