@@ -27,6 +27,12 @@ def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> 
         return durations.end(start, duration)
 
 
+def past(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
+    """Return the error of a time that is past; it says what time it is."""
+    text = f'The {what} must not be in the past: it is {dates.sentence(now)} now.'
+    return exceptions.InvalidDate(text, field=field)
+
+
 @contextlib.contextmanager
 def in_field(name: str) -> Iterator[None]:
     """Name the field of the request in an error of the grammar."""

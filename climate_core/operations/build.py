@@ -19,7 +19,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease import changes, idempotency, model, request, states, webhook
+from climate_core.lease import changes, idempotency, model, request, states, times, webhook
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations import kinds
 from climate_core.operations.draft import Draft, Item
@@ -127,9 +127,9 @@ def check_time(
     """Refuse a new lease whose time is past, or whose start is too many seconds late."""
     earliest = now - datetime.timedelta(seconds=late)
     if asked.start < earliest:
-        errors.add(exceptions.InvalidDate('The start must not be in the past.', 'start_date'))
+        errors.add(times.past('start', 'start_date', now))
     if any(time < earliest for _, time in asked.events):
-        errors.add(exceptions.InvalidDate('An event must not be in the past.', 'events'))
+        errors.add(times.past('time of an event', 'events', now))
     if asked.end <= now:
         errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
 

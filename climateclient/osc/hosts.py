@@ -106,9 +106,12 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
         if 'flavor' not in values:
             read.append((resource_types.SERVER, _by_sizes(text)))
             continue
-        flavor = options.clients(cmd).compute.find_flavor(
-            values.pop('flavor'), ignore_missing=False
-        )
+        name = values.pop('flavor')
+        flavor = options.clients(cmd).compute.find_flavor(name)
+        if flavor is None:
+            raise exceptions.CommandError(
+                f'{CAPACITY} {text}: flavor: there is no flavor "{name}" that you may use.'
+            )
         read.append((resource_types.CAPACITY, {'flavor_id': flavor.id, **values}))
     return [{'resource_type': kind, **values} for kind, values in read]
 

@@ -159,10 +159,10 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
             field='start_date',
         )
     if moved.get('start_date', now) < now - timedelta(seconds=late):
-        raise exceptions.InvalidDate('The start must not be in the past.', field='start_date')
+        raise times.past('start', 'start_date', now)
     end = moved.get('end_date', lease.end_date)
     if 'end_date' in moved and end < now:
-        raise exceptions.InvalidDate('The end must not be in the past.', field='end_date')
+        raise times.past('end', 'end_date', now)
     if end <= moved.get('start_date', lease.start_date):
         raise exceptions.InvalidDate('The end must be after the start.', field='end_date')
 
@@ -184,6 +184,6 @@ def _give(lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late:
                 f'{kind} follows from before_start and before_end_date.', field='events'
             )
         if time < now - timedelta(seconds=late):
-            raise exceptions.InvalidDate('An event must not be in the past.', field='events')
+            raise times.past('time of an event', 'events', now)
         kept.append(model.new_event(lease.id, kind, time, now))
     return dataclasses.replace(lease, events=tuple(kept))

@@ -157,5 +157,6 @@ def main() -> int:
         print(f'cloud: {error}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print('\ncloud: interrupted; the same command goes on from here', file=sys.stderr)
+        told = 'interrupted; the same command goes on from here, "down" stops what runs'
+        print(f'\ncloud: {told}', file=sys.stderr)
         return 130

@@ -88,7 +88,9 @@ class Cloud:
                 except OSError as error:
                     raise ServiceFailed(
                         f'{service.name} cannot have {self.settings.host}:{port}: {error}. '
-                        'CLIMATE_CLOUD_BASE_PORT moves all ports of a new cloud.'
+                        'CLIMATE_CLOUD_BASE_PORT moves all ports of a new cloud; choose one that '
+                        'connections of other programs do not get for a while '
+                        '(net.ipv4.ip_local_port_range).'
                     ) from None
 
     def _prepare(self) -> None:

@@ -222,7 +222,7 @@ def test_what_is_refused_names_the_field(openstack: shell.Openstack) -> None:
         *('lease', 'create', 'one', '--start', '2001-01-01T10:00Z', '--end', '2099-01-01T12:00Z')
     )
     assert status == 1
-    assert err.startswith('start_date: The start must not be in the past.')
+    assert err.startswith('start_date: The start must not be in the past: it is 20')
 
 
 def test_a_change_that_meets_another_is_refused(client: Client) -> None:

@@ -65,6 +65,13 @@ def test_capacity(run, sent, created, flavor):
     assert body['reservations'] == [{'resource_type': 'flavor:instance', **wanted}]
 
 
+def test_unknown_flavor_is_refused_naming_the_field(fail, sent, http, flavor):
+    http.get(f'{samples.NOVA}/flavors/m1.none', status_code=404)
+    told = fail(*CREATE, '--capacity', 'flavor=m1.none,amount=1')
+    assert 'flavor: there is no flavor "m1.none" that you may use.' in ' '.join(told.split())
+    assert not sent('POST')
+
+
 def test_capacity_by_sizes(run, sent, created):
     run(*CREATE, '--capacity', 'vcpus=2,memory_mb=2048,disk_gb=10,amount=3,vcpus>=16')
     (body,) = sent('POST')
