@@ -45,6 +45,15 @@ def list_all(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
     yield from NOVA.pages(conn, '/os-hypervisors/detail', 'hypervisors', {})
 
 
+def list_with_servers(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
+    """Give all hypervisors as :func:`list_all` does, with ``servers`` if they have any.
+
+    Each of those has a ``uuid``. Facts: Compute API reference, ``with_servers`` since 2.53.
+    """
+    query = {'with_servers': 'true'}
+    yield from NOVA.pages(conn, '/os-hypervisors/detail', 'hypervisors', query)
+
+
 def list_services(conn: 'connection.Connection') -> dict[str, dict[str, Any]]:
     """Return every nova-compute by its host: ``zone``, ``state``, ``status`` and more."""
     query = {'binary': 'nova-compute'}

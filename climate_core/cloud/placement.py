@@ -217,6 +217,16 @@ def find_targets(conn: 'connection.Connection') -> dict[str, HostRoom]:
     return {root: _room(root, tree) for root, tree in trees.items()}
 
 
+def list_ordinary_roots(conn: 'connection.Connection') -> list[str]:
+    """List the root providers of :func:`find_targets`, and those that are full; one call.
+
+    A provider without room is in no candidate, and so in no summary either. Facts: Placement API
+    reference, ``GET /resource_providers``, ``required`` with ``!`` since 1.22.
+    """
+    query = {'member_of': f'!in:{lanes.POOL}', 'required': '!COMPUTE_STATUS_DISABLED'}
+    return [each.id for each in _providers(conn, **query) if each.id == each.root_id]
+
+
 def list_ordinary(conn: 'connection.Connection', room: HostRoom) -> list[str]:
     """List who has allocations of a host without a slot of its lanes.
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reservations in the database."""
 
+import datetime
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -36,6 +37,34 @@ def held(
     page = sa.select(*COLUMNS).where(held_of(resource_type), _RESERVATION.c.id > after)
     query = page.order_by(_RESERVATION.c.id).limit(limit)
     return [read(row) for row in session.execute(query).mappings()]
+
+
+class End(NamedTuple):
+    """When the lease of a resource ends, and what it has and what becomes of it then."""
+
+    resource_id: str
+    at: datetime.datetime
+    amounts: Mapping[str, int]
+    on_end: str | None
+
+
+def ends(session: orm.Session, resource_type: str) -> list[End]:
+    """Read the ends of all reservations of a type that hold their resource; one statement."""
+    lease = tables.LEASES
+    query = (
+        sa.select(
+            _RESERVATION.c.resource_id,
+            lease.c.end_date,
+            _RESERVATION.c.amounts,
+            _RESERVATION.c.params,
+        )
+        .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
+        .where(held_of(resource_type), lease.c.end_date.is_not(None))
+    )
+    return [
+        End(resource_id, at, amounts or {}, params.get('on_end'))
+        for resource_id, at, amounts, params in session.execute(query)
+    ]
 
 
 def holding(session: orm.Session, ids: Collection[str]) -> set[str]:

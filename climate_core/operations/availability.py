@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Availability: tell when the calendar could promise what a request asks for."""
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from oslo_utils import uuidutils
 
 from climate_common import dates
 from climate_core import exceptions
+from climate_core.calendar.emptying import Server
 from climate_core.context import RequestContext
 from climate_core.lease import times
+from climate_core.operations import forecasting
 from climate_core.operations.build import Builder
 from climate_core.operations.promises import Promises
 from climate_core.operations.reserve import Reserver
@@ -23,14 +25,20 @@ _WINDOWS: Final = 5
 
 
 def find_windows(
-    builder: Builder, promises: Promises, context: RequestContext, values: Mapping[str, Any]
+    builder: Builder,
+    promises: Promises,
+    cloud: forecasting.Cloud | None,
+    context: RequestContext,
+    values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """Return the earliest times in which a lease would be granted.
 
     :param values: ``reservations`` and ``duration``; perhaps ``from`` (default now), ``to`` (when
         the lease ends at the latest; default 30 days later) and ``limit``
+    :param cloud: tells what is free for servers that are not made yet; None: nobody can
     :returns: ``start_date`` and ``end_date`` of each, the earliest first, and whether the calendar
-        guarantees it; of times that follow each other without a break only the first
+        guarantees it or it is only expected; of times that follow each other without a break
+        only the first
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     now = builder.clock.now()
@@ -45,6 +53,13 @@ def find_windows(
         raise exceptions.InvalidDate(
             'to: must leave room for the duration after from, or after now.', field='to'
         )
+    limit = values.get('limit', _WINDOWS)
+    if any('server' in each for each in values['reservations']):
+        servers = _servers(cloud, context, values['reservations'])
+        assert cloud is not None, 'it told what the servers are'
+        forecast = forecasting.read(builder.database, cloud)
+        expected = forecasting.find(forecast, servers, length, earliest, latest, limit)
+        return [_shown(*each, guaranteed=False) for each in expected]
     reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now)
     items, _ = reserver.reserve_items(values['reservations'])
     for item in items:
@@ -54,13 +69,28 @@ def find_windows(
                 'kept; whether it can be reserved shows when it is.',
                 field=f'{item.field}.resource_type',
             )
-    limit = values.get('limit', _WINDOWS)
     found = promises.windows(items, length, earliest, latest, limit)
-    return [
-        {
-            'start_date': dates.serialize(each.start),
-            'end_date': dates.serialize(each.end),
-            'guaranteed': True,
-        }
-        for each in found
-    ]
+    return [_shown(each.start, each.end, guaranteed=True) for each in found]
+
+
+def _servers(
+    cloud: forecasting.Cloud | None, context: RequestContext, wanted: Sequence[Mapping[str, Any]]
+) -> list[Server]:
+    if cloud is None:
+        raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
+    for number, each in enumerate(wanted):
+        if 'server' not in each:
+            raise exceptions.BadRequest(
+                f'reservations[{number}]: the calendar guarantees it, and servers are only '
+                'expected to find room. Ask for the two one after the other.',
+                field=f'reservations[{number}]',
+            )
+    return forecasting.read_servers(cloud, context, [each['server'] for each in wanted])
+
+
+def _shown(start: datetime, end: datetime, *, guaranteed: bool) -> dict[str, Any]:
+    return {
+        'start_date': dates.serialize(start),
+        'end_date': dates.serialize(end),
+        'guaranteed': guaranteed,
+    }

@@ -36,8 +36,8 @@ from climate_core.lease.results import Change
 from climate_core.operations import availability, dry_run
 from climate_core.operations.build import Builder, check_generation, webhook_rules
 from climate_core.operations.duplicates import built_anew
+from climate_core.operations.forecasting import Cloud
 from climate_core.operations.giving_back import Closed, GivingBack
-from climate_core.operations.hosts import Cloud
 from climate_core.operations.interfaces import (
     ExternalService,
     Limits,
@@ -68,7 +68,7 @@ class LeaseOperations:
     limits: Limits = dataclasses.field(default_factory=NoLimits)
     external: ExternalService = dataclasses.field(default_factory=NoExternalService)
     calendar: Calendar | None = None
-    #: Gives the rights of the service, with which hosts are emptied.
+    #: Gives the rights of the service, with which hosts are emptied and what is free is read.
     cloud: Cloud | None = None
     #: Called with a lease that was made or joined, or was there, and the time.
     wrote: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None
@@ -131,7 +131,7 @@ class LeaseOperations:
         self, context: RequestContext, values: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         """Return when a lease would be granted, see :func:`.availability.find_windows`."""
-        return availability.find_windows(self.builder, self.promises, context, values)
+        return availability.find_windows(self.builder, self.promises, self.cloud, context, values)
 
     def update_lease(
         self,

@@ -12,6 +12,7 @@ from osc_lib.command import command
 from climate_common import dates, durations
 from climateclient.osc import arguments, hosts, options
 
+_SERVERS = '--servers'
 _NOTHING = (
     'No time was found at which this could be reserved. --to looks further ahead than 30 days; '
     'openstack lease create --dry-run with the same --hosts or --capacity says what is lacking.'
@@ -23,12 +24,21 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 class Availability(command.Lister):
     """Show the earliest times in which hosts or capacity could be reserved.
 
-    Nothing is held: what is free now may be taken by the next request.
+    Of servers on the hosts that everybody uses they are expected, and not guaranteed. Nothing
+    is held: what is free now may be taken by the next request.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         hosts.add_options(parser)
+        parser.add_argument(
+            _SERVERS,
+            metavar='flavor=<flavor>[,count=<n>]',
+            action='append',
+            default=[],
+            help='Servers of a flavor on the hosts that everybody uses: when they are expected to '
+            'find room, which nothing guarantees (repeat for several)',
+        )
         parser.add_argument(
             '--for',
             dest='length',
@@ -60,9 +70,10 @@ class Availability(command.Lister):
         )
         length = arguments.duration('--for', parsed_args.length)
         wanted = hosts.reservations(self, parsed_args)
+        wanted += [hosts.servers(self, _SERVERS, text) for text in parsed_args.servers]
         if not wanted:
             raise exceptions.CommandError(
-                f'Say what is to be reserved, with {hosts.HOSTS} or {hosts.CAPACITY}.'
+                f'Say what is to be reserved, with {hosts.HOSTS}, {hosts.CAPACITY} or {_SERVERS}.'
             )
         found = options.clients(self).climate.availability(
             wanted, length, since=since, until=until, limit=parsed_args.limit

@@ -25,6 +25,7 @@ _PART = re.compile(r'(?P<key>[\w.:-]+)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<v
 #: The option -> a value that is right.
 _EXAMPLES: Final = {
     HOSTS: 'min=1,max=2,vcpus>=16',
+    '--servers': 'flavor=m1.small,count=3',
     CAPACITY: 'flavor=m1.small,amount=10,affinity=false',
 }
 _FILTERS: Final = (
@@ -66,6 +67,7 @@ _OF_CAPACITY: Final[_Keys] = {
     'affinity': _boolean,
     **_COMMON,
 }
+_OF_SERVERS: Final[_Keys] = {'flavor': str, 'count': _integer}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -106,14 +108,32 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
         if 'flavor' not in values:
             read.append((resource_types.SERVER, _by_sizes(text)))
             continue
-        name = values.pop('flavor')
-        flavor = options.clients(cmd).compute.find_flavor(name)
-        if flavor is None:
-            raise exceptions.CommandError(
-                f'{CAPACITY} {text}: flavor: there is no flavor "{name}" that you may use.'
-            )
-        read.append((resource_types.CAPACITY, {'flavor_id': flavor.id, **values}))
+        flavor_id = _flavor_id(cmd, CAPACITY, text, values.pop('flavor'))
+        read.append((resource_types.CAPACITY, {'flavor_id': flavor_id, **values}))
     return [{'resource_type': kind, **values} for kind, values in read]
+
+
+def servers(cmd: command.Command, option: str, text: str) -> dict[str, Any]:
+    """Return a reservation of servers that are not made yet; asks Nova for the id of the flavor.
+
+    :raises CommandError: something cannot be read
+    """
+    values = _read(option, text, _OF_SERVERS)
+    if 'flavor' not in values:
+        raise exceptions.CommandError(f'{option} {text}: flavor=<name or id> is missing.')
+    flavor_id = _flavor_id(cmd, option, text, values.pop('flavor'))
+    server = {'flavorRef': flavor_id, **values}
+    return {'resource_type': resource_types.SERVER, 'server': server}
+
+
+def _flavor_id(cmd: command.Command, option: str, text: str, name: str) -> str:
+    flavor = options.clients(cmd).compute.find_flavor(name)
+    if flavor is None:
+        raise exceptions.CommandError(
+            f'{option} {text}: flavor: there is no flavor "{name}" that you may use.'
+        )
+    found: str = flavor.id
+    return found
 
 
 def _by_sizes(text: str) -> dict[str, Any]:

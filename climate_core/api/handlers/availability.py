@@ -5,6 +5,7 @@ import json
 
 import webob
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.api import blazar, policy, validation
 from climate_core.api.handlers import reservations
@@ -15,6 +16,8 @@ from climate_core.policies import availability as rules
 
 def get(backend: Backend, request: Request) -> webob.Response:
     """Show the earliest times in which reservations would be granted together.
+
+    Of servers that are not made yet it shows when they are expected to find room.
 
     Nothing is held: what is free now may be taken by the next request.
     """
@@ -34,7 +37,11 @@ def get(backend: Backend, request: Request) -> webob.Response:
     validation.check(listed, schema.RESERVATIONS, 'reservations')
     listed = blazar.reservations(listed)
     for number, each in enumerate(listed):
-        reservations.check(backend, each, f'reservations[{number}]')
+        within = f'reservations[{number}]'
+        if 'server' in each and each['resource_type'] == resource_types.SERVER:
+            validation.check(each, schema.SERVERS, within)
+        else:
+            reservations.check(backend, each, within)
     values['reservations'] = listed
     with backend.reserving.turn(context, values):
         return answer(200, {'windows': backend.manager.find_windows(context, values)})

@@ -3,7 +3,7 @@
 
 from typing import Any, Final
 
-from climate_common import durations, limits
+from climate_common import durations, limits, resource_types
 from climate_core.api.schemas import common, reservation
 
 #: What :data:`QUERY` has as text.
@@ -13,6 +13,20 @@ RESERVATIONS: Final[dict[str, Any]] = {
     'maxItems': limits.RESERVATIONS,
     'items': reservation.CREATE,
 }
+#: Servers that are not made yet, of which only this is asked.
+SERVERS: Final[dict[str, Any]] = common.closed(
+    {
+        'resource_type': {'type': 'string', 'enum': [resource_types.SERVER]},
+        'server': common.closed(
+            {
+                'flavorRef': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+                'count': {'type': 'integer', 'minimum': 1, 'maximum': 1000},
+            },
+            ('flavorRef',),
+        ),
+    },
+    ('resource_type', 'server'),
+)
 QUERY: Final[dict[str, dict[str, Any]]] = {
     'reservations': {
         'type': 'string',

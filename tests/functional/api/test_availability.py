@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """When hosts could be reserved, through the API."""
 
+import dataclasses
+import datetime
 import json
 import pathlib
+import uuid
 from collections.abc import Iterator
 from typing import Any
 from urllib import parse
@@ -11,9 +14,12 @@ import pytest
 from oslo_config import cfg
 
 from climate_core.db.engine import Database
+from climate_core.lease import model
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.functional.api import world
-from tests.support.fakes import cloud_server
+from tests.functional.api.world import NOWHERE
+from tests.support import leases as build
+from tests.support.fakes import cloud_server, flavors, leases, placement
 
 ADMIN = {'X-Roles': 'admin,member,reader'}
 HOST = {'resource_type': 'physical:host'}
@@ -125,6 +131,100 @@ def test_bad_questions_name_the_field(application: Any, query: dict[str, Any], f
     # The field is named once, if it is, and as a whole.
     name, said = field.rpartition('.')[2], answered['error_message']
     assert not said.removeprefix(f'{field}: ').startswith(f'{name}: ')
+
+
+def servers(**values: Any) -> dict[str, str]:
+    wanted = {'resource_type': 'virtual:instance', 'server': {'flavorRef': 'large', **values}}
+    return {'reservations': json.dumps([wanted])}
+
+
+@pytest.fixture
+def cn3(hosts_cloud: cloud_server.Server) -> dict[str, Any]:
+    """The host that is in no pool, where one of 255 free VCPUs is not."""
+    flavors.add(hosts_cloud.state, id='large', vcpus=100)
+    flavors.add(hosts_cloud.state, id='fast', extra_specs={'trait:HW_CPU_X86_AVX2': 'required'})
+    flavors.add(hosts_cloud.state, id='numa', extra_specs={'hw:numa_nodes': '2'})
+    (found,) = (
+        each
+        for each in hosts_cloud.state.hypervisors.values()
+        if each['hypervisor_hostname'] == 'cn3'
+    )
+    return found
+
+
+def test_servers_are_expected_where_there_is_room_for_all(
+    application: Any, cn3: dict[str, Any]
+) -> None:
+    (window,) = availability(application, **servers(count=2))['windows']
+    assert window == {
+        'start_date': f'{DAY}T10:00:00.000000',
+        'end_date': f'{DAY}T11:00:00.000000',
+        'guaranteed': False,
+    }
+    # The hosts of the pool would have room for more.
+    assert availability(application, **servers(count=3))['windows'] == []
+    assert availability(application, **servers(flavorRef='fast'))['windows'] == []
+
+
+@pytest.mark.parametrize('is_full', [True, False])
+@pytest.mark.parametrize(('on_end', 'starts'), [('delete', ['12:00']), ('stop', [])])
+def test_servers_are_expected_when_a_lease_frees_its_host(
+    application: Any,
+    database: Database,
+    hosts_cloud: cloud_server.Server,
+    cn3: dict[str, Any],
+    on_end: str,
+    starts: list[str],
+    is_full: bool,
+) -> None:
+    server_id = str(uuid.uuid4())
+    memory = cn3['memory_mb'] - 512 if is_full else 1
+    held = {'VCPU': 100, 'MEMORY_MB': memory, 'DISK_GB': 1}
+    body = {
+        'allocations': {cn3['id']: {'resources': held}},
+        'project_id': 'demo-id',
+        'user_id': 'alice-id',
+        'consumer_generation': None,
+        'consumer_type': 'INSTANCE',
+    }
+    service = placement.of(hosts_cloud.state)
+    assert service.ask('PUT', f'/allocations/{server_id}', body).status_code == 204
+    cn3['servers'] = [{'uuid': server_id, 'name': 'one'}]
+    amounts = {'servers': 1, 'vcpus': 100, 'memory_mb': memory, 'disk_gb': 1}
+    end = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
+    new = model.new_reservation(
+        NOWHERE, 'virtual:instance', server_id, {'on_end': on_end}, end - build.HOUR
+    )
+    new = dataclasses.replace(new, amounts=amounts)
+    made = build.lease(new, lease_id=NOWHERE, start=end - build.HOUR, now=end - build.HOUR)
+    leases.write(database, dataclasses.replace(made, end_date=end))
+    found = availability(application, **servers(count=2))['windows']
+    if is_full:
+        # What else is free on a full host is not known.
+        assert found == []
+        found = availability(application, **servers(count=1))['windows']
+    assert [each['start_date'] for each in found] == [f'{DAY}T{s}:00.000000' for s in starts]
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'field'),
+    [
+        ({'flavorRef': 'none'}, 'reservations[0].server.flavorRef'),
+        ({'flavorRef': 'numa'}, 'reservations[0].server.flavorRef'),
+        ({'count': 0}, 'reservations[0].server.count'),
+        ({'imageRef': 'cirros'}, 'reservations[0].server.imageRef'),
+    ],
+)
+def test_servers_that_cannot_be_told_name_the_field(
+    application: Any, cn3: dict[str, Any], wanted: dict[str, Any], field: str
+) -> None:
+    assert availability(application, 400, **servers(**wanted))['field'] == field
+
+
+def test_servers_are_not_asked_for_beside_hosts(application: Any, cn3: dict[str, Any]) -> None:
+    both = [*json.loads(servers()['reservations']), HOST]
+    refused = availability(application, 400, reservations=json.dumps(both))
+    assert refused['field'] == 'reservations[1]'
 
 
 def test_null_asks_for_nothing(application: Any) -> None:

@@ -57,6 +57,11 @@ def _list(request: Any) -> Record:
     after = [each for each in found if each['id'] > query.get('marker', '')]
     limit = int(query.get('limit', 1000))
     page: Record = {'hypervisors': after[:limit]}
+    if 'with_servers' not in query:
+        page['hypervisors'] = [
+            {name: value for name, value in each.items() if name != 'servers'}
+            for each in page['hypervisors']
+        ]
     if len(after) > limit:
         page['hypervisors_links'] = [{'rel': 'next', 'href': '-'}]
     return page

@@ -128,6 +128,16 @@ def test_availability(run, http):
     assert query == {'duration': ['14400'], 'from': ['2026-12-01t15:00:00+00:00'], 'limit': ['3']}
 
 
+def test_availability_of_servers(run, http, flavor):
+    asked = http.get(f'{samples.ENDPOINT}/availability', json={'windows': []})
+    run('lease', 'availability', '--for', '4h', '--servers', 'flavor=m1.small,count=3')
+    server = {'flavorRef': FLAVOR, 'count': 3}
+    wanted = [{'resource_type': 'virtual:instance', 'server': server}]
+    # The query is shown in lower case.
+    query = asked.last_request.qs
+    assert json.loads(query['reservations'][0]) == json.loads(json.dumps(wanted).lower())
+
+
 @pytest.mark.parametrize(('form', 'shown'), [('json', []), ('table', None)])
 def test_availability_without_a_window_says_so(openstack, http, form, shown):
     http.get(f'{samples.ENDPOINT}/availability', json={'windows': []})
@@ -139,4 +149,6 @@ def test_availability_without_a_window_says_so(openstack, http, form, shown):
 
 
 def test_availability_of_nothing_is_refused(fail):
-    assert '--hosts or --capacity' in fail('lease', 'availability', '--for', '4h')
+    asked = ('lease', 'availability', '--for', '4h')
+    assert '--hosts, --capacity or --servers' in fail(*asked)
+    assert 'flavor=<name or id> is missing' in fail(*asked, '--servers', 'count=3')
