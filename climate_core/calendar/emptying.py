@@ -57,20 +57,21 @@ class Target:
 
     :param free: what servers can still take of it, by resource class of Placement
     :param zone: its availability zone; None: not known, so it is no one's
+    :param traits: None: not known, so no server comes that must have or must not have some
     """
 
     name: str
     free: Mapping[str, int]
     zone: str | None = None
-    traits: frozenset[str] = frozenset()
+    traits: frozenset[str] | None = frozenset()
 
     def takes(self, server: Server) -> bool:
         """Tell whether a server may come here, if there is room for it."""
-        return (
-            server.zone in (None, self.zone)
-            and server.required <= self.traits
-            and not server.forbidden & self.traits
-        )
+        if server.zone not in (None, self.zone):
+            return False
+        if self.traits is None:
+            return not (server.required or server.forbidden)
+        return server.required <= self.traits and not server.forbidden & self.traits
 
 
 #: Returns what candidates are sorted by: the least is emptied first.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables
+from climate_core.db import rows, tables, utcnow
 from climate_core.lease.model import Reservation
 
 _RESERVATION = tables.RESERVATIONS
@@ -49,7 +49,10 @@ class End(NamedTuple):
 
 
 def ends(session: orm.Session, resource_type: str) -> list[End]:
-    """Read the ends of all reservations of a type that hold their resource; one statement."""
+    """Read the ends to come of all reservations of a type that hold their resource.
+
+    One statement. A resource that is there after its end is freed nobody knows when.
+    """
     lease = tables.LEASES
     query = (
         sa.select(
@@ -59,7 +62,7 @@ def ends(session: orm.Session, resource_type: str) -> list[End]:
             _RESERVATION.c.params,
         )
         .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
-        .where(held_of(resource_type), lease.c.end_date.is_not(None))
+        .where(held_of(resource_type), lease.c.end_date > utcnow.now(session))
     )
     return [
         End(resource_id, at, amounts or {}, params.get('on_end'))

@@ -139,18 +139,24 @@ def _hosts(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[Tar
         room = rooms.get(provider_id)
         if room is None:
             # It has no memory left. What else is free there is of no use until a lease frees some.
-            yield Target(name=provider_id, free={})
+            yield Target(name=provider_id, free={}, traits=None)
             continue
-        free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
+        # What several of its providers have no server can take as a whole.
+        whole = room.used.keys() - room.divided
+        free = {kind: room.capacity[kind] - room.used[kind] for kind in whole}
         yield Target(name=provider_id, free=free, traits=room.traits)
 
 
 def _releases(database: Database, up: Mapping[str, Any]) -> Iterator[Release]:
-    hosts = {
-        server['uuid']: provider_id
-        for provider_id, each in up.items()
-        for server in each.get('servers') or ()
-    }
+    hosts: dict[str, str] = {}
+    unclear: set[str] = set()
+    for provider_id, each in up.items():
+        for server in each.get('servers') or ():
+            # Nova shows the servers of a nova-compute at each of its nodes.
+            if hosts.setdefault(server['uuid'], provider_id) != provider_id:
+                unclear.add(server['uuid'])
+    for server_id in unclear:
+        del hosts[server_id]
     for end in database.read(db.ends, resource_types.SERVER):
         if end.resource_id in hosts and end.on_end in _FREES:
             yield Release(

@@ -6,7 +6,7 @@ import datetime
 import json
 import pathlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib import parse
 
@@ -19,11 +19,12 @@ from climate_core.plugins.host.plugin import HostPlugin
 from tests.functional.api import world
 from tests.functional.api.world import NOWHERE
 from tests.support import leases as build
-from tests.support.fakes import cloud_server, flavors, leases, placement
+from tests.support.fakes import cloud_server, flavors, hypervisors, leases, placement
 
 ADMIN = {'X-Roles': 'admin,member,reader'}
 HOST = {'resource_type': 'physical:host'}
 DAY = '2099-01-01'
+NOON = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
 
 
 @pytest.fixture
@@ -166,44 +167,91 @@ def test_servers_are_expected_where_there_is_room_for_all(
     assert availability(application, **servers(flavorRef='fast'))['windows'] == []
 
 
+@pytest.fixture
+def hold(
+    database: Database, hosts_cloud: cloud_server.Server, cn3: dict[str, Any]
+) -> Callable[..., None]:
+    """Have a server with a lease on cn3; it has 100 VCPUs of it."""
+
+    def have(on_end: str = 'delete', end: datetime.datetime = NOON, memory: int = 1) -> None:
+        server_id, start = str(uuid.uuid4()), end - build.HOUR
+        body = {
+            'allocations': {
+                cn3['id']: {'resources': {'VCPU': 100, 'MEMORY_MB': memory, 'DISK_GB': 1}}
+            },
+            'project_id': 'demo-id',
+            'user_id': 'alice-id',
+            'consumer_generation': None,
+            'consumer_type': 'INSTANCE',
+        }
+        service = placement.of(hosts_cloud.state)
+        assert service.ask('PUT', f'/allocations/{server_id}', body).status_code == 204
+        cn3['servers'] = [{'uuid': server_id, 'name': 'one'}]
+        amounts = {'servers': 1, 'vcpus': 100, 'memory_mb': memory, 'disk_gb': 1}
+        params = {'on_end': on_end}
+        new = model.new_reservation(NOWHERE, 'virtual:instance', server_id, params, start)
+        new = dataclasses.replace(new, amounts=amounts)
+        made = build.lease(new, lease_id=NOWHERE, start=start, end=end, now=start)
+        leases.write(database, made)
+
+    return have
+
+
+def starts(application: Any, **wanted: Any) -> list[str]:
+    found = availability(application, **servers(**wanted))['windows']
+    return [each['start_date'] for each in found]
+
+
 @pytest.mark.parametrize('is_full', [True, False])
-@pytest.mark.parametrize(('on_end', 'starts'), [('delete', ['12:00']), ('stop', [])])
+@pytest.mark.parametrize(('on_end', 'is_freed'), [('delete', True), ('stop', False)])
 def test_servers_are_expected_when_a_lease_frees_its_host(
     application: Any,
-    database: Database,
-    hosts_cloud: cloud_server.Server,
     cn3: dict[str, Any],
+    hold: Callable[..., None],
     on_end: str,
-    starts: list[str],
+    is_freed: bool,
     is_full: bool,
 ) -> None:
-    server_id = str(uuid.uuid4())
-    memory = cn3['memory_mb'] - 512 if is_full else 1
-    held = {'VCPU': 100, 'MEMORY_MB': memory, 'DISK_GB': 1}
-    body = {
-        'allocations': {cn3['id']: {'resources': held}},
-        'project_id': 'demo-id',
-        'user_id': 'alice-id',
-        'consumer_generation': None,
-        'consumer_type': 'INSTANCE',
+    hold(on_end, memory=cn3['memory_mb'] - 512 if is_full else 1)
+    # What else is free on a full host is not known.
+    assert not is_full or not starts(application, count=2)
+    expected = [f'{DAY}T12:00:00.000000'] if is_freed else []
+    assert starts(application, count=1 if is_full else 2) == expected
+
+
+def test_server_that_is_there_after_its_end_is_not_expected_to_leave(
+    application: Any, hold: Callable[..., None]
+) -> None:
+    hold(end=datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+    assert not starts(application, count=2)
+
+
+def test_server_that_may_be_on_several_hosts_frees_none(
+    application: Any,
+    hosts_cloud: cloud_server.Server,
+    cn3: dict[str, Any],
+    hold: Callable[..., None],
+) -> None:
+    hold()
+    # Nova lists it before the other.
+    first = hypervisors.add(hosts_cloud.state, 'node2', id=NOWHERE, vcpus=1)
+    first['servers'] = cn3['servers']
+    assert not starts(application, count=2)
+
+
+def test_what_several_providers_of_a_host_have_is_not_added_up(
+    application: Any, hosts_cloud: cloud_server.Server, cn3: dict[str, Any]
+) -> None:
+    service, child = placement.of(hosts_cloud.state), str(uuid.uuid4())
+    body = {'uuid': child, 'name': 'cn3_numa1', 'parent_provider_uuid': cn3['id']}
+    assert service.ask('POST', '/resource_providers', body).status_code == 200
+    inventories = {
+        'resource_provider_generation': 0,
+        'inventories': {'VCPU': {'total': 64}, 'MEMORY_MB': {'total': 512}},
     }
-    service = placement.of(hosts_cloud.state)
-    assert service.ask('PUT', f'/allocations/{server_id}', body).status_code == 204
-    cn3['servers'] = [{'uuid': server_id, 'name': 'one'}]
-    amounts = {'servers': 1, 'vcpus': 100, 'memory_mb': memory, 'disk_gb': 1}
-    end = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
-    new = model.new_reservation(
-        NOWHERE, 'virtual:instance', server_id, {'on_end': on_end}, end - build.HOUR
-    )
-    new = dataclasses.replace(new, amounts=amounts)
-    made = build.lease(new, lease_id=NOWHERE, start=end - build.HOUR, now=end - build.HOUR)
-    leases.write(database, dataclasses.replace(made, end_date=end))
-    found = availability(application, **servers(count=2))['windows']
-    if is_full:
-        # What else is free on a full host is not known.
-        assert found == []
-        found = availability(application, **servers(count=1))['windows']
-    assert [each['start_date'] for each in found] == [f'{DAY}T{s}:00.000000' for s in starts]
+    path = f'/resource_providers/{child}/inventories'
+    assert service.ask('PUT', path, inventories).status_code == 200
+    assert not starts(application)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,14 @@ def test_what_is_missing_is_told() -> None:
         Forecast(fast).check(claim('a', 0, 9, 9, forbidden=SSD))
 
 
+def test_host_whose_traits_are_not_known_takes_servers_that_do_not_care() -> None:
+    forecast = Forecast([Target(name='x', free={'VCPU': 9}, traits=None)])
+    forecast.check(claim('a', 0, 9, 9))
+    for demand in ({'required': SSD}, {'forbidden': SSD}):
+        with pytest.raises(NotExpected, match='Of 1 host 0 would do'):
+            forecast.check(claim('a', 0, 9, 1, **demand))
+
+
 def test_what_is_freed_at_the_start_counts_and_later_does_not() -> None:
     forecast = Forecast(
         hosts(-1, 0), [release(5, 'h0', 3), release(7, 'h1', 2), release(1, '?', 9)]
