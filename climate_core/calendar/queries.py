@@ -43,9 +43,11 @@ class CalendarQueries:
         """Read what is not in memory yet: the first time, all that there is."""
         self._database.read(self._index.refresh)
 
-    def seems_free(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> bool:
+    def seems_free(
+        self, wanted: Sequence[Wanted], start: datetime, end: datetime, now: datetime
+    ) -> bool:
         """Tell whether there is room by what is in memory, which may be old; no statement."""
-        searches = searches_of(moment(start), wanted, start, end)
+        searches = searches_of(moment(now), wanted, start, end)
         snapshot = self._index.snapshot
         try:
             find_together(searches, lambda kind: snapshot.kinds.get(kind, ()), self._dice)

@@ -262,8 +262,11 @@ def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host
     """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
     # Ordinary servers may have come to one that was given back, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_kept or _is_marked(conn, host))
-    if must_be_empty:
+    if must_be_empty and host.is_leaving:
+        # An earlier request was cut off.
         _check_may_leave(database, conn, host)
+    elif must_be_empty:
+        _check_empty(conn, host.provider_id)
     before = database.write(_retire, host.id)
 
     def is_ours(_aggregates: object = None) -> bool:

@@ -308,6 +308,11 @@ class _Emptying:
         rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
             return Wait(rest)
+        nodes = movable.Nodes(self._conn)
+        for host in taken:
+            # The watch of hosts does not see what takes no promises.
+            if not nodes.is_up(host.provider_id):
+                return self._give_up(host, 'Its nova-compute is down or disabled.')
         self._maker.grant(self._lease, [each.id for each in taken])
         return None
 

@@ -43,10 +43,11 @@ class Nodes:
 
     def emptiest_first(self, found: Iterable[SharedHost]) -> list[SharedHost]:
         """Return the hosts that are up, those with the fewest servers first."""
-        up = (each for each in found if self._is_up(each.provider_id))
+        up = (each for each in found if self.is_up(each.provider_id))
         return sorted(up, key=self._load)
 
-    def _is_up(self, provider_id: str) -> bool:
+    def is_up(self, provider_id: str) -> bool:
+        """Tell whether the nova-compute of a host runs, and takes servers."""
         node = self._found.get(provider_id)
         return node is not None and (node['state'], node['status']) == ('up', 'enabled')
 
@@ -64,7 +65,7 @@ class Nodes:
             host: each.get('zone') for host, each in hypervisors.list_services(self._conn).items()
         }
         for root, room in placement.find_targets(self._conn).items():
-            if self._is_up(root):
+            if self.is_up(root):
                 node = self._found[root]
                 free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
                 yield Target(

@@ -47,7 +47,7 @@ class Promises:
             return False
         wanted = self._wanted(items, {})
         return len(wanted) <= limits.PROMISED and self.calendar.seems_free(
-            wanted, *_period(draft.lease, draft.now)
+            wanted, *_period(draft.lease, draft.now), draft.now
         )
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:

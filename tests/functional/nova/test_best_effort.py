@@ -276,6 +276,14 @@ class TestTwoShared(BestEffortTest):
         self.shared.look()
         assert self.host('host1').lent
 
+    def test_other_host_is_emptied_if_one_dies_when_it_is_empty(self):
+        lease = self.ask()
+        assert self.host('host1').emptied_for == lease.id
+        self.lose('host1')
+        lease = self.went_on(lease)
+        assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
+        self.assert_given_back('host1')
+
     def test_each_host_is_waited_for_from_when_it_was_closed(self):
         """A manager closed the second one much later, and died before it wrote that."""
         self.conf.set_override('enrol_seconds', 30, group='hosts')

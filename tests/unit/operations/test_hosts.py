@@ -235,6 +235,28 @@ def test_refused_repeat_of_an_enrolment_that_was_cut_off_gives_the_host_back(
     assert hosts.in_pool() == {'cn1', 'cn2'}
 
 
+def test_removal_that_is_refused_leaves_what_others_do_meanwhile(hosts, meanwhile):
+    """Another request is taking the host out that its operator has disabled since it was read."""
+    server_id = str(uuid.uuid4())
+    host_id, root = hosts.ids[0], hosts.read().provider_id
+    fake_placement.add_server(hosts.state, root, server_id)
+
+    def disable_and_retire():
+        hosts.operations.update_host(
+            hosts.context, host_id, {'available': False, 'disabled_reason': 'disk'}
+        )
+        hosts.database.write(enrolment._retire, host_id)
+
+    meanwhile(0, root, disable_and_retire)
+    with pytest.raises(exceptions.HostInUse, match=server_id):
+        hosts.operations.delete_host(hosts.context, host_id)
+    assert (hosts.read().state, hosts.read().available) == (State.LEAVING, False)
+    # Repeated, it is refused, and the host stays as its operator wants it.
+    with pytest.raises(exceptions.HostInUse, match=server_id):
+        hosts.operations.delete_host(hosts.context, host_id)
+    assert (hosts.read().state, hosts.read().available) == (State.ENROLLED, False)
+
+
 def test_lost_answer_of_the_database_does_not_matter(hosts, monkeypatch):
     hypervisors.add(hosts.state, 'cn3')
     write = hosts.database.write
