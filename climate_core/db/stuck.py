@@ -199,6 +199,7 @@ def _events(
         yield Stuck(kind, *_four(lease), event_id, event_type, reason, max(0.0, waiting))
 
 
+_UNGRANTED = [str(status) for status in states.UNGRANTED]
 _NOBODY = 'it is due and no manager takes it up; does one run?'
 
 
@@ -208,9 +209,11 @@ def _leases(
     long_ago = now - datetime.timedelta(seconds=thresholds.seconds)
     over = _LEASE.c.status == states.LeaseStatus.TERMINATED
     touched = sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at, type_=tables.Time())
+    # A lease that waits gets its end when it is granted, if it is to last so long.
+    ends = sa.and_(~over, sa.or_(_LEASE.c.duration.is_(None), _LEASE.c.status.not_in(_UNGRANTED)))
     conditions: dict[Kind, tuple[Any, Any]] = {
-        Kind.PAST_END: (sa.and_(~over, _LEASE.c.end_date <= long_ago), _LEASE.c.end_date),
-        Kind.NO_END: (sa.and_(~over, ~_has_open(model.END)), touched),
+        Kind.PAST_END: (sa.and_(ends, _LEASE.c.end_date <= long_ago), _LEASE.c.end_date),
+        Kind.NO_END: (sa.and_(ends, ~_has_open(model.END)), touched),
         Kind.STARTING: (
             sa.and_(_LEASE.c.status == 'STARTING', _LEASE.c.start_date <= long_ago),
             _LEASE.c.start_date,

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand, Wanted
 from climate_core.context import RequestContext
 from climate_core.db import events as db_events
-from climate_core.db import leases, rows, tables
+from climate_core.db import leases, rows, stuck, tables
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, ResourcePlugin
 from tests.support.world import World, at, user
@@ -105,6 +105,24 @@ def test_enough_at_once_is_granted_at_once(hotel: Hotel) -> None:
     lease = hotel.world.lease(hotel.book('one'))
     assert (lease.status, lease.kind, lease.retries_left) == ('PENDING', 'retry', None)
     assert hotel.world.settle(lease.id).status == 'ACTIVE'
+
+
+def test_lease_that_waits_is_not_stuck(hotel: Hotel) -> None:
+    """It has no end yet; one that says when it ends has."""
+    world, thresholds = hotel.world, stuck.StuckThresholds()
+    hotel.book('first', 2, end_date='+2d', duration=None)
+    waiting = hotel.book('waits')
+    ending = hotel.book('ends', end_date='+1h')
+    for seconds in (0, 3600 + 599):
+        world.time.forward(seconds=seconds)
+        world.run_until_idle()
+        assert world.database.read(stuck.find, thresholds) == []
+    assert hotel.status(waiting, ending) == ['WAITING', 'TERMINATED']
+    world.time.forward(hours=3)
+    world.run_until_idle()
+    found = world.database.read(stuck.find, thresholds, waiting)
+    assert world.database.write(stuck.unstick, waiting, found, 'root') == []
+    assert (found, world.lease(waiting).event(model.END)) == ([], None)
 
 
 def test_it_waits_for_the_end_of_another_and_lasts_as_long_as_it_asked_for(hotel: Hotel) -> None:
