@@ -22,6 +22,8 @@ from climate_core.cloud.placement import PLACEMENT
 if TYPE_CHECKING:
     from openstack import connection
 
+#: The name of the provider, by which the next check finds it.
+_NAME: Final = 'climate-check'
 _SLOTS: Final = 2
 _CLAIMS: Final = 8
 #: One of them hardly ever ends well if Placement has the bug.
@@ -31,15 +33,17 @@ _ROUNDS: Final = 10
 def overbooks(conn: 'connection.Connection') -> bool:
     """Claim slots of a provider of our own, many at once, and tell whether too many were given.
 
-    The provider is deleted afterwards; hosts and servers are not touched.
+    The provider is deleted afterwards, or by the next check if this one is killed; hosts and
+    servers are not touched. Let one check run at a time: they have the same provider.
 
     :param conn: the rights of the service
     """
     make_names(conn)
+    _remove(conn)
     provider_id = uuidutils.generate_uuid()
-    body = {'name': f'climate-check-{provider_id}', 'uuid': provider_id}
-    PLACEMENT.ask(conn, 'POST', '/resource_providers', body)
     try:
+        body = {'name': _NAME, 'uuid': provider_id}
+        PLACEMENT.ask(conn, 'POST', '/resource_providers', body)
         slots = {lanes.SLOT: {'total': _SLOTS, 'max_unit': 1}}
         PLACEMENT.ask(
             conn,
@@ -49,7 +53,18 @@ def overbooks(conn: 'connection.Connection') -> bool:
         )
         return any(_given(conn, provider_id) > _SLOTS for _ in range(_ROUNDS))
     finally:
-        PLACEMENT.ask(conn, 'DELETE', f'/resource_providers/{provider_id}')
+        _remove(conn)
+
+
+def _remove(conn: 'connection.Connection') -> None:
+    """Delete the provider of a check with its claims, also of one that was cut off."""
+    query = {'name': _NAME}
+    for each in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
+        path = f'/resource_providers/{each["uuid"]}'
+        with contextlib.suppress(errors.Gone):
+            for consumer in PLACEMENT.read(conn, f'{path}/allocations', 'allocations'):
+                PLACEMENT.ask(conn, 'DELETE', f'/allocations/{consumer}')
+            PLACEMENT.ask(conn, 'DELETE', path)
 
 
 def _given(conn: 'connection.Connection', provider_id: str) -> int:

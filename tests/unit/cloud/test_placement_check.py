@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of Placement leaves nothing behind, on Placement itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.cloud import Cloud, placement_check
+from climate_core.cloud.placement import PLACEMENT
+from tests.support.fakes import cloud_server, settings
+
+
+def checks(conn: Any) -> list[str]:
+    """Return the names of the providers that are no hosts, and of no host."""
+    found = PLACEMENT.read(conn, '/resource_providers', 'resource_providers')
+    return [each['name'] for each in found if 'check' in each['name']]
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, method: str, error: BaseException) -> None:
+    """Have the second request of a method end in an error that nobody catches."""
+    send: Callable[..., Any] = type(PLACEMENT).send
+    sent: list[str] = []
+
+    def fail(self: Any, conn: Any, name: str, *args: Any, **kw: Any) -> Any:
+        sent.append(name)
+        if sent.count(method) == 2:
+            raise error
+        return send(self, conn, name, *args, **kw)
+
+    monkeypatch.setattr(type(PLACEMENT), 'send', fail)
+
+
+def test_nothing_is_left(fake: cloud_server.Server) -> None:
+    conn = Cloud(settings.conf(fake.url)).service()
+    placement_check.overbooks(conn)
+    assert checks(conn) == []
+
+
+def test_failed_check_leaves_nothing(
+    fake: cloud_server.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conn = Cloud(settings.conf(fake.url)).service()
+    with monkeypatch.context() as failing:
+        stop_at(failing, 'PUT', exceptions.Transient('Placement is away.'))
+        with pytest.raises(exceptions.Transient):
+            placement_check.overbooks(conn)
+    assert checks(conn) == []
+
+
+def test_next_check_removes_what_one_that_was_killed_has_left(
+    fake: cloud_server.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conn = Cloud(settings.conf(fake.url)).service()
+    with monkeypatch.context() as killed:
+        killed.setattr(placement_check, '_given', lambda _conn, provider_id: kill(provider_id))
+        killed.setattr(placement_check, '_remove', lambda _conn: None)
+        with pytest.raises(SystemExit):
+            placement_check.overbooks(conn)
+    assert checks(conn) == ['climate-check']
+    placement_check.overbooks(conn)
+    assert checks(conn) == []
+
+
+def kill(provider_id: str) -> int:
+    raise SystemExit(provider_id)
