@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core import exceptions
+from climate_core.calendar.model import Order
 from climate_core.cloud import lane_providers
 from climate_core.db import tables
 from climate_core.lease.hosts import KIND
@@ -107,6 +108,13 @@ def test_what_is_wanted_is_known_without_a_request_and_blames_a_field_of_the_sch
     assert (wanted.demand.kind, wanted.after.total_seconds()) == (KIND, 60)
     assert world.plugin.matches_request(reservation, world.ask())
     assert not world.plugin.matches_request(reservation, world.ask(**world.kind.more))
+
+
+def test_order_that_the_operator_chooses_is_wanted_of_the_calendar(world):
+    _, reservation = world.read(world.lease())
+    for order in Order:
+        world.hosts.conf.set_override('order', str(order), group=world.plugin.resource_type)
+        assert world.plugin.wanted(reservation).demand.order is order
 
 
 def test_bad_input_names_its_field_and_leaves_nothing(world):
