@@ -56,43 +56,53 @@ class LeaseRequest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Defaults:
-    """The defaults of a request, and the rules for its webhook.
+class Rules:
+    """What the operator allows in the request for a lease, and its defaults.
 
     :param minutes_before_end: when the end is told if the request says nothing; 0 for never
     :param webhooks: where webhooks may be
+    :param late_start_seconds: how long ago the start, or an event, of a new lease may be
+    :param max_retries: how often a lease may be tried again
+    :param best_effort_timeout: how many seconds it may take to empty hosts for a lease
     """
 
     minutes_before_end: int = 60
     webhooks: webhook.Rules = webhook.DEFAULT
+    late_start_seconds: int = 300
+    max_retries: int = limits.RETRIES
+    best_effort_timeout: int = limits.BEST_EFFORT_SECONDS
 
 
 def read_request(
     values: Mapping[str, Any],
     now: datetime,
-    defaults: Defaults,
+    rules: Rules,
     errors: ErrorCollector = RAISE_FIRST,
+    *,
+    new: bool = True,
 ) -> LeaseRequest:
-    """Read the request for a new lease. Its time may be past.
+    """Read the request for a lease.
 
     :param errors: takes what is wrong with it, except for a start or an end that has no meaning
+    :param new: whether there is no such lease yet; that of a lease that is there may be past, and
+        ask for more than the operator allows by now
     """
     start, end, lasts = _read_period(values, now)
     if end <= start:
         errors.add(exceptions.InvalidDate('The end must be after the start.', field='end_date'))
     get = errors.get
-    return LeaseRequest(
+    asked = LeaseRequest(
         name=get('', name, values.get('name')),
         start=start,
         end=end,
-        before_end=get(None, _before_end, values, start, end, now, defaults.minutes_before_end),
+        before_end=get(None, _before_end, values, start, end, now, rules.minutes_before_end),
         start_is_relative=dates.is_relative(values.get('start_date') or 'now'),
         events=get((), events, values.get('events') or (), end, now),
         lasts=lasts,
         end_is_relative=dates.is_relative(values.get('end_date')),
         start_policy=get(None, start_policy, values.get('start_policy')),
         before_start=get(None, before_start, values.get('before_start')),
-        webhook=get(None, read_webhook, values.get('webhook'), defaults.webhooks),
+        webhook=get(None, read_webhook, values.get('webhook'), rules.webhooks),
         identified=bool({'id', 'idempotency_key'} & values.keys()),
         may_join=values.get('may_join', True),
         kind=get(None, kind, values.get('kind')),
@@ -102,6 +112,29 @@ def read_request(
             None, best_effort_timeout, values.get('best_effort_timeout'), values.get('kind')
         ),
     )
+    if new:
+        _check_time(asked, now, rules, errors)
+        for field in ('max_retries', 'best_effort_timeout'):
+            with errors.collected():
+                _check_most(getattr(asked, field), getattr(rules, field), field)
+    return asked
+
+
+def _check_time(asked: LeaseRequest, now: datetime, rules: Rules, errors: ErrorCollector) -> None:
+    """Refuse a time that is past, or a start that is too late."""
+    earliest = now - timedelta(seconds=rules.late_start_seconds)
+    if asked.start < earliest:
+        errors.add(times.past('start', 'start_date', now))
+    if any(time < earliest for _, time in asked.events):
+        errors.add(times.past('time of an event', 'events', now))
+    if asked.end <= now:
+        errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
+
+
+def _check_most(asked: int | None, most: int, field: str) -> None:
+    """Refuse more than the operator allows."""
+    if asked is not None and asked > most:
+        raise exceptions.BadRequest(f'It must be at most {most} here.', field=field)
 
 
 def _read_period(

@@ -6,8 +6,7 @@ a create raises the first error and a dry run collects all of them.
 """
 
 import dataclasses
-import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -19,10 +18,10 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease import changes, idempotency, model, request, states, times, webhook
+from climate_core.lease import changes, idempotency, model, request, states, webhook
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations import kinds
-from climate_core.operations.draft import Draft, Item
+from climate_core.operations.draft import Draft
 from climate_core.operations.duplicates import check_same, noticed
 from climate_core.operations.interfaces import ExternalService
 from climate_core.operations.reserve import Reserver
@@ -46,7 +45,7 @@ class Builder:
         errors: ErrorCollector = RAISE_FIRST,
     ) -> Draft:
         """Build the lease of a request, or what joins the lease that has its id already."""
-        now, manager = self.clock.now(), self.conf.manager
+        now = self.clock.now()
         chosen = idempotency.chosen_id(context.project_id, values)
         digest = idempotency.digest(values)
         present = self.database.read(leases.find, chosen) if chosen else None
@@ -54,11 +53,8 @@ class Builder:
             with errors.collected():
                 idempotency.check_repeated(present, digest)
             return Draft(present, (), now, present)
-        defaults = request.Defaults(manager.minutes_before_end_lease, webhook_rules(self.conf))
-        asked = request.read_request(values, now, defaults, errors)
-        if present is None:
-            check_time(asked, now, manager.late_start_seconds, errors)
-        else:
+        asked = request.read_request(values, now, self._rules(), errors, new=present is None)
+        if present is not None:
             with errors.collected():
                 check_same(asked, present, context.project_id)
             if present.project_id != context.project_id:
@@ -68,22 +64,21 @@ class Builder:
         reserver = Reserver(self.plugins, context, lease_id, now, present)
         with noticed(self.database, lease_id, present):
             items, found = reserver.reserve_items(values.get('reservations') or (), errors)
+        new = [each.reservation for each in items]
         if present is not None:
-            after = errors.get(present, _joined, present, items, now)
+            after = present
+            with errors.collected():
+                after = changes.add_reservations.apply(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
         kind = errors.get(states.Kind.IMMEDIATE, kinds.of, asked.kind, items)
-        with errors.collected():
-            kinds.check_retries(asked.max_retries, self.conf.queue.max_retries)
-        with errors.collected():
-            kinds.check_timeout(asked.best_effort_timeout, self.conf.queue.best_effort_timeout)
         lease = changes.create.new_lease(
             lease_id,
             asked,
             digest,
             context,
-            [each.reservation for each in items],
+            new,
             now,
-            manager.before_start_seconds,
+            self.conf.manager.before_start_seconds,
             self.external.on_end,
             kind,
         )
@@ -106,8 +101,19 @@ class Builder:
             items, found = reserver.reserve_items([values], field='')
         if items:
             check_generation(lease, generation)
-        after = _joined(lease, items, now)
+        new = [each.reservation for each in items]
+        after = changes.add_reservations.apply(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
+
+    def _rules(self) -> request.Rules:
+        manager, queue = self.conf.manager, self.conf.queue
+        return request.Rules(
+            manager.minutes_before_end_lease,
+            webhook_rules(self.conf),
+            manager.late_start_seconds,
+            queue.max_retries,
+            queue.best_effort_timeout,
+        )
 
 
 def webhook_rules(conf: cfg.ConfigOpts) -> webhook.Rules:
@@ -118,28 +124,7 @@ def webhook_rules(conf: cfg.ConfigOpts) -> webhook.Rules:
     )
 
 
-def check_time(
-    asked: request.LeaseRequest,
-    now: datetime.datetime,
-    late: float,
-    errors: ErrorCollector = RAISE_FIRST,
-) -> None:
-    """Refuse a new lease whose time is past, or whose start is too many seconds late."""
-    earliest = now - datetime.timedelta(seconds=late)
-    if asked.start < earliest:
-        errors.add(times.past('start', 'start_date', now))
-    if any(time < earliest for _, time in asked.events):
-        errors.add(times.past('time of an event', 'events', now))
-    if asked.end <= now:
-        errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
-
-
 def check_generation(lease: model.Lease, generation: int | None) -> None:
     """Refuse to change a lease that is not the one that the user has seen, if that is said."""
     if generation not in (None, lease.generation):
         raise exceptions.GenerationConflict
-
-
-def _joined(lease: model.Lease, items: Iterable[Item], now: datetime.datetime) -> model.Lease:
-    new = [each.reservation for each in items]
-    return changes.add_reservations.apply(lease, new, now).lease if new else lease

@@ -13,20 +13,6 @@ from climate_core.operations.draft import Item
 _OF_CALENDAR: Final = frozenset({Kind.SCHEDULED, Kind.RETRY, Kind.BEST_EFFORT})
 
 
-def check_retries(asked: int | None, most: int) -> None:
-    """Refuse more retries than the operator allows, by BadRequest."""
-    if asked is not None and asked > most:
-        raise exceptions.BadRequest(f'It must be at most {most} here.', field='max_retries')
-
-
-def check_timeout(asked: int | None, most: int) -> None:
-    """Refuse a longer time than the operator allows for emptying hosts, by BadRequest."""
-    if asked is not None and asked > most:
-        raise exceptions.BadRequest(
-            f'It must be at most {most} here.', field='best_effort_timeout'
-        )
-
-
 def of(asked: str | None, items: Sequence[Item]) -> str:
     """Return the kind of a lease.
 

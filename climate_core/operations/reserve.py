@@ -12,7 +12,7 @@ from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.operations.draft import Item
-from climate_core.plugins.base import Claimed, ResourcePlugin
+from climate_core.plugins.base import ResourcePlugin
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,26 +80,13 @@ class Reserver:
                 return _staying(each)
         if plugin.owner_only:
             self._check_owner(plugin)
-        new = self._new_reservation(
-            plugin, plugin.reserve_for(self.context, self.lease_id, values)
-        )
+        claimed = plugin.reserve_for(self.context, self.lease_id, values)
+        new = claimed.to_reservation(self.lease_id, plugin.resource_type, self.now)
         # The plugin may have found another name for what the lease has.
         return find(self._held(), new.key) or new
 
     def _held(self) -> tuple[model.Reservation, ...]:
         return () if self.present is None else self.present.live
-
-    def _new_reservation(self, plugin: ResourcePlugin, claimed: Claimed) -> model.Reservation:
-        return model.new_reservation(
-            self.lease_id,
-            plugin.resource_type,
-            claimed.resource_id,
-            claimed.params,
-            self.now,
-            claimed.amounts,
-            claimed.parent_id,
-            claimed.unit_kind,
-        )
 
     def _check_owner(self, plugin: ResourcePlugin) -> None:
         """Refuse to join a lease that has the rights of another user of the project."""

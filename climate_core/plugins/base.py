@@ -20,6 +20,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.calendar.model import Wanted
+from climate_core.lease import model
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -77,6 +78,21 @@ class Claimed:
     prepare_before: datetime.timedelta | None = None
     parent_id: str | None = None
     unit_kind: str | None = None
+
+    def to_reservation(
+        self, lease_id: str, resource_type: str, now: datetime.datetime
+    ) -> model.Reservation:
+        """Return the new reservation of a lease that holds it."""
+        return model.new_reservation(
+            lease_id,
+            resource_type,
+            self.resource_id,
+            self.params,
+            now,
+            self.amounts,
+            self.parent_id,
+            self.unit_kind,
+        )
 
 
 class ResourcePlugin(abc.ABC):

@@ -24,8 +24,11 @@ def apply(
     A lease in ERROR takes more as well: what failed does not keep the others from being woken.
 
     :param preparing: those that are to be prepared, see :func:`.events.prepare.add`
+    :returns: the lease as it is if nothing joins it
     :raises climate_core.exceptions.InvalidState: it is over, or about to be, or waits
     """
+    if not reservations:
+        return Change(lease)
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(
             f'Lease {lease.id} is {lease.status}: nothing can be added to it.'

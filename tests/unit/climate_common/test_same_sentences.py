@@ -18,7 +18,7 @@ NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 
 def of_api(**values):
     with pytest.raises(exceptions.BadRequest) as caught:
-        request.read_request({'name': 'l', **values}, NOW, request.Defaults())
+        request.read_request({'name': 'l', **values}, NOW, request.Rules())
     assert caught.value.field in values
     return caught.value.message
 

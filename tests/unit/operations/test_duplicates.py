@@ -13,7 +13,7 @@ MINUTE = datetime.timedelta(minutes=1)
 
 
 def read(now, **values):
-    return request.read_request({'name': 'lease1', **values}, now, request.Defaults())
+    return request.read_request({'name': 'lease1', **values}, now, request.Rules())
 
 
 @pytest.mark.parametrize(
