@@ -83,63 +83,74 @@ class ManagerService:
         self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or Trusts(self.cloud)
-        engine, external = conf.engine, External(conf, self.cloud)
-        self.claims = Claims(self.database, engine.claim_ttl)
-        send = send or publisher.notifier(conf)
-        self.publisher = publisher.Publisher(
-            self.database, send, engine.idle_seconds, engine.claim_ttl
-        )
-        self.webhooks = None
-        if conf.webhooks.enabled:
-            rules = webhook_rules(conf)
-            self.webhooks = webhooks.Sender(conf, self.database, self.clock, rules)
+        self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.metrics = metrics.Metrics(
             self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
         )
-        calendar = self._calendar = Calendar(self.database)
-        operations = LeaseOperations(
-            conf,
+        self._calendar = Calendar(self.database)
+        self._transport = client.transport(conf)
+        self._client = client.ManagerClient(conf, self._transport)
+        # Its request id is how this manager knows its own hints, which come back to it.
+        self._hint = context.RequestContext(overwrite=False)
+        operations = self._make_operations()
+        self.scheduler = self._make_scheduler(operations)
+        self.queue = QueueWorker(self.database, operations.queue.look)
+        self.publisher = publisher.Publisher(
+            self.database,
+            send or publisher.notifier(conf),
+            conf.engine.idle_seconds,
+            conf.engine.claim_ttl,
+        )
+        self.webhooks = self._make_webhooks()
+        self.rpc = self._make_rpc(operations)
+        #: What finishes work in progress, and what begins work; both in the order of their start.
+        self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
+        self._beginning = [self.scheduler, self.queue, *self._make_intake(watch)]
+        self._stopped = threading.Event()
+
+    def _make_operations(self) -> LeaseOperations:
+        return LeaseOperations(
+            self.conf,
             self.database,
             self.clock,
             self.plugins,
             self.trusts,
-            Limits(conf),
-            external,
-            calendar,
+            Limits(self.conf),
+            External(self.conf, self.cloud),
+            self._calendar,
             self.cloud,
             self._wrote_lease,
         )
+
+    def _make_scheduler(self, operations: LeaseOperations) -> Scheduler:
         executor = EventExecutor(
             self.database,
             self.clock,
             self.claims,
             self.plugins,
-            calendar,
-            self.trusts.delete,
-            Backoff.of(conf),
+            self._calendar,
+            operations.lease_calls,
+            Backoff.of(self.conf),
             self.metrics,
-            external.tell_end,
-            operations.queue.retry,
-            operations.room.step,
         )
-        self.scheduler = Scheduler(
+        engine = self.conf.engine
+        return Scheduler(
             self.database, self.clock, executor.run, engine.workers, engine.idle_seconds
         )
-        self.queue = QueueWorker(self.database, operations.queue.look)
-        operations.queue.nudge = operations.giving_back.nudge = self.scheduler.nudge
-        operations.queue.look_again = self.queue.nudge
-        self._transport = client.transport(conf)
-        self._client = client.ManagerClient(conf, self._transport)
-        # Its request id is how this manager knows its own hints, which come back to it.
-        self._hint = context.RequestContext(overwrite=False)
+
+    def _make_webhooks(self) -> webhooks.Sender | None:
+        if not self.conf.webhooks.enabled:
+            return None
+        return webhooks.Sender(self.conf, self.database, self.clock, webhook_rules(self.conf))
+
+    def _make_rpc(self, operations: LeaseOperations) -> MessageServer:
         endpoint = server.Endpoint(operations, self._wrote, self._nudged)
-        hosts = server.HostEndpoint(HostOperations(conf, self.database, self.cloud), self._wrote)
-        rpc = server.make(self._transport, conf.manager.host, endpoint, hosts)
-        self.rpc = MessageServer('rpc', rpc)
-        #: What finishes work in progress, and what begins work; both in the order of their start.
-        self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
-        self._beginning = [self.scheduler, self.queue, *self._make_intake(watch)]
-        self._stopped = threading.Event()
+        hosts = HostOperations(self.conf, self.database, self.cloud)
+        host_endpoint = server.HostEndpoint(hosts, self._wrote)
+        return MessageServer(
+            'rpc',
+            server.make(self._transport, self.conf.manager.host, endpoint, host_endpoint),
+        )
 
     def _make_intake(self, watch: bool) -> Iterator[Background]:
         conf = self.conf

@@ -9,15 +9,21 @@ manager that died is followed by any other.
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import rows, tables, utcnow
+from climate_core.db.engine import signal
 from climate_core.lease import events, model, states
 
 _EVENT, _LEASE = tables.EVENTS, tables.LEASES
+
+#: The signal that an event of a lease may be due.
+DUE: Final = 'events.due'
+#: The signal that the queue of leases that wait is not what it was.
+QUEUED: Final = 'events.queued'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,18 +85,24 @@ def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
     return _change(session, event_id, generation, {'next_at': utcnow.now(session, ttl)}, claimed)
 
 
-def postpone_retries(
-    session: orm.Session, lease_id: str, before: datetime.datetime, until: datetime.datetime
+def postpone_tries(
+    session: orm.Session,
+    event_type: str,
+    lease_id: str,
+    before: datetime.datetime,
+    until: datetime.datetime,
 ) -> None:
     """Count a try of all leases that wait whose next one would be before a time.
 
     Those that were tried for the last time are left: their own event says so.
 
+    :param event_type: the type of the events by which they are tried
     :param lease_id: one that is left as well
     :param until: when they are tried next
     """
+    signal(session, QUEUED)
     undone = _EVENT.c.status == states.EventStatus.UNDONE
-    due = sa.and_(_EVENT.c.event_type == model.RETRY, undone, _EVENT.c.next_at <= before)
+    due = sa.and_(_EVENT.c.event_type == event_type, undone, _EVENT.c.next_at <= before)
     more = sa.and_(_LEASE.c.status == states.LeaseStatus.WAITING, _LEASE.c.retries_left > 0)
     query = (
         sa.select(_EVENT.c.id, _EVENT.c.generation, _LEASE.c.id, _LEASE.c.generation)

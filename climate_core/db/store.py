@@ -34,6 +34,8 @@ def create(session: orm.Session, lease: model.Lease, now: datetime.datetime, cau
     events.insert(session, list(lease.events))
     history.add(session, entry(None, lease, cause, now))
     _tell(session, lease, {'lease.create': None}, now)
+    if lease.status == states.LeaseStatus.WAITING:
+        signal(session, events.QUEUED)
 
 
 def save(

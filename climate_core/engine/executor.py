@@ -44,11 +44,8 @@ class EventExecutor:
 
     :param plugins: resource type -> plugin
     :param calendar: gets back what was promised to reservations that hold it no more
-    :param release_trust: deletes a trust by its id; one that is gone is success
+    :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
     :param seen_by: is told what became of claims
-    :param tell_end: tells the external service that a lease is over
-    :param retry_lease: looks whether there is enough for a lease that waits
-    :param make_room: takes the next step of emptying hosts for a lease
     """
 
     database: Database
@@ -56,12 +53,9 @@ class EventExecutor:
     claims: Claims
     plugins: Mapping[str, ResourcePlugin]
     calendar: Calendar
-    release_trust: Callable[[str], None]
+    lease_calls: Mapping[str, Callable[[model.Lease], Wait | None]]
     backoff: Backoff
     seen_by: metrics.Metrics | None = None
-    tell_end: Callable[[model.Lease], None] = lambda _lease: None
-    retry_lease: Callable[[model.Lease], Wait | None] = lambda _lease: None
-    make_room: Callable[[model.Lease], Wait | None] = lambda _lease: None
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
@@ -196,18 +190,8 @@ class EventExecutor:
         handler = events.of(claim.event_type)
         if handler.lease_call is None:
             return self._in_order(claim, handler, work)
-        calls: dict[str, Callable[[model.Lease], Wait | None]] = {
-            'release_trust': self._release_trust,
-            'notify_external_end': self.tell_end,
-            'retry_lease': self.retry_lease,
-            'make_room': self.make_room,
-        }
-        call = functools.partial(calls[handler.lease_call], work.lease)
+        call = functools.partial(self.lease_calls[handler.lease_call], work.lease)
         return {claim.event_id: self._try(claim, work.lease, call)}
-
-    def _release_trust(self, lease: model.Lease) -> None:
-        if lease.trust_id:
-            self.release_trust(lease.trust_id)
 
     def _in_order(
         self, claim: Claim, handler: events.EventHandler, work: results.Work

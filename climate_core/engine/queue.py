@@ -6,13 +6,13 @@ It is a hint: what is missed, as by a manager that dies, the events ``retry_leas
 
 from collections.abc import Callable
 
-from climate_core.db import calendar
+from climate_core.db import calendar, events
 from climate_core.db.engine import Database
 from climate_core.threads import Worker
 
 
 class QueueWorker(Worker):
-    """Look when units are freed or added, and when the calendar says that some will be free.
+    """Look when units are freed or added, when a lease begins to wait, and at the next time.
 
     :param look: looks; returns in how many seconds there is more
     """
@@ -28,6 +28,7 @@ class QueueWorker(Worker):
         super().__init__(self._IDLE_SECONDS)
         self._look = look
         database.listen(calendar.FREED, self.nudge)
+        database.listen(events.QUEUED, self.nudge)
 
     def look(self) -> float | None:
         return self._look()

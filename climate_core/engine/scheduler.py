@@ -45,6 +45,7 @@ class Scheduler(PoolWorker[events.Due]):
         self._database = database
         self._clock = clock
         self._window = workers * 4
+        database.listen(events.DUE, self.nudge)
 
     def look(self) -> float | None:
         """Start work on what is due; return the seconds until there is something again."""

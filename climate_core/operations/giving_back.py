@@ -19,9 +19,9 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import Less
 from climate_core.cloud.errors import for_user
-from climate_core.db import leases, store
+from climate_core.db import events, leases, store
 from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import TROUBLE, Database, Stale, signal
 from climate_core.lease import model, states
 from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause
@@ -62,16 +62,12 @@ class Closed:
 
 @dataclasses.dataclass
 class GivingBack:
-    """Put what is given back out of use, before it is written.
-
-    :param nudge: called when something is due because nothing was given back after all
-    """
+    """Put what is given back out of use, before it is written."""
 
     database: Database
     clock: Clock
     plugins: Mapping[str, ResourcePlugin]
     promises: Promises
-    nudge: Callable[[], None] = lambda: None
 
     @contextlib.contextmanager
     def closing(
@@ -116,8 +112,6 @@ class GivingBack:
             self.database.write(self._write_undo, lease_id, list(reservation_ids))
         except _TROUBLE:
             LOG.warning('What lease %s has is put into use a little later', lease_id)
-        else:
-            self.nudge()
 
     def _announce(
         self, session: orm.Session, seen: model.Lease, less: Mapping[str, Less]
@@ -141,6 +135,7 @@ class GivingBack:
         if lease is not None and lease.status not in states.ENDING:
             after = reallocate.add(lease, reservation_ids, now)
             store.save(session, lease, Change(after), now, _CAUSE)
+            signal(session, events.DUE)
 
 
 def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str, int]:
@@ -161,8 +156,8 @@ def _check_awake(lease: model.Lease, reservations: Iterable[model.Reservation]) 
             'ACTIVE, or before its start.'
         )
     for each in reservations:
-        events = lease.events_of(model.REALLOCATE, reservation_id=each.id)
+        follows = lease.events_of(model.REALLOCATE, reservation_id=each.id)
         # Until it has followed the calendar, one of its lanes may be another reservation's.
-        busy = any(event.open for event in events)
+        busy = any(event.open for event in follows)
         if busy or each.status != states.ReservationStatus.ACTIVE:
             raise exceptions.InvalidState(_BUSY)

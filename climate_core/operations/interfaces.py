@@ -25,6 +25,7 @@ class ExternalService(Protocol):
     def on_end(self) -> bool: ...
     def check_create(self, lease: Lease) -> None: ...
     def check_update(self, before: Lease, after: Lease) -> None: ...
+    def tell_end(self, lease: Lease) -> None: ...
 
 
 class Trusts(Protocol):
@@ -51,3 +52,6 @@ class NoExternalService:
 
     def check_update(self, before: Lease, after: Lease) -> None:
         """Permit the change."""
+
+    def tell_end(self, lease: Lease) -> None:
+        """Tell nobody."""

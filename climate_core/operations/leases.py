@@ -51,7 +51,7 @@ from climate_core.operations.promises import GivesBack, Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
 from climate_core.operations.waiting import Queue
-from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.base import ResourcePlugin, Wait
 
 _Change = Callable[[model.Lease, datetime.datetime], Change]
 
@@ -95,6 +95,20 @@ class LeaseOperations:
             self.room,
         )
 
+    @property
+    def lease_calls(self) -> dict[str, Callable[[model.Lease], Wait | None]]:
+        """Return what the engine calls for a lease, by the ``lease_call`` of an event handler."""
+        return {
+            'release_trust': self._release_trust,
+            'notify_external_end': self.external.tell_end,
+            'retry_lease': self.queue.retry,
+            'make_room': self.room.step,
+        }
+
+    def _release_trust(self, lease: model.Lease) -> None:
+        if lease.trust_id:
+            self.trusts.delete(lease.trust_id)
+
     @built_anew
     def create_lease(
         self, context: RequestContext, values: Mapping[str, Any]
@@ -117,9 +131,8 @@ class LeaseOperations:
         draft = self.builder.build_lease(context, values)
         written = self.write_path.write_draft(context, draft)
         self.wrote(written.lease, draft.now)
-        if written.lease.status == states.LeaseStatus.WAITING:
-            self.queue.look_again()
-        elif written.is_new and values.get('api_release') == shown.RELEASE:
+        waits = written.lease.status == states.LeaseStatus.WAITING
+        if written.is_new and not waits and values.get('api_release') == shown.RELEASE:
             return shown.lease(written.lease)
         return written.lease.id
 

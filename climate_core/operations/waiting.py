@@ -19,7 +19,7 @@ from climate_core.calendar.model import Waiting
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import TROUBLE, Database, Stale, signal
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import Cause
 from climate_core.operations.draft import Draft
@@ -36,11 +36,7 @@ _MISTAKE = 'Internal error; the log of climate-manager has more.'
 
 @dataclasses.dataclass(eq=False)
 class Queue:
-    """Look through the leases that wait, the oldest first.
-
-    :param nudge: called when a lease was granted, whose start may be due
-    :param look_again: called when leases wait, which :meth:`look` knows more of
-    """
+    """Look through the leases that wait, the oldest first."""
 
     conf: cfg.ConfigOpts
     database: Database
@@ -48,8 +44,6 @@ class Queue:
     plugins: Mapping[str, ResourcePlugin]
     promises: Promises
     quota: Quota
-    nudge: Callable[[], None] = lambda: None
-    look_again: Callable[[], None] = lambda: None
 
     def add(self, draft: Draft, lease: model.Lease) -> model.Lease:
         """Return the new lease of a draft as one that waits."""
@@ -65,12 +59,11 @@ class Queue:
         :returns: until when it waits, and why; None: it waits no more
         """
         why, _ = self._grant_all()
-        self.look_again()
         now, interval = self.clock.now(), self.conf.queue.retry_interval
         # All were looked at: those that are to be tried soon need not be looked at once more.
         soon = now + datetime.timedelta(seconds=interval / 2)
         until = now + datetime.timedelta(seconds=interval)
-        self.database.write(events.postpone_retries, lease.id, soon, until)
+        self.database.write(events.postpone_tries, model.RETRY, lease.id, soon, until)
         present = self.database.read(leases.find, lease.id, parts=())
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
@@ -151,12 +144,9 @@ class Queue:
             )
         )
         most = self.quota.check_limits(holding, lease)
-        granted = self.database.write(
+        return self.database.write(
             self._write, lease.id, lease.project_id, most, status, opened, before_commit
         )
-        if granted:
-            self.nudge()
-        return granted
 
     def _write(
         self,
@@ -179,6 +169,7 @@ class Queue:
         after = store.save(session, lease, change, now, _CAUSE)
         self.promises.promise(session, after, changes.wait.asleep(after), {}, now, opened)
         before_commit(session)
+        signal(session, events.DUE)
         LOG.info('Lease %s waits no more', lease.id)
         return True
 

@@ -132,7 +132,6 @@ class World:
         self.trusts = Trusts()
         self.calendar = Calendar(self.database)
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
-        self.executor = self.new_executor()
         self.operations = LeaseOperations(
             self.conf,
             self.database,
@@ -141,6 +140,7 @@ class World:
             self.trusts,
             calendar=self.calendar,
         )
+        self.executor = self.new_executor()
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
             self.database, lambda *item: self.sent.append(item), 600, 60
@@ -153,7 +153,7 @@ class World:
             claims or self.claims,
             self.plugins,
             self.calendar,
-            self.trusts.delete,
+            self.operations.lease_calls,
             Backoff.of(self.conf),
         )
 

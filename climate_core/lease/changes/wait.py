@@ -15,10 +15,6 @@ from climate_core.lease.results import Change
 
 _L = states.LeaseStatus
 _GRANTED: Final = 'There is enough for the lease by now.'
-#: Events that follow from a start that is not sure yet.
-_OF_START = frozenset(
-    {model.START, model.READY, model.BEFORE_START, model.BEFORE_END, model.PREPARE}
-)
 
 
 def wait(
@@ -70,9 +66,11 @@ def _ungranted(
     lease: Lease, due: Event, duration: timedelta | None, reservations: Iterable[Reservation]
 ) -> Lease:
     """Return a new lease with one event in place of its start."""
-    # When it ends is not known before it is granted, if only its duration is.
-    unknown = _OF_START if duration is None else _OF_START | {model.END}
-    kept = tuple(each for each in lease.events if each.event_type not in unknown)
+    kept = tuple(e for e in lease.events if not events.of(e.event_type).follows_grant)
+    if duration is not None:
+        # When it ends is not known before it is granted.
+        ends = lease.events_of(model.END)
+        kept = tuple(each for each in kept if each not in ends)
     return dataclasses.replace(
         lease,
         duration=None if duration is None else round(duration.total_seconds()),
@@ -110,8 +108,7 @@ def grant(
     )
     moved = (events.of(e.event_type).move(e, lease, after, now) for e in lease.events)
     after = after.with_events(*moved)
-    tries = (e for e in after.events_of(model.RETRY) if e.status == states.EventStatus.UNDONE)
-    after = schedule.cancel_events(after, tries, _GRANTED, now)
+    after = schedule.cancel_events(after, _tries(after), _GRANTED, now)
     new = first_events(
         lease.id,
         start,
@@ -122,8 +119,9 @@ def grant(
         manual=lease.start_policy == states.StartPolicy.MANUAL,
         before_start={*lease.before_start, *before_start},
     )
-    missing = _OF_START if after.event(model.END) else _OF_START | {model.END}
-    after = after.with_events(*(each for each in new if each.event_type in missing))
+    after = after.with_events(*(e for e in new if events.of(e.event_type).follows_grant))
+    if after.event(model.END) is None:
+        after = after.with_events(model.new_event(lease.id, model.END, end, now))
     told = room.MADE if lease.status == _L.IN_PROGRESS else retry.GRANTED
     return Change(after, {told: None})
 
@@ -161,9 +159,14 @@ def try_now(lease: Lease, now: datetime) -> Lease:
         lease = dataclasses.replace(lease, events=kept)
     elif not ends:
         lease = lease.with_events(model.new_event(lease.id, model.END, lease.end_date, now))
-    tries = (e for e in lease.events_of(model.RETRY) if e.status == states.EventStatus.UNDONE)
+    tries = _tries(lease)
     due = (dataclasses.replace(schedule.reschedule(e, now, now), time=now) for e in tries)
     return lease.with_events(*due)
+
+
+def _tries(lease: Lease) -> Iterable[Event]:
+    """Return the events by which a lease that waits is tried next."""
+    return (e for e in lease.events_of(model.RETRY) if e.status == states.EventStatus.UNDONE)
 
 
 def period(lease: Lease, now: datetime) -> tuple[datetime, datetime]:

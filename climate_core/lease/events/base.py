@@ -54,11 +54,13 @@ class EventHandler:
     #: Whether a user may give it with a new lease.
     accepted: ClassVar[bool] = False
     cancelled_by: ClassVar[Stage] = Stage.END_REQUESTED
+    #: Whether a lease has it only from when it is granted, because it follows from the start.
+    follows_grant: ClassVar[bool] = False
 
     #: The methods of a resource plugin of which it calls one for each reservation.
     plugin_methods: ClassVar[tuple[str, ...]] = ()
-    #: The call of the engine that it makes instead, once for the lease: ``release_trust``,
-    #: ``notify_external_end``, ``retry_lease`` or ``make_room``.
+    #: What is called instead, once for the lease: ``release_trust``, ``notify_external_end``,
+    #: ``retry_lease`` or ``make_room``.
     lease_call: ClassVar[str | None] = None
     #: The status of a reservation that is done.
     done_status: ClassVar[states.ReservationStatus] = states.ReservationStatus.DELETED

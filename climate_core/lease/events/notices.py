@@ -32,6 +32,7 @@ class Notice(base.EventHandler):
 
 class BeforeStart(Notice):
     event_type = model.BEFORE_START
+    follows_grant = True
     due = 'as many seconds before the start as the operator and ``before_start`` of the lease say'
     action = 'notifies'
     notifications = {
@@ -50,6 +51,7 @@ class BeforeStart(Notice):
 
 class BeforeEnd(Notice):
     event_type = model.BEFORE_END
+    follows_grant = True
     due = '``before_end_date`` of the lease'
     action = 'notifies'
     notifications = {

@@ -24,6 +24,7 @@ START_FIRST: Final = 'The start came first.'
 
 class PrepareReservation(base.EventHandler):
     event_type = model.PREPARE
+    follows_grant = True
     due = (
         'when a reservation is written that needs it, before the start; of hosts '
         '``prepare_seconds`` before the start'

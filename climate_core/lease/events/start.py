@@ -20,6 +20,7 @@ TOO_LATE: Final = 'The lease ended before it could be started.'
 
 class StartLease(base.EventHandler):
     event_type = model.START
+    follows_grant = True
     due = '``start_date``, or when the user starts the lease'
     action = 'wakes every pending resource, those of the lowest rank first'
     on_failure = (
@@ -83,6 +84,7 @@ class StartLease(base.EventHandler):
 
 class ReadyToStart(notices.Notice):
     event_type = model.READY
+    follows_grant = True
     due = '``start_date``, if ``start_policy`` is ``manual``'
     action = 'notifies; the lease waits for its user to start it'
     notifications = {

@@ -189,7 +189,6 @@ class LeaseService(fixtures.Fixture):
         self.servers, self.volumes, self.stacks = Servers(), Volumes(), Stacks()
         for each in (self.servers, self.volumes, self.stacks, Hosts()):
             self.world.plugins[each.resource_type] = each
-        self.world.executor.retry_lease = self.world.operations.queue.retry
         self.world.conf.set_override('auth_strategy', 'noauth', group='api')
         self._api = deploy.load_application(
             self.world.conf,

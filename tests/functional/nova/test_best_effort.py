@@ -34,9 +34,7 @@ class BestEffortTest(HostLeasesTest):
 
     def setUp(self):
         super().setUp()
-        room = self.world.operations.room
-        room.cloud = self.cloud
-        self.world.executor.make_room = room.step
+        self.world.operations.room.cloud = self.cloud
         self.conf.set_override('spare_servers', 0, group='queue')
         self.shared = SharedHosts(self.world.database, self.cloud.service)
         for host in self.SHARED:

@@ -15,10 +15,6 @@ class KindsTest(HostLeasesTest):
     COMPUTES = ('host1', 'host2')
     POOL = ('host1',)
 
-    def setUp(self):
-        super().setUp()
-        self.world.executor.retry_lease = self.world.operations.queue.retry
-
     def hosts(self):
         return {'resource_type': HostPlugin.resource_type, 'min': 1}
 

@@ -37,7 +37,7 @@ class Measured:
             self.claims,
             {TYPE: world.things},
             world.calendar,
-            world.trusts.delete,
+            world.operations.lease_calls,
             Backoff(2.0, 120.0),
             self.metrics,
         )

@@ -265,10 +265,9 @@ class ContractWorld(World):
         self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
-        self.executor.retry_lease = self.operations.queue.retry
         room = Room(self)
         self.operations.room = self.operations.write_path.room = room  # type: ignore[assignment]
-        self.executor.make_room = room.step
+        self.executor = self.new_executor()
         self.ledger.look = self._look
         self._dead = False
         self._elsewhere = False

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The external service is asked about new leases and changes, and told of ends."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -84,7 +85,9 @@ def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
 
 
 def tells(world: World, told: Callable[[model.Lease], None]) -> None:
-    world.executor.tell_end = told
+    world.executor = dataclasses.replace(
+        world.executor, lease_calls={**world.executor.lease_calls, 'notify_external_end': told}
+    )
 
 
 @pytest.mark.parametrize('way', ['end', 'delete'])

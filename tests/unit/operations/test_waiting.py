@@ -63,9 +63,7 @@ class Hotel:
         self.rooms = Rooms()
         world.plugins[TYPE] = self.rooms
         world.conf.set_override('retry_interval', 600, group='queue')
-        queue = world.operations.queue
-        world.executor.retry_lease = queue.retry
-        self.look = queue.look
+        self.look = world.operations.queue.look
 
     def build(self, count: int) -> None:
         unit = {
@@ -400,7 +398,7 @@ def test_a_mistake_in_a_plugin_keeps_nobody_else_waiting(
     world.end(first)
     world.run_until_idle()
     nudged: list[int] = []
-    world.operations.queue.nudge = lambda: nudged.append(1)
+    world.database.listen(db_events.DUE, lambda: nudged.append(1))
     monkeypatch.setattr(hotel.rooms, 'wanted', broken)
     hotel.look()
     assert hotel.status(bad, good) == ['WAITING', 'PENDING']
@@ -437,11 +435,11 @@ def test_two_managers_count_one_try_once(hotel: Hotel, monkeypatch: pytest.Monke
     def late(session: orm.Session, statement: sa.Update) -> int:
         if not faster:
             faster.append(True)
-            db_events.postpone_retries(session, one, soon, until)
+            db_events.postpone_tries(session, model.RETRY, one, soon, until)
         return change(session, statement)
 
     monkeypatch.setattr(rows, 'change', late)
-    world.database.write(db_events.postpone_retries, one, soon, until)
+    world.database.write(db_events.postpone_tries, model.RETRY, one, soon, until)
     lease = world.lease(other)
     assert (lease.retries_left, lease.next_retry_at) == (2015, until)
 

@@ -25,10 +25,10 @@ class Leased(World):
             made = plugin(stacks.conf, stacks.cloud)
             made.now = self.time
             self.plugins[plugin.resource_type] = made
-        self.executor = self.new_executor()
         self.operations = LeaseOperations(
             self.conf, self.database, self.clock, self.plugins, self.trusts
         )
+        self.executor = self.new_executor()
 
     def lease_of(self, *stacks, alone=(), on_end='delete', member_end=None):
         """Make a lease of stacks with their members, and of servers that are in none.
