@@ -5,7 +5,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from climate_common import lanes
+from climate_common import lanes, resource_types
+from climate_core.api import validation
+from climate_core.api.schemas import reservation
 from climate_core.cloud import lane_providers, placement
 from climate_core.context import RequestContext
 from climate_core.lease import model
@@ -46,6 +48,9 @@ class Kind:
 class LaneWorld:
     """The hosts cn1 and cn2 in a pool, and a manager whose time stands still."""
 
+    #: The pool that :meth:`restrict` makes.
+    OTHERS = 'theirs'
+
     def __init__(self, fake: Server, url: str, kind: Kind) -> None:
         self.kind, self.state, self.time = kind, fake.state, Time()
         self.engine = World(url, self.time)
@@ -82,8 +87,17 @@ class LaneWorld:
     ) -> model.Lease:
         """Create a lease, and do no more than that; return it."""
         body = {'name': start, 'start_date': start, 'end_date': end}
-        body['reservations'] = [self.ask(**values)]
+        wanted = self.ask(**values)
+        shown = {**wanted, 'resource_type': resource_types.shown(self.plugin.resource_type)}
+        validation.check(shown, reservation.of_plugin(self.kind.plugin), 'reservations[0]')
+        body['reservations'] = [wanted]
         return self.engine.lease(self.engine.operations.create_lease(self.user, body))
+
+    def restrict(self, number: int) -> None:
+        """Have a host in a pool that is for another project."""
+        operations, operator = self.hosts.operations, self.hosts.context
+        operations.update_host(operator, self.hosts.ids[number], {'pool': self.OTHERS})
+        operations.set_host_pool(operator, self.OTHERS, {'project_ids': ['other-id']})
 
     def read(self, lease: model.Lease) -> tuple[model.Lease, model.Reservation]:
         """Read a lease, and its one reservation."""

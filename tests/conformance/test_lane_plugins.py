@@ -24,6 +24,8 @@ from tests.support.fakes import cloud_server, flavors
 
 SIZES = {'vcpus': 2, 'memory_mb': 1024, 'disk_gb': 10}
 SHAPE = lanes.shape(2, 1024, 10, 0, 0, {})
+#: Of room for servers.
+NO_ROOM = [({'amount': 0}, 'amount'), ({'affinity': 'maybe'}, 'affinity')]
 KINDS = {
     'hosts': Kind(
         HostPlugin,
@@ -32,7 +34,7 @@ KINDS = {
         slots=lane_providers.MAX_SLOTS,
         more={'min': 2},
         too_much={'min': 3},
-        bad=[({'min': 2, 'max': 1}, 'max')],
+        bad=[({'min': 0}, 'min'), ({'max': 0}, 'max'), ({'min': 2, 'max': 1}, 'max')],
     ),
     'flavor': Kind(
         CapacityPlugin,
@@ -41,7 +43,7 @@ KINDS = {
         slots=3,
         more={'amount': 2, 'affinity': False},
         too_much={'amount': 100_000},
-        bad=[({'flavor_id': 'unknown'}, 'flavor_id')],
+        bad=[({'flavor_id': 'unknown'}, 'flavor_id'), *NO_ROOM],
     ),
     'sizes': Kind(
         SizesPlugin,
@@ -50,16 +52,24 @@ KINDS = {
         slots=3,
         more={'amount': 2, 'affinity': False},
         too_much={'amount': 100_000},
-        bad=[],
+        bad=[({'vcpus': 0}, 'vcpus'), ({'disk_gb': -1}, 'disk_gb'), *NO_ROOM],
     ),
 }
 #: What none of them takes -> the field that is blamed.
 BAD = [
     ({'resource_properties': '["~", "$a", "b"]'}, 'resource_properties'),
+    ({'resource_properties': '["and"]'}, 'resource_properties'),
+    ({'resource_properties': '["==", "rack", "7"]'}, 'resource_properties'),
+    ({'resource_properties': '["==", "$unheard_of", "7"]'}, 'resource_properties'),
     ({'hypervisor_properties': '["=", '}, 'hypervisor_properties'),
+    ({'hypervisor_properties': '{">=": ["$vcpus", 2]}'}, 'hypervisor_properties'),
     ({'resources': 'vcpus>>1'}, 'resources'),
     ({'resources': 'unheard_of==1'}, 'resources'),
+    ({'traits': 'avx'}, 'traits'),
+    ({'aggregates': ['!']}, 'aggregates'),
     ({'pool': 'none'}, 'pool'),
+    ({'pool': LaneWorld.OTHERS}, 'pool'),
+    ({'share_with': ['demo-id']}, 'share_with'),
 ]
 #: Of what there is nothing: the amount is blamed.
 MISSING = [{'names': 'nowhere'}, {'traits': 'CUSTOM_NONE'}]
@@ -118,6 +128,7 @@ def test_order_that_the_operator_chooses_is_wanted_of_the_calendar(world):
 
 
 def test_bad_input_names_its_field_and_leaves_nothing(world):
+    world.restrict(1)
     too_much = [(each, world.plugin.amount_field) for each in (*MISSING, world.kind.too_much)]
     for values, field in (*BAD, *world.kind.bad, *too_much):
         with pytest.raises(exceptions.ClimateError) as caught:
