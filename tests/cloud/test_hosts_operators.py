@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator does with hosts of the pool in the wrong order harms nobody."""
 
+import pathlib
+import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import STATE, Person, cloud
+from tests.cloud.people import STATE, Person, cloud, wait_for
 from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts
 
 #: Another nova-scheduler would be seen by other tests.
@@ -14,7 +17,8 @@ pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
 
 FILE = STATE / 'etc' / 'nova' / 'nova.conf'
 FILTER = ',PoolFilter'
-SERVERS = 4
+#: Of another nova-scheduler.
+HOST = 'ctl2'
 
 
 @pytest.fixture
@@ -32,30 +36,56 @@ def belt(admin: Person) -> Iterator[None]:
 
 
 @pytest.fixture
-def without_filter() -> Iterator[None]:
-    """A nova-scheduler that knows nothing of the pool."""
+def without_filter(admin: Person, tmp_path: pathlib.Path) -> Iterator[None]:
+    """A nova-scheduler that knows nothing of the pool, beside those of the cloud."""
     text = FILE.read_text()
-    assert FILTER in text
+    for old, new in {FILTER: '', 'host = ctl\n': f'host = {HOST}\n', 'workers = 2': ''}.items():
+        assert old in text
+        text = text.replace(old, new)
     # A filter that is available is loaded, and its row with it.
     lines = [line for line in text.splitlines() if not line.endswith('scheduler.PoolFilter')]
-    FILE.write_text('\n'.join(lines).replace(FILTER, '') + '\n')
-    try:
-        cloud('restart', 'nova-scheduler')
-        yield
-    finally:
-        FILE.write_text(text)
-        cloud('restart', 'nova-scheduler')
+    file = tmp_path / 'nova.conf'
+    file.write_text('\n'.join(lines))
+    command = [STATE / 'venv' / 'bin' / 'nova-scheduler', '--config-file', file]
+    compute = admin.sdk.compute
+
+    def service() -> Any:
+        found = compute.services(binary='nova-scheduler', host=HOST)
+        return next((each for each in found if each.state == 'up'), None)
+
+    with (tmp_path / 'log').open('w') as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_for(service, 'another nova-scheduler')
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+            compute.delete_service(service())
 
 
 @pytest.mark.usefixtures('belt', 'without_filter')
-def test_scheduler_without_the_filter_keeps_the_pool_shut_by_the_belt(
+def test_scheduler_without_the_filter_beside_others_keeps_the_pool_shut_by_the_belt(
     booking: Booking, admin: Person
 ) -> None:
+    """Which of them a server gets, RabbitMQ says; it lands as the one says that it got."""
     lease = lease_hosts(booking)
-    ordinary = [boot(booking) for _ in range(SERVERS)]
-    named = boot(booking, reservation=lease.reservations[0].id)
-    assert {each.status for each in (*ordinary, named)} == {'ACTIVE'}
-    assert not {host_of(admin, each.id) for each in (*ordinary, named)} & {*POOL}
+    promised = {*hosts_of(lease)}
+    ordinary, named = set(), set()
+
+    def land(**hints: str) -> str:
+        server = boot(booking, **hints)
+        assert server.status == 'ACTIVE', server.fault
+        return host_of(admin, server.id)
+
+    def both() -> bool:
+        ordinary.add(land())
+        named.add(land(reservation=lease.reservations[0].id))
+        return promised < named
+
+    wait_for(both, 'servers that name the reservation inside and outside of the lease')
+    assert not ordinary & {*POOL}
+    assert named & {*POOL} == promised
 
 
 @pytest.mark.usefixtures('belt')
