@@ -41,9 +41,15 @@ def make_names(conn: 'connection.Connection') -> None:
     PLACEMENT.ask(conn, 'PUT', f'/traits/{lanes.TRAIT}')
 
 
-def make_lane(conn: 'connection.Connection', root: placement.Provider, number: int) -> str:
+def make_lane(
+    conn: 'connection.Connection',
+    root: placement.Provider,
+    number: int,
+    lane_id: str | None = None,
+) -> str:
     """Make a lane of a host, closed, or find it as it is; return its id.
 
+    :param lane_id: that of one which is made; None: a new one
     :raises climate_core.exceptions.Permanent: its name is that of another host's lane
     """
     name = lanes.lane_name(root.name, number)
@@ -51,6 +57,8 @@ def make_lane(conn: 'connection.Connection', root: placement.Provider, number: i
     generation = None
     if lane is None:
         body = {'name': name, 'parent_provider_uuid': root.id}
+        if lane_id is not None:
+            body['uuid'] = lane_id
         response = PLACEMENT.send(conn, 'POST', '/resource_providers', body)
         if response.status_code == 409:
             # Another process has just made it.

@@ -21,6 +21,7 @@ class Taken(NamedTuple):
     unit_id: int
     lane: int
     reservation_id: str
+    lease_id: str
 
 
 def taken(
@@ -33,7 +34,12 @@ def taken(
     """
     now = utcnow.now(session)
     query = (
-        sa.select(_ALLOCATION.c.unit_id, _ALLOCATION.c.lane, _RESERVATION.c.id)
+        sa.select(
+            _ALLOCATION.c.unit_id,
+            _ALLOCATION.c.lane,
+            _RESERVATION.c.id,
+            _RESERVATION.c.lease_id,
+        )
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .where(
             _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),

@@ -8,18 +8,20 @@ One whose enrolment was cut off, or that was half taken out, is told: its operat
 of both it shall be.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from climate_core.cloud import lane_providers, placement
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
-from climate_core.sync import host_lanes, pool_aggregate
+from climate_core.sync import host_lanes, lost_lanes, pool_aggregate
 from climate_core.sync.host_refresh import every
 from climate_core.sync.repair import Repaired, repair
 
 if TYPE_CHECKING:
     from openstack import connection
+
+_GONE: Final = 'Placement has it no more: delete it'
 
 
 class HostRepair:
@@ -73,7 +75,7 @@ class HostRepair:
     def _missing_aggregate(self, host: Host) -> Repaired:
         name = host.hypervisor_hostname
         if not placement.has_provider(self._conn, host.provider_id):
-            return Repaired(name, 'Placement has it no more: delete it', None)
+            return Repaired(name, _GONE, None)
         return self._do(
             name,
             'ordinary servers are not kept off it',
@@ -85,7 +87,7 @@ class HostRepair:
         )
 
     def _lanes(self, present: Mapping[str, Host]) -> Iterator[Repaired]:
-        """Close lanes that are nobody's any more, and tell of hosts that lack theirs."""
+        """Close lanes that are nobody's any more, and make those anew that hosts lack."""
         found = placement.list_lanes(self._conn)
         for lane in found:
             if lane.root_id not in present and lane_providers.is_open(self._conn, lane.id):
@@ -109,11 +111,26 @@ class HostRepair:
                     lane_id,
                     kept,
                 )
-            lost = [each for each in host.lane_ids if each not in ids]
-            if lost:
-                wrong = f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement'
-                again = 'take it out of its pool and enrol it again'
-                yield Repaired(host.hypervisor_hostname, f'{wrong}: {again}', None)
+            lost = [n for n, lane_id in enumerate(host.lane_ids) if lane_id not in ids]
+            if lost and not host.is_new and not host.is_leaving:
+                yield from self._lost_lanes(host, lost)
+
+    def _lost_lanes(self, host: Host, lost: Sequence[int]) -> Iterator[Repaired]:
+        name = host.hypervisor_hostname
+        if placement.has_provider(self._conn, host.provider_id):
+            yield self._do(
+                name,
+                f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement',
+                'make them anew',
+                lost_lanes.remake,
+                self._database,
+                self._conn,
+                host,
+                lost,
+            )
+        elif not host.is_kept:
+            # Of one that is kept that was told already.
+            yield Repaired(name, _GONE, None)
 
     def _do(
         self,

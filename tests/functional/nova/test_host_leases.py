@@ -14,6 +14,7 @@ from climate_core.lease import limits, serialize, usage
 from climate_core.operations import giving_back as operations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
+from climate_core.plugins.lane_plugin import lane_of
 from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.host_repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
@@ -115,6 +116,17 @@ class TestHostLeases(HostLeasesTest):
         (found,) = HostRepair(self.world.database, conn, True).run()
         assert found.done
         lease = self.settled(lease, seconds=1)
+        assert (lease.status, lease.status_reason) == ('ACTIVE', None)
+        assert self.inside(lease)[1] == 'host1'
+
+    def test_lane_of_a_lease_that_runs_is_made_anew_and_open_again(self):
+        lease = self.settled(self.lease_hosts(min=1, names='host1'))
+        lane_id = lane_of(lease.reservations[0].allocations[0])
+        self.placement.delete(f'/resource_providers/{lane_id}', version='1.39')
+        assert self.inside(lease)[1] is None
+        (found,) = HostRepair(self.world.database, self.cloud.service(), True).run()
+        assert found.done
+        lease = self.settled(lease)
         assert (lease.status, lease.status_reason) == ('ACTIVE', None)
         assert self.inside(lease)[1] == 'host1'
 

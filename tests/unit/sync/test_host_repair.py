@@ -68,18 +68,36 @@ def test_open_lane_of_no_host_is_closed(hosts, repair):
     assert not lane_providers.is_open(hosts.conn, lane_id)
 
 
-@pytest.mark.parametrize(
-    ('changes', 'wrong'),
-    [
-        ({'provider_id': str(uuid.uuid4())}, 'Placement has it no more'),
-        ({'lane_ids': [str(uuid.uuid4())]}, '1 of its 1 lanes are not in Placement'),
-    ],
-)
-def test_what_a_person_has_to_judge(hosts, repair, changes, wrong):
-    hosts.database.write(db.update, hosts.ids[0], {}, changes)
-    found = {each.what: each for each in repair()}
-    assert wrong in found['cn1'].wrong
-    assert found['cn1'].action is None
+@pytest.mark.parametrize('lent', [None, True])
+def test_host_that_placement_has_no_more_is_left_to_its_operator(hosts, repair, lent):
+    lost = {'provider_id': str(uuid.uuid4()), 'lane_ids': [str(uuid.uuid4())], 'lent': lent}
+    hosts.database.write(db.update, hosts.ids[0], {}, lost)
+    (found,) = [each for each in repair() if each.what == 'cn1']
+    assert 'Placement has it no more' in found.wrong
+    assert found.action is None
+
+
+def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
+    host = hosts.read()
+    for lane_id in host.lane_ids[1:3]:
+        placement.PLACEMENT.ask(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
+    (found,) = repair()
+    assert (found.what, found.action, found.done) == ('cn1', 'make them anew', True)
+    assert '2 of its 4 lanes are not in Placement' in found.wrong
+    assert hosts.read().lane_ids == host.lane_ids
+    rooms = placement.find_rooms(hosts.conn, host.provider_id)[host.provider_id]
+    assert rooms.lanes.keys() == {*host.lane_ids}
+    assert not rooms.open_lanes
+    assert repair() == []
+
+
+def test_lane_that_is_there_by_another_id_is_found(hosts, repair):
+    lane_ids = hosts.read().lane_ids
+    others = [*lane_ids[:-1], str(uuid.uuid4())]
+    hosts.database.write(db.update, hosts.ids[0], {}, {'lane_ids': others})
+    (found,) = repair()
+    assert found.done
+    assert hosts.read().lane_ids == lane_ids
 
 
 def test_host_that_was_being_taken_out_is_left_to_its_operator(hosts, repair):
