@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from oslo_config import cfg
 from oslo_log import log
@@ -21,6 +21,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors, hypervisors
 from climate_core.context import RequestContext
+from climate_core.db import host_failures
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import hosts
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from openstack import connection
 
 LOG = log.getLogger(__name__)
+
+_LEFT: Final = 'A lease that runs gave it up. It is looked at for servers that are left.'
 
 
 class Cloud(Protocol):
@@ -172,11 +175,21 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     if host.lent:
         reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}
-    if host.failed and values.keys() & {'available', 'disabled_reason'}:
+    if available and not (host.available or host.lent) and _may_have_left(session, host):
+        # What looks after hosts that failed puts it into use when it is up and empty.
+        unit['available'] = False
+        left = host.disabled_reason if host.failed else _LEFT
+        told |= {'state': hosts.State.FAILED, 'disabled_reason': left}
+    elif host.failed and values.keys() & {'available', 'disabled_reason'}:
         # It is its operator by now who wants it so.
         told['state'] = hosts.State.ENROLLED
     db.update(session, host_id, unit, told)
     return host
+
+
+def _may_have_left(session: orm.Session, host: hosts.Host) -> bool:
+    """Tell whether servers may be there of leases that gave a host up, because it had failed."""
+    return host.failed or any(each.released for each in host_failures.having(session, [host.id]))
 
 
 def _check_settled(host: hosts.Host) -> None:

@@ -136,6 +136,33 @@ class TestDuringTheLease(HostFailureTest):
         assert self.settled(lease, hours=2).status == 'TERMINATED'
         assert self.open_to(second) == {host}
 
+    def test_host_that_its_operator_enables_is_used_when_it_is_up_and_empty(self):
+        lease, host, _ = self.run_on_one()
+        server, _ = self.inside(lease)
+
+        def enable(available=True):
+            self.operations.update_host(self.context, self.row(host).id, {'available': available})
+            return self.row(host)
+
+        self.fail(host)
+        self.settled(lease)
+        assert not enable().available
+        assert 'forced down' in self.row(host).reason
+        enable(False)
+        self.fail(host, False)
+        assert not self.row(host).failed
+        assert (enable().available, enable().failed) == (False, True)
+        with pytest.raises(exceptions.NotEnough):
+            self.lease_hosts(min=1, names=host, name='second')
+        self.watch.watch()
+        assert 'still has 1 servers' in self.row(host).reason
+        self.delete(server)
+        self.watch.watch()
+        assert (self.row(host).available, self.row(host).reason) == (True, None)
+        enable(False)
+        self.settled(lease, hours=2)
+        assert enable().available
+
     def test_end_deletes_what_is_left_on_a_host_that_was_given_up(self):
         lease, host, other = self.run_on_one()
         server, _ = self.inside(lease)
