@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from cryptography import fernet
+from climate_common import sealing
 
 LOG = logging.getLogger(__name__)
 
@@ -39,11 +39,10 @@ def save(metadata: MutableMapping[str, str], values: Mapping[str, Any], keys: li
     if not keys and values.get('password'):
         LOG.warning('Set [climate] stash_keys to keep the admin password of a reserved server')
         values = {**values, 'password': None}
-    data = zlib.compress(json.dumps(values).encode())
     if keys:
-        text = _SEALED + _box(keys).encrypt(data).decode()
+        text = _SEALED + sealing.seal(values, keys)
     else:
-        text = _OPEN + base64.b64encode(data).decode()
+        text = _OPEN + base64.b64encode(zlib.compress(json.dumps(values).encode())).decode()
     for row, begin in enumerate(range(0, len(text), _ROW)):
         metadata[f'{PREFIX}{row:04d}'] = text[begin : begin + _ROW]
 
@@ -58,11 +57,9 @@ def load(metadata: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
         return {}
     try:
         if text.startswith(_SEALED):
-            data = _box(keys).decrypt(text.removeprefix(_SEALED).encode())
-        else:
-            data = base64.b64decode(text.removeprefix(_OPEN))
-        return json.loads(zlib.decompress(data))
-    except (fernet.InvalidToken, ValueError, zlib.error) as error:
+            return sealing.unseal(text.removeprefix(_SEALED), keys)
+        return json.loads(zlib.decompress(base64.b64decode(text.removeprefix(_OPEN))))
+    except (ValueError, zlib.error) as error:
         raise SavedArgsUnreadable(
             '[climate] stash_keys must have the key that was its first when the server was '
             'reserved: none of its keys decrypts the saved password and files'
@@ -75,7 +72,7 @@ def check_keys(keys: list[str]) -> None:
     :raises ValueError: one is no Fernet key
     """
     try:
-        _ = [fernet.Fernet(key) for key in keys]
+        sealing.check_keys(keys)
     except ValueError as error:
         raise ValueError(
             f'[climate] stash_keys: each must be 32 bytes in URL-safe base64 ({error})'
@@ -86,7 +83,3 @@ def remove(metadata: MutableMapping[str, str]) -> None:
     """Remove the saved values."""
     for key in [key for key in metadata if key.startswith(PREFIX)]:
         del metadata[key]
-
-
-def _box(keys: list[str]) -> fernet.MultiFernet:
-    return fernet.MultiFernet([fernet.Fernet(key) for key in keys])

@@ -6,7 +6,7 @@ Image API v2 (a custom property is a filter of the list), Compute API ``createIm
 """
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from climate_core.cloud import errors, servers
 from climate_core.cloud.services import Copy, Service
@@ -19,6 +19,12 @@ _GLANCE = Service('Glance', lambda conn: conn.image)
 PROPERTY = 'climate_reservation_id'
 #: Statuses of an image that cannot be booted from any more.
 _DEAD = frozenset({'deleted', 'killed', 'pending_delete'})
+
+
+def get(conn: 'connection.Connection', image_id: str) -> dict[str, Any]:
+    """Return an image; Gone if there is none that these rights see."""
+    found: dict[str, Any] = _GLANCE.read(conn, f'/images/{image_id}')
+    return found
 
 
 def find(conn: 'connection.Connection', reservation_id: str) -> Copy | None:

@@ -6,9 +6,12 @@ Every function takes the connection whose rights it uses and raises the exceptio
 answers before an action is done. Facts: Compute API reference, ``/servers``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib import parse
 
+from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.cloud.services import Service
 
 if TYPE_CHECKING:
@@ -35,6 +38,35 @@ def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -
         conn, f'/servers/{server_id}', 'server', microversion=microversion
     )
     return server
+
+
+def create(
+    conn: 'connection.Connection', wanted: Mapping[str, Any], hints: Mapping[str, str]
+) -> str:
+    """Ask for a server, RESERVED if the hints say so; return its id.
+
+    :param wanted: the ``server`` of the body of POST /servers
+    :raises climate_core.exceptions.Permanent: Nova refuses it. So is a 409, that a port is in use,
+        as is a 403, that a quota is exceeded
+    """
+    body = {'server': dict(wanted), 'os:scheduler_hints': dict(hints)}
+    response = NOVA.send(conn, 'POST', '/servers', body)
+    kind = exceptions.Permanent if response.status_code == 409 else None
+    errors.check(response, NOVA.name, kind)
+    return str(errors.read(response, NOVA.name, 'server')['id'])
+
+
+def find(conn: 'connection.Connection', tag: str, every_project: bool) -> str | None:
+    """Return the id of the server that has a tag, if there is one; also while it is scheduled.
+
+    :param every_project: look at those of all projects, which administrators may ask for
+    """
+    return next(every_id(conn, every_project, tags=tag), None)
+
+
+def check_key(conn: 'connection.Connection', name: str) -> None:
+    """Raise Gone if the user of these rights has no key of this name."""
+    NOVA.ask(conn, 'GET', f'/os-keypairs/{parse.quote(name, safe="")}')
 
 
 def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[str, Any]]:

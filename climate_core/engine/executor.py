@@ -275,7 +275,9 @@ class EventExecutor:
         if result.repair is not None and reservation is not None and self.seen_by:
             self.seen_by.repaired(reservation.resource_type, result.repair)
         wait = results.Result.WAIT
-        return results.Outcome(wait, result.seconds, result.reason, result.progress)
+        return results.Outcome(
+            wait, result.seconds, result.reason, result.progress, result.resource_id
+        )
 
     def _call_plugin(
         self, handler: events.EventHandler, lease: model.Lease, reservation: model.Reservation

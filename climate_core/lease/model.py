@@ -30,6 +30,11 @@ REALLOCATE: Final = 'reallocate_reservation'
 RETRY: Final = 'retry_lease'
 MAKE_ROOM: Final = 'make_room'
 
+#: What the id of a resource begins with that is to be made for its lease, and is not there yet.
+UNMADE: Final = 'new:'
+#: Names the group of a reservation in its params; never shown.
+GROUP: Final = '_group'
+
 #: Type and id of a resource.
 Key = tuple[str, str]
 
@@ -99,6 +104,19 @@ class Reservation:
     def live(self) -> bool:
         """Tell whether it holds its resource."""
         return self.status in states.LIVE
+
+    @property
+    def group(self) -> str | None:
+        """Return what it has in common with those that are made for the lease together.
+
+        None if its resource is not made for the lease.
+        """
+        return self.params.get(GROUP)
+
+    @property
+    def is_made(self) -> bool:
+        """Tell whether its resource is there, or was."""
+        return not self.resource_id.startswith(UNMADE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

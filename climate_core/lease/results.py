@@ -42,12 +42,14 @@ class Outcome:
     :param reason: a sentence for the user, for RETRY and FAILED; for WAIT if that takes long
     :param progress: what the plugin keeps until the next look; None leaves it as it is. When
         nothing is left to do it is forgotten, unless DONE says what is kept
+    :param resource_id: the id of the resource, if it was made just now
     """
 
     result: Result
     seconds: float = 0.0
     reason: str | None = None
     progress: Mapping[str, Any] | None = None
+    resource_id: str | None = None
 
 
 DONE = Outcome(Result.DONE)
@@ -70,15 +72,16 @@ class Work:
 
 
 def with_progress(reservation: Reservation, outcome: Outcome) -> Reservation:
-    """Return a reservation with what its plugin keeps until the next look."""
+    """Return a reservation with what its plugin keeps until the next look, and has made."""
     if outcome.result is Result.DONE:
         progress = outcome.progress
     else:
         failed = outcome.result is Result.FAILED
         progress = None if failed else outcome.progress or reservation.progress
-    if progress == reservation.progress:
+    resource_id = outcome.resource_id or reservation.resource_id
+    if (progress, resource_id) == (reservation.progress, reservation.resource_id):
         return reservation
-    return dataclasses.replace(reservation, progress=progress)
+    return dataclasses.replace(reservation, progress=progress, resource_id=resource_id)
 
 
 def apply_outcomes(
@@ -136,14 +139,19 @@ def permanent_errors(lease: Lease) -> str | None:
 
 
 def summarize_errors(reservations: Iterable[Reservation]) -> str:
-    """Describe what is wrong with resources; of many, the first ones and how many more."""
-    wrong = list(reservations)
-    named = [
-        f'{resource_types.shown(r.resource_type)} {r.resource_id}: {r.status_reason}'
-        for r in wrong[:_NAMED]
-    ]
+    """Describe what is wrong with resources; of many, the first ones and how many more.
+
+    What is made together fails together, for one reason.
+    """
+    wrong = list({(r.group or r.id, r.status_reason): r for r in reservations}.values())
+    named = [f'{_label(r)}: {r.status_reason}' for r in wrong[:_NAMED]]
     more = [f'and {len(wrong) - _NAMED} more'] if len(wrong) > _NAMED else []
     return '; '.join([*named, *more])
+
+
+def _label(reservation: Reservation) -> str:
+    shown = resource_types.shown(reservation.resource_type)
+    return f'{shown} {reservation.resource_id}' if reservation.is_made else shown
 
 
 def waits_for_user(lease: Lease) -> str | None:

@@ -216,15 +216,14 @@ class LeaseOperations:
         """Let a resource join a lease of the same project.
 
         :param values: ``resource_type`` and what its plugin takes
-        :returns: the id of the reservation; also of one that holds this resource for this lease
-            already, whatever the generation is then
+        :returns: the id of the reservation, of several that of the first; also of one that holds
+            this resource for this lease already, whatever the generation is then
         :raises climate_core.exceptions.ResourceReserved: another lease holds the resource
         """
         draft = self.builder.build_reservation(context, lease_id, values, generation)
         written = self.write_path.write_draft(context, draft)
         self.wrote(written.lease, draft.now)
-        (reservation,) = written.reservations
-        return reservation.id
+        return written.reservations[0].id
 
     def update_reservation(
         self,

@@ -3,7 +3,7 @@
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from climate_common import resource_types
@@ -43,23 +43,24 @@ class Reserver:
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
                 with within(where):
-                    new = self._find_or_claim(values, {each.id for each in found})
-                if self.present is not None and new in self.present.reservations:
-                    found.append(new)
-                elif new.key in items:
-                    raise exceptions.BadRequest(
-                        'A resource can be reserved only once.', field='reservations'
-                    )
-                else:
-                    items[new.key] = Item(new, values, where)
+                    asked = self._find_or_claim(values, {each.id for each in found})
+                for new in asked:
+                    if self.present is not None and new in self.present.reservations:
+                        found.append(new)
+                    elif new.key in items:
+                        raise exceptions.BadRequest(
+                            'A resource can be reserved only once.', field='reservations'
+                        )
+                    else:
+                        items[new.key] = Item(new, values, where)
         return tuple(items.values()), tuple(found)
 
     def _find_or_claim(
         self, values: Mapping[str, Any], matched: Collection[str]
-    ) -> model.Reservation:
-        """Return the reservation that the lease has already, or one that the plugin grants.
+    ) -> Sequence[model.Reservation]:
+        """Return the reservations that the lease has already, or those that the plugin grants.
 
-        Of what the calendar promises one request may want the same several times.
+        Of what the calendar promises, or is made, one request may want the same several times.
 
         :param matched: the ids of reservations of the lease that the request has named already
 
@@ -75,15 +76,22 @@ class Reserver:
             )
         for each in self._held():
             same_type = each.resource_type == plugin.resource_type
-            again = each.unit_kind is not None and each.id in matched
+            again = (each.unit_kind or each.group) and each.id in matched
             if same_type and not again and plugin.matches_request(each, values):
-                return _staying(each)
+                _staying(each)
+                # What a server of a group is asked for by its own id joins as one.
+                if each.group is None or 'resource_id' in values:
+                    return [each]
+                return [one for one in self._held() if one.group == each.group]
         if plugin.owner_only:
             self._check_owner(plugin)
         claimed = plugin.reserve_for(self.context, self.lease_id, values)
-        new = claimed.to_reservation(self.lease_id, plugin.resource_type, self.now)
+        new = [
+            each.to_reservation(self.lease_id, plugin.resource_type, self.now)
+            for each in (claimed, *claimed.others)
+        ]
         # The plugin may have found another name for what the lease has.
-        return find(self._held(), new.key) or new
+        return [find(self._held(), each.key) or each for each in new]
 
     def _held(self) -> tuple[model.Reservation, ...]:
         return () if self.present is None else self.present.live

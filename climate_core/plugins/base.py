@@ -36,12 +36,15 @@ class Wait:
     :param progress: what the next look gets as ``reservation.progress``, JSON types only; None
         leaves it as it is. It is never shown. ``Transient`` and ``Permanent`` carry it as well
     :param repair: the name of what was just repaired, for the metrics
+    :param resource_id: the id that the resource has from now on, if it was made for its lease just
+        now
     """
 
     seconds: float
     reason: str | None = None
     progress: Mapping[str, Any] | None = None
     repair: str | None = None
+    resource_id: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Claimed:
         server is of its stack
     :param unit_kind: the kind of units that the calendar promises it, see
         :meth:`ResourcePlugin.wanted`; None: its own service holds its capacity
+    :param others: what the same part of the request asks for besides it
     """
 
     resource_id: str
@@ -78,6 +82,7 @@ class Claimed:
     prepare_before: datetime.timedelta | None = None
     parent_id: str | None = None
     unit_kind: str | None = None
+    others: Sequence['Claimed'] = ()
 
     def to_reservation(
         self, lease_id: str, resource_type: str, now: datetime.datetime

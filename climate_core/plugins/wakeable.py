@@ -115,15 +115,19 @@ class WakeablePlugin(base.ResourcePlugin):
 
         :raises climate_core.exceptions.Permanent: the resource is no more, or see the step
         """
+        context = self._step(lease, reservation)
+        try:
+            return step(context, self.calls.get(context.conn, reservation.resource_id))
+        except errors.Gone as exc:
+            raise exceptions.Permanent(f'{self.gone}.') from exc
+
+    def _step(self, lease: 'Lease', reservation: 'Reservation') -> StepContext:
+        """Return the context of a step before the end, with the rights of the owner."""
         now = self.now()
         kept = Progress.load(reservation.progress, progress.START, now)
         owner = rights.owner(self.cloud, lease)
         options = self.conf[self.resource_type]
-        context = StepContext(owner, self.cloud, lease, reservation, kept, now, options)
-        try:
-            return step(context, self.calls.get(owner, reservation.resource_id))
-        except errors.Gone as exc:
-            raise exceptions.Permanent(f'{self.gone}.') from exc
+        return StepContext(owner, self.cloud, lease, reservation, kept, now, options)
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         conn = rights.at_end(self.cloud, lease)
@@ -159,6 +163,8 @@ class WakeablePlugin(base.ResourcePlugin):
             return None
 
     def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        # What is to be made is not missing.
+        reservations = [each for each in reservations if each.is_made]
         if not reservations:
             return {}
         conn = self.cloud.service()

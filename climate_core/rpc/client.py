@@ -8,9 +8,9 @@ wrote the rows has told its own engine without RPC.
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
 ``end_lease``, ``update_reservation``, ``remove_reservation``, the operations on hosts, a
 generation to ``delete_lease`` and ``add_reservation``, and more fields to the values of the
-others, as the template of a stack: a manager that does not know the event that fills stacks must
-not make one. Each call is sent with the lowest version that has what it needs, so that releases of
-two ages understand each other in what both can.
+others, as the template of a stack, or what a server is made from: a manager that does not know the
+event that makes them must not make one. Each call is sent with the lowest version that has what it
+needs, so that releases of two ages understand each other in what both can.
 """
 
 import functools
@@ -50,6 +50,8 @@ _CREATE = frozenset(
         'api_release',
     }
 )
+#: What a reservation has whose resource is made for the lease, or was.
+_MADE = frozenset({'template', 'server', 'made_for'})
 _UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
 _TOO_NEW = (
     'This needs a newer lease manager, and the service is being upgraded. Try again when the '
@@ -68,7 +70,7 @@ def _never(_arguments: Mapping[str, Any]) -> bool:
 
 def _first_creates(arguments: Mapping[str, Any]) -> bool:
     values = arguments['values']
-    made = any('template' in each for each in values.get('reservations') or ())
+    made = any(_MADE & each.keys() for each in values.get('reservations') or ())
     return not made and values.keys() <= _CREATE
 
 
@@ -77,7 +79,7 @@ def _first_updates(arguments: Mapping[str, Any]) -> bool:
 
 
 def _first_adds(arguments: Mapping[str, Any]) -> bool:
-    return 'generation' not in arguments and 'template' not in arguments['values']
+    return 'generation' not in arguments and not _MADE & arguments['values'].keys()
 
 
 def _first_deletes(arguments: Mapping[str, Any]) -> bool:

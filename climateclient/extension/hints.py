@@ -16,7 +16,8 @@ so.
 
 Heat adds ``heat_root_stack_id`` to all hints of a stack's servers where an operator wants it
 (heat/engine/resources/scheduler_hints.py). Beside ``lease_id`` it makes the resource a member of
-that stack in the lease; otherwise it is not looked at.
+that stack in the lease; otherwise it is not looked at. So it is with ``climate_reservation``, by
+which the lease service says for which reservation of the lease it makes a server.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from climate_common import lanes
-from climate_common.hints import LEASE_ID, LEASE_PARAMS, NAMES, RESERVED, ROOT_STACK
+from climate_common.hints import LEASE_ID, LEASE_PARAMS, MADE_FOR, NAMES, RESERVED, ROOT_STACK
 from climateclient.extension.errors import BadHint
 from climateclient.extension.lease_params import LeaseParams
 
@@ -74,6 +75,7 @@ class ReservationHints:
     :param on_end: the action for the resource at the end; None is the service's default
     :param id_given: the id of the new lease is in the hints
     :param stack_id: the root stack in the lease to join of which the resource is a member
+    :param made_for: the reservation of the lease to join for which the lease service makes it
     """
 
     lease_id: str
@@ -82,6 +84,7 @@ class ReservationHints:
     on_end: str | None = None
     id_given: bool = dataclasses.field(default=False, compare=False)
     stack_id: str | None = None
+    made_for: str | None = None
 
     def as_hints(self) -> dict[str, str]:
         """Return hints of strings, which :func:`parse` reads as the same reservation."""
@@ -93,6 +96,8 @@ class ReservationHints:
             result[LEASE_ID] = self.lease_id
         if self.stack_id:
             result[ROOT_STACK] = self.stack_id
+        if self.made_for:
+            result[MADE_FOR] = self.made_for
         if params:
             result[LEASE_PARAMS] = json.dumps(params, sort_keys=True)
         return result
@@ -181,8 +186,11 @@ def _to_join(
     for key in params:
         raise BadHint(params.field(key), f'must be left out with {LEASE_ID}; on_end may be given')
     lease_id = _uuid(_single(hints, LEASE_ID), LEASE_ID)
-    stack_id = _uuid(_single(hints, ROOT_STACK), ROOT_STACK) if ROOT_STACK in hints else None
-    return ReservationHints(lease_id, True, {}, on_end, stack_id=stack_id)
+    stack_id, made_for = (
+        _uuid(_single(hints, name), name) if name in hints else None
+        for name in (ROOT_STACK, MADE_FOR)
+    )
+    return ReservationHints(lease_id, True, {}, on_end, stack_id=stack_id, made_for=made_for)
 
 
 def _single(hints: Mapping[str, Any], name: str) -> Any:

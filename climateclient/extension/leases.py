@@ -52,6 +52,8 @@ class LeaseService:
             item['on_end'] = wanted.on_end
         if wanted.join and wanted.stack_id:
             item['stack_id'] = wanted.stack_id
+        if wanted.join and wanted.made_for:
+            item['made_for'] = wanted.made_for
         with _errors():
             if not self._as_service:
                 self._send(wanted, item)

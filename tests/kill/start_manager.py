@@ -27,6 +27,7 @@ from climate_core.operations import giving_back, making_room
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import departures, lane_plugin, loading, progress
+from climate_core.plugins.server import making
 from climate_core.sync import host_watch, reconcile
 
 
@@ -93,6 +94,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     progress._FIRST = 0.02
     lane_plugin.LOOK = departures.LOOK = making_room._LOOK = 0.02  # type: ignore[misc]
     host_watch._FIRST_SECONDS = 0.0
+    making.IN_FLIGHT = 0.2  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     _add_points()

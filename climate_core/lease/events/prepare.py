@@ -4,6 +4,9 @@
 What is made for a lease, as a stack from a template, is to hold its capacity as soon as the
 reservation is written. What cannot be held is freed again, and the lease is in ERROR until its
 user takes it out. What only makes the start quick, as for hosts, is done some time before it.
+
+Resources of a group are made for the lease together or not at all: if one cannot be, the others
+are freed with it. The start waits for them, so that none is awake before all are there.
 """
 
 import dataclasses
@@ -62,12 +65,15 @@ class PrepareReservation(base.EventHandler):
         ours = results.with_progress(ours, outcome)
         lease = lease.with_reservations(ours)
         if ours.status == _R.PENDING:
-            return _settle_pending(lease, event, ours, outcome, now)
+            change = _settle_pending(lease, event, ours, outcome, now)
+            return dataclasses.replace(change, lease=_let_start(lease, change.lease, now))
         # It is freed after its failure, which stays readable.
-        if outcome.result is Result.DONE:
-            event = schedule.complete(event, ours.status_reason, now, _E.ERROR)
-        else:
-            event = schedule.retry(event, [outcome], now)
+        if outcome.result is not Result.DONE:
+            return Change(lease.with_events(schedule.retry(event, [outcome], now)))
+        if ours.group:
+            # What was made for it is gone, so it counts no more.
+            lease = lease.with_reservations(dataclasses.replace(ours, amounts={}, updated_at=now))
+        event = schedule.complete(event, ours.status_reason, now, _E.ERROR)
         return Change(lease.with_events(event))
 
     def plugin_method(self, lease: Lease, reservation: Reservation) -> str:
@@ -106,9 +112,47 @@ def _settle_pending(
         lease = lease.with_reservations(dataclasses.replace(new, updated_at=now))
         lease = lease.moved_to(_L.ERROR if failed else lease.status, _reason(lease))
     if failed:
+        lease = _fail_group(lease, new, now)
         rollback = schedule.reschedule(event, now, now)
         return Change(lease.with_events(rollback), {'lease.update': lease.status_reason})
     return Change(lease.with_events(schedule.settle(event, outcome, now)))
+
+
+def _fail_group(lease: Lease, failed: Reservation, now: datetime) -> Lease:
+    """Have those freed, too, that are made together with one that cannot be."""
+    others = [
+        each
+        for each in lease.live
+        if each.group and each.group == failed.group and each.status == _R.PENDING
+    ]
+    lease = lease.with_reservations(
+        *(
+            dataclasses.replace(
+                each, status=_R.ERROR, status_reason=failed.status_reason, updated_at=now
+            )
+            for each in others
+        )
+    )
+    ids = {each.id for each in others}
+    events = (e for e in lease.events_of(model.PREPARE) if e.reservation_id in ids)
+    return lease.with_events(*(schedule.reschedule(each, now, now) for each in events))
+
+
+def holding_start(lease: Lease) -> frozenset[str]:
+    """Return the ids of the reservations that are being made, for which the start waits."""
+    open_ = {e.reservation_id for e in lease.events_of(model.PREPARE) if e.open}
+    return frozenset(
+        r.id for r in lease.reservations if r.group and r.status == _R.PENDING and r.id in open_
+    )
+
+
+def _let_start(before: Lease, after: Lease, now: datetime) -> Lease:
+    """Let the start go on at once that has waited for what is made by now, or cannot be."""
+    start = after.event(model.START)
+    waited = holding_start(before) and not holding_start(after)
+    if not waited or start is None or start.status != _E.UNDONE or start.time > now:
+        return after
+    return after.with_events(dataclasses.replace(start, next_at=now))
 
 
 def _reason(lease: Lease) -> str | None:
@@ -119,12 +163,16 @@ def _reason(lease: Lease) -> str | None:
 
 
 def add(lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime) -> Lease:
-    """Have reservations prepared; the start does it if that has begun.
+    """Have reservations prepared; the start does it if that has begun, except for groups.
 
     :param preparing: by their ids: how long before the start; None: now
     """
+    groups = {each.id for each in lease.reservations if each.group}
     if lease.has_started(now):
-        return lease
+        preparing = dict.fromkeys(groups & preparing.keys())
+    elif lease.kind == states.Kind.IMMEDIATE:
+        # What is made for it is held from the moment of the request.
+        preparing = {**preparing, **dict.fromkeys(groups & preparing.keys())}
     times = {
         each: now if before is None else max(now, lease.start_date - before)
         for each, before in preparing.items()

@@ -8,12 +8,14 @@ from typing import Final
 from climate_core.lease import model, results, schedule, states
 from climate_core.lease.events import base, notices, prepare
 from climate_core.lease.model import Event, Lease
-from climate_core.lease.results import Change, Work
+from climate_core.lease.results import Change, Outcome, Result, Work
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
 DONE: Final = 'lease.event.start_lease'
 FAILED: Final = 'lease.event.start_lease.error'
+#: What is made for the lease tells when it is there; this is for when that is lost.
+_WHILE_MADE: Final = Outcome(Result.WAIT, 60.0)
 #: Why there is no start any more.
 TOO_LATE: Final = 'The lease ended before it could be started.'
 
@@ -47,7 +49,8 @@ class StartLease(base.EventHandler):
             return Work(lease, skip_reason=TOO_LATE)
         if lease.status == _L.PENDING:
             lease = dataclasses.replace(lease, status=_L.STARTING)
-        todo = tuple(r for r in lease.reservations if r.status == _R.PENDING)
+        held = prepare.holding_start(lease)
+        todo = tuple(r for r in lease.reservations if r.status == _R.PENDING and r.id not in held)
         # From now on what is not prepared yet is left to the wake-up.
         return Work(prepare.cancel(lease, todo, prepare.START_FIRST, now), todo)
 
@@ -59,6 +62,8 @@ class StartLease(base.EventHandler):
             troubled = [r for r in waiting if r.status_reason is not None][:1]
             reason = results.summarize_errors(troubled) or results.permanent_errors(after)
             after = dataclasses.replace(after, status_reason=reason)
+            later = dict.fromkeys(prepare.holding_start(after), _WHILE_MADE)
+            outcomes = {**later, **outcomes}
             return Change(schedule.look_again(after, event, waiting, outcomes, now))
         failed = [r for r in after.reservations if r.status == _R.ERROR]
         if failed:

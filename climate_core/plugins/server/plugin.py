@@ -2,12 +2,13 @@
 """``virtual:instance``: a server that Nova built in the state RESERVED.
 
 Nova has picked the host and holds the capacity already; here the server is woken at the start of
-the lease and its end action is done at the end.
+the lease and its end action is done at the end. Where a request says what servers are to be made,
+each is made as such a server before that, see :mod:`climate_core.plugins.server.making`.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -16,9 +17,9 @@ from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import parent_stacks, rights, wakeable
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import START, Progress
-from climate_core.plugins.server import end_steps, lost_tasks
+from climate_core.plugins.server import end_steps, lost_tasks, making, specification
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
@@ -50,17 +51,73 @@ class ServerPlugin(wakeable.HintedPlugin):
             default='reserved_',
             help='The image that create_image makes is called this plus the name of the server.',
         ),
+        cfg.ListOpt(
+            'secret_keys',
+            default=[],
+            secret=True,
+            help='Keys that protect what users say of servers that are to be made for their '
+            'leases and nobody else may see: user data and admin passwords. Each is 32 bytes in '
+            'URL-safe base64 (python -c "from cryptography.fernet import Fernet as F; '
+            'print(F.generate_key().decode())"). The first encrypts, all decrypt; every '
+            'climate-manager needs the same. With no key such requests are refused.',
+        ),
         *lost_tasks.OPTIONS,
     )
     schema = {
+        **specification.SCHEMA,
         **wakeable.schema(end_steps.CHOICES),
         **parent_stacks.SCHEMA,
         **rights.amounts_schema(*amounts.SERVER_UNITS),
     }
+    required: ClassVar[Sequence[str]] = ()
     rank = 20
     calls: ClassVar[Any] = servers
     gone = 'The server was deleted'
     prefix = 'image_prefix'
+
+    def reserve_for(
+        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+    ) -> Claimed:
+        if not specification.is_requested(values):
+            return self.reserve(context, values)
+        user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
+        wanted = values[specification.KEY]
+        return specification.claim(user, lease_id, wanted, self._params(values), keys)
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        if specification.MADE_FOR in values:
+            raise exceptions.InvalidState(
+                'The lease has no reservation any more for which this server could be made.'
+            )
+        return super().reserve(context, values)
+
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        if specification.is_made_for(reservation, values):
+            return True
+        if specification.KEY in values:
+            return specification.is_same(reservation, values)
+        return super().matches_request(reservation, values)
+
+    def make(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        claimed: Claimed,
+    ) -> Claimed:
+        claimed = super().make(context, lease_id, values, claimed)
+        return dataclasses.replace(claimed, prepare=specification.KEY in values)
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        if reservation.is_made:
+            return self._start(making.watch, lease, reservation)
+        return making.make(
+            self._step(lease, reservation), self.conf[self.resource_type].secret_keys
+        )
+
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        params = {**reservation.params, 'on_end': 'delete'}
+        return self.end(lease, dataclasses.replace(reservation, params=params))
 
     def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
         server = servers.get(self.cloud.user(context), resource_id, hints=True)
@@ -126,6 +183,8 @@ class ServerPlugin(wakeable.HintedPlugin):
             return context.wait()
 
     def _end(self, context: EndContext) -> Wait | None:
+        if not context.reservation.is_made:
+            return making.find_late(context)
         return end_steps.end(context)
 
     def _is_there(self, server: Mapping[str, Any]) -> bool:

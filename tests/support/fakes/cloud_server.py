@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keystone, Nova, Placement, Glance, Cinder and Heat as Climate uses them, in one HTTP server.
+"""Keystone, Nova, Placement, Glance, Neutron, Cinder and Heat as Climate uses them: one server.
 
 As a process::
 
@@ -27,6 +27,7 @@ from tests.support.fakes import (
     hypervisors,
     keystone,
     limits,
+    neutron,
     nova,
     placement,
     serving,
@@ -135,10 +136,12 @@ ROUTES: Sequence[tuple[str, str, Callable[..., Any]]] = (
     *hypervisors.ROUTES,
     *placement.ROUTES,
     *glance.ROUTES,
+    *neutron.ROUTES,
     *cinder.ROUTES,
     *heat.ROUTES,
     ('POST', '/fake/faults', _order_fault),
     ('POST', '/fake/servers', _order(nova.add)),
+    ('POST', '/fake/flavors', _order(flavors.add)),
     ('POST', '/fake/hypervisors', _order(hypervisors.add)),
     ('POST', '/fake/silences', _order(hypervisors.silence)),
     ('POST', '/fake/claims', _order(placement.add_server)),

@@ -27,6 +27,14 @@ def _list(request: Any) -> Record:
     }
 
 
+def _get(request: Any, image_id: str) -> Record:
+    caller = request.caller()
+    found: Record | None = request.server.state.images.get(image_id)
+    if found is None or not owns(caller, found):
+        raise Refusal(404, f'No image found with ID {image_id}')
+    return {key: found.get(key) for key in ('id', 'name', 'status', 'size')}
+
+
 def _delete(request: Any, image_id: str) -> Any:
     request.caller()
     if image_id not in request.server.state.images:
@@ -39,5 +47,6 @@ def _delete(request: Any, image_id: str) -> Any:
 ROUTES = (
     ('GET', '/image', _versions),
     ('GET', '/image/v2/images', _list),
+    ('GET', '/image/v2/images/([^/]+)', _get),
     ('DELETE', '/image/v2/images/([^/]+)', _delete),
 )

@@ -83,6 +83,7 @@ def _catalogue(base: str, project: str, state: State) -> list[Record]:
         'compute': '/compute/v2.1',
         'placement': '/placement',
         'image': '/image',
+        'network': '/network',
         # As many clouds still have it; cinder 3.67 takes it without the project, too.
         'volumev3': f'/volume/v3/{project}',
         'orchestration': f'/heat/v1/{project}',

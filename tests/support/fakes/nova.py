@@ -60,6 +60,27 @@ def add(state: State, **fields: Any) -> Record:
     return server
 
 
+def _create(request: Any) -> Any:
+    """Make a server; of the flavor ``none`` one that finds no host."""
+    state, caller, wanted = request.server.state, request.caller(), request.body['server']
+    if wanted['flavorRef'] not in state.flavors:
+        raise Refusal(400, f'Flavor {wanted["flavorRef"]} could not be found.')
+    hints = request.body.get('os:scheduler_hints', {})
+    made = add(
+        state,
+        name=wanted['name'],
+        project_id=caller['project_id'],
+        hints=hints,
+        tags=wanted.get('tags', []),
+        asked=wanted,
+        status='BUILD',
+        next=['RESERVED' if 'lease_id' in hints else 'ACTIVE'],
+    )
+    if wanted['flavorRef'] == 'none':
+        made.update(next=['ERROR'], fault={'code': 500, 'message': 'No valid host was found.'})
+    return 202, {}, {'server': {'id': made['id']}}
+
+
 def _find(request: Any, server_id: str) -> tuple[State, Record, Record]:
     """Return the state, who asks, and the server that is asked for."""
     state, caller = request.server.state, request.caller()
@@ -135,6 +156,7 @@ def _list(request: Any) -> Record:
         for server in state.servers.values()
         if (everywhere or server['project_id'] == caller['project_id'])
         and (not statuses or server['status'] in statuses)
+        and query.get('tags') in (None, *server.get('tags', ()))
     )
     after = [each for each in found if each > query.get('marker', '')]
     limit = int(query.get('limit', 1000))
@@ -296,6 +318,8 @@ ROUTES = (
     ('GET', '/compute', lambda r: (300, {}, {'versions': [_version(r)]})),
     ('GET', _COMPUTE, lambda r: {'version': _version(r)}),
     ('GET', f'{_COMPUTE}/servers', _list),
+    ('POST', f'{_COMPUTE}/servers', _create),
+    ('GET', f'{_COMPUTE}/os-keypairs/key', lambda r: {'keypair': {'name': 'key'}}),
     ('GET', f'{_COMPUTE}/servers/detail', _detail),
     ('GET', _SERVER, _show),
     ('DELETE', _SERVER, _remove),

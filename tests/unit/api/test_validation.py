@@ -86,7 +86,6 @@ def test_bad_leases(values: dict[str, Any], field: str, said: str) -> None:
 @pytest.mark.parametrize(
     ('values', 'field'),
     [
-        ({}, 'reservations[2].resource_id'),
         ({'resource_id': 'vm1'}, 'reservations[2].resource_id'),
         ({'resource_id': SERVER, 'on_end': 'explode'}, 'reservations[2].on_end'),
         ({'resource_id': SERVER, 'vcpus': 2}, 'reservations[2].vcpus'),

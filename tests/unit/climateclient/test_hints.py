@@ -239,6 +239,7 @@ def test_stack_id_that_is_no_uuid_is_refused():
         {'lease_id': ID},
         {'lease_id': ID, 'lease_params': {'on_end': 'stop'}},
         {'lease_id': ID, 'heat_root_stack_id': STACK},
+        {'lease_id': ID, 'climate_reservation': STACK},
     ],
 )
 def test_written_hints_are_read_as_the_same(given_hints):

@@ -15,6 +15,7 @@ CELLS = list(cells())
 #: The first cell of a row -> what a lease of it asks for: by type, and whether it is held already.
 ASKED = {
     'Servers, volumes and stacks': [resource_types.SERVER],
+    'Servers that are made for the lease': ['made'],
     'Hosts': [resource_types.HOST],
     'Capacity': [resource_types.CAPACITY],
     'Servers, volumes or stacks with hosts or capacity in one lease': [
@@ -29,7 +30,8 @@ def items(types: list[str]) -> list[Item]:
     found = []
     for place, kind in enumerate(types):
         unit_kind = 'host' if kind in _OF_CALENDAR else None
-        new = model.new_reservation('lease', kind, f'r{place}', {}, NOON, {}, None, unit_kind)
+        params = {model.GROUP: 'group'} if kind == 'made' else {}
+        new = model.new_reservation('lease', kind, f'r{place}', params, NOON, {}, None, unit_kind)
         found.append(Item(new, {}, f'reservations[{place}]'))
     return found
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a server for its lease, with the rights of the owner, as the owner would.
+
+It is RESERVED, so that all that reserved servers have holds for it. That it is about to be asked
+for is written down first. It is looked up by its tag before it is asked for, so however often a
+manager dies there is one server: Nova lists a server with its tags as soon as it has answered,
+before there is a host for it (nova/objects/build_request.py ``_pass_exact_filters``).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_common import hints
+from climate_core import exceptions
+from climate_core.cloud import errors, servers
+from climate_core.plugins.base import Wait
+from climate_core.plugins.progress import END, Progress
+from climate_core.plugins.server import specification
+from climate_core.plugins.step_context import AT_ONCE, EndContext, StepContext
+
+if TYPE_CHECKING:
+    from climate_core.lease.model import Reservation
+
+#: What is written down before a server is asked for.
+_ASK: Final = 'server'
+#: Seconds after which nothing comes any more of a request whose answer nobody has seen.
+IN_FLIGHT: Final = 60.0
+_COMING: Final = frozenset({'BUILD', 'UNKNOWN'})
+
+
+def make(context: StepContext, keys: Sequence[str]) -> Wait:
+    """Take the next step to a server that is not there yet.
+
+    :param keys: those that open what is secret
+    """
+    if context.progress.asked != _ASK:
+        return context.rest() or context.intend(_ASK)
+    reservation, conn = context.reservation, context.conn
+    found = servers.find(conn, specification.tag(reservation), every_project=False)
+    if found is None:
+        asked_by = {
+            hints.RESERVED: 'True',
+            hints.LEASE_ID: context.lease.id,
+            hints.MADE_FOR: reservation.id,
+        }
+        wanted = specification.body(context.lease, reservation, keys)
+        try:
+            found = servers.create(conn, wanted, asked_by)
+        except errors.Gone as exc:
+            raise exceptions.Permanent(_failed(reservation, str(exc))) from exc
+        except exceptions.Permanent as exc:
+            raise exceptions.Permanent(_failed(reservation, str(exc))) from exc
+    progress = context.progress.with_request('build', context.now).dump()
+    return Wait(AT_ONCE, None, progress, resource_id=found)
+
+
+def watch(context: StepContext, server: Mapping[str, Any]) -> Wait | None:
+    """Wait until a server that was made is RESERVED.
+
+    :raises climate_core.exceptions.Permanent: Nova could not make it
+    """
+    status, task = server['status'], server.get('OS-EXT-STS:task_state')
+    context = context.seeing(status, task)
+    if status == 'ERROR':
+        told = (server.get('fault') or {}).get('message') or 'Nova does not say why'
+        raise exceptions.Permanent(_failed(context.reservation, str(told)))
+    return context.wait(f'The server has been {status}') if status in _COMING else None
+
+
+def find_late(context: EndContext) -> Wait | None:
+    """Find what became of a request for a server that is not wanted any more.
+
+    :returns: None when no server can come of it
+    """
+    stored = context.reservation.progress or {}
+    if stored.get('asked') != _ASK:
+        return None
+    every_project = context.as_service
+    tag = specification.tag(context.reservation)
+    found = servers.find(context.conn, tag, every_project=every_project)
+    if found is not None:
+        return Wait(AT_ONCE, None, Progress(END, context.now).dump(), resource_id=found)
+    if context.age >= IN_FLIGHT:
+        return None
+    return context.note(_ASK).wait()
+
+
+def _failed(reservation: 'Reservation', reason: str) -> str:
+    name = reservation.params[specification.KEY]['name']
+    held = reservation.amounts
+    size = f'{held.get("vcpus", 0)} VCPUs, {held.get("memory_mb", 0)} MB of memory'
+    if held.get('disk_gb'):
+        size += f', {held["disk_gb"]} GB of disk'
+    return f'The server {name} ({size}) could not be made: {reason}'

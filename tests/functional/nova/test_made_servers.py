@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that the lease service makes for a lease, by a real engine in a real nova."""
+
+import base64
+
+import fixtures
+import pytest
+import webob
+from cryptography.fernet import Fernet
+from keystoneauth1 import plugin
+from keystoneauth1 import session as ks_session
+from openstack import connection
+
+from climate_core import exceptions
+from climate_core.context import RequestContext
+from climate_core.plugins.server import making
+from climate_core.plugins.server.plugin import ServerPlugin
+from tests.functional.lease_service import refusal
+from tests.functional.nova.hosts import Cloud, Crash, HostsTest
+from tests.support.kinds import kind_cell
+from tests.support.world import Time, World, user
+
+IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
+SCRIPT = base64.b64encode(b'#!/bin/sh\n').decode()
+START, END = '2026-12-01 13:00', '2026-12-01 14:00'
+
+
+class _Owner(plugin.BaseAuthPlugin):
+    """The headers of a token of the lease's trust, with the token of the lease service."""
+
+    def __init__(self, project_id):
+        super().__init__()
+        self._project_id = project_id
+
+    def get_headers(self, _session):
+        return {
+            'X-Auth-Token': 'owner',
+            'X-Auth-User': 'fake',
+            'X-Auth-Project-Id': self._project_id,
+            'X-Roles': 'reader,member',
+            'X-Service-Roles': 'service',
+        }
+
+
+class OwnersCloud(Cloud):
+    """A cloud in which requests of the owner of a lease count."""
+
+    def __init__(self, nova_url, placement_url, project_id):
+        super().__init__(nova_url, placement_url)
+        self.everywhere = True
+        session = ks_session.Session(auth=_Owner(project_id))
+        send = session.request
+
+        def request(url, method, **kwargs):
+            before, self._send = self._send, send
+            try:
+                return self._request(url, method, **kwargs)
+            finally:
+                self._send = before
+
+        session.request = request
+        self._owner = connection.Connection(session=session, compute_endpoint_override=nova_url)
+
+    def owner(self, _trust_id):
+        return self._owner
+
+    def user(self, _context):
+        return self._owner
+
+
+class MadeServersTest(HostsTest):
+    COMPUTES = ('host1',)
+
+    def setUp(self):
+        super().setUp()
+        self.time = Time()
+        self.world = World(self.database.engine.url.render_as_string(), self.time)
+        self.addCleanup(self.world.database.dispose)
+        self.cloud = OwnersCloud(
+            self.admin_api.base_url, self.placement_fixture.endpoint, self.api.project_id
+        )
+        conf = self.world.conf
+        conf.register_opts(ServerPlugin.options, group=ServerPlugin.resource_type)
+        key = Fernet.generate_key().decode()
+        conf.set_override('secret_keys', [key], group=ServerPlugin.resource_type)
+        self.plugin = ServerPlugin(conf, self.cloud)
+        self.plugin.now = self.time
+        self.world.plugins[ServerPlugin.resource_type] = self.plugin
+        self.lease_service._join = self._join
+        # Of glance and neutron nova's fixtures have no HTTP.
+        for name in ('images.get', 'networks.check_network'):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'climate_core.cloud.{name}', lambda *_: {'id': IMAGE})
+            )
+
+    def _join(self, lease_id, body):
+        """Answer a join of nova-compute as the lease service does."""
+        context = RequestContext(
+            project_id=self.api.project_id, user_id='fake', service_roles=['service']
+        )
+        try:
+            self.world.operations.add_reservation(context, lease_id, body)
+        except exceptions.ClimateError as exc:
+            return refusal(exc.http_status, exc.message)
+        return webob.Response(status=201, json_body={'reservation': {'id': lease_id, **body}})
+
+    def lease(self, start='now', more=None, **server):
+        """Create a lease of servers that are to be made; return its id."""
+        wanted = {
+            'name': 'web',
+            'flavorRef': self.flavor['id'],
+            'imageRef': IMAGE,
+            'networks': self.network(),
+            **server,
+        }
+        body = {'name': 'lease', 'start_date': start, 'end_date': END, **(more or {})}
+        body['reservations'] = [{'resource_type': 'virtual:instance', 'server': wanted}]
+        lease_id = self.world.operations.create_lease(user(self.api.project_id, 'fake'), body)
+        shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
+        dates = {'start_date': '2026-12-01T13:00:00', 'end_date': '2026-12-01T14:00:00'}
+        self.lease_service.leases[lease_id] = {**shown, **dates}
+        return lease_id
+
+    def look_around(self, looks=5):
+        """Do what is due, and look again as often as the plugin wants."""
+        for _ in range(looks):
+            self.world.run_until_idle(seconds=5)
+
+    def state(self, lease_id):
+        """The status of a lease, and those of its reservations."""
+        lease = self.world.lease(lease_id)
+        return lease.status, [each.status for each in lease.reservations]
+
+    def servers(self):
+        """Name and status of the servers of the project."""
+        found = self.api.get_servers(detail=True)
+        return sorted((each['name'], each['status']) for each in found)
+
+    def assert_nothing_left(self):
+        assert self.servers() == []
+        ports = self.neutron.list_ports(is_admin=True)['ports']
+        assert not any(each.get('device_id') for each in ports)
+        assert self.used() == 0
+
+
+class TestMadeServers(MadeServersTest):
+    @kind_cell('Servers that are made for the lease', 'immediate')
+    def test_made_now_and_woken_at_the_start(self):
+        lease_id = self.lease(START, count=2, user_data=SCRIPT, adminPass='secret')
+        self.look_around()
+        assert self.servers() == [('web-1', 'RESERVED'), ('web-2', 'RESERVED')]
+        lease = self.world.lease(lease_id)
+        assert {each.resource_id for each in lease.reservations} == {
+            each['id'] for each in self.api.get_servers()
+        }
+        assert self.state(lease_id) == ('PENDING', ['pending'] * 2)
+        spawned = self.spy_on()
+        self.time.forward(hours=1)
+        self.look_around()
+        assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
+        assert self.servers() == [('web-1', 'ACTIVE'), ('web-2', 'ACTIVE')]
+        assert {each['password'] for each in spawned.calls} == {'secret'}
+        assert {each['instance'].user_data for each in spawned.calls} == {SCRIPT}
+        self.time.forward(hours=1)
+        self.look_around()
+        assert self.state(lease_id) == ('TERMINATED', ['deleted'] * 2)
+        self.assert_nothing_left()
+
+    def test_started_at_once(self):
+        lease_id = self.lease(count=2)
+        self.look_around()
+        assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
+        assert self.servers() == [('web-1', 'ACTIVE'), ('web-2', 'ACTIVE')]
+
+    def test_without_room_for_all_none_is_left(self):
+        """The host has two VCPUs."""
+        self.set_ratio('VCPU', 1.0)
+        lease_id = self.lease(count=3)
+        self.look_around(10)
+        assert self.state(lease_id) == ('ERROR', ['error'] * 3)
+        reason = self.world.lease(lease_id).status_reason
+        assert '(1 VCPUs, 512 MB of memory, 1 GB of disk) could not be made: ' in reason
+        assert reason.count('No valid host was found') == 1
+        assert {str(each.amounts) for each in self.world.lease(lease_id).reservations} == {'{}'}
+        self.assert_nothing_left()
+
+    def test_ended_while_they_are_made(self):
+        for looks in range(1, 6):
+            lease_id = self.lease(START, count=2)
+            for _ in range(looks):
+                self.world.run()
+                self.time.forward(seconds=1)
+            self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
+            self.look_around(2)
+            self.time.forward(seconds=making.IN_FLIGHT)
+            self.look_around()
+            assert self.state(lease_id)[0] == 'TERMINATED'
+            self.assert_nothing_left()
+
+    def test_manager_that_dies_before_or_after_any_request_makes_none_twice(self):
+        """Before the next request it is after the one before: nobody wrote what that did."""
+        for answered in range(40):
+            lease_id = self.lease()
+            self.cloud.left = answered
+            try:
+                self.look_around()
+            except Crash:
+                pass
+            finally:
+                died, self.cloud.left = self.cloud.left == 0, None
+            self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)
+            self.look_around()
+            assert self.state(lease_id) == ('ACTIVE', ['active'])
+            assert self.servers() == [('web', 'ACTIVE')]
+            self.world.operations.delete_lease(user(self.api.project_id, 'fake'), lease_id)
+            self.look_around()
+            self.assert_nothing_left()
+            if not died:
+                break
+        else:
+            raise AssertionError('it never settled')
+        assert answered > 5
+
+    def test_refusals_name_the_field_and_leave_nothing(self):
+        for field, wanted in {
+            'flavorRef': {'flavorRef': 'none'},
+            'key_name': {'key_name': 'none'},
+            'imageRef': {'imageRef': None},
+            'networks[0].fixed_ip': {
+                'count': 2,
+                'networks': [{**self.network()[0], 'fixed_ip': '192.168.1.9'}],
+            },
+        }.items():
+            with pytest.raises(exceptions.ClimateError) as caught:
+                self.lease(**wanted)
+            assert caught.value.field == f'reservations[0].server.{field}'
+        assert self.world.trusts.present == set()

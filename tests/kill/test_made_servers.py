@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager dies on the way of servers that it makes for a lease."""
+
+import pytest
+
+from climate_core.lease import model
+from tests.kill.deaths import EVENT, check_no_error
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
+
+ID = '5d1b7c90-2f3e-4a68-9c1d-0e7f6a5b4c32'
+OF_START = '2099-01-01 10:00'
+
+
+def lease_of_two(stage, flavor='small', start='now'):
+    """A lease that was just written, of two servers that are to be made."""
+    stage.cloud.order('flavors', [{'id': flavor}])
+    server = {'name': 'web', 'flavorRef': flavor, 'count': 2, 'block_device_mapping_v2': [{}]}
+    reservation = {'resource_type': 'virtual:instance', 'server': server}
+    wanted = {'id': ID, 'name': 'lease1', 'start_date': start, 'duration': '1h'}
+    stage.request({**wanted, 'reservations': [reservation]}).ends()
+    return leases.read(stage.database, ID)
+
+
+def made(lease):
+    """Tell whether all that is to be made for a lease is there."""
+    return all(each.status == 'DONE' for each in lease.events_of(model.PREPARE))
+
+
+def check_each_once(stage):
+    """Two servers were made, one for each reservation."""
+    assert stage.made('server create') == 2
+    ids = {each['id'] for each in stage.cloud.journal() if each['what'] == 'server create'}
+    assert {each.resource_id for each in leases.read(stage.database, ID).reservations} == ids
+
+
+def check_none_left(stage):
+    assert stage.made('server create') == stage.made('server gone')
+    assert stage.made('delete') <= stage.made('server create')
+
+
+@pytest.mark.parametrize('look', [1, 3, 5])
+@pytest.mark.parametrize('point', EVENT)
+def test_making(stage, point, look):
+    lease = lease_of_two(stage, start=OF_START)
+
+    stage.survive(f'{point}:prepare_reservation:{look}')
+    stage.until(lambda: made(stage.lease(lease)))
+
+    check_each_once(stage)
+    check_no_error(stage.lease(lease))
+
+
+@pytest.mark.parametrize('number', [1, 2])
+def test_after_nova_has_made_one_and_before_that_is_written(stage, number):
+    lease = lease_of_two(stage, start=OF_START)
+
+    stage.survive(f'request.after:write:{number}')
+    stage.until(lambda: made(stage.lease(lease)))
+
+    check_each_once(stage)
+
+
+@pytest.mark.parametrize('look', [1, 2, 4])
+@pytest.mark.parametrize('point', EVENT)
+def test_start_that_waits_for_them(stage, point, look):
+    lease = lease_of_two(stage)
+
+    stage.survive(f'{point}:start_lease:{look}')
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+
+    check_each_once(stage)
+    check_no_error(stage.lease(lease))
+    assert stage.made('wake_up') == 2
+
+
+@pytest.mark.parametrize('look', [3, 5, 6])
+@pytest.mark.parametrize('point', EVENT)
+def test_giving_back_when_there_is_no_room(stage, point, look):
+    lease = lease_of_two(stage, flavor='none')
+
+    stage.survive(f'{point}:prepare_reservation:{look}')
+    stage.until(lambda: gave_back(stage.lease(lease)))
+
+    after = stage.lease(lease)
+    assert (after.status, {each.status for each in after.reservations}) == ('ERROR', {'error'})
+    assert 'No valid host' in after.status_reason
+    check_none_left(stage)
+
+
+def gave_back(lease):
+    return all(each.status == 'ERROR' for each in lease.events_of(model.PREPARE))
+
+
+@pytest.mark.parametrize('number', [1, 2])
+def test_end_after_nova_has_made_one_and_before_that_is_written(stage, number):
+    lease = lease_of_two(stage, start=OF_START)
+
+    stage.manager(f'request.after:write:{number}').dies()
+    stage.ask('end_lease', ID).ends()
+    stage.manager()
+    stage.until(lambda: stage.over(lease))
+
+    check_none_left(stage)
+    assert stage.made('server create') >= number
+
+
+@pytest.mark.parametrize('stage', ENGINES, indirect=True)
+def test_a_death_at_every_remote_call(stage):
+    """One manager after the other dies after a call, and leaves its claims behind."""
+    lease = lease_of_two(stage, start=OF_START)
+    for count in (1, 2, 1):
+        stage.manager(f'remote.after:prepare_reservation:{count}', claims_expire=False).dies()
+    stage.manager(claims_expire=False)
+    stage.until(lambda: made(stage.lease(lease)))
+    check_each_once(stage)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that are made for a lease: what is checked, kept, shown and told of them."""
+
+import json
+
+import pytest
+from cryptography.fernet import Fernet
+
+from climate_core import exceptions
+from climate_core.lease import shown
+from climate_core.plugins.server.plugin import ServerPlugin
+from tests.support.fakes import flavors, neutron, nova
+from tests.unit.plugins.leased import END
+
+START = '2026-12-01 13:00'
+SERVER = {'name': 'web', 'flavorRef': 'small', 'block_device_mapping_v2': [{}]}
+SECRETS = {'user_data': 'c2VjcmV0', 'adminPass': 'secret'}
+
+
+@pytest.fixture
+def made(leased):
+    """An engine in front of a cloud that has the flavors small, and none without room."""
+    for each in ('small', 'none'):
+        flavors.add(leased.stacks.state, id=each)
+    key = Fernet.generate_key().decode()
+    leased.stacks.conf.set_override('secret_keys', [key], group=ServerPlugin.resource_type)
+    return leased
+
+
+def request(*items, **values):
+    listed = items or [item()]
+    return {
+        'name': 'lease1',
+        'start_date': START,
+        'end_date': END,
+        'reservations': listed,
+    } | values
+
+
+def item(**server):
+    return {'resource_type': 'virtual:instance', 'server': {**SERVER, **server}}
+
+
+def create(made, *items, **values):
+    return made.operations.create_lease(made.stacks.user(), request(*items, **values))
+
+
+def names(made):
+    return sorted(each['name'] for each in made.stacks.state.servers.values())
+
+
+def test_secrets_reach_nova_and_are_shown_nowhere(made):
+    lease_id = create(made, item(**SECRETS, count=2))
+    before = made.lease(lease_id)
+    made.look_around(5)
+    servers = made.stacks.state.servers.values()
+    assert {(each['asked']['user_data'], each['asked']['adminPass']) for each in servers} == {
+        tuple(SECRETS.values())
+    }
+    made.told()
+    everything = [shown.lease(before), shown.lease(made.lease(lease_id)), made.sent]
+    text = json.dumps(everything)
+    assert not any(secret in text for secret in SECRETS.values())
+    kept = json.dumps([each.params for each in before.reservations])
+    assert not any(secret in kept for secret in SECRETS.values())
+
+
+@pytest.mark.parametrize('secret', SECRETS)
+def test_secret_without_keys_is_refused(made, secret):
+    made.stacks.conf.set_override('secret_keys', [], group=ServerPlugin.resource_type)
+    with pytest.raises(exceptions.BadRequest) as caught:
+        create(made, item(**{secret: SECRETS[secret]}))
+    assert caught.value.field == f'reservations[0].server.{secret}'
+
+
+def test_secret_whose_key_is_gone_fails_the_lease_and_says_so(made):
+    lease_id = create(made, item(**SECRETS))
+    key = Fernet.generate_key().decode()
+    made.stacks.conf.set_override('secret_keys', [key], group=ServerPlugin.resource_type)
+    made.look_around(5)
+    lease = made.lease(lease_id)
+    assert lease.status == 'ERROR'
+    assert 'secret_keys of climate.conf has no key any more' in lease.status_reason
+    assert names(made) == []
+
+
+def test_request_that_is_repeated_makes_no_more(made):
+    ours = '7c9b2e4d-1f6a-4b38-8e05-d2a9c7f41b60'
+    assert create(made, item(count=2), id=ours) == create(made, item(count=2), id=ours)
+    made.look_around(5)
+    assert create(made, item(count=2), id=ours) == ours
+    assert names(made) == ['web-1', 'web-2']
+    assert len(made.lease(ours).reservations) == 2
+
+
+def test_join_adds_servers_to_a_lease_that_runs(made):
+    lease_id = create(made, start_date='now')
+    made.run_for(lease_id, 'ACTIVE')
+    made.operations.add_reservation(made.stacks.user(), lease_id, item(name='db', count=2))
+    made.look_around(5)
+    lease = made.lease(lease_id)
+    assert (lease.status, {each.status for each in lease.reservations}) == ('ACTIVE', {'active'})
+    assert names(made) == ['db-1', 'db-2', 'web']
+    assert {each['status'] for each in made.stacks.state.servers.values()} == {'ACTIVE'}
+
+
+def test_one_without_room_takes_its_own_group_along_and_no_other(made):
+    lease_id = create(made, item(), item(name='big', flavorRef='none', count=2))
+    made.look_around(10)
+    lease = made.lease(lease_id)
+    assert [each.status for each in lease.reservations] == ['pending', 'error', 'error']
+    assert names(made) == ['web']
+    assert lease.status_reason.count('No valid host was found.') == 1
+    for each in lease.reservations[1:]:
+        made.operations.remove_reservation(made.stacks.user(), lease_id, each.id)
+    made.look_around(3)
+    assert made.lease(lease_id).status == 'PENDING'
+
+
+def test_server_of_a_user_with_the_hint_of_another_reservation_does_not_join(made):
+    lease_id = create(made)
+    made.look_around(5)
+    (reservation,) = made.lease(lease_id).reservations
+    other = nova.add(made.stacks.state)['id']
+    joining = {'resource_type': 'virtual:instance', 'resource_id': other}
+    with pytest.raises(exceptions.InvalidState):
+        made.operations.add_reservation(
+            made.stacks.user(), lease_id, {**joining, 'made_for': reservation.id}
+        )
+
+
+@pytest.mark.parametrize(
+    ('server', 'field'),
+    [
+        ({'flavorRef': 'large'}, 'flavorRef'),
+        ({'imageRef': neutron.PORT}, 'imageRef'),
+        ({'key_name': 'other'}, 'key_name'),
+        ({'networks': [{'uuid': neutron.PORT}]}, 'networks[0].uuid'),
+        ({'networks': [{'port': neutron.NETWORK}]}, 'networks[0].port'),
+        ({'networks': [{}]}, 'networks[0]'),
+        ({'networks': [{'port': neutron.PORT}], 'count': 2}, 'networks[0].port'),
+    ],
+)
+def test_what_is_not_there_is_refused_and_nothing_written(made, server, field):
+    with pytest.raises(exceptions.ClimateError) as caught:
+        create(made, item(), item(**server))
+    assert caught.value.field == f'reservations[1].server.{field}'
+    assert not made.stacks.state.trusts
+
+
+def test_what_is_there_is_accepted(made):
+    networks = [{'uuid': neutron.NETWORK}, {'port': neutron.PORT}]
+    create(made, item(networks=networks, key_name='key'))
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [({}, 'resource_id'), ({'resource_id': neutron.PORT, 'server': SERVER}, 'server')],
+)
+def test_neither_or_both_of_a_server_and_what_to_make_is_refused(made, values, field):
+    with pytest.raises(exceptions.BadRequest) as caught:
+        create(made, {'resource_type': 'virtual:instance', **values})
+    assert caught.value.field == f'reservations[0].{field}'
