@@ -129,17 +129,14 @@ def mistake(blamed: Wanted, search: Search, kinds: Kinds) -> exceptions.ClimateE
     pool = search.demand.pool
     if pool and not any(each.unit.pool == pool for each in _usable(search, kinds)):
         # One that is for others is told like one that is not there.
-        return exceptions.HostPoolNotFound(
-            f'There is no pool {pool} with {blamed.noun}.',
-            field=f'{place}.pool' if place else 'pool',
-        )
+        field = f'{place}.pool' if place else 'pool'
+        told = f'{field}: there is no pool {pool} with {blamed.noun}.'
+        return exceptions.HostPoolNotFound(told, field=field)
     unknown = _unknown(search, kinds)
     if unknown is not None:
         name, field = unknown
-        return exceptions.BadRequest(
-            f'{blamed.noun.capitalize()} have no property {name}.',
-            field=f'{place}.{field}' if place else field,
-        )
+        field = f'{place}.{field}' if place else field
+        return exceptions.BadRequest(f'{field}: there is no property {name}.', field=field)
     return None
 
 

@@ -222,8 +222,9 @@ def _reservation_line(reservation: models.Reservation) -> str:
         name for name in ('missing_resources', 'resources_changed') if getattr(reservation, name)
     ]
     # Servers name the reservation of hosts: what the calendar promises has no id of its own.
-    promised = 'hosts' in reservation.params
-    name = reservation.id if promised else reservation.resource_id or ''
+    name = f'resource={reservation.resource_id}' if reservation.resource_id else ''
+    if 'hosts' in reservation.params:
+        name = f'reservation={reservation.id}'
     line = f'{reservation.resource_type} {name} {reservation.status}'
     return _joined(line, ' '.join(params), ' '.join(flags), reservation.status_reason)
 

@@ -36,7 +36,7 @@ def test_create_with_local_times(run, sent, created):
     assert body['end_date'] == '2026-11-21T06:00:00+00:00'
     assert 'before_end_date' not in body
     assert '2026-11-21 05:00:00+01:00' in out
-    assert f'virtual:instance {SERVER_ID} pending, on_end=stop' in out
+    assert f'virtual:instance resource={SERVER_ID} pending, on_end=stop' in out
     assert '2026-11-21 05:00:00+01:00 CET start_lease UNDONE' in out
 
 
@@ -215,14 +215,14 @@ def test_show_names_errors_of_reservations(run, http):
     )
     http.get(LEASE, json={'lease': samples.lease(reservations=[bad])})
     out = run('lease', 'show', LEASE_ID)
-    assert f'virtual:instance {SERVER_ID} error, missing_resources, Gone.' in out
+    assert f'virtual:instance resource={SERVER_ID} error, missing_resources, Gone.' in out
 
 
 def test_show_names_the_reservation_of_hosts_that_servers_name(run, http):
     hosts = samples.reservation(resource_type='physical:host', hosts=['cn1'])
     http.get(LEASE, json={'lease': samples.lease(reservations=[hosts])})
     out = run('lease', 'show', LEASE_ID)
-    assert f'physical:host {hosts["id"]} ' in out
+    assert f'physical:host reservation={hosts["id"]} ' in out
     assert hosts['resource_id'] not in out
 
 

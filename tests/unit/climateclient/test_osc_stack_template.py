@@ -107,7 +107,7 @@ def test_files_of_the_template_are_sent(run, sent, service, folder):
     assert files.keys() == {
         f'{url}/{name}' for name in ('boot.sh', 'parts/nested.yaml', 'parts/deeper.yaml')
     }
-    assert f'virtual:stack {STACK_ID} pending, on_end=delete name=web hold=now' in out
+    assert f'virtual:stack resource={STACK_ID} pending, on_end=delete name=web hold=now' in out
 
 
 def test_environments_are_merged_and_their_files_sent(run, sent, service, folder):

@@ -93,12 +93,14 @@ def test_pool_of_others_is_told_like_one_that_is_not_there(
     enrol(any_world, 'cn1', 'gpu')
     enrol(any_world, 'cn2', 'default')
     restrict(any_world, 'p2')
-    with pytest.raises(exceptions.HostPoolNotFound, match=f'no pool {pool} with') as caught:
+    with pytest.raises(
+        exceptions.HostPoolNotFound, match=f'pool: there is no pool {pool} with'
+    ) as caught:
         lease(pool=pool)
     assert (caught.value.status, caught.value.field) == (404, 'reservations[0].pool')
     assert not any_world.trusts.present
     # Neither do the properties of its hosts tell that it is there.
-    with pytest.raises(exceptions.BadRequest, match='no property cn1'):
+    with pytest.raises(exceptions.BadRequest, match='resources: there is no property cn1'):
         lease(resources='cn1==1')
 
 
