@@ -85,7 +85,7 @@ def report(capabilities: Mapping[str, Any], volumes: Iterable[Reserved]) -> dict
 
 
 def _hold(pool: dict[str, Any], held: int) -> None:
-    """Take GiB out of a report; 'infinite' and 'unknown' stay what they are."""
+    """Subtract GiB from a report; 'infinite' and 'unknown' stay what they are."""
     pool[CAPABILITY] = True
     if isinstance(pool.get('free_capacity_gb'), numbers.Real):
         pool['free_capacity_gb'] = max(0, pool['free_capacity_gb'] - held)

@@ -23,7 +23,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def rules(conf: cfg.ConfigOpts) -> hints.Rules:
-    """Give the rules for the hints of a volume."""
+    """Return the rules for the hints of a volume."""
     return options.rules(conf, resource_types.ON_END[resource_types.VOLUME])
 
 
@@ -41,5 +41,5 @@ def check_lines(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Give the options to oslo-config-generator."""
+    """Return the options, for oslo-config-generator."""
     return [(GROUP, OPTS)]

@@ -101,7 +101,8 @@ class VolumeManager(manager.VolumeManager):
         try:
             image_metadata.write(self, context, volume, marker.spec.get('image_id'))
         except Exception:
-            # What the wake_up needs, it reads again. Until then Nova does not boot from it.
+            # The wake_up reads the image metadata again. Until then Nova does not boot from the
+            # volume.
             LOG.exception('It is not known whether reserved volume %s will boot', volume.id)
         volume.conditional_update({'status': states.RESERVED}, {'status': 'creating'})
         LOG.info('Volume %s is reserved on %s', volume.id, volume.host)

@@ -15,7 +15,7 @@ class Backoff:
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts) -> 'Backoff':
-        """Return that of the events, from section ``[engine]``."""
+        """Return the backoff of events, from section ``[engine]``."""
         return cls(conf.engine.retry_seconds, conf.engine.retry_max_seconds)
 
     def delay(self, attempts: int) -> float:

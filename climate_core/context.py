@@ -35,7 +35,7 @@ class RequestContext(context.RequestContext):
 
     @property
     def by_service(self) -> bool:
-        """Whether a service of the cloud asks in the name of a user, with its own token, too."""
+        """Return whether a service of the cloud asks for a user, with its own token, too."""
         return 'service' in (self.service_roles or ())
 
     def to_dict(self) -> dict[str, Any]:

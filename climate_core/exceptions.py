@@ -185,7 +185,7 @@ class NotEnough(Conflict, code='calendar.not_enough'):
     def __init__(
         self, message: str = '', field: str | None = None, available_from: str | None = None
     ) -> None:
-        """Say when there would be enough for the same duration, as the API shows times."""
+        """Add when there would be enough for the same duration, as the API shows times."""
         super().__init__(message, field)
         self.available_from = available_from
 

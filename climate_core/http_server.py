@@ -52,7 +52,7 @@ class HttpServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer nothing more and free the port."""
+        """Stop answering and free the port."""
         if self._thread.is_alive():
             self._server.shutdown()
         self._server.server_close()

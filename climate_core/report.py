@@ -20,7 +20,7 @@ class _Version:
 
 
 def on_demand(conf: cfg.ConfigOpts) -> None:
-    """Have a report written whenever the process gets SIGUSR2.
+    """Write a report whenever the process gets SIGUSR2.
 
     With ``[oslo_reports] file_event_handler`` it is written when that file is touched instead. A
     WSGI server that loads the application in another thread than the first, where no signal can

@@ -217,7 +217,7 @@ class ManagerService:
         return self._stopped.wait(timeout)
 
     def nudge(self) -> None:
-        """Have this manager look at what is due and what is to be told."""
+        """Wake the scheduler and the senders of this manager."""
         self.scheduler.nudge()
         self.publisher.nudge()
         if self.webhooks is not None:
@@ -234,7 +234,7 @@ class ManagerService:
             self._wrote()
 
     def _wrote(self) -> None:
-        # What is to be told wakes those who tell it by itself.
+        # Notifications wake their senders by a signal of the transaction.
         self.scheduler.nudge()
         try:
             self._client.nudge(self._hint)

@@ -17,12 +17,12 @@ _hook: Hook | None = None
 
 
 def install(hook: Hook | None) -> None:
-    """Have ``hook(name, info)`` called at every point; None removes it."""
+    """Install ``hook(name, info)``, which is called at every point; None removes it."""
     global _hook
     _hook = hook
 
 
 def reached(name: str, **info: Any) -> None:
-    """Say that a point is reached."""
+    """Call the hook, if there is one, at a point."""
     if _hook is not None:
         _hook(name, info)

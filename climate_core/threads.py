@@ -105,7 +105,7 @@ class Worker(abc.ABC):
         self._thread.start()
 
     def nudge(self) -> None:
-        """Have it look now, or once more if it is looking."""
+        """Make it look now, or once more if it is looking."""
         with self._changed:
             self._nudged = True
             self._changed.notify_all()
@@ -175,7 +175,7 @@ class PoolWorker(Worker, Generic[T]):
             return self._changed.wait_for(lambda: not self._in_flight, seconds_left(deadline))
 
     def submit(self, key: Any, item: T) -> None:
-        """Have a thing worked on."""
+        """Submit a thing to the pool."""
         with self._changed:
             self._in_flight[key] = item
         future = self._pool.submit(self._work, item)

@@ -43,7 +43,7 @@ class Hosts:
         self._http = http
 
     def create(self, name: str, **details: Unpack[HostDetails]) -> Host:
-        """Put a host into a pool; ordinary servers do not come to it any more.
+        """Add a host to a pool, which keeps ordinary servers off it.
 
         :param name: of a node as Nova lists hypervisors, or of the nova-compute of a single node
         :raises BadRequest: Nova has no such host; ``field`` says what is wrong
@@ -108,7 +108,7 @@ class Hosts:
         return read(response, 'host', Host.from_dict)
 
     def delete(self, host_id: str) -> None:
-        """Take a host out of its pool; ordinary servers may come to it again.
+        """Remove a host from its pool; ordinary servers may come to it again.
 
         :raises Conflict: it has servers, or is promised to reservations
         """
@@ -154,7 +154,7 @@ class Hosts:
         )
 
     def set_property(self, name: str, *, private: bool) -> None:
-        """Say whether users may see an extra property.
+        """Set whether users may see an extra property.
 
         :raises NotFound: no host has it
         """
@@ -183,7 +183,7 @@ class Hosts:
         domain_ids: Iterable[str] = (),
         generation: int | None = None,
     ) -> HostPool:
-        """Say who may use a pool of hosts, which may still have none; nobody named: all may.
+        """Set which projects may use a pool, which may have no hosts yet; none named: all may.
 
         :param generation: that of the pool as it was seen, 0 if there was none; None: any
         :raises Conflict: it has another one by now

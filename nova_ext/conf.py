@@ -33,10 +33,10 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def rules(conf: cfg.ConfigOpts) -> hints.Rules:
-    """Give the rules for the hints of a server."""
+    """Return the rules for the hints of a server."""
     return options.rules(conf, resource_types.ON_END[resource_types.SERVER])
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Give the options to oslo-config-generator."""
+    """Return the options, for oslo-config-generator."""
     return [(GROUP, OPTS)]

@@ -19,7 +19,7 @@ STATUS = 'RESERVED'
 
 
 def add() -> None:
-    """Let objects and versioned notifications carry the state: needed in every service."""
+    """Add the state to objects and versioned notifications, which every service needs."""
     vm_states.RESERVED = RESERVED
     if RESERVED not in fields.InstanceState.ALL:
         fields.InstanceState.RESERVED = RESERVED

@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 #: Status of a volume that is being created: at the reservation, and again after a wake_up.
 CREATING = 'creating'
 
-#: What of a row goes into the properties of a request, as EntryCreateTask writes it.
+#: The columns of a row that go into the properties of a request, as EntryCreateTask writes it.
 _PROPERTIES = (
     'size', 'user_id', 'project_id', 'attach_status', 'encryption_key_id', 'display_description',
     'display_name', 'multiattach', 'availability_zone', 'snapshot_id', 'source_volid',
@@ -28,7 +28,7 @@ _PROPERTIES = (
 
 
 def start(volume_rpcapi: Any, context: Any, volume: Any) -> None:
-    """Let a reserved volume be created; return when the message is sent.
+    """Request the creation of a reserved volume; return when the message is sent.
 
     :param volume_rpcapi: cinder.volume.rpcapi.VolumeAPI
     :raises webob.exc.HTTPConflict: it is not reserved, another request was faster, or a

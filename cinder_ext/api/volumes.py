@@ -102,7 +102,7 @@ class API(api.API):
             LOG.warning('Volume %s was reserved for nobody, and is available', volume.id)
 
     def wake_up(self, context: Any, volume: Any) -> None:
-        """Let a reserved volume be created; the caller checks the policy.
+        """Create a reserved volume on its backend; the caller checks the policy.
 
         :raises webob.exc.HTTPConflict: it is not reserved
         :raises webob.exc.HTTPServiceUnavailable: its backend is frozen

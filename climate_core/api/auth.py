@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.api.request import CONTEXT
 from climate_core.context import RequestContext
 
-#: Who calls if nothing is said, on one machine without a cloud.
+#: The caller that a request without headers comes from, on one machine without a cloud.
 _NOBODY = {
     'X-User-Id': 'user',
     'X-Project-Id': 'project',
@@ -20,7 +20,7 @@ _NOBODY = {
 
 
 class Keystone:
-    """After keystonemiddleware: its headers are the truth."""
+    """Trust the headers that keystonemiddleware has set."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -35,7 +35,7 @@ class Keystone:
 
 
 class NoAuth:
-    """Everybody is believed, for one machine without a cloud."""
+    """Accept every caller without a token, for one machine without a cloud."""
 
     def __init__(self, application: Any) -> None:
         self._application = application

@@ -9,7 +9,7 @@ from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.lease.errors import within
 
-#: What says how large the servers are for which there is to be room.
+#: The fields that give the size of the servers.
 _SIZES: Final = frozenset({amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB})
 #: Fields of Blazar's reservations that its command line always sends, with what it sends if the
 #: user gives nothing (python-blazarclient 4.6.0, v1/shell_commands/leases.py).
@@ -24,7 +24,7 @@ _NOTHING = {
 
 
 def reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give each of a list as :func:`reservation` does; errors name its place."""
+    """Convert each item of a list with :func:`reservation`; errors name its place."""
     found = []
     for number, values in enumerate(listed):
         with within(f'reservations[{number}]'):
@@ -33,7 +33,7 @@ def reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a reservation in words of ours that Blazar's command line has none for.
+    """Convert a reservation of Blazar's clients to the fields of our API.
 
     It sends a filter of resources, ``resource_properties``; the one that names a resource,
     ``["==", "$id", "<id>"]``, is understood as ``resource_id``. A ``virtual:instance`` without one

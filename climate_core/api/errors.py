@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error of the API becomes JSON here, and nowhere else."""
+"""Turn every error of the API into JSON, in this one place."""
 
 import http
 from typing import Any
@@ -59,7 +59,7 @@ class UnsupportedMediaType(exceptions.ClimateError):
 
 
 def body(status: int, name: str, message: str, field: str | None = None) -> dict[str, Any]:
-    """The JSON of an error.
+    """Return the JSON body of an error.
 
     :param status: the HTTP status, as ``error_code``
     :param name: a machine-readable name that does not change, as ``error_name``
@@ -85,7 +85,7 @@ def codes() -> list[tuple[int, str, str]]:
 
 
 def respond(error: exceptions.ClimateError) -> webob.Response:
-    """Answer with an error of ours."""
+    """Build the response for an error."""
     response = _json(error.status, error.body)
     if isinstance(error, MethodNotAllowed):
         response.headers['Allow'] = error.allow
@@ -127,7 +127,7 @@ def _is_utf8(request: webob.Request) -> bool:
 
 
 def _translated(response: webob.Response) -> webob.Response:
-    """Give the errors of keystonemiddleware and oslo.middleware our form, and keep the headers."""
+    """Convert an error of keystonemiddleware or oslo.middleware to our JSON; keep its headers."""
     if response.status_code < 400 or _is_ours(response):
         return response
     status = response.status_code

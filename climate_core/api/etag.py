@@ -20,7 +20,7 @@ _TAG = re.compile(r'"(\d{1,9})"|(\d{1,9})', re.ASCII)
 
 
 def mark(response: webob.Response, generation: int) -> webob.Response:
-    """Say which generation of the lease was answered."""
+    """Set the header ``ETag`` to the generation of the lease."""
     response.headers['ETag'] = f'"{generation}"'
     return response
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameter ``fields``: what of a lease is read and answered."""
+"""Apply the parameter ``fields``: which fields of a lease are read and returned."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from climate_core.db import leases
 
 
 def parts(fields: Collection[str] | None) -> Collection[str]:
-    """Return what must be read with a lease to answer these fields; None: all of them."""
+    """Return the parts of a lease that must be read for these fields; None: all of them."""
     return leases.PARTS if fields is None else leases.PARTS & set(fields)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application in the middle of the pipeline: find the route and do it."""
+"""Dispatch requests: find the route of a path and call its handler."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,7 +20,7 @@ class Application:
         route, variables = _route(request)
         if route.policy is not None:
             microversion.check(request)
-            # Anything may ask what is public, with whatever behind the question mark.
+            # Public paths accept any query string, since clients and probes add their own.
             request.environ[PARAMETERS] = query.read(request, route.query)
         response = route.handler(self._backend, request, **variables)
         if route.policy is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``OpenStack-API-Version``: there is one microversion, and saying nothing is fine."""
+"""Check the header ``OpenStack-API-Version``; there is one microversion, also the default."""
 
 import re
 
@@ -29,6 +29,6 @@ def check(request: webob.Request) -> None:
 
 
 def mark(response: webob.Response) -> None:
-    """Say which version answered."""
+    """Set the header that names the version of the answer."""
     response.headers[HEADER] = f'{SERVICE_TYPE} {ONLY}'
     response.vary = (*(response.vary or ()), HEADER)

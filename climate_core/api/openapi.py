@@ -32,7 +32,7 @@ _ERRORS: Final = {
 }
 _VARIABLE = re.compile(r'\{(\w+)\}')
 _VARIABLES: Final = {'type': 'string', 'pattern': r'^[0-9A-Za-z-]+(?!\n)$'}
-#: Of the variables that are no ids.
+#: Descriptions of the path variables that are no ids.
 _OTHER_VARIABLES: Final = {
     'property_name': {'type': 'string', 'pattern': limits.json_pattern(hosts.PROPERTY_PATTERN)}
 }
@@ -182,7 +182,7 @@ def _content(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    """Put a reference in the place of every schema that has a name."""
+    """Replace every schema that has a name by a reference to it."""
     name = _NAMES.get(id(value))
     return {'$ref': f'#/components/schemas/{name}'} if name else _inside(value)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of a list: how long they are, and how the next one is reached."""
+"""Page lists: the size of a page and the link to the next one."""
 
 import urllib.parse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from climate_core.api.request import Backend, Request
 
 
 def limit(backend: Backend, request: Request) -> int:
-    """Return how many things may be answered: as many as asked for, or as the operator allows."""
+    """Return the size of a page: the one asked for, at most what the operator allows."""
     most: int = backend.conf.api.max_limit
     return min(request.parameters.get('limit', most), most)
 

@@ -26,7 +26,7 @@ _DETAILS: Final = (
 
 
 def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
-    """A host; its extra properties stand beside the rest and never replace it.
+    """Return a host as the API shows it; extra properties never replace other fields.
 
     :param hidden: the names of extra properties that are left out
     """
@@ -50,7 +50,7 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
 
 
 def pool(one: hosts.Pool) -> dict[str, Any]:
-    """A pool of hosts, and who may use it."""
+    """Return a pool of hosts as the API shows it, with the projects that may use it."""
     return {
         'name': one.name,
         'hosts': one.hosts,
@@ -61,7 +61,7 @@ def pool(one: hosts.Pool) -> dict[str, Any]:
 
 
 def allocation(host: hosts.Host, promised: Iterable[Promised]) -> dict[str, Any]:
-    """What a host is promised to, of what several are promised to."""
+    """Return the reservations that one host is promised to, as the API shows them."""
     return {
         'resource_id': str(host.id),
         'hypervisor_hostname': host.hypervisor_hostname,

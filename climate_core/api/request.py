@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request and the response of a handler."""
+"""Wrap the request and the response of a handler."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class Request(webob.Request):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters of the query that were sent, as the types of the route's ``query``."""
+        """Return the query parameters that were sent, as the types of the route's ``query``."""
         return cast(dict[str, Any], self.environ[PARAMETERS])
 
     def read(self, schema: Mapping[str, Any]) -> dict[str, Any]:

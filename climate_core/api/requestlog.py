@@ -46,6 +46,6 @@ class RequestLog:
 
 
 def _path(environ: dict[str, Any]) -> str:
-    """The path as it came. WebOb would want it to be UTF-8, which it need not be."""
+    """Return the path as it was sent, also if it is not UTF-8, as WebOb requires."""
     path: str = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')
     return urllib.parse.quote(path.encode('latin-1'))

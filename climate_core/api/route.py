@@ -35,5 +35,5 @@ class Route:
     also: Mapping[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
 
-#: Path -> HTTP method -> what is done.
+#: Path -> HTTP method -> route.
 Table = dict[str, dict[str, Route]]

@@ -203,7 +203,7 @@ ROUTES: Table = {
 }
 
 
-#: It describes itself, too.
+#: The OpenAPI document describes its own route, too.
 ROUTES['/v1/openapi.json'] = {
     'GET': Route(openapi.describe(ROUTES), 200, response_schema={'type': 'object'})
 }

@@ -17,7 +17,7 @@ _FORMATS = jsonschema.FormatChecker(formats=())
 
 @_FORMATS.checks('uuid')
 def _is_uuid(value: object) -> bool:
-    """Only the form with dashes: it is compared as text."""
+    """Accept only the form with dashes, since ids are compared as texts."""
     return not isinstance(value, str) or (len(value) == 36 and uuidutils.is_uuid_like(value))
 
 

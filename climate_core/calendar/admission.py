@@ -24,7 +24,7 @@ from climate_core.db import calendar
 from climate_core.db.calendar import Own
 from climate_core.db.engine import Stale
 
-#: More lost races than this do not make a search more careful.
+#: The number of lost races after which a search draws from no more units.
 _MOST_LOST = 6
 
 
@@ -69,7 +69,7 @@ class Calendar(CalendarQueries):
         keep: bool,
         less: Mapping[str, Less] = MappingProxyType({}),
     ) -> list[Promise]:
-        """Promise to reservations what they want by now in place of what they have.
+        """Replace what reservations are promised by what they demand now.
 
         :param keep: whether they must have the units that they have in the end, too, whatever
             these are like by now: the lease runs. What is too much is given up, and what is added
@@ -92,9 +92,9 @@ class Calendar(CalendarQueries):
         return self._change(work, wanted, searches, own, less=less)
 
     def move(self, session: orm.Session, wanted: Wanted, unit_id: int) -> list[Promise]:
-        """Promise a reservation other units in place of one, which it cannot keep.
+        """Replace a unit that a reservation cannot keep by others.
 
-        Its other ones it keeps in any case. Of a lease that runs the old promise ends and the new
+        It keeps its other units in any case. Of a lease that runs the old promise ends and the new
         one begins now.
 
         :returns: what is new or changed; nothing if it does not have the unit
@@ -163,7 +163,7 @@ class Calendar(CalendarQueries):
     def extend(
         self, session: orm.Session, used: Mapping[str, Collection[int]], until: datetime
     ) -> None:
-        """Have reservations whose time is over keep the units that they still use.
+        """Extend the promises of reservations that are over by the units that they still use.
 
         The next promise of a whole unit begins so much later: it could not be used before. Pieces
         are kept as long as nobody else is promised their room.
@@ -237,7 +237,7 @@ class Calendar(CalendarQueries):
         return added
 
     def _scattered(self, searches: Sequence[Search]) -> list[Search]:
-        """Draw from the more units the more races were lost in this thread just now."""
+        """Return searches that draw from the more units the more races were lost just now."""
         lost = getattr(self._thread, 'lost', 0)
         return [dataclasses.replace(each, scatter=lost) for each in searches]
 

@@ -74,7 +74,7 @@ class Target:
         return server.required <= self.traits and not server.forbidden & self.traits
 
 
-#: Returns what candidates are sorted by: the least is emptied first.
+#: Returns the sort key of candidates: the smallest is emptied first.
 Strategy = Callable[[Candidate], Any]
 
 

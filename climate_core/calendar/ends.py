@@ -29,7 +29,7 @@ def is_moved(own: Own, now: int, end: int, used: bool) -> bool:
 
 
 def let_begin(session: orm.Session, old: Iterable[Own], end: int) -> tuple[list[Own], list[Own]]:
-    """Let what waits for whole units begin when they are free.
+    """Move the starts of promises that wait for whole units to when these are free.
 
     :param old: what is freed, as it was
     :param end: when the units are free
@@ -39,7 +39,8 @@ def let_begin(session: orm.Session, old: Iterable[Own], end: int) -> tuple[list[
     if not ends:
         return [], []
     first, last = min(end, *ends.values()), max(end, *ends.values())
-    # Nobody can add one meanwhile: the units are counted up, and so locked.
+    # No promise can be added meanwhile: the generations of the units were raised, so they are
+    # locked.
     waiting = calendar.beginning(session, ends, time_of(first), time_of(last), lock=True)
     start_dates = calendar.start_dates(session, waiting)
     before, after = [], []

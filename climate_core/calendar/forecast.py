@@ -78,7 +78,7 @@ class Forecast:
             self._placed.append((each, self._place(each, self._placed)))
 
     def check(self, asked: Claim) -> None:
-        """Do nothing if servers will find room together, beside the claims.
+        """Check that servers will find room together, beside the claims.
 
         :raises NotExpected: they will not
         """
@@ -103,7 +103,7 @@ class Forecast:
     def windows(
         self, servers: Sequence[Server], length: int, earliest: int, latest: int
     ) -> Iterator[tuple[int, int]]:
-        """Give the windows in which servers will find room together, the earliest first.
+        """Yield the windows in which servers will find room together, the earliest first.
 
         Of windows that follow each other without a break only the first.
 

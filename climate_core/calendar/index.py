@@ -107,7 +107,7 @@ class Index:
         return now, doubted
 
     def verify(self, session: orm.Session) -> bool:
-        """Look for what :meth:`refresh` has missed; tell whether there was anything.
+        """Find changes that :meth:`refresh` has missed; tell whether there were any.
 
         One statement, and three more if there was.
         """
@@ -122,13 +122,13 @@ class Index:
         return True
 
     def doubt(self, unit_ids: Collection[int] = ()) -> None:
-        """Have units read again at the next refresh; without any, all of them verified."""
+        """Mark units to be read again at the next refresh; without any, all are verified."""
         with self._lock:
             self._doubtful.update(unit_ids)
             self._doubted = self._doubted or not unit_ids
 
     def learn(self, written: Mapping[int, Timeline]) -> None:
-        """Take over what was committed of units whose generations were guarded."""
+        """Take over committed changes of units whose generations were guarded."""
         with self._lock:
             assert self._seen is not None, 'refresh comes first'
             newer = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say why there would not be enough even if nothing were promised to anybody. Pure."""
+"""Explain why there would not be enough even if nothing were promised to anybody. Pure."""
 
 import dataclasses
 import random
@@ -15,7 +15,7 @@ from climate_core.calendar.together import Kinds, NoRoom, find_together
 def lacking(
     wanted: Sequence[Wanted], searches: Sequence[Search], kinds: Kinds, dice: random.Random
 ) -> tuple[Wanted, str] | None:
-    """Tell what is lacking at any time, and who wants it; None: only the time is wrong.
+    """Return what is lacking at any time, and for which search; None: other times would do.
 
     Units that a demand may not have are not spoken of.
 
@@ -46,7 +46,7 @@ def lacking(
 
 
 def _of_one(wanted: Wanted, units: Sequence[Unit]) -> str | None:
-    """Say why no single unit would do; None: some would."""
+    """Return why no single unit would do; None: some would."""
     demand = wanted.demand
     pool = [each for each in units if demand.pool in (None, each.pool)]
     fitting = [each for each in pool if demand.matches(each)]
@@ -56,7 +56,7 @@ def _of_one(wanted: Wanted, units: Sequence[Unit]) -> str | None:
         return demand.lacking(pool) or f'no {demand.kind} would do'
     pieces = demand.least if demand.one_unit else 1
     for name, size in (demand.piece or {}).items():
-        # One that has nothing is withheld by Nova for a time.
+        # A unit with an inventory of nothing is withheld by Nova for a time.
         largest = max(each.capacity.get(name, 0) for each in fitting)
         if 0 < largest < size * pieces:
             return f'no {demand.kind} has {size * pieces} {name}; the largest has {largest}'

@@ -40,7 +40,7 @@ class CalendarQueries:
         self._thread = threading.local()
 
     def read(self) -> None:
-        """Read what is not in memory yet: the first time, all that there is."""
+        """Read the changes since the last read; the first time, the whole calendar."""
         self._database.read(self._index.refresh)
 
     def seems_free(

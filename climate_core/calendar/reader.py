@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have the calendar in memory before the first request needs it."""
+"""Read the calendar into memory before the first request needs it."""
 
 from typing import ClassVar, Final
 

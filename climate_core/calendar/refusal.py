@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say what is missing when the calendar cannot promise what is wanted."""
+"""Explain what is missing when the calendar cannot promise what is demanded."""
 
 import dataclasses
 import random
@@ -15,9 +15,9 @@ from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
 
-#: So far ahead, in microseconds, it is looked for a time at which there would be enough.
+#: How far ahead, in microseconds, a time is searched at which there would be enough.
 HORIZON = 366 * 86_400 * 1_000_000
-#: So many looks at units are taken for that.
+#: How many looks at units that search may take.
 LOOKS = 25_000
 
 

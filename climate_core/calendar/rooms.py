@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from climate_core.calendar.model import Demand, Order
 from climate_core.calendar.timeline import Entry, Timeline, amounts
 
-#: The best of so many units is good enough, and of so many for each piece.
+#: A search takes the best of so many units, and of so many for each piece.
 SAMPLE: Final = 1000
 SAMPLE_OF_PIECE: Final = 10
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit any more on a unit that became smaller. Pure."""
+"""Find the promises that do not fit any more on a unit that became smaller. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

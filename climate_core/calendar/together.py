@@ -51,7 +51,7 @@ def find_together(
         try:
             return _in_order(contested, order, kinds, dice)
         except NoRoom as exc:
-            # The first one says what a user understands.
+            # The refusal of the first search is the one that a user understands.
             missing = missing or exc
             order.remove(exc.index)
             order.insert(0, exc.index)
@@ -81,7 +81,7 @@ def _in_order(
         least = dataclasses.replace(search, demand=demand)
         found[index] = _find(index, least, kinds, taken, dice)
         _take(search, found[index], kinds, taken)
-    # Everything has its least by now: who wants more, takes what is left.
+    # All searches have their least number by now; those that may have more share what is left.
     for index in order:
         search, picks = searches[index], found[index]
         if sum(pick.pieces for pick in picks) < search.demand.most:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find when there is room for what is demanded: move a window on through the time to come.
+"""Find when there is room for demands: move a window on through the time to come.
 
 What fits into a window changes only when it leaves a promise or enters one. So each unit is looked
 at in these moments alone, and for the first time when there may be something to see.
@@ -27,7 +27,7 @@ class Looks:
         self.left = left
 
     def spend(self, count: int = 1) -> bool:
-        """Take some; tell whether there were any left."""
+        """Spend some looks; tell whether there were any left."""
         self.left -= count
         return self.left + count > 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one transaction sees of the calendar and writes into it."""
+"""Hold what one transaction sees of the calendar and writes into it."""
 
 import collections
 import dataclasses
@@ -31,7 +31,7 @@ class Work:
     def __init__(
         self, index: Index, session: orm.Session, reader: orm.Session | None = None
     ) -> None:
-        """Look at the index.
+        """Take a snapshot of the index.
 
         :param reader: another transaction to read it with, if this one has written already
         """
@@ -47,7 +47,7 @@ class Work:
         self._moved: dict[int, list[tuple[Entry, Entry]]] = collections.defaultdict(list)
 
     def verify(self) -> bool:
-        """Look for what is overlooked; tell whether there was anything.
+        """Find what was overlooked; tell whether there was anything.
 
         :raises climate_core.db.engine.Stale: that needs a transaction that has written nothing
         """
@@ -180,7 +180,7 @@ class Work:
         self._apply(gone, ended)
 
     def _learn(self) -> None:
-        """Have the index know what was committed, so that it need not be read."""
+        """Pass what was committed to the index, so that it need not be read."""
         if self._guarded:
             self._index.learn(self._written)
 

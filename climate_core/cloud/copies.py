@@ -65,7 +65,7 @@ def create(
 
 
 def reset(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
-    """Let a copy count as failed, with an administrator's rights.
+    """Reset a copy to the status error, with an administrator's rights.
 
     That of a backup is done by a cinder-backup, and not to one that none has begun
     (cinder/backup/manager.py reset_status).
@@ -75,7 +75,7 @@ def reset(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
 
 
 def disown(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
-    """Let a copy be that of no reservation."""
+    """Remove the reservation's id from the metadata of a copy."""
     body: dict[str, Any] = {str(kind): {'metadata': {}}}
     volumes.CINDER.ask(conn, 'PUT', f'/{kind}s/{copy_id}', body)
 

@@ -33,7 +33,7 @@ class Busy(exceptions.Transient):
 
 
 class Broken(exceptions.Transient):
-    """The service came upon something that it has no answer for (500)."""
+    """The service failed with an Internal Server Error (500)."""
 
 
 class Unaccepted(exceptions.Transient):
@@ -41,7 +41,7 @@ class Unaccepted(exceptions.Transient):
 
 
 class Refused(exceptions.Permanent):
-    """The service does not let us (403)."""
+    """The service refuses the request for lack of rights (403)."""
 
 
 class TrustRefused(exceptions.Permanent):

@@ -44,17 +44,17 @@ class External:
 
     @property
     def on_create(self) -> bool:
-        """Tell whether it is asked about new leases."""
+        """Return whether it is asked about new leases."""
         return self._url('check_create') is not None
 
     @property
     def on_update(self) -> bool:
-        """Tell whether it is asked about changes."""
+        """Return whether it is asked about changes."""
         return self._url('check_update') is not None
 
     @property
     def on_end(self) -> bool:
-        """Tell whether it is told of ends."""
+        """Return whether it is told of ends."""
         return self._url('on_end') is not None
 
     def check_create(self, lease: model.Lease) -> None:
@@ -75,7 +75,7 @@ class External:
         self._check('check_update', body)
 
     def tell_end(self, lease: model.Lease) -> None:
-        """Say that a lease is over. It may be said twice.
+        """Tell the external service that a lease is over; it may be told twice.
 
         :raises climate_core.exceptions.Transient: say it again later
         :raises climate_core.exceptions.Permanent: it does not want to hear it

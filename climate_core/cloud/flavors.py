@@ -122,7 +122,7 @@ def delete(conn: 'connection.Connection', flavor_id: str) -> None:
 
 
 def list_of_reservations(conn: 'connection.Connection') -> Iterator[str]:
-    """Give the ids of the private flavors that were made for reservations: they have their ids.
+    """Yield the ids of the private flavors of reservations, which are those of the reservations.
 
     One call for each thousand flavors.
     """

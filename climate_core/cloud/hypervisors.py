@@ -41,12 +41,12 @@ def _search(conn: 'connection.Connection', name: str) -> list[dict[str, Any]]:
 
 
 def list_all(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
-    """Give all hypervisors with their details, one call for each thousand."""
+    """Yield all hypervisors with their details, one call for each thousand."""
     yield from NOVA.pages(conn, '/os-hypervisors/detail', 'hypervisors', {})
 
 
 def list_with_servers(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
-    """Give all hypervisors as :func:`list_all` does, with ``servers`` if they have any.
+    """Yield all hypervisors as :func:`list_all` does, with ``servers`` if they have any.
 
     Each of those has a ``uuid``. Facts: Compute API reference, ``with_servers`` since 2.53.
     """

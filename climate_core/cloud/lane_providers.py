@@ -76,13 +76,13 @@ def make_lane(
 
 
 def _complete_lane(conn: 'connection.Connection', lane_id: str, generation: int | None) -> None:
-    """Give a lane what it lacks.
+    """Create the inventory, trait and aggregates that a lane lacks.
 
     :param generation: that of one that was just made and has nothing; None: look what it has
     """
 
     def slots(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        # Whether one that was made before is open is not the affair of the maker.
+        # A lane that was made before may be open, and stays so.
         made = lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']
         return None if made else {'inventories': _lane_inventories(1, is_open=False)}
 
@@ -105,7 +105,7 @@ def read_access(conn: 'connection.Connection', lane_id: str) -> LaneAccess:
 def set_lane_aggregates(
     conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]
 ) -> None:
-    """Say which reservation's servers may take slots of a lane; none: nobody's."""
+    """Set the aggregates of a lane, which name the reservation that may enter; empty: none may."""
     path = f'/resource_providers/{lane_id}/aggregates'
     response = PLACEMENT.send(
         conn, 'PUT', path, sorted(aggregates), microversion=_WITHOUT_GENERATION
@@ -156,7 +156,7 @@ def open_lane(
     aggregates: Collection[str],
     found: LaneAccess,
 ) -> bool:
-    """Let servers into a closed lane; one request if it was prepared.
+    """Open a closed lane to servers; one request if it was prepared.
 
     :param found: as it is, or as :func:`prepare_lane` left it
     :returns: False: it is not as it was found, and nobody was let in
@@ -168,7 +168,7 @@ def open_lane(
 def prepare_lane(
     conn: 'connection.Connection', lane_id: str, slots: int, aggregates: Collection[str]
 ) -> int | None:
-    """Give a lane to a reservation and leave it closed, so that it only has to be opened.
+    """Set the aggregates of a lane to those of a reservation; leave it closed until the start.
 
     :returns: the generation that it has then; None: it is open, in use or gone, and left alone
     """
@@ -179,7 +179,7 @@ def prepare_lane(
         closed = slot.get('reserved') == slot.get('total')
         if not closed or any(PLACEMENT.read(conn, f'{path}/usages', 'usages').values()):
             return None
-        # Nobody opens it meanwhile: that would be another generation.
+        # No other process opens it meanwhile: that would change its generation.
         access = _put_slots(
             conn, lane_id, slots, False, LaneAccess(found[GENERATION], frozenset())
         )
@@ -192,7 +192,7 @@ def prepare_lane(
 def _give_lane(
     conn: 'connection.Connection', lane_id: str, aggregates: Collection[str], found: LaneAccess
 ) -> LaneAccess | None:
-    """Say whose servers may enter a lane; None if it is not as it was found."""
+    """Set whose servers may enter a lane; None if it has changed since it was read."""
     if found.aggregates == {*aggregates}:
         return found
     body = {GENERATION: found.generation, 'aggregates': sorted(aggregates)}
@@ -204,7 +204,7 @@ def _give_lane(
 def _put_slots(
     conn: 'connection.Connection', lane_id: str, slots: int, is_open: bool, found: LaneAccess
 ) -> LaneAccess | None:
-    """Set the slots of a lane; None if it is not as it was found."""
+    """Set the slots of a lane; None if it has changed since it was read."""
     body = {GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
     path = f'/resource_providers/{lane_id}/inventories'
     written = placement.put_if_unchanged(conn, path, body)
@@ -212,7 +212,7 @@ def _put_slots(
 
 
 def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
-    """Let no more servers into a lane; return the ids of the servers that are in it.
+    """Close a lane to further servers; return the ids of the servers that are in it.
 
     Its aggregates go first: that needs no generation, so claims at the same time do not delay it.
     What is claimed until its slots are closed is among those who are returned.
@@ -223,7 +223,7 @@ def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
 
 
 def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> list[str]:
-    """Let no more servers of a reservation into a lane; return the ids of those that are in it.
+    """Close a lane to servers of a reservation; return the ids of those that are in it.
 
     The lane stays the reservation's, and no other one may open it, until this is called and finds
     it empty. A lane that is another reservation's, or gone, is left alone and has none.
@@ -252,7 +252,7 @@ def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collecti
 def clear_lane_if(
     conn: 'connection.Connection', lane_id: str, is_wanted: Callable[[frozenset[str]], bool]
 ) -> bool:
-    """Close a lane and have it be nobody's, with or without servers in it.
+    """Close a lane and remove its aggregates, whether or not servers are in it.
 
     What another one does with it meanwhile is left as it is.
 
@@ -267,7 +267,8 @@ def clear_lane_if(
         if not is_wanted(found.aggregates):
             return False
         total = PLACEMENT.read(conn, path, 'inventories')[lanes.SLOT]['total']
-        # One after the other: neither is written if anything has changed since the first look.
+        # The slots first, then the aggregates: neither is written if the lane has changed since it
+        # was read.
         closed = _put_slots(conn, lane_id, total, False, found)
         if closed and _give_lane(conn, lane_id, (), closed):
             return True
@@ -288,7 +289,7 @@ def _close_slots(conn: 'connection.Connection', lane_id: str) -> int:
 def _release_lane(
     conn: 'connection.Connection', lane_id: str, ended: str, generation: int
 ) -> None:
-    """Give a closed lane to nobody, unless that was done, and it is somebody's by now."""
+    """Remove the aggregates of a closed lane, unless it has been given to a reservation since."""
 
     def aggregates(found: Mapping[str, Any]) -> dict[str, Any] | None:
         return {'aggregates': []} if found['aggregates'] == [ended] else None

@@ -2,8 +2,8 @@
 """The limits of projects, which Keystone keeps, read through oslo.limit.
 
 oslo.limit 2.12 (``oslo_limit/limit.py``) looks at two globals of its own while it makes an
-``Enforcer``: the configuration, and one connection for the whole process. Both are lent to it for
-that moment, under a lock, so every service of a process has its own.
+``Enforcer``: the configuration, and one connection for the whole process. Both are set for that
+moment, under a lock, so every service of a process has its own.
 
 Its enforcers ask Keystone again for every name that has no limit of the project's own. Asked for
 all names at once they make two calls: the limits of the project, and the default ones.
@@ -62,7 +62,7 @@ class Limits:
 
 
 def _count_nothing(_project_id: str | None, _names: Any) -> dict[str, int]:
-    """We count by ourselves, in the transaction that writes."""
+    """Report no usage to oslo.limit: the transaction that writes counts it itself."""
     raise NotImplementedError
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Since 1.26 all of an inventory may be reserved; since 1.39 ``member_of`` takes several.
 PLACEMENT = Service('Placement', optional('placement'), '1.39')
-#: How often a write is tried that others were faster than. Storms of claims took up to 9.
+#: How often a write is tried after a conflict of generations. Storms of claims took up to 9.
 TRIES: Final = 50
 GENERATION: Final = 'resource_provider_generation'
 _CHANGED_MEANWHILE: Final = 'placement.concurrent_update'
@@ -75,7 +75,7 @@ class HostRoom:
 
     @property
     def has_only_ordinary(self) -> bool:
-        """Whether it has servers, none of which has a slot of a lane.
+        """Return whether it has servers, none of which has a slot of a lane.
 
         Beside one that has a slot others do not show here: :func:`list_ordinary` finds them.
         """
@@ -254,7 +254,7 @@ def is_in_pool(conn: 'connection.Connection', provider_id: str) -> bool:
 def update_pool_aggregate(
     conn: 'connection.Connection', provider_id: str, is_wanted: Callable[[], bool]
 ) -> bool:
-    """Keep ordinary servers off a host, or give it back to them; its other aggregates stay.
+    """Keep ordinary servers off a host, or let them onto it again; its other aggregates stay.
 
     Of several that do so at once the last one is right: each one looks at the generation first,
     asks then what is wanted, and always writes, also what is so already. One that asked before

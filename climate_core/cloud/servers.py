@@ -90,7 +90,7 @@ def delete(conn: 'connection.Connection', server_id: str) -> None:
 
 
 def keep_volume(conn: 'connection.Connection', server_id: str, volume_id: str) -> None:
-    """Have Nova keep a volume (``delete_on_termination``) that it would delete with a server.
+    """Make Nova keep a volume (``delete_on_termination``) that it would delete with a server.
 
     It does that also when the volume is detached from a server that is shelved and off its host
     (nova/compute/api.py ``_local_cleanup_bdm_volumes``).
@@ -116,7 +116,7 @@ def check_all_visible(conn: 'connection.Connection') -> None:
 def every_id(
     conn: 'connection.Connection', every_project: bool = True, **query: Any
 ) -> Iterator[str]:
-    """Give the ids of all servers, one call for each thousand.
+    """Yield the ids of all servers, one call for each thousand.
 
     :param every_project: of all projects, which administrators may ask for
     :param query: filters, for example ``status='RESERVED'``

@@ -86,7 +86,7 @@ class Service:
         query: Mapping[str, Any],
         microversion: str | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Give all of a collection, one call for each page.
+        """Yield all items of a collection, one call for each page.
 
         :param name: of the collection in the answer
         """

@@ -58,13 +58,13 @@ class Stack(NamedTuple):
 
     @property
     def changed_at(self) -> datetime.datetime:
-        """When the last thing was begun with it, UTC."""
+        """Return when the last action on it began, UTC."""
         when = datetime.datetime.fromisoformat(self.updated or self.created)
         return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
 
     @property
     def in_progress(self) -> bool:
-        """Whether something is done with it, or was left undone by an engine that died."""
+        """Return whether an action is in progress, or was left so by an engine that died."""
         return self.status.endswith('_IN_PROGRESS')
 
     @property
@@ -103,7 +103,7 @@ def find(conn: 'connection.Connection', name: str) -> Stack | None:
 
 
 def preview(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
-    """Have Heat check what a stack would be made of; nothing is made.
+    """Preview a stack: Heat checks its resources and makes nothing.
 
     :param wanted: what :func:`create` takes
     """
@@ -215,7 +215,7 @@ def check_all_visible(conn: 'connection.Connection') -> None:
 
 
 def every_id(conn: 'connection.Connection', tag: str | None = None) -> Iterator[str]:
-    """Give the ids of all root stacks of all projects, one call for each thousand.
+    """Yield the ids of all root stacks of all projects, one call for each thousand.
 
     To an administrator Heat lists every project's (heat/db/api.py ``_query_stack_get_all``);
     ``global_tenant`` is refused to all by default.

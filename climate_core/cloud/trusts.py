@@ -65,7 +65,7 @@ class Trusts:
             self._delete_as_owner(trust_id)
 
     def mine(self) -> Iterator[str]:
-        """Give the ids of all trusts that are delegated to the service user."""
+        """Yield the ids of all trusts that are delegated to the service user."""
         query = {'trustee_user_id': self._cloud.service_user_id()}
         for trust in _KEYSTONE.read(self._cloud.service(), _PATH, 'trusts', query):
             yield str(trust['id'])

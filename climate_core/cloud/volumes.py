@@ -74,7 +74,7 @@ def cancel_transfers(conn: 'connection.Connection', volume_id: str, every_projec
 
 
 def reason(conn: 'connection.Connection', resource_id: str) -> str:
-    """Say what Cinder told its user about a volume or a copy at last."""
+    """Return the last message of Cinder to its user about a volume or a copy."""
     query = {'resource_uuid': resource_id, 'limit': 1}
     try:
         found = CINDER.read(conn, '/messages', 'messages', query)
@@ -103,7 +103,7 @@ def check_all_visible(conn: 'connection.Connection') -> None:
 def every_id(
     conn: 'connection.Connection', every_project: bool = True, **query: Any
 ) -> Iterator[str]:
-    """Give the ids of all volumes, one call for each thousand.
+    """Yield the ids of all volumes, one call for each thousand.
 
     :param query: filters, for example ``status='lease-reserved'``
     """
@@ -118,7 +118,7 @@ def every(
     query: Mapping[str, Any],
     every_project: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Give all of a collection, one call for each page.
+    """Yield all items of a collection, one call for each page.
 
     :param name: of the collection in the answer
     """

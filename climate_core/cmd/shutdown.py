@@ -45,7 +45,7 @@ class Shutdown:
 
 
 def on_broken_thread(stop: Shutdown) -> threading.Event:
-    """Have the process end when an exception ends a vital thread.
+    """Stop the process when an exception ends a vital thread.
 
     It is for the program that owns the process: there is one hook for all threads.
 

@@ -98,7 +98,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_placement(self) -> upgradecheck.Result:
-        """Check that Placement gives nothing away twice."""
+        """Check that Placement does not allocate the same capacity twice."""
         if self._check_credentials().code is not _SUCCESS:
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
         try:

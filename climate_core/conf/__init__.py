@@ -103,7 +103,7 @@ def load(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Put every option on ``conf``, with the defaults that Climate wants of its libraries."""
+    """Register every option on ``conf``, with Climate's defaults for its libraries."""
     for module in MODULES:
         # keystoneauth registers what it requires itself, when the cloud is asked something:
         # neither the API nor the database commands need credentials.

@@ -60,7 +60,7 @@ def _session_options() -> list[cfg.Opt]:
 
 
 #: The identity of the service user: ``auth_type = password`` and its options. The plugin must be
-#: one that can use a trust, which the password ones are.
+#: one that can use a trust, as the password plugins can.
 OPTS: list[cfg.Opt] = [
     *_OWN,
     *loading.get_auth_common_conf_options(),

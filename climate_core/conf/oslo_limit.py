@@ -22,7 +22,7 @@ _OWN = frozenset(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Put the section on ``conf``; our own endpoint is looked up by its type."""
+    """Register the section on ``conf``; our own endpoint is looked up by its service type."""
     adapter = loading.get_adapter_conf_options(include_deprecated=False)
     ((_, options),) = oslo_limit.opts.list_opts()
     own = [each for each in options if each.dest in _OWN]

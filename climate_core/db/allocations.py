@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the calendar promises to reservations, as their plugins see it."""
+"""Read what the calendar promises to reservations, as their plugins see it."""
 
 import dataclasses
 from collections import defaultdict
@@ -20,7 +20,7 @@ def is_released() -> sa.ColumnElement[bool]:
 
 
 _OWN = tuple(_ALLOCATION.c[name] for name in ('unit_id', 'start', 'end', 'pieces', 'lane'))
-#: What is known of one beside that.
+#: The columns of a promise beside that condition.
 _MORE = (_ALLOCATION.c.reservation_id, is_released().label('released'))
 #: What plugins know of a host. One statement reads the units of all kinds.
 _UNIT = tuple(

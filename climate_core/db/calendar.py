@@ -299,7 +299,7 @@ def start_dates(session: orm.Session, promises: Collection[Own]) -> dict[str, da
 
 
 def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, int]) -> bool:
-    """Count up the generations of units if they all still have them.
+    """Raise the generations of units if they all still have the given ones.
 
     :param units: the generations by the ids
     :param steps: by how much, where that is more than one
@@ -319,7 +319,7 @@ def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, in
 
 
 def count_up(session: orm.Session, ids: Collection[int]) -> None:
-    """Count up the generations of units whatever they are: something is freed."""
+    """Raise the generations of units whatever they are, since capacity is freed."""
     change = sa.update(_UNIT).where(_UNIT.c.id.in_(sorted(ids)))
     values = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
     db_rows.change(session, change.values(values))
@@ -348,7 +348,7 @@ def end(
     time: datetime.datetime,
     released: bool | None = None,
 ) -> bool:
-    """Let promises end at a time; False if one of them is gone."""
+    """Set the end of promises; False if one of them is gone."""
     if promises:
         signal(session, FREED)
     ended = sa.update(_ALLOCATION).where(_are(promises)).values(end=time, released=released)
@@ -356,14 +356,14 @@ def end(
 
 
 def begin(session: orm.Session, promise: Own, time: datetime.datetime) -> None:
-    """Let a promise begin at a time."""
+    """Set the start of a promise."""
     db_rows.change(session, sa.update(_ALLOCATION).where(_are([promise])).values(start=time))
 
 
 def change_lane(
     session: orm.Session, unit_id: int, start: datetime.datetime, lane: int, new: int
 ) -> bool:
-    """Give a promise another lane; False if there is none of this start in that lane."""
+    """Change the lane of a promise; False if there is none of this start in the old lane."""
     column = _ALLOCATION.c
     ours = sa.and_(column.unit_id == unit_id, column.start == start, column.lane == lane)
     return db_rows.change(session, sa.update(_ALLOCATION).where(ours).values(lane=new)) == 1

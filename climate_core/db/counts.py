@@ -14,7 +14,7 @@ from sqlalchemy import orm
 
 from climate_core.db import tables, utcnow
 
-#: A queue that is longer is told as so long.
+#: The most that is counted of a queue.
 MOST = 100_000
 
 _LEASE = 'lease'

@@ -74,7 +74,7 @@ class Busy:
         return [key for key, count in self._counts[name].items() if count >= self._limits[name]]
 
     def room(self) -> sa.ColumnElement[bool]:
-        """Say in SQL which rows there is room for."""
+        """Return the SQL condition for rows that may be sent now."""
         full = {name: self.full(name) for name in self._limits}
         return sa.and_(
             sa.true(), *(_ROW.c[name].not_in(keys) for name, keys in full.items() if keys)
@@ -87,7 +87,7 @@ def add(
     notices: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime.datetime,
 ) -> None:
-    """Put down event types and payloads that the webhook of a lease wants, if it has one."""
+    """Write the notifications that the webhook of a lease subscribes to, if it has one."""
     if lease.webhook is None:
         return
     patterns = lease.webhook.get('events') or ['*']
@@ -138,12 +138,12 @@ def claim(session: orm.Session, ttl: float, limit: int, busy: Busy) -> list[Deli
 
 
 def done(session: orm.Session, delivery: Delivery) -> bool:
-    """Forget one that was told, or given up; False if it is not ours any more."""
+    """Delete a delivery that was made or given up; False if the claim on it is lost."""
     return rows.change(session, sa.delete(_ROW).where(_claimed(delivery))) == 1
 
 
 def later(session: orm.Session, delivery: Delivery, seconds: float) -> None:
-    """Give one back that failed, to be sent again."""
+    """Release a delivery that failed, to be sent again."""
     again = {
         'attempts': _ROW.c.attempts + 1,
         'claim': None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to the database: one object that is passed around, two context managers.
+"""Connect to the database: one object that is passed around, two context managers.
 
 Every writer is one transaction. On SQLite it takes the write lock at once, so that a reader
 never has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does.
@@ -32,7 +32,7 @@ class Stale(Exception):
 
 
 class Refused(Exception):
-    """A transaction is refused, and why takes time to say: it is said after it was rolled back.
+    """A transaction is refused; its slow explanation is computed after the rollback.
 
     :param explain: returns the exception for the caller of :meth:`Database.write`; without a
         session
@@ -66,12 +66,12 @@ _COMMITTED = 'committed'
 
 
 def signal(session: orm.Session, name: str) -> None:
-    """Have listeners to ``name`` called once the work of :meth:`Database.write` is committed."""
+    """Call the listeners to ``name`` once the work of :meth:`Database.write` is committed."""
     session.info.setdefault(_SIGNALS, {})[name] = None
 
 
 def after_commit(session: orm.Session, function: Callable[[], None]) -> None:
-    """Have a function called once the work of :meth:`Database.write` is committed: a quick one."""
+    """Call a quick function once the work of :meth:`Database.write` is committed."""
     session.info.setdefault(_COMMITTED, []).append(function)
 
 
@@ -146,7 +146,7 @@ class Database:
         return cast(T, result)
 
     def listen(self, name: str, listener: Callable[[], None]) -> None:
-        """Have ``listener()`` called after each transaction of this object with a signal.
+        """Register ``listener()``, which is called after each transaction with a signal.
 
         It is called in the thread that wrote, so it must be quick; a nudge is meant.
         """
@@ -235,7 +235,7 @@ def _sqlite_begin(
     _context: Any,
     _many: bool,
 ) -> tuple[str, Any]:
-    """Let a writer take the write lock with the BEGIN that oslo.db sends."""
+    """Take SQLite's write lock with the BEGIN that oslo.db sends for a writer."""
     if statement == 'BEGIN' and connection.get_execution_options().get('climate_writes'):
         statement = 'BEGIN IMMEDIATE'
     return statement, parameters

@@ -92,9 +92,9 @@ def postpone_tries(
     before: datetime.datetime,
     until: datetime.datetime,
 ) -> None:
-    """Count a try of all leases that wait whose next one would be before a time.
+    """Count an attempt of each ``retry_lease`` whose next one is due before a time.
 
-    Those that were tried for the last time are left: their own event says so.
+    Leases whose last attempt this would be are left to their own event, which gives them up.
 
     :param event_type: the type of the events by which they are tried
     :param lease_id: one that is left as well
@@ -112,7 +112,8 @@ def postpone_tries(
     found = sorted(session.execute(query), key=lambda row: row[2])
     if not found:
         return
-    # The leases first, as all others do. What somebody else has counted meanwhile is not counted.
+    # Lock the leases before their events, in the order of all transactions, so that none deadlock.
+    # An event that another manager has just counted has a later ``next_at`` and is left out.
     leases = sa.tuple_(_LEASE.c.id, _LEASE.c.generation).in_([row[2:] for row in found])
     counted = {
         'retries_left': _LEASE.c.retries_left - 1,

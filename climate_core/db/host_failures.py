@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of the pools as the watch sees them, and the reservations that have them."""
+"""Read the hosts of the pools for the watch, and the reservations that have them."""
 
 import datetime
 from collections.abc import Collection
@@ -32,7 +32,7 @@ class Watched(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether it is written that it has failed."""
+        """Return whether it is written that it has failed."""
         return self.state == hosts.State.FAILED
 
 
@@ -97,7 +97,7 @@ def _having(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[Having
 
 
 def fail(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Have a host take no promises because it failed, unless it takes none for another reason.
+    """Set the state of a host to FAILED, unless it takes no promises for another reason.
 
     :returns: whether anything was written
     """
@@ -110,7 +110,7 @@ def fail(session: orm.Session, host_id: int, reason: str) -> bool:
 
 
 def recover(session: orm.Session, host_id: int) -> bool:
-    """Have a host that failed take promises again; tell whether anything was written."""
+    """Let a host that failed take promises again; tell whether anything was written."""
     host = db.get(session, host_id, lock=True)
     if not host.failed:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose the lanes of hosts are, by what is promised."""
+"""Read which reservations have lanes of hosts, by what the calendar promises."""
 
 from collections.abc import Collection
 from typing import NamedTuple

@@ -274,7 +274,7 @@ def set_access(
     value: Mapping[str, Any] | None,
     generation: int | None = None,
 ) -> None:
-    """Say who may use a pool; what is promised of its hosts already stays.
+    """Set which projects may use a pool; what is promised of its hosts already stays.
 
     :param value: as :class:`climate_core.calendar.model.Access` dumps it; None: everybody
     :param generation: that the pool must have, 0 if nobody has said that before; None: any
@@ -295,12 +295,12 @@ def set_access(
 
 
 def delete_pool(session: orm.Session, name: str) -> None:
-    """Forget a pool that has no hosts, and who may use it.
+    """Delete a pool that has no hosts, and its list of projects.
 
     :raises climate_core.exceptions.HostPoolNotFound: there is none
     :raises climate_core.exceptions.HostPoolInUse: it has hosts
     """
-    # Hosts come to it with its row locked.
+    # A host is added only by a transaction that has locked the row of the pool.
     query = sa.select(_POOL.c.name).where(_POOL.c.name == name).with_for_update()
     session.execute(query).first()
     found = pool(session, name)
@@ -370,7 +370,7 @@ def private_properties(session: orm.Session) -> set[str]:
 
 
 def set_private(session: orm.Session, name: str, private: bool) -> None:
-    """Say whether users may see an extra property.
+    """Set whether users may see an extra property.
 
     :raises climate_core.exceptions.NotFound: no host has such a property
     """

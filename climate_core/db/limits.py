@@ -63,7 +63,7 @@ def check(
     adding: limits.Amounts,
     most: limits.Amounts | None,
 ) -> None:
-    """Refuse more than the limits of a project, if it has any, by LimitExceeded.
+    """Check a project's limits, if it has any; LimitExceeded if they would be exceeded.
 
     With :func:`lock` the answer is true until the end of the transaction.
     """

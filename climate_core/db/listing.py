@@ -124,11 +124,11 @@ def _reserves(query: Query) -> sa.ColumnElement[bool]:
     types = resource_types.stored(query.resource_type or '')
     by_type = _RESERVATION.c.resource_type.in_(types)
     if query.resource_id is None:
-        # Most leases have such a one: each that is looked at is asked, with a limit, which keeps
-        # MariaDB from looking for all of them first.
+        # Most leases match: a subquery asks each lease that is looked at; its LIMIT keeps MariaDB
+        # from searching for all of them first.
         asked = sa.select(_RESERVATION.c.id).where(_RESERVATION.c.lease_id == _LEASE.c.id, by_type)
         return asked.limit(1).correlate(_LEASE).scalar_subquery().is_not(None)
-    # Few leases have this one: they are found by it.
+    # Few leases match: they are found through the index of resources.
     found = sa.select(_RESERVATION.c.lease_id).where(
         _RESERVATION.c.resource_id == query.resource_id
     )
@@ -157,8 +157,8 @@ def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list
     directed = [_column(key).desc() if down else _column(key).asc() for key, down in order]
     if query.deleted or session.get_bind().dialect.name != 'postgresql':
         return directed
-    # They are all NULL, but only with this PostgreSQL reads the index in its order. The others do
-    # so only without it.
+    # All of them are NULL, but PostgreSQL reads the index in its order only with this column. The
+    # other databases do so only without it.
     first = _LEASE.c.deleted_at
     return [first.desc() if order[0][1] else first.asc(), *directed]
 

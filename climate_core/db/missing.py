@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write down what happened to resources behind the back of their lease."""
+"""Record what happened to resources without their lease, as a deletion by their user."""
 
 import dataclasses
 from collections.abc import Collection, Mapping

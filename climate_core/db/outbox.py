@@ -73,5 +73,5 @@ def claim(session: orm.Session, ttl: float, limit: int) -> Claim:
 
 
 def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
-    """Forget notifications that were sent under a claim."""
+    """Delete notifications that were sent under a claim."""
     rows.change(session, sa.delete(_ROW).where(_ROW.c.claim == claim, _ROW.c.id.in_(ids)))

@@ -54,7 +54,7 @@ def enqueue(
     added: str,
     **common: Any,
 ) -> None:
-    """Put event types and payloads into a queue, and send the signal ``added`` if there are any.
+    """Insert event types and payloads into a queue; send the signal ``added`` if there are any.
 
     :param common: columns that all rows of this queue have beside those of every queue
     """

@@ -81,7 +81,7 @@ def _tell(
     notices: Mapping[str, str | None],
     now: datetime.datetime,
 ) -> None:
-    """Write event types and reasons down for the bus and for the webhook of the lease."""
+    """Write notifications to the outbox, and for the webhook of the lease."""
     told = [notifications.make(kind, lease, now, why) for kind, why in notices.items()]
     deliveries.add(session, lease, outbox.add(session, told, now), now)
 

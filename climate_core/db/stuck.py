@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases that do not go on: find them, and make them go on.
+"""Find leases that make no progress, and unstick them.
 
 Finding takes two statements, however many leases there are. Nothing of it is part of the daily
 work: the engine resumes what was left by itself, and what is listed here for longer than a moment
@@ -102,7 +102,7 @@ def find(
 def unstick(
     session: orm.Session, lease_id: str, findings: Sequence[Stuck], user_id: str | None
 ) -> list[str]:
-    """Do something about what was found of a lease, if that is still so.
+    """Repair what was found of a lease, if that is still so.
 
     An event that a manager is working on is left alone.
 

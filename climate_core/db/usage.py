@@ -106,7 +106,7 @@ def _reserved(period: usage.Span) -> sa.Select[Any]:
 
 
 def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.Use]:
-    """Give what was reserved in a period; what was given up before its start never was."""
+    """Select what was reserved in a period, without what was given up before its start."""
     for row in found:
         *values, pieces = row
         use = usage.Use(*values)
@@ -125,6 +125,6 @@ def told_until(session: orm.Session) -> datetime.datetime | None:
 
 
 def take(session: orm.Session, period: usage.Span) -> None:
-    """Say that this transaction tells a period; DBDuplicateEntry: another manager told it."""
+    """Mark a period as reported by this transaction; DBDuplicateEntry: another manager did."""
     rows.insert(session, _PERIOD, [{'start': period.begin, 'end': period.end}])
     rows.change(session, sa.delete(_PERIOD).where(_PERIOD.c.start < period.begin - _KEPT))

@@ -19,7 +19,7 @@ CLOCK = 'clock'
 
 
 class utcnow(expression.FunctionElement[datetime.datetime]):
-    """The database's time in UTC plus an offset in seconds."""
+    """Render the database's time in UTC plus an offset in seconds."""
 
     type = tables.Time()
     name = 'utcnow'

@@ -154,7 +154,7 @@ class _Database(Collector):
         self._last: tuple[float, counts.Counts | None] | None = None
 
     def describe(self) -> list[core.Metric]:
-        """Registering asks the database nothing."""
+        """Return nothing, so that registering the collector does not query the database."""
         return []
 
     def collect(self) -> Iterator[core.Metric]:

@@ -155,7 +155,7 @@ class Sender(PoolWorker[Delivery]):
 
 
 def _reason(status: int) -> str | None:
-    """Say what is wrong with an answer; None if nothing is."""
+    """Return what is wrong with an answer; None if it is a success."""
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:
@@ -173,7 +173,7 @@ def _given_up(
 
 
 def _gone(session: orm.Session, delivery: Delivery, now: datetime.datetime) -> None:
-    """Take a webhook that wants to hear nothing any more away from its lease."""
+    """Remove a webhook that answered 410 (Gone) from its lease."""
     lease = leases.find(session, delivery.lease_id, lock=True)
     if lease is None or not deliveries.done(session, delivery):
         return

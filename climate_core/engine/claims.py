@@ -71,7 +71,7 @@ class Claims(Worker):
             self._held.discard(claim)
 
     def renew(self, now: float) -> None:
-        """Renew what wants to be renewed at ``now`` (monotonic seconds)."""
+        """Renew the claims that are due for it at ``now`` (monotonic seconds)."""
         with self._changed:
             aged = [c for c in self._held if c.renew_at <= now]
         for claim in aged:

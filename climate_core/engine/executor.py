@@ -177,7 +177,7 @@ class EventExecutor:
     def _release(
         self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
     ) -> None:
-        """Give back what was promised, when it is cleaned."""
+        """Release what was promised, from when it is cleaned."""
         by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
         for each in freed:
             plugin = self.plugins.get(each.resource_type)
@@ -196,7 +196,7 @@ class EventExecutor:
     def _in_order(
         self, claim: Claim, handler: events.EventHandler, work: results.Work
     ) -> dict[str, results.Outcome]:
-        """Work on one rank after the other; what follows one that is not settled waits for it."""
+        """Call the plugins rank by rank; the next rank waits until the one before is settled."""
         outcomes: dict[str, results.Outcome] = {}
         tried: list[tuple[model.Reservation, results.Outcome]] = []
         for rank in ranks.in_order(work.reservations, self.plugins, handler.ascending):

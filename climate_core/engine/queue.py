@@ -18,7 +18,7 @@ class QueueWorker(Worker):
     """
 
     name = 'queue'
-    # A mistake in a plugin must not end the manager.
+    # A bug in a plugin must not end the manager.
     trouble = (Exception,)
     complaint = 'It is not known which leases need not wait any more; they are tried again later'
     #: The longest sleep: nothing is polled.

@@ -8,14 +8,14 @@ from climate_core import exceptions
 from climate_core.backoff import Backoff
 from climate_core.lease import events, model, results
 
-#: What a plugin and the cloud may raise. That a resource is gone (``cloud.errors.Gone``) is not
-#: among them: only the plugin knows whether that is a success.
+#: The expected failures of plugins and cloud calls. That a resource is gone
+#: (``cloud.errors.Gone``) is not among them: only the plugin knows whether that is a success.
 EXPECTED = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
 
 #: Seconds before the end of a lease in which a start that failed is not tried again.
 TOO_LATE = 2.0
 
-#: Characters of a reason: what another service says may have no end.
+#: Characters of a reason, since the message of another service may be very long.
 _LONGEST = 1000
 
 
@@ -74,7 +74,7 @@ def bug(exc: Exception, event: model.Event, backoff: Backoff) -> results.Outcome
 
 
 def reason(exc: Exception) -> str:
-    """Say in a sentence for the user what an exception means."""
+    """Return a sentence for the user about an exception."""
     if isinstance(exc, EXPECTED):
         return str(exc)[:_LONGEST] or (type(exc).__doc__ or '').strip().split('\n')[0]
     return f'Internal error ({type(exc).__name__}); the log of climate-manager has the details.'

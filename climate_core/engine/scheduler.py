@@ -68,7 +68,7 @@ class Scheduler(PoolWorker[events.Due]):
 
 
 def spread(due: Iterable[events.Due]) -> list[events.Due]:
-    """Shuffle events of equal rank, so that several managers do not all reach for the same."""
+    """Shuffle events of equal rank, so that several managers do not all claim the same one."""
 
     def rank(row: events.Due) -> tuple[datetime.datetime, int]:
         return row.next_at, row.priority

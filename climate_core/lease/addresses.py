@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IPv6 addresses behind which is an IPv4 address. Pure.
+"""Find the IPv4 address that an IPv6 address leads to. Pure.
 
-Who may not go to 127.0.0.1 must not come there by way of ``::ffff:127.0.0.1`` either, or through
-a translator or a tunnel that is on the way.
+A webhook that may not be at 127.0.0.1 must not reach it as ``::ffff:127.0.0.1`` either, or through
+a translator or a tunnel on the way.
 """
 
 import ipaddress

@@ -53,7 +53,7 @@ RAISE_FIRST = _RaiseFirst()
 
 @contextlib.contextmanager
 def within(field: str) -> Iterator[None]:
-    """Say of an error in the block in which field of the request it is, as ``reservations[2]``."""
+    """Prefix the field of an error in the block with its place, as ``reservations[2]``."""
     try:
         yield
     except exceptions.ClimateError as exc:

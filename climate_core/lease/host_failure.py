@@ -14,7 +14,7 @@ from climate_common import dates
 def failure(
     service: Mapping[str, Any] | None, name: str, now: datetime, seconds: float
 ) -> str | None:
-    """Say why a host has failed; None if it has not, or not yet.
+    """Return why a host has failed; None if it has not, or not yet.
 
     :param service: as ``/os-services`` shows it at microversion 2.69 or later; None if Nova has
         none. One in a cell that does not answer has no state, which says nothing
@@ -42,7 +42,7 @@ def is_up(service: Mapping[str, Any] | None) -> bool:
 def outage(
     services: Mapping[str, Mapping[str, Any]], names: Collection[str], share: float
 ) -> str | None:
-    """Say that so many hosts look down at once that Nova must be ill, and not they.
+    """Return the reason to believe that Nova failed, and not its hosts; None if it did not.
 
     One that is silent counts at once, and not only when it has failed: in an outage all of them
     fall silent within seconds, and the first must not be replaced before the last has failed. One

@@ -32,7 +32,7 @@ class State(enum.StrEnum):
     #: That failed, and it could not be given back yet.
     NOT_ENROLLED = 'not_enrolled'
     ENROLLED = 'enrolled'
-    #: Nova-compute does not work, or has lost what it had.
+    #: Its nova-compute is down, or it is up again and not empty yet.
     FAILED = 'failed'
     #: The servers of a shared host leave it for a lease.
     EMPTYING = 'emptying'
@@ -169,7 +169,7 @@ class Host(Known):
 
     @property
     def reason(self) -> str | None:
-        """Why it takes no promises, in a sentence; None: it takes some, or no reason is known."""
+        """Return why it takes no promises; None: it takes some, or the reason is not known."""
         match self.state:
             case State.ENROLLED:
                 return self.disabled_reason
@@ -181,39 +181,39 @@ class Host(Known):
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is being taken out of its pool."""
+        """Return whether it is being taken out of its pool."""
         return self.state is State.LEAVING
 
     @property
     def is_new(self) -> bool:
-        """Whether its enrolment has not ended, or has failed."""
+        """Return whether its enrolment has not ended, or has failed."""
         return self.state in (State.ENROLLING, State.NOT_ENROLLED)
 
     @property
     def is_kept(self) -> bool:
-        """Whether ordinary servers are to be kept off it."""
+        """Return whether ordinary servers are to be kept off it."""
         given_back = (State.RETURNING, State.LEAVING, State.NOT_ENROLLED)
         return not self.lent and self.state not in given_back
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it takes promises, now or when no ordinary servers run there any more."""
+        """Return whether it takes promises, now or once no ordinary servers run there."""
         enabled = self.state is State.ENROLLED and self.disabled_reason is None
         return self.available or (bool(self.lent) and enabled)
 
     @property
     def is_returning(self) -> bool:
-        """Whether it is being given back to ordinary servers."""
+        """Return whether it is being given back to ordinary servers."""
         return self.state is State.RETURNING
 
     @property
     def is_shared(self) -> bool:
-        """Whether ordinary servers may run there while no lease has it."""
+        """Return whether ordinary servers may run there while no lease has it."""
         return self.lent is not None
 
     @property
     def failed(self) -> bool:
-        """Whether it takes no promises because it has failed, and not for its operator."""
+        """Return whether it takes no promises because it failed, not because it is disabled."""
         return self.state is State.FAILED
 
     def knows(self, known: Known) -> bool:
@@ -234,7 +234,7 @@ def describe(
     divided: Iterable[str] = (),
     units: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Known:
-    """Put together what Nova and Placement say of a node.
+    """Build what is known of a node from the answers of Nova and Placement.
 
     :param hypervisor: as ``/os-hypervisors/detail`` shows it up to microversion 2.87
     :param service: as ``/os-services`` shows it

@@ -10,9 +10,9 @@ from typing import Any
 from climate_core import exceptions
 from climate_core.lease import model
 
-#: Never changes: with it the keys that were used would mean other leases.
+#: Must never change: with another one the keys that were used would name other leases.
 _NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
-#: What goes along with a request and is no part of it.
+#: The values that are added to a request and do not count for its equality.
 _NOT_ASKED = frozenset({'idempotency_key', 'may_join', 'api_release'})
 
 

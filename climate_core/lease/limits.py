@@ -82,7 +82,7 @@ def check(limits: Amounts, used: Amounts, adding: Amounts) -> None:
 def available_from(
     limits: Amounts, adding: Amounts, held: Iterable[Held], now: datetime.datetime
 ) -> datetime.datetime | None:
-    """Say when enough leases have ended for this to fit.
+    """Return when enough leases have ended for this to fit.
 
     :returns: the end of one of them, or ``now`` if it is past or it fits already; None: never
     """

@@ -102,7 +102,7 @@ class Reservation:
 
     @property
     def live(self) -> bool:
-        """Tell whether it holds its resource."""
+        """Return whether it holds its resource."""
         return self.status in states.LIVE
 
     @property
@@ -144,7 +144,7 @@ class Event:
 
     @property
     def open(self) -> bool:
-        """Tell whether there is still something to do."""
+        """Return whether there is still something to do."""
         return self.status in states.OPEN
 
 
@@ -157,7 +157,7 @@ class Lease:
     :param generation: counts the changes; an update may name the one it is based on
     :param start_policy: ``auto``, or ``manual`` when its user starts it
     :param before_start: how many seconds before the start ``before_start_lease`` is told
-    :param webhook: ``url``, ``secret`` and ``events`` of whom the user wants to be told
+    :param webhook: ``url``, ``secret`` and ``events`` of the address that gets its notifications
     :param request_digest: of the request that made it, if that had an Idempotency-Key
     :param kind: one of :class:`.states.Kind`
     :param retries_left: of a lease that waits, how often it is tried again
@@ -208,7 +208,7 @@ class Lease:
 
     @property
     def gave_up(self) -> bool:
-        """Tell whether it waited as long as it may: nothing was ever its."""
+        """Return whether it waited until its last retry and never held anything."""
         if self.status == states.LeaseStatus.TIMEDOUT:
             return True
         never = not self.events_of(START, READY)

@@ -88,7 +88,7 @@ def reschedule(event: Event, time: datetime, now: datetime) -> Event:
 
 
 def move_event(event: Event, time: datetime, now: datetime) -> Event:
-    """Give an event a new time; one that was done is done again if that is to come."""
+    """Move an event to a new time; one that was done is done again if that is in the future."""
     if time == event.time:
         return event
     if event.open or time > now:

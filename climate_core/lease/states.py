@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """List the states of leases, reservations and events, and the moves between them.
 
-The tables below are the whole truth: the engine asks :func:`check` before it writes a state, and
-the pictures in the documents are drawn from it (doc/ext/states.py).
+The tables below are complete: the engine asks :func:`check` before it writes a state, and the
+pictures in the documents are drawn from them (doc/ext/states.py).
 """
 
 import enum

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dates and durations of a request: the grammar is shared, an error names the field here."""
+"""Read dates and durations of a request by the shared grammar; errors name the field."""
 
 import contextlib
 from collections.abc import Iterator

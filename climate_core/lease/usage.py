@@ -130,7 +130,7 @@ def month(now: datetime.datetime) -> datetime.datetime:
 def next_period(
     told: datetime.datetime | None, length: datetime.timedelta, now: datetime.datetime
 ) -> Span:
-    """Return the period that is to be told next; it is due :data:`GRACE` after its end.
+    """Return the next period to report; it is due :data:`GRACE` after its end.
 
     Periods end at full hours, or at midnight. The first one ever is the last that is due. After a
     change of the length, :data:`HOUR` or :data:`DAY`, the first period is a shorter one.

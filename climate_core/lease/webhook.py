@@ -20,9 +20,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PATTERN = re.compile(limits.WEBHOOK_EVENT_PATTERN)
 _PRINTABLE = re.compile(r'[\x21-\x7e]+')
-#: What the resolver of a system would take for an IPv4 address in an old way of writing.
+#: Texts that the resolver of a system takes for an IPv4 address in an old notation.
 _NUMBER = re.compile(r'(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?', re.IGNORECASE)
-#: Nobody is there: 0.0.0.0/8 is "this network" (RFC 1122, 3.2.1.3).
+#: 0.0.0.0/8 is "this network" and no destination (RFC 1122, 3.2.1.3).
 _NOWHERE = (ipaddress.ip_network('0.0.0.0/8'), ipaddress.ip_network('255.255.255.255/32'))
 
 

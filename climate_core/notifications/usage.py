@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notification of the usage of a lease, for a system that rates it."""
+"""Write the notification of the usage of a lease, for a system that rates it."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -17,10 +17,10 @@ from climate_core.operations.build import Builder
 from climate_core.operations.promises import Promises
 from climate_core.operations.reserve import Reserver
 
-#: So far ahead is looked if the request says nothing, and at most.
+#: How far ahead windows are searched by default, and at most.
 _USUAL: Final = timedelta(days=30)
 _FARTHEST: Final = timedelta(days=366)
-#: So many windows are found if the request says nothing.
+#: How many windows are found by default.
 _WINDOWS: Final = 5
 
 

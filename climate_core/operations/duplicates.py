@@ -24,15 +24,15 @@ from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.lease.request import LeaseRequest
 from climate_core.operations.draft import Draft
 
-#: By so much a time that counts from now may be earlier than it was in an equal request.
+#: How much earlier a relative time may be than it was in an equal request.
 _AT_ONCE = datetime.timedelta(minutes=1)
 _OPTIONS = ('start_policy', 'before_start', 'webhook', 'kind', 'priority')
 
 P = ParamSpec('P')
 T = TypeVar('T')
 
-#: What a request gets when an equal one was faster: the id, the name or a resource is taken, or
-#: the lease of the other leaves no room for a second one.
+#: The errors of a request when an equal one was faster: its lease has the id, the name or a
+#: resource, or leaves no room for a second one.
 DUPLICATE = (
     db_exc.DBDuplicateEntry,
     exceptions.NameTaken,
@@ -42,7 +42,7 @@ DUPLICATE = (
 
 
 def built_anew(operation: Callable[P, T]) -> Callable[P, T]:
-    """Run an operation once more when its lease appeared or changed meanwhile."""
+    """Run an operation again when its lease appeared or changed meanwhile."""
 
     @functools.wraps(operation)
     def run(*args: P.args, **kw: P.kwargs) -> T:
@@ -56,7 +56,7 @@ def built_anew(operation: Callable[P, T]) -> Callable[P, T]:
 
 @contextlib.contextmanager
 def noticed(database: Database, lease_id: str, before: model.Lease | None) -> Iterator[None]:
-    """Look at the lease again if an equal request may have been faster than the block.
+    """Raise LeaseAppeared if an equal request may have been faster than the block.
 
     :raises climate_core.exceptions.LeaseAppeared: it appeared or changed since ``before`` was read
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a host into a pool, and take it out again.
+"""Enrol a host in a pool, and take it out again.
 
 The row of a host says what is being done with it, before it is done: one that is being enrolled
 or taken out takes no promises. Its aggregate in Placement follows the row, see
@@ -42,7 +42,7 @@ def enrol(
     values: Mapping[str, Any],
     pause: Callable[[float], None],
 ) -> int:
-    """Put a host into a pool.
+    """Enrol a host in a pool.
 
     :param values: as ``HostOperations.create_host`` takes them, which says what is raised
     :param pause: waits so many seconds
@@ -79,7 +79,7 @@ def enrol(
         completed = _give_up(database, conn, host_id, name, provider_id)
         if not (completed and isinstance(exc, TROUBLE)):
             raise
-        # Only the answer to the commit was lost.
+        # The transaction was committed; only the answer to its COMMIT was lost.
     return host_id
 
 
@@ -198,7 +198,7 @@ def _begin(
 
 
 def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str, Any]) -> None:
-    """Have a host that was enrolled take promises, unless another request has it by now."""
+    """Mark a host as enrolled, so that it takes promises, unless another request has it by now."""
     if not _is_enrolling(session, host_id):
         raise _taken_over(name)
     available, reason = values.get('available', True), values.get('disabled_reason')
@@ -221,7 +221,7 @@ def _is_enrolling(session: orm.Session, host_id: int) -> bool:
 def _give_up(
     database: Database, conn: 'connection.Connection', host_id: int, name: str, provider_id: str
 ) -> bool:
-    """Give a host back to ordinary servers, unless it is enrolled, or another request has it.
+    """Let ordinary servers onto a host again, unless it is enrolled or another request has it.
 
     :returns: whether it is enrolled
     """
@@ -285,7 +285,7 @@ def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host
 def _check_may_leave(
     database: Database, conn: 'connection.Connection', before: hosts.Host
 ) -> None:
-    """Refuse to take a host out that has servers, and have it as it was before."""
+    """Refuse to take out a host that has servers, and restore its row."""
     try:
         _check_empty(conn, before.provider_id)
     except exceptions.HostInUse:
@@ -302,7 +302,7 @@ def _is_marked(conn: 'connection.Connection', host: hosts.Host) -> bool:
 
 
 def _retire(session: orm.Session, host_id: int) -> hosts.Host:
-    """Have a host take no more promises, or refuse if something is promised of it.
+    """Mark a host as leaving, so that it takes no promises; refuse if it has any.
 
     :returns: the host as it was
     """
@@ -327,7 +327,7 @@ def _is_leaving(session: orm.Session, host_id: int) -> bool:
 
 
 def _stay(session: orm.Session, before: hosts.Host) -> bool:
-    """Have a host that could not be taken out as it was before that was asked for.
+    """Restore the row of a host that could not be taken out.
 
     One that had been left in the middle of being taken out is disabled.
 

@@ -32,7 +32,7 @@ _CLASSES: Final[Mapping[str, str]] = {
 }
 #: End actions after which a host has what a server had of it.
 _FREES: Final = frozenset({'delete', 'shelve', 'create_image'})
-#: So far ahead is looked for a time that would do.
+#: How far ahead a time is searched at which there would be enough.
 _AHEAD: Final = datetime.timedelta(days=30)
 
 
@@ -83,7 +83,7 @@ def check(
     end: datetime.datetime,
     field: str = 'reservations',
 ) -> None:
-    """Do nothing if servers will find room for all of a time.
+    """Check that servers will find room for all of a time.
 
     :raises climate_core.exceptions.NotEnough: they will not; with the reason, and with the
         earliest time that would do
@@ -106,7 +106,7 @@ def find(
     latest: datetime.datetime,
     limit: int,
 ) -> Iterator[tuple[datetime.datetime, datetime.datetime]]:
-    """Give the earliest windows in which servers will find room; so many at most."""
+    """Return the earliest windows in which servers will find room; so many at most."""
     found = forecast.windows(
         servers, moments.duration(length), moments.moment(earliest), moments.moment(latest)
     )
@@ -138,7 +138,8 @@ def _hosts(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[Tar
             continue
         room = rooms.get(provider_id)
         if room is None:
-            # It has no memory left. What else is free there is of no use until a lease frees some.
+            # Its memory is all used. What else is free there is of no use until a lease frees
+            # memory.
             yield Target(name=provider_id, free={}, traits=None)
             continue
         # What several of its providers have no server can take as a whole.

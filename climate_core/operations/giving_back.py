@@ -32,7 +32,7 @@ from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
-#: After so many seconds, and one more for each unit, what was not given back is put into use.
+#: What was closed and not given back is opened after so many seconds, and one for each unit.
 UNDO_SECONDS: Final = 60
 _TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *TROUBLE)
 _CAUSE: Final = Cause('reservation.update')
@@ -107,7 +107,7 @@ class GivingBack:
             raise
 
     def _undo(self, lease_id: str, reservation_ids: Iterable[str]) -> None:
-        """Have what reservations have in the calendar put into use now."""
+        """Reschedule the events that open what reservations have in the calendar to now."""
         try:
             self.database.write(self._write_undo, lease_id, list(reservation_ids))
         except _TROUBLE:
@@ -116,7 +116,7 @@ class GivingBack:
     def _announce(
         self, session: orm.Session, seen: model.Lease, less: Mapping[str, Less]
     ) -> Mapping[str, int]:
-        """Have what is put out of use put into use later, if nothing else comes of it."""
+        """Add events that open again later what is closed, unless the change is written first."""
         lease, now = leases.get(session, seen.id, lock=True), self.clock.now()
         chosen = [lease.get_reservation(each) for each in less]
         _check_awake(lease, chosen)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on hosts: put them into a pool, look after them, and give them back.
+"""Do what operators ask of hosts: enrol them in pools, change them, and take them out.
 
 A host of a pool takes no ordinary servers: its root provider in Placement is in the aggregate of
 the pools. Servers of reservations enter by its lanes, see :mod:`climate_common.lanes`. All of it
@@ -59,7 +59,7 @@ class HostOperations:
     pause: Callable[[float], None] = time.sleep
 
     def create_host(self, context: RequestContext, values: Mapping[str, Any]) -> int:  # noqa: ARG002
-        """Put a host into a pool.
+        """Enrol a host in a pool.
 
         :param values: ``name`` of a node, or of the nova-compute of a single one; perhaps
             ``pool``, ``extra`` (properties by name), ``available`` (default true),
@@ -123,7 +123,7 @@ class HostOperations:
             enrolment.take_out(self.database, self.cloud.service(), host)
 
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
-        """Say whether users may see an extra property of hosts.
+        """Set whether users may see an extra property of hosts.
 
         :raises climate_core.exceptions.NotFound: no host has such a property
         """
@@ -135,7 +135,7 @@ class HostOperations:
         name: str,
         values: Mapping[str, Any],
     ) -> None:
-        """Say who may use a pool, which may still have no hosts.
+        """Set which projects may use a pool, which may have no hosts yet.
 
         :param values: ``project_ids`` and ``domain_ids``; none of both: everybody; perhaps
             ``generation``: that the pool must have
@@ -147,7 +147,7 @@ class HostOperations:
         self.database.write(db.set_access, name, access.dump(), values.get('generation'))
 
     def delete_host_pool(self, context: RequestContext, name: str) -> None:  # noqa: ARG002
-        """Forget a pool, and who may use it.
+        """Delete a pool, and its list of projects.
 
         :raises climate_core.exceptions.HostPoolNotFound: there is none
         :raises climate_core.exceptions.HostPoolInUse: it has hosts
@@ -159,7 +159,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     host = db.get(session, host_id, lock=True)
     _check_settled(host)
     available = values.get('available', host.is_enabled)
-    # What its operator disables is not enabled when it is there again.
+    # A host that its operator disables stays disabled when its nova-compute is up again.
     kept = None if host.failed and 'available' in values else host.disabled_reason
     reason = values.get('disabled_reason', kept)
     hosts.check_reason(values.get('disabled_reason'), available)
@@ -181,7 +181,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
         left = host.disabled_reason if host.failed else _LEFT
         told |= {'state': hosts.State.FAILED, 'disabled_reason': left}
     elif host.failed and values.keys() & {'available', 'disabled_reason'}:
-        # It is its operator by now who wants it so.
+        # The host is disabled by its operator from now on, and not because it failed.
         told['state'] = hosts.State.ENROLLED
     db.update(session, host_id, unit, told)
     return host

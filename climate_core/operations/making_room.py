@@ -159,7 +159,7 @@ class RoomMaker:
         progress, now = dict(reservation.progress or {}), self.clock.now()
         until = datetime.datetime.fromisoformat(progress[_UNTIL])
         if now >= until:
-            # Its hosts are given back as soon as it is written that it is given up.
+            # Its hosts are given back by sync.shared_hosts once the lease is written as given up.
             told = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
             raise exceptions.Permanent(told.strip())
         wait = _Emptying(self, self._connect(), lease, progress, now).step()
@@ -222,7 +222,7 @@ class RoomMaker:
         without: Collection[int],
         now: datetime.datetime,
     ) -> list[int]:
-        """Give back a host that cannot be emptied, and take others in its place if there are.
+        """Replace a host that cannot be emptied by others, if there are, and give it back.
 
         :param without: the ids of hosts that were given up
         :returns: the ids of the others
@@ -303,21 +303,21 @@ class _Emptying:
             number = max(len(self._tries), len(left))
             told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
             return Wait(_LOOK, told)
-        # One that was scheduled before the hosts were closed claims its host a moment later.
+        # A server that was scheduled before the hosts were closed claims its host a moment later.
         since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
         rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
             return Wait(rest)
         nodes = movable.Nodes(self._conn)
         for host in taken:
-            # The watch of hosts does not see what takes no promises.
+            # The watch of hosts does not look at hosts that take no promises.
             if not nodes.is_up(host.provider_id):
                 return self._give_up(host, 'Its nova-compute is down or disabled.')
         self._maker.grant(self._lease, [each.id for each in taken])
         return None
 
     def _look_for_more(self, taken: Sequence[SharedHost], missing: int) -> Wait | None:
-        """Look for more hosts if the lease has too few; None: it has enough."""
+        """Choose more hosts if the lease has too few; None: it has enough."""
         if len(taken) >= missing:
             return None
         refused = self._progress.get(_REFUSED, [])
@@ -344,7 +344,7 @@ class _Emptying:
         self._progress[_CLOSED] = self._closed
 
     def _wrong(self, found: Candidate) -> str | None:
-        """Say why a host cannot be emptied; None: it can."""
+        """Return why a host cannot be emptied; None: it can."""
         for each in found.servers:
             if each.obstacle and each.status != movable.MOVING:
                 return f'Server {each.id} {each.obstacle}.'
@@ -386,7 +386,7 @@ class _Emptying:
 
 
 def _take(session: orm.Session, host_id: int, lease_id: str) -> None:
-    """Take a shared host from ordinary servers, for a lease.
+    """Mark a shared host as being emptied for a lease.
 
     :raises climate_core.exceptions.NotEnough: another lease has it by now
     """
@@ -414,7 +414,7 @@ def _release(session: orm.Session, host_id: int, lease_id: str) -> None:
 
 
 def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
-    """Have hosts take promises that were emptied for a lease."""
+    """Let hosts that were emptied for a lease take promises."""
     for host_id in emptied:
         if db.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)

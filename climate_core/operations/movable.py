@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read of Nova and Placement what runs on shared hosts, and where it could go.
+"""Read from Nova and Placement which servers run on shared hosts, and where they could go.
 
 All of it is done with the service's own rights.
 """
@@ -57,7 +57,7 @@ class Nodes:
         return node.get('running_vms') or 0, node.get('memory_mb_used') or 0
 
     def targets(self) -> Iterator[Target]:
-        """Give the hosts that servers may go to; two calls.
+        """Return the hosts that servers may move to; two calls.
 
         Of several shared hosts each may take what the others have, as long as it is not chosen.
         """
@@ -76,14 +76,14 @@ class Nodes:
 
 
 def candidates(conn: 'connection.Connection', found: Iterable[SharedHost]) -> Iterator[Candidate]:
-    """Give hosts with what runs there; without those that Placement does not have any more."""
+    """Yield hosts with their servers; without those that Placement does not have any more."""
     for host in found:
         with contextlib.suppress(errors.Gone):
             yield candidate(conn, host)
 
 
 def candidate(conn: 'connection.Connection', host: SharedHost) -> Candidate:
-    """Return a host with what runs there; two calls, and one for an empty one.
+    """Return a host with its servers; two calls, and one for an empty one.
 
     :raises climate_core.cloud.errors.Gone: Placement does not have it any more
     """
@@ -118,7 +118,7 @@ def _server(
 
 
 def _bound(server: Mapping[str, Any]) -> str | None:
-    """Say what of a server keeps it on its host, as far as Nova tells; None: nothing."""
+    """Return what keeps a server on its host, as far as Nova tells; None: nothing."""
     # A server that was booted from a volume has '' for its image.
     image = server.get('image') or {}
     asked = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}

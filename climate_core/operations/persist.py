@@ -29,7 +29,7 @@ from climate_core.plugins.base import ResourcePlugin
 #: connection counts what the one before it wrote.
 _MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
 
-#: Why a lease waits for which there would be enough.
+#: The reason of a lease that waits although there would be enough for it.
 _BEHIND = 'Leases that have waited for longer, or have a higher priority, come first.'
 
 
@@ -89,8 +89,8 @@ class WritePath:
     def _admit(self, draft: Draft) -> Draft:
         """Ask the calendar; return the draft of a lease that may wait as one that does, if so.
 
-        It also waits if there is enough while others wait: they come first. Where all that
-        memory costs is a trust that is made for nothing, it is believed: the transaction judges.
+        It also waits if there is enough while others wait: they come first. The index in memory is
+        trusted where an error of it only costs a trust made for nothing: the transaction decides.
         """
         best_effort = draft.lease.kind == states.Kind.BEST_EFFORT
         try:

@@ -105,7 +105,7 @@ class Promises:
         now: datetime.datetime,
         opened: Collection[int] = (),
     ) -> model.Lease:
-        """Have reservations promised what they demand; they are written already.
+        """Promise reservations what they demand; they are written already.
 
         :param fields: reservation id -> its place in the request
         :param opened: see :meth:`Calendar.promise`
@@ -138,7 +138,7 @@ class Promises:
         now: datetime.datetime,
         less: Mapping[str, Less],
     ) -> set[str]:
-        """Have what is promised follow a lease that its user changed.
+        """Change what is promised to a lease that its user changed.
 
         What is in use stays where it is. Raises as :meth:`promise`.
 
@@ -208,7 +208,7 @@ def _allocation(promise: Promise, unit: Mapping[str, Any]) -> model.Allocation:
 
 
 def _check_count(wanted: Sequence[Wanted]) -> None:
-    """Refuse what would keep the calendar busy for long: for each one it looks at all units."""
+    """Refuse too many reservations at once: for each of them the calendar looks at all units."""
     if len(wanted) > limits.PROMISED:
         raise exceptions.BadRequest(
             f'reservations: must have {limits.PROMISED} of hosts and capacity at most in one '

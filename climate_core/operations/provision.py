@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provision what a draft needs right before it is written, and discard it if it is not written.
+"""Provision what a draft needs right before it is written; discard it if that fails.
 
 That is the owner's trust of a new lease, and the resources that plugins make.
 """
@@ -84,7 +84,7 @@ class Provisioner:
             try:
                 present = self.database.read(leases.find, lease_id)
             except TROUBLE:
-                # A lease without its trust could not start.
+                # A lease whose trust was deleted could not start.
                 LOG.error(
                     'Whether lease %s was written is not known, so the trust %s stays. If no '
                     'lease has it, delete it, or let [cloud] sweep_trusts do so',

@@ -103,7 +103,7 @@ class Quota:
         if not self.conf.limits.enabled or not any(adding.values()):
             return None
         most = self.most.of(lease.project_id)
-        # Not the last word, but it spares a trust and a question to the external service.
+        # The transaction checks again; this one spares a trust and a call of the external service.
         limits.check(most, self.database.read(db.used, lease.project_id), adding)
         return most
 

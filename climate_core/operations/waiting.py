@@ -36,7 +36,7 @@ _MISTAKE = 'Internal error; the log of climate-manager has more.'
 
 @dataclasses.dataclass(eq=False)
 class Queue:
-    """Look through the leases that wait, the oldest first."""
+    """Try the leases that wait, the oldest first."""
 
     conf: cfg.ConfigOpts
     database: Database
@@ -93,12 +93,12 @@ class Queue:
                     self.grant(waiting[lease_id])
             if len(refused) == known:
                 break
-            # What they do not get is free for those behind them.
+            # What they cannot get is free for the leases behind them.
         return refused, seconds
 
     @contextlib.contextmanager
     def _refused(self, lease_id: str, refused: dict[str, str]) -> Iterator[None]:
-        """Let what is wrong with one lease keep nobody else waiting."""
+        """Record why one lease is refused; the others are tried nevertheless."""
         try:
             yield
         except TROUBLE:

@@ -225,7 +225,7 @@ class ResourcePlugin(abc.ABC):
         return True
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:  # noqa: ARG002
-        """Look up which other resources a resource uses, before it waits for any at the start.
+        """Find which other resources a resource uses, before it waits for any at the start.
 
         :returns: a :class:`Wait` with the progress that says it, for :meth:`blocks`; None if that
             is known, or there is nothing to know
@@ -258,7 +258,7 @@ class ResourcePlugin(abc.ABC):
         raise NotImplementedError
 
     def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
-        """Put what a reservation gives back out of use, then look that it is not used.
+        """Close what a reservation gives back, then check that it is not used.
 
         :meth:`reallocate` undoes it if the reservation has all of it after all.
 
@@ -291,7 +291,7 @@ class ResourcePlugin(abc.ABC):
         return {}
 
     def list_unleased(self) -> Iterable[str]:
-        """Give the ids of all resources that wait to be woken, with the service's own rights."""
+        """Yield the ids of all resources that wait to be woken, with the service's own rights."""
         return ()
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002

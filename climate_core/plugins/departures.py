@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have the servers leave the lanes of a reservation that is over.
+"""Remove the servers from the lanes of a reservation that is over.
 
 They are deleted, or moved to ordinary hosts (``on_end: migrate``). The lanes are closed and name
-the reservation no more, so that nova-scheduler takes a move for one of an ordinary server. While
-a server is moved with its instance stopped, its slot is held by the id of the migration and not by
-its own: so each server is written down before anything is asked for, and found again whatever
-holds the slot.
+the reservation no more, so that nova-scheduler takes a move for one of an ordinary server. During
+a cold migration Placement has the allocation of the slot under the id of the migration, not of the
+server: so the id of each server is saved in the progress of the reservation before the migration
+is asked for, and no server is lost track of.
 
-When the time for moving is over, the hosts are somebody else's soon. What could not be moved is
-then shelved, which keeps its disk as an image and frees the host, or deleted, as the operator
-says. A server in ERROR cannot be shelved: it is told, and waits for an operator.
+When the time for moving is over, the next lease needs the hosts. A server that could not be moved
+is then shelved, which keeps its disk as an image and frees the host, or deleted, as the operator
+configures. A server in ERROR cannot be shelved: the reason of the lease names it, and an operator
+must act.
 """
 
 import dataclasses
@@ -27,18 +28,18 @@ from climate_core.plugins.step_context import EndContext
 
 #: Seconds until the next look at servers that are on their way.
 LOOK: Final = 1.0
-#: The longest that nothing is looked at while servers have their grace.
+#: The longest wait between two looks while servers have their grace.
 _GRACE_LOOK: Final = 60.0
 MIGRATE: Final = 'migrate'
 _SERVERS: Final = 'servers'
 _BEGAN: Final = 'began'
 _ACTION: Final = 'action'
-#: Tasks of a server that is being moved (nova/compute/task_states.py). They take as long as they
-#: take: none of them is reset.
+#: Tasks of a server that is being moved (nova/compute/task_states.py). No limit holds for how long
+#: they take: none of them is reset.
 _MOVING: Final = frozenset(
     {'migrating', 'resize_prep', 'resize_migrating', 'resize_migrated', 'resize_finish'}
 )
-#: How many servers the user is told of by name.
+#: How many servers a reason names.
 _NAMED: Final = 3
 
 
@@ -94,7 +95,7 @@ class Departures:
         if action == MIGRATE and rest <= 0:
             action = self._terms.unmovable
         if action != self._action:
-            # What was asked for before says nothing about this.
+            # The progress of an earlier request does not apply to this server.
             self._servers = dict.fromkeys(self._servers)
             self._action = action
         waits = list(self._steps({*left}))
@@ -146,7 +147,7 @@ class Departures:
             context = context.seeing(server['status'], task)
             return context.wait(f'Server {server_id} has been {task}')
         if not is_inside and task is None and server['status'] != 'VERIFY_RESIZE':
-            # It runs elsewhere, and is the project's own affair.
+            # The server runs on another host and has left the reservation.
             return None
         return end_steps.step(context, server)
 

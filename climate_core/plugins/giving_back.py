@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a part of a reservation of hosts back that is open, if no servers are there.
+"""Give back a part of a reservation of hosts that is open, if no servers are there.
 
-The lanes of what is given back are closed first, then it is looked whether they are empty: so
-nothing comes to what is somebody else's soon. What was closed in vain the plugin opens again.
+The lanes of what is given back are closed before it is checked that they are empty, so that no
+server enters hosts that the next lease may get. If the change is refused, the plugin opens them
+again.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from climate_core.lease.model import Allocation
 
-#: So many hosts are looked at one by one; for more, all of the pools are.
+#: Up to so many hosts are read one by one; for more, all hosts of the pools are read.
 _FEW = 10
 #: How many hosts a refusal names.
 _NAMED = 10
@@ -78,7 +79,7 @@ class GivingBack:
     def close(
         self, left: Mapping[int, int], slots: Callable[['Allocation'], int], reservation_id: str
     ) -> None:
-        """Let no more servers in than there are pieces left.
+        """Close lanes, or lower their slots, to the pieces that are left.
 
         :param slots: returns how many servers may be in the lane of an allocation
         :raises climate_core.exceptions.InvalidState: more came until then
@@ -111,7 +112,7 @@ class GivingBack:
             room = rooms.get(each.allocation.unit['provider_id'])
             lane = room.lanes.get(each.lane_id) if room else None
             if room is None or lane is None:
-                # Nobody knows what is on a host that is not in Placement.
+                # What runs on a host that Placement does not have is not known.
                 used = each.allocation.pieces
             elif self.is_whole:
                 used = int(lane.used > 0 or any(room.used.values()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reservations of hosts, and of shares of them, take in requests and in climate.conf."""
+"""Define what reservations of hosts and of shares of them take in requests and climate.conf."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from climate_core.plugins.server import lost_tasks
 
 #: As Keystone makes them, and as other sources of its projects have them.
 _PROJECT_ID: Final = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
-#: What Blazar's clients expect of each reservation of hosts.
+#: The properties that Blazar's clients expect of each reservation of hosts.
 BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
 
 OPTIONS: Final[Sequence[cfg.Opt]] = (
@@ -98,7 +98,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': "Taken for Blazar's clients; the lease has before_end_date.",
     },
 }
-#: What of it may be changed.
+#: The properties of them that may be changed.
 CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
 
 

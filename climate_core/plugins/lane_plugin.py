@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reservation of hosts of the pools, or of shares of them, which the calendar promises.
+"""Reserve hosts of the pools, or shares of them, which the calendar promises.
 
 Shortly before the start a lane of each host is prepared, at the start it is opened: from then on
 nova-scheduler lets servers in that name the reservation. At the end the lane is closed, and the
@@ -43,17 +43,17 @@ _EVACUATE_LOOK: Final = 5.0
 #: What a lease tells whose host takes no servers yet: all of a node is reserved as long as Ironic
 #: cleans it, or has it in maintenance.
 _WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
-#: What a lease tells that waits for another one.
+#: The reason of a lease that waits for another one.
 _KEPT: Final = (
     'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
     'by "climate-manage repair --yes".'
 )
-#: What a lease tells whose host is promised to the earlier lease for longer than it was.
+#: The reason of a lease whose host is promised to the earlier lease for longer than it was.
 _HELD_UP: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
     'cleaned after them.'
 )
-#: So often it is looked until a host is expected to be free.
+#: How many looks there are until a host is expected to be free.
 _LOOKS: Final = 60
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
@@ -201,7 +201,7 @@ class LanePlugin(base.ResourcePlugin):
         return dataclasses.replace(claimed, prepare=seconds > 0, prepare_before=before)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
-        """Have the lanes be its own, closed; one that is still in use is left to the start."""
+        """Prepare the lanes, closed; one that is still in use is left to the start."""
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         prepared = _prepared(reservation)
@@ -292,7 +292,7 @@ class LanePlugin(base.ResourcePlugin):
     def _in_the_way(
         self, host: placement.HostRoom, reservation: 'Reservation', allocation: 'Allocation'
     ) -> str | None:
-        """Say what of earlier leases is on a host that a lane is to be opened of; None: nothing.
+        """Return what earlier leases left on a host whose lane is to be opened; None: nothing.
 
         ``{}`` in it stands for the host.
 
@@ -348,7 +348,7 @@ class LanePlugin(base.ResourcePlugin):
         return giving_back.GivingBack(self.cloud.service(), parts, is_whole, self.most_field)
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        """Close the lanes, and have the servers leave that are in them."""
+        """Close the lanes, and remove the servers that are in them."""
         conn = self.cloud.service()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
         inside = {
@@ -392,7 +392,7 @@ def _prepared(reservation: 'Reservation') -> dict[str, int | None]:
 
 
 def _evacuate(conn: 'connection.Connection', server_id: str, host: str) -> bool:
-    """Have a server leave a host that failed; tell whether it is still there."""
+    """Evacuate a server from a host that failed; tell whether it is still there."""
     try:
         server = servers.get(conn, server_id)
         if server['OS-EXT-SRV-ATTR:host'] != host:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repair what a service lost: a message that never arrived, a task whose process died.
 
-A resource whose state has not changed for some time counts as lost. The user is told at half that
-time; then the repair is made with the rights of the service, and again after as long.
+An action counts as lost when the state of its resource has not changed for some time. The user is
+told at half that time; then the repair is made with the rights of the service, and again after as
+long.
 """
 
 import dataclasses
@@ -63,7 +64,7 @@ def wait(
     except errors.Busy:
         return dataclasses.replace(later, reason=f'{since}.') if tell else later
     except (errors.Refused, errors.Gone) as exc:
-        # What a service may not see is not found, either.
+        # A service without the right to see a resource gets 404 for it.
         raise exceptions.Transient(
             f'{since} and is lost. The service may not repair it ({exc}): an administrator must '
             f'run: {repair.command}',

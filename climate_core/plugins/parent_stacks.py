@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers and volumes that belong to a reserved stack.
+"""Wake and end the servers and volumes that belong to a reserved stack.
 
 A stack is a reservation of its lease, and so is each reserved server and volume in it: a member,
 whose ``stack_id`` is that of the root stack. Heat wakes the members when the stack is woken, and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rights with which a plugin works, and what it believes a service with a service token.
+"""Choose the rights with which a plugin works, and accept amounts that a service reports.
 
 The service that builds a resource says what it holds. If the lease service asked for that, each
 would wait for the other: all threads of nova-api for the lease service (the check of the hints),

@@ -45,7 +45,7 @@ class StepContext:
 
     @property
     def as_service(self) -> bool:
-        """Whether the owner's rights are no more."""
+        """Return whether the service's rights are used because the owner's are gone."""
         return self.conn is self.service
 
     @property
@@ -54,7 +54,7 @@ class StepContext:
 
     @property
     def age(self) -> float:
-        """Seconds for which the resource has been as it is."""
+        """Return the seconds for which the resource has been as it is."""
         return self.progress.age(self.now)
 
     def seeing(self, *state: object) -> Self:
@@ -125,7 +125,7 @@ class StepContext:
         return self._later(self.progress.with_request(what, self.now))
 
     def intend(self, what: str) -> Wait:
-        """Have it written down that something is about to be asked for, before it is.
+        """Return a wait that saves the intention of a request before it is sent.
 
         A manager that dies after the request leaves that to the next one, which asks no more.
         """
@@ -150,7 +150,7 @@ class EndContext(StepContext):
 
     @property
     def has_run(self) -> bool:
-        """Whether it was ever noted as awake; what is taken out of its lease is active no more."""
+        """Return whether it was ever noted as awake, also if it is not active any more."""
         return self.reservation.status == 'active' or self.reservation.woken_at is not None
 
 

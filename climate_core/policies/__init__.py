@@ -15,6 +15,6 @@ from climate_core.policies import (
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Every default, for the enforcer and for the tools of oslo.policy."""
+    """Return every default, for the enforcer and for the tools of oslo.policy."""
     nouns = (leases, reservations, hosts, availability, plugins, usage, limits)
     return [rule for noun in nouns for rule in noun.RULES]

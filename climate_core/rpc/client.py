@@ -33,7 +33,7 @@ P = ParamSpec('P')
 T = TypeVar('T')
 
 _FIRST = '1.0'
-#: What a manager of 1.0 reads of a new lease, and of a change; the rest it would overlook.
+#: The fields that a manager of 1.0 reads of a new lease, and of a change; it ignores others.
 _CREATE = frozenset(
     {
         'id',
@@ -149,7 +149,7 @@ class ManagerClient:
     delete_host_pool = _remote(HostOperations.delete_host_pool)
 
     def nudge(self, context: RequestContext) -> None:
-        """Hint every manager to look at what is due. Does not wait, and may be lost."""
+        """Nudge every manager to look at what is due, without waiting; the hint may be lost."""
         self._client.prepare(fanout=True).cast(context, 'nudge')
 
     def _call(

@@ -23,7 +23,7 @@ REASON = 'its reservation is no more'
 
 
 def find(database: Database, conn: 'connection.Connection') -> Iterator[str]:
-    """Give the ids of flavors whose reservation holds nothing any more, or never was."""
+    """Yield the ids of flavors whose reservation is over or does not exist."""
     present = flavors.list_of_reservations(conn)
     while chunk := {*islice(present, _CHUNK)}:
         yield from sorted(chunk - database.read(reservations.holding, chunk))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look what keeps ordinary servers off the hosts of the pools, as far as that can be seen.
+"""Check that ordinary servers are kept off the hosts of the pools, as far as that can be seen.
 
 That a nova-scheduler has ``PoolFilter`` no API of Nova or Placement says. What can be seen is a
 server that came by no lease, the isolated aggregates of Nova that stand in for a missing filter,

@@ -64,7 +64,7 @@ def _clear(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> 
 def find_unexplained(
     database: Database, conn: 'connection.Connection', host: Host
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Give the lanes of a host that are somebody's, but no reservation's that is not over.
+    """Return the lanes of a host with aggregates of a reservation that is over or unknown.
 
     :returns: the id of each, and its aggregates
     """

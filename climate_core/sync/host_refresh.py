@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn what Nova and Placement know of hosts, and keep what is written of them like that.
+"""Read what Nova and Placement know of hosts, and update the rows of the hosts.
 
 It is done with the service's own rights. A host of a pool that another tool took
 out of the aggregate of the pools in Placement is put back into it.
@@ -174,7 +174,7 @@ class HostRefresher(Worker):
 
 
 def every(database: Database) -> Iterator[hosts.Host]:
-    """Give all hosts, page by page."""
+    """Yield all hosts, page by page."""
     query = db.Query()
     more = True
     while more:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look whether the hosts of the pools are there, and replace those that are not in their leases.
+"""Watch the hosts of the pools, and replace those that failed in their leases.
 
 A host that died tells nobody: Nova sends a notification only when an operator or a fencing tool
 changes a service. So all services are read now and then, with the service's own rights. Nova says
@@ -11,7 +11,7 @@ gave it up are gone. What is promised of it is promised of others, at once or at
 a host that an operator disabled, or that became too small for what is promised of it, leases that
 have not begun are moved, if there is room.
 
-When too many hosts look down at once, it is Nova that is ill: nothing is written until it is well.
+When too many hosts look down at once, Nova itself has failed: nothing is written until it works.
 """
 
 import datetime
@@ -43,12 +43,12 @@ LOG = log.getLogger(__name__)
 #: The first look is soon after the start: up to so many seconds.
 _FIRST_SECONDS = 10.0
 _CAUSE = Cause('host.failed')
-#: What keeps one lease from being changed; the next look may find it over.
+#: The errors that keep one lease from being changed; the next look tries again.
 _TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
 #: What a lease says of a host that it lacks, behind its name.
 _DEAD: Final = 'failed, and no other is free. {}'
 _TOO_SMALL: Final = 'is too small for what is promised of it: it has {}, and {} are promised.'
-#: Why a host that is up is not in use.
+#: The reason of a host that is up and not in use.
 _NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
 
 
@@ -127,7 +127,7 @@ class HostWatch(Worker):
     def _is_outage(
         self, watched: Iterable[Watched], services: Mapping[str, Mapping[str, Any]]
     ) -> bool:
-        """Tell whether it is Nova that is ill, and not its hosts."""
+        """Tell whether Nova itself has failed, and not its hosts."""
         share = self._conf.hosts.max_down_share
         names = {each.service_name for each in watched if each.available}
         why = host_failure.outage(services, names, share)
@@ -156,7 +156,7 @@ class HostWatch(Worker):
         return why
 
     def _recover(self, host: Watched, is_up: bool, now: datetime.datetime) -> str | None:
-        """Put a host that failed into use again, if it can be.
+        """Let a host that failed take promises again, if it can.
 
         :returns: why it cannot
         """
@@ -176,7 +176,7 @@ class HostWatch(Worker):
         return None
 
     def _empty(self, host: Watched, rows: Iterable[Having]) -> int:
-        """Have the lanes of a host be nobody's; count the servers that are still there."""
+        """Remove the aggregates of the lanes of a host; count the servers that are still there."""
         conn = self._cloud.service()
         known = self._database.read(db_hosts.get, host.id)
         for each in rows:
@@ -185,7 +185,7 @@ class HostWatch(Worker):
         return len(placement.list_consumers(conn, known.provider_id))
 
     def _read_capacities(self, capacities: dict[int, str]) -> None:
-        """Have the calendar know what hosts have, if that has changed since the last look."""
+        """Refresh the calendar if the capacity of a host has changed since the last look."""
         if self._capacities not in (None, capacities):
             self._calendar.read()
         self._capacities = capacities
@@ -206,7 +206,7 @@ class HostWatch(Worker):
         disabled: Set[int],
         small: Mapping[tuple[int, str], Loss],
     ) -> None:
-        """Have what is promised of hosts that cannot keep it promised of others."""
+        """Move promises from hosts that cannot keep them to others."""
         out = failed.keys() | disabled | {unit_id for unit_id, _ in small}
         rows = self._database.read(db.having, out) if out else []
         units: dict[tuple[str, str], dict[int, Loss]] = defaultdict(dict)
@@ -224,7 +224,7 @@ class HostWatch(Worker):
             self._write(lease_id, reservation_id, lost, names)
 
     def _complete(self, failed: Mapping[int, str], small: Set[str]) -> None:
-        """Have reservations say that nothing is missing any more.
+        """Clear the reason of reservations of which nothing is missing any more.
 
         :param small: the ids of those that have hosts which are too small for them
         """
@@ -290,7 +290,7 @@ class HostWatch(Worker):
     def _replacement(
         self, session: orm.Session, reservation: model.Reservation, unit_id: int
     ) -> list[str] | None:
-        """Have a host replaced; return the names of the others, none if it is gone already.
+        """Replace a host; return the names of the others, none if it is gone already.
 
         :returns: None if no other one is free
         """

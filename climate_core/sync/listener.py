@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Note what Nova, Cinder and Heat tell about reserved resources outside of their lease.
+"""Record the notifications of Nova, Cinder and Heat about changes outside of a lease.
 
 Nothing depends on it: the next comparison makes up for a notification that is lost, see
 :mod:`climate_core.sync.reconcile`. Facts: Nova's event types of unversioned notifications begin
@@ -32,7 +32,7 @@ from climate_core.threads import MessageServer
 
 LOG = log.getLogger(__name__)
 
-#: What keeps us from noting; the next comparison makes up for it.
+#: The errors after which a notification is dropped; the next comparison makes up for it.
 _TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
 _Note = Callable[[Database, str, str, str], bool]
 _LOST: _Note = missing.mark_resource_lost

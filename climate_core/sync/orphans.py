@@ -18,7 +18,7 @@ _CHUNK = 500
 
 @contextlib.contextmanager
 def unseen(title: str, noted: dict[str, str]) -> Iterator[None]:
-    """Go on with what other services have when one does not answer.
+    """Note a service that does not answer, and go on with the others.
 
     :param title: of the plugin, or of what else is looked for
     :param noted: takes the title, and why its resources were not looked for
@@ -30,7 +30,7 @@ def unseen(title: str, noted: dict[str, str]) -> Iterator[None]:
 
 
 def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
-    """Give the resources that wait for a lease that is not there.
+    """Yield the resources that wait for a lease that does not exist.
 
     One that was made a moment ago may still get its lease: see
     :meth:`climate_core.plugins.base.ResourcePlugin.unleased_since`.
@@ -43,7 +43,7 @@ def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
 def reservations_without_resource(
     database: Database, plugin: ResourcePlugin, lease_id: str | None = None
 ) -> Iterator[tuple[Reservation, str]]:
-    """Give the reservations whose resource is gone, and what happened to it.
+    """Yield the reservations whose resource is gone, and what happened to it.
 
     :param lease_id: only those of this lease
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def update(database: Database, conn: 'connection.Connection', provider_id: str) -> bool:
-    """Have a host kept from ordinary servers, or given back to them, as the database has it.
+    """Set the aggregate of the pools on a host, or remove it, as its row in the database says.
 
     The row is written before this is called. So any number of processes may enrol a host, take it
     out and repair it at the same time, and each of them may die.

@@ -29,7 +29,7 @@ _TRUST_SECONDS = 3600.0
 #: The first comparison is soon after the start: up to so many seconds.
 _FIRST_SECONDS = 30.0
 
-#: What the next comparison may find repaired; anything else is a mistake of ours.
+#: The errors that are logged in a sentence; any other is a bug and logged with its traceback.
 _TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
 
 

@@ -172,7 +172,7 @@ class Repair:
             yield Repaired(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
 
     def _discard(self, plugin: ResourcePlugin, resource_id: str) -> None:
-        """Look once more before something is deleted for good."""
+        """Check again before something is deleted for good."""
         if not self._database.read(missing.unheld, plugin.resource_type, [resource_id]):
             raise exceptions.Permanent('A lease holds it by now.')
         plugin.discard(resource_id)

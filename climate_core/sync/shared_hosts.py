@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give shared hosts back to ordinary servers when no lease has them, or is to have them.
 
-A host is taken from them in the transaction that writes for which lease. Whatever becomes of that
-lease, of its end and of the manager that emptied the host for it: it is looked here whether the
-host is still needed, and nothing else gives it back. First it is written that it takes no promises
-because it is given back, then Placement lets ordinary servers in, then it is written that they may
-run there: whoever dies in between, or has no answer, is followed by one who goes on.
+A host is taken from them in the transaction that writes for which lease. Only this module gives it
+back: it checks in the database whether a lease still needs the host, however that lease ended and
+whether or not the manager that emptied the host still runs. Giving back takes three steps: the row
+gets the state RETURNING, the host leaves the aggregate of the pools in Placement, the row says
+that ordinary servers may run there. When a manager dies in between, or Placement does not answer,
+the next look goes on with the next step.
 """
 
 import contextlib
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: What Placement did not answer, and a host that is kept a little longer, in so many seconds.
+#: Seconds until the next look after Placement did not answer, or at a host that is kept a little
+#: longer.
 _LOOK = 5.0
 
 
 class SharedHosts(Worker):
-    """Give them back, when something is freed and now and then.
+    """Give shared hosts back, when something is freed and at intervals.
 
     :param connect: returns the connection with the rights of the service
     """
@@ -52,7 +54,7 @@ class SharedHosts(Worker):
         database.listen(calendar.FREED, self.nudge)
 
     def look(self) -> float | None:
-        """Give back what is not needed; two statements if nothing is, however many hosts are.
+        """Give back the hosts that no lease needs; two statements if there are none.
 
         :returns: in how many seconds there may be more
         """
@@ -77,7 +79,7 @@ class SharedHosts(Worker):
 
 
 def begin(session: orm.Session, host_id: int) -> str | None:
-    """Have a shared host take no promises, because it is given back, if no lease needs it.
+    """Set the state of a shared host to RETURNING, if no lease needs it.
 
     :returns: its root provider in Placement; None: it is needed by now, or gone
     """

@@ -307,7 +307,7 @@ class DeletePool(command.Command):
 def _change_pool(
     cmd: command.Command, name: str, change: Callable[[Any], Users], *, is_new: bool = False
 ) -> None:
-    """Say who may use a pool, by who may now; what others change meanwhile is kept.
+    """Change who may use a pool; changes that others make meanwhile are kept.
 
     :param change: takes the pool, and returns who may
     :param is_new: whether it may be one that is not there yet

@@ -100,7 +100,7 @@ def row(host: host_models.Host, long: bool) -> tuple[Any, ...]:
 
 
 def allocations(found: Iterable[host_models.HostAllocation]) -> Iterator[tuple[Any, ...]]:
-    """Give rows in the order of :data:`ALLOCATIONS`, one for each promise."""
+    """Return rows in the order of :data:`ALLOCATIONS`, one for each promise."""
     for allocation in found:
         for each in allocation.reservations:
             times = (Time(each.start_date), Time(each.end_date))

@@ -14,7 +14,7 @@ from climateclient.osc import options
 
 HOSTS: Final = '--hosts'
 CAPACITY: Final = '--capacity'
-#: What may be said more than once -> the property of the reservation.
+#: The keys that may be repeated -> the property of the reservation.
 _LISTS: Final = {
     'trait': 'traits',
     'aggregate': 'aggregates',
@@ -166,7 +166,7 @@ def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:
         if key in values and operator == '=':
             raise exceptions.CommandError(f'{option} {text}: {key} is given twice.')
         if key in _LISTS and operator in ('=', '!='):
-            # What is forbidden is said as in the extra specs of a flavor.
+            # The API writes a forbidden trait with "!" in front.
             values.setdefault(_LISTS[key], []).append(f'!{value}' if operator == '!=' else value)
         elif key in keys and operator == '=':
             try:

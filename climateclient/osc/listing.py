@@ -162,7 +162,7 @@ def _positive(text: str) -> int:
     return number
 
 
-_positive.__name__ = 'positive number'  # argparse says it so
+_positive.__name__ = 'positive number'  # the words of argparse for a wrong value
 
 
 def _time(parsed_args: argparse.Namespace, name: str, option: str) -> Any:

@@ -17,7 +17,7 @@ T = TypeVar('T')
 
 HOLD = ('now', 'start')
 _ENVIRONMENT = '--stack-environment'
-#: What an environment may say of how others are merged with it. Only Heat itself can do that.
+#: The keys of an environment that rule how others are merged with it, which only Heat can do.
 _STRATEGIES = 'parameter_merge_strategies'
 
 
@@ -127,7 +127,7 @@ def _parameters(parsed_args: argparse.Namespace) -> dict[str, Any]:
     if not given and not files:
         return {}
     utils = _heatclient().utils
-    # A value may be a secret: what is wrong with one is all that is said.
+    # A value may be a secret, so the error does not show it.
     values = _checked('--stack-parameter', lambda: utils.format_parameters(given))
     template = parsed_args.stack_template
     read = utils.format_parameter_file
@@ -136,7 +136,7 @@ def _parameters(parsed_args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    # What is no text comes in base64, but as bytes, which JSON has not.
+    # Binary files come as base64 in bytes, which JSON cannot hold.
     return value.decode() if isinstance(value, bytes) else value
 
 

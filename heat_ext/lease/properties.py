@@ -20,7 +20,7 @@ EVENTS, RESERVATIONS, WEBHOOK, ON_END = 'events', 'reservations', 'webhook', 'on
 KIND, MAX_RETRIES, TIMEOUT = 'kind', 'max_retries', 'best_effort_timeout'
 #: The kind of a lease that holds its stack.
 IMMEDIATE = 'immediate'
-#: What is said once.
+#: Set at the creation; an update of the stack may not change them.
 FIXED = frozenset((KIND, MAX_RETRIES, TIMEOUT))
 
 #: The arguments of the client that differ from the names of the properties.

@@ -39,7 +39,7 @@ class ReservedUpdate(progress.StartProgress, replace.ReservedReplace):
 
     @contextlib.contextmanager
     def _report_failure(self) -> Iterator[None]:
-        """Let an error fail this resource; heat would take it for an error of its own."""
+        """Fail this resource with an error, which heat would take for an error of its own."""
         try:
             yield
         except (resource.UpdateReplace, exception.ResourceFailure):

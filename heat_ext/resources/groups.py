@@ -182,7 +182,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
         super().resize(capacity)
 
     def _replace(self, min_in_service: int, batch_size: int, pause_sec: float) -> None:
-        """Give all members their new definition, the standby members first: they do not run.
+        """Update all members to their new definition, the standby members first: they do not run.
 
         The members that heat adds meanwhile are standby members that are woken up.
         """

@@ -51,7 +51,7 @@ class WaitCondition(deferred_create.DeferredCreate, wait_condition.HeatWaitCondi
         )
 
     def check_create_complete(self, token: Any) -> bool:
-        """Look for the signals.
+        """Return whether all signals have come.
 
         A server may be created after the condition, so this may be the first time that it shows
         as reserved.

@@ -121,7 +121,7 @@ def _mark(context: Any, instance: Any, new: bool) -> None:
 
 
 def _unmark(instance: Any) -> None:
-    """Put the server back, unless it is being deleted, or a nova-compute has begun."""
+    """Set the server back, unless it is being deleted, or a nova-compute has begun."""
     wake_marker.clear(instance)
     instance.task_state = None
     try:

@@ -16,7 +16,7 @@ from nova_ext.scheduler import matching, providers, requests
 
 
 def install() -> None:
-    """Put the row into nova's table; a second time does nothing.
+    """Add the row to nova's table; a second time does nothing.
 
     It is the first row: ``isolate_aggregates`` has to see the trait that this one requires.
 

@@ -91,7 +91,7 @@ def require_lane(spec: Any, members: list[str]) -> None:
 
 
 def forbid_pool(spec: Any) -> None:
-    """Take the hosts of the pool from what Placement is asked for."""
+    """Forbid the hosts of the pool in the request to Placement."""
     if not spec.requested_destination:
         spec.requested_destination = objects.Destination()
     spec.requested_destination.append_forbidden_aggregates({lanes.POOL})

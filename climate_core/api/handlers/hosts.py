@@ -16,9 +16,10 @@ from climate_core.db import hosts as db
 from climate_core.policies import hosts as rules
 from climate_core.policies import plugins as plugin_rules
 
-#: All hosts of the cloud, for who may not see them and where no pool has one: nova-scheduler takes
-#: one of them when a server is reserved. Heat's OS::Blazar::Lease takes no lease where the list of
-#: hosts is empty (heat/engine/clients/os/blazar.py:has_host of heat 27.0.1).
+#: One entry for all hosts of the cloud, for callers who may not see hosts or where no pool has
+#: any: nova-scheduler takes one of them when a server is reserved. Heat's OS::Blazar::Lease takes
+#: no lease where the list of hosts is empty (heat/engine/clients/os/blazar.py:has_host of heat
+#: 27.0.1).
 SHARED: Final[dict[str, Any]] = {
     'id': 'shared',
     'hypervisor_hostname': 'shared',
@@ -54,13 +55,13 @@ def list_(backend: Backend, request: Request) -> webob.Response:
 
 
 def show(backend: Backend, request: Request, host_id: str) -> webob.Response:
-    """One host."""
+    """Show one host."""
     policy.authorize(backend.enforcer, request.context, rules.GET, {})
     return _shown(backend, request, 200, _number(host_id))
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
-    """Put a host into a pool: ordinary servers do not come to it any more.
+    """Add a host to a pool, which keeps ordinary servers off it.
 
     A request that was cut off is finished by the same one again.
     """
@@ -80,7 +81,7 @@ def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
 
 
 def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
-    """Take a host out of its pool: ordinary servers may come to it again."""
+    """Remove a host from its pool, which lets ordinary servers onto it again."""
     policy.authorize(backend.enforcer, request.context, rules.DELETE, {})
     backend.manager.delete_host(request.context, _number(host_id))
     return answer(204)
@@ -164,13 +165,13 @@ def pools(backend: Backend, request: Request) -> webob.Response:
 
 
 def show_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
-    """One pool of hosts, and who may use it."""
+    """Show one pool of hosts, and which projects may use it."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
     return answer(200, {'pool': render.pool(backend.database.read(db.pool, pool_name))})
 
 
 def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
-    """Say who may use a pool of hosts, which may still have none: all, if nobody is named.
+    """Set which projects may use a pool, which may have no hosts yet; none named: all may.
 
     What is promised of its hosts already stays.
     """
@@ -189,7 +190,7 @@ def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
 
 
 def _check_pool(name: str) -> None:
-    """Refuse what no host can have as its pool."""
+    """Refuse a name that no pool can have."""
     validation.check(name, schema.POOL_NAME, 'pool_name')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of leases: what was asked for becomes one query."""
+"""List leases: turn the parameters of the request into one query."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from climate_core.policies import leases as rules
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
-    """The leases of the caller's project; of all projects for whom the policy says so."""
+    """List the leases of the caller's project, or of all projects if the policy allows it."""
     asked = request.parameters
     query = listing.Query(
         project_id=_project(backend, request),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases. Reads come from the database, writes go to the manager and are read back.
+"""Handle requests for leases: read them from the database, send writes to the manager.
 
 A manager of the same release shows a lease that it has just made itself: it knows it.
 """
@@ -76,7 +76,7 @@ def _key(request: Request) -> dict[str, str]:
 def _make(
     backend: Backend, context: RequestContext, values: dict[str, Any]
 ) -> str | dict[str, Any]:
-    """Have the manager make the lease, or let resources join it only if the policy was asked.
+    """Ask the manager to create the lease; resources join one only if the policy allows it.
 
     :returns: the lease as it is shown if the manager does that; else its id
     """
@@ -84,13 +84,13 @@ def _make(
     try:
         return backend.manager.create_lease(context, values | may_join)
     except exceptions.LeaseAppeared:
-        # It was made after the look at whether it is there.
+        # The lease was created after _authorize_present looked for it.
         may_join = _authorize_present(backend, context, values)
         return backend.manager.create_lease(context, values | may_join)
 
 
 def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """One lease."""
+    """Show one lease."""
     wanted = request.parameters.get('fields')
     lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
     policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
@@ -108,7 +108,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     body = request.read(schema.UPDATE)
     values = _normal(body)
     if 'webhook' in body:
-        # Here null means something: no webhook any more.
+        # For the webhook null has a meaning: remove it.
         values['webhook'] = body['webhook']
     if 'reservations' in values:
         policy.authorize_lease(backend.enforcer, request.context, reservation_rules.UPDATE, lease)
@@ -130,7 +130,7 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 
 
 def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """Start a lease whose start is its user's, once its time has come."""
+    """Start a lease with ``start_policy`` manual, at or after its start date."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.START, lease)
     backend.manager.start_lease(request.context, lease_id, etag.expected(request))
@@ -148,7 +148,7 @@ def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 def _authorize_present(
     backend: Backend, context: RequestContext, values: Mapping[str, Any]
 ) -> dict[str, bool]:
-    """Ask about the lease that has the chosen id already, which is shown or grows.
+    """Check the policies of the lease that already has the chosen id.
 
     :returns: ``may_join``: False if there is none that could have been asked about
     :raises climate_core.exceptions.Forbidden: the caller may not let resources join it
@@ -207,5 +207,5 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_date(text: str, field: str) -> None:
-    """Refuse what is no date at all. What "now" is, and the rest, is the manager's to judge."""
+    """Refuse a malformed date. The manager resolves "now" and checks the rest."""
     times.date(text, datetime.datetime.min.replace(tzinfo=datetime.UTC), field)

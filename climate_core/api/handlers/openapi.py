@@ -14,7 +14,7 @@ def describe(routes: Table) -> Callable[[Backend, Request], webob.Response]:
     """Make the handler that answers with what is in a table of routes."""
 
     def show(backend: Backend, request: Request) -> webob.Response:
-        """The OpenAPI document of this installation."""
+        """Return the OpenAPI document of this installation."""
         document = openapi.document(routes, request.application_url, backend.plugins)
         return answer(200, document)
 

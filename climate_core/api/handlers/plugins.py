@@ -14,7 +14,7 @@ from climate_core.policies import plugins as rules
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
-    """Every type of resource, with the schema of a reservation."""
+    """List every type of resource, with the schema of a reservation."""
     policy.authorize(backend.enforcer, request.context, rules.GET, {})
     return answer(200, {'plugins': [_shown(each) for each in backend.plugins.values()]})
 

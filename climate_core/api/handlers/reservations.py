@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources in a lease."""
+"""Handle requests for the reservations of a lease."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 def update(
     backend: Backend, request: Request, lease_id: str, reservation_id: str
 ) -> webob.Response:
-    """Change what the type of the resource lets change, until its end begins."""
+    """Change the fields of a reservation that its plugin declares changeable, until its end."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
     reservation = lease.get_reservation(reservation_id)
@@ -50,7 +50,7 @@ def update(
 def delete(
     backend: Backend, request: Request, lease_id: str, reservation_id: str
 ) -> webob.Response:
-    """Take a resource out of a lease that goes on; its end action is done."""
+    """Remove a resource from a lease, which goes on; its end action is done."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
     generation = etag.expected(request)

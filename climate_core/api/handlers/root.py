@@ -10,12 +10,12 @@ from climate_core.api.request import Backend, Request, answer
 
 
 def versions(_backend: Backend, request: Request) -> webob.Response:
-    """All versions: 300, as clients of this service have always seen it."""
+    """List all versions, with the status 300 that clients of this service expect."""
     return answer(300, {'versions': [_version(request)]})
 
 
 def version(_backend: Backend, request: Request) -> webob.Response:
-    """The one version."""
+    """Show the only version."""
     return answer(200, {'version': _version(request)})
 
 

@@ -47,7 +47,7 @@ def _project(backend: Backend, request: Request) -> str | None:
 def _usage(
     session: orm.Session, asked: Mapping[str, Any], project_id: str | None
 ) -> list[dict[str, Any]]:
-    """Add up, in two statements."""
+    """Add up the usage of projects, in two statements."""
     now = utcnow.read(session)
     start = times.date(asked['start'], now, 'start') if 'start' in asked else usage.month(now)
     end = times.date(asked['end'], now, 'end') if 'end' in asked else now

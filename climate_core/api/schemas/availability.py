@@ -6,14 +6,14 @@ from typing import Any, Final
 from climate_common import durations, limits, resource_types
 from climate_core.api.schemas import common, reservation
 
-#: What :data:`QUERY` has as text.
+#: The properties of :data:`QUERY`, where they are texts.
 RESERVATIONS: Final[dict[str, Any]] = {
     'type': 'array',
     'minItems': 1,
     'maxItems': limits.RESERVATIONS,
     'items': reservation.CREATE,
 }
-#: Servers that are not made yet, of which only this is asked.
+#: Servers that do not exist yet; only for the availability.
 SERVERS: Final[dict[str, Any]] = common.closed(
     {
         'resource_type': {'type': 'string', 'enum': [resource_types.SERVER]},

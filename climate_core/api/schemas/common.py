@@ -49,7 +49,7 @@ ERROR: dict[str, Any] = {
 
 
 def closed(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """An object that has these properties and no others."""
+    """Return the schema of an object that has these properties and no others."""
     return {
         'type': 'object',
         'properties': properties,
@@ -59,5 +59,5 @@ def closed(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[s
 
 
 def envelope(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """An object with one property."""
+    """Return the schema of an object with one property."""
     return closed({name: schema}, (name,))

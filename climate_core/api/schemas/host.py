@@ -35,7 +35,7 @@ _OWN: dict[str, dict[str, Any]] = {
 
 
 def _open(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """An object with these properties, and with extra ones beside them."""
+    """Return the schema of an object with these properties, and extra ones beside them."""
     values: dict[str, Any] = {
         'type': 'object',
         'properties': properties,
@@ -68,7 +68,7 @@ UPDATE['description'] = 'null takes an extra property away.'
 _INTEGER: dict[str, Any] = {'type': 'integer'}
 _TEXT: dict[str, Any] = {'type': ['string', 'null']}
 _TEXTS: dict[str, Any] = {'type': 'array', 'items': {'type': 'string'}}
-#: Only these are there for callers who may not see hosts.
+#: The only properties that callers get who may not see hosts.
 _ALWAYS: dict[str, Any] = {
     'id': {'type': 'string'},
     'hypervisor_hostname': {'type': 'string'},

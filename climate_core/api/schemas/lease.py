@@ -13,7 +13,7 @@ _NAME: dict[str, Any] = {
     'maxLength': limits.NAME_LENGTH,
     'pattern': limits.json_pattern(limits.NAME_PATTERN),
 }
-#: Today's clients send null for "as usual".
+#: python-climateclient sends null for a field that its user leaves out.
 _BEFORE_END: dict[str, Any] = {
     **common.DATE,
     'type': ['string', 'null'],

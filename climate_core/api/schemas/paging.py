@@ -25,13 +25,13 @@ LINKS: dict[str, Any] = {
 
 
 def many(name: str, items: dict[str, Any]) -> dict[str, Any]:
-    """A page of things, with the link to the next one if there is more."""
+    """Return the schema of a page, with the link to the next one if there is more."""
     page = {name: {'type': 'array', 'items': items}, f'{name}_links': LINKS}
     return common.closed(page, (name,))
 
 
 def fields(shown: dict[str, Any]) -> dict[str, Any]:
-    """The parameter that chooses what is answered of a thing."""
+    """Return the schema of the parameter ``fields``."""
     names = {'type': 'string', 'enum': sorted(shown['properties'])}
     return {
         'type': 'array',

@@ -53,7 +53,7 @@ SHOWN: dict[str, Any] = {
 
 
 def of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
-    """The schema of a whole reservation of the plugin's type."""
+    """Return the schema of a whole reservation of the plugin's type."""
     properties = {
         'resource_type': {
             'type': 'string',
@@ -65,7 +65,7 @@ def of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
 
 
 def change_of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
-    """The schema of a change of a reservation of the plugin's type."""
+    """Return the schema of a change of a reservation of the plugin's type."""
     return common.closed({name: plugin.schema[name] for name in plugin.changeable})
 
 

@@ -13,7 +13,7 @@ from climate_common import dates
 from climate_core.db import leases, migration, utcnow
 from climate_core.db.engine import Database
 
-#: Days that a deleted lease, or one that is over, is kept if nothing else is said.
+#: Days that a lease is kept after it was deleted or is over, by default.
 KEPT_DAYS = 90
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``climate-manage lease stuck``: what does not go on, and why."""
+"""``climate-manage lease stuck``: leases that make no progress, and why."""
 
 import argparse
 from typing import Any

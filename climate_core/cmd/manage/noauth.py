@@ -29,7 +29,7 @@ class Trusts:
 
 
 def send(event_type: str, payload: Mapping[str, Any]) -> None:
-    """Tell a notification to the log."""
+    """Write a notification to the log."""
     LOG.info('%s: lease %s is %s', event_type, payload.get('lease_id'), payload.get('status'))
 
 

@@ -125,7 +125,7 @@ def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) ->
 
 def _flavors(database: Database, cloud: Cloud, unseen: dict[str, str]) -> list[Orphan]:
     if not database.read(hosts.exist):
-        # Without hosts nobody has room for servers.
+        # Without hosts of pools there is no flavor of a reservation.
         return []
     with orphans.unseen('Flavor', unseen):
         found = flavor_repair.find(database, cloud.service())
@@ -185,7 +185,7 @@ def _parts(conf: cfg.ConfigOpts) -> tuple[Database, Cloud, dict[str, ResourcePlu
 
 
 def _nudge(conf: cfg.ConfigOpts) -> None:
-    """Hint the managers; one that does not hear it looks by itself after a while."""
+    """Nudge the managers; one that does not get the hint looks by itself after a while."""
     try:
         client = messaging.get_rpc_client(
             transport(conf),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write down that hosts of a lease cannot be had, were replaced, or are there again. Pure."""
+"""Record that hosts of a lease are missing, were replaced, or are there again. Pure."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def apply(
         after = _judged(after)
     if replaced and lease.has_started(now):
         after = reallocate.add(after, [reservation_id], now)
-    # What was missing already is told once.
+    # What was missing already was notified then.
     is_news = bool(replaced) or not is_known
     return Change(after, {'lease.update': reason or COMPLETE} if is_news else {})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write down that resources of a lease went away without it. Pure."""
+"""Record that resources of a lease were deleted outside of the lease. Pure."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.results import Change
 
 _L, _R = states.LeaseStatus, states.ReservationStatus
-#: How late it may be told what became of the members of a stack that the lease has freed.
+#: How late the notifications about members of a stack may come after the lease freed it.
 _LATE = timedelta(hours=1)
 _BY_STACK = 'It was deleted, by its stack or by hand.'
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a resource out of a lease that goes on. Pure."""
+"""Remove a resource from a lease that goes on. Pure."""
 
 import dataclasses
 from datetime import datetime
@@ -41,6 +41,6 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
     start = lease.event(model.START)
     begun = lease.status != _L.PENDING and lease.has_started(now)
     if begun and start is not None and start.status == _E.UNDONE:
-        # The start may have waited for nothing but this one.
+        # The start may have waited for this resource only.
         after = after.with_events(schedule.reschedule(start, now, now))
     return Change(after, {'lease.update': None})

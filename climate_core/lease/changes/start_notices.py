@@ -30,7 +30,8 @@ def apply(before: Lease, after: Lease, always: Iterable[int], now: datetime) -> 
                 gone.add(event.id)
             continue
         if distance not in old and not (event.open and event.time > now):
-            # It was told, or is told now, for others that were past: its distance means nothing.
+            # It stands for several that were past when they were made: its distance from the start
+            # means nothing.
             kept.append(event)
             continue
         new.discard(int(distance))
@@ -54,7 +55,7 @@ def _moved(event: Event, start: datetime, distance: float, now: datetime) -> Eve
 
 
 def _one_now(events: list[Event], coming: bool, now: datetime) -> list[Event]:
-    """Of those that are due leave the last one, and none when the start is not to come."""
+    """Keep only the last one of those that are due, and none if the start is past."""
     due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
     due.sort(key=lambda e: e.time)
     closed = {e.id for e in (due[:-1] if coming else due)}

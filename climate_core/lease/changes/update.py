@@ -123,7 +123,7 @@ def _move(
     now: datetime,
     rules: Rules,
 ) -> Lease:
-    """Give a lease its new times. ``before_end_date`` follows the end unless it is given."""
+    """Set the new times of a lease. ``before_end_date`` follows the end unless it is given."""
     moved = {k: v for k, v in given.items() if v != getattr(old, k)}
     if not moved and lease.start_policy == old.start_policy:
         return lease
@@ -168,7 +168,7 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
 
 
 def _give(lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late: float) -> Lease:
-    """Put events of the user in the place of those that they gave before."""
+    """Replace the events that the user gave before by these."""
     wanted = Counter(request.events(given, lease.end_date, now))
     kept = []
     for event in lease.events:

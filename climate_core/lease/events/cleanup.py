@@ -34,14 +34,14 @@ class ReleaseTrust(Cleanup):
         return super().settle(lease, event, outcomes, now)
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
-        """Have the trust deleted, if there is one and no event does so."""
+        """Add an event that deletes the trust, if there is one and no event does so."""
         if lease.trust_id is None or any(e.open for e in lease.events_of(self.event_type)):
             return lease
         return lease.with_events(model.new_event(lease.id, self.event_type, now, now))
 
 
 class ExternalEnd(Cleanup):
-    """Tell the external service that a lease is over about which it was asked."""
+    """Tell the external service that a lease is over, if it was asked about the lease."""
 
     event_type = model.EXTERNAL_END
     due = 'when the lease is over, if the external service was asked about it'

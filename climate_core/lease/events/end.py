@@ -14,11 +14,11 @@ from climate_core.lease.results import Change, Outcome, Result, Work
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
 DONE: Final = 'lease.event.end_lease'
-#: Why a lease was over before its start.
+#: The reason of a lease that was over before its start.
 CANCELLED: Final = 'Cancelled by its user before its start.'
-#: Why a lease that waited was over.
+#: The reason of a lease that was over while it waited.
 NEVER_ENOUGH: Final = 'There was not enough for it before its end.'
-#: Why nothing of a lease was woken whose start was its user's.
+#: The reason of a lease with ``start_policy`` manual that its user never started.
 NOT_STARTED: Final = 'Its user did not start it.'
 #: Why a resource of a lease that was never ACTIVE was not awake, where no other reason is known.
 NEVER_AWAKE: Final = 'It was not awake before the end of the lease.'
@@ -95,7 +95,7 @@ class EndReservation(base.EventHandler):
             return Change(schedule.look_again(after, event, left, outcomes, now))
         after = after.with_events(schedule.complete(event, None, now))
         if lease.status == _L.ERROR:
-            # What was taken out may be what was wrong.
+            # The resource that was taken out may be the one that had failed.
             after = dataclasses.replace(after, status=results.recovered_status(after, now))
             reason = results.permanent_errors(after) or results.waits_for_user(after)
             after = dataclasses.replace(after, status_reason=reason)
@@ -106,7 +106,7 @@ class EndReservation(base.EventHandler):
 
 
 def _grace(lease: Lease, now: datetime) -> dict[str, str | None]:
-    """Say what becomes of the servers on the hosts of a lease that are not deleted at once.
+    """Return what becomes of the servers on the hosts of a lease that are not deleted at once.
 
     It is said when the end begins, and not if the user deleted the lease.
     """
@@ -141,7 +141,7 @@ def _with_never_awake(lease: Lease, now: datetime) -> Lease:
 
 
 def _freeing(lease: Lease, outcomes: base.Outcomes) -> str | None:
-    """Say what keeps a lease that ends from being over; the last trouble is told until then."""
+    """Return what keeps a lease that ends from being over; the last reason stays until then."""
     told = []
     for each in lease.live:
         reason = outcomes.get(each.id, Outcome(Result.WAIT)).reason or each.status_reason
@@ -160,7 +160,7 @@ def due_now(lease: Lease, now: datetime) -> Event:
 
 
 def end_reason(lease: Lease) -> str | None:
-    """Say how a lease came to its end, if there is something to say."""
+    """Return the reason of a lease that is over, if there is something to report."""
     starts = lease.events_of(model.START, model.READY)
     tried = (*starts, *lease.events_of(model.RETRY, model.MAKE_ROOM))
     if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in tried):

@@ -10,7 +10,7 @@ from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.results import Change, Work
 
-#: The end that was near is not near any more.
+#: The notification that the end is not near any more.
 STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
 
 
@@ -80,7 +80,7 @@ class UserEvent(Notice):
 
 
 def add_before_end(before: Lease, after: Lease, now: datetime) -> Lease:
-    """Give a lease its ``before_end_lease`` if its ``before_end_date`` is new."""
+    """Add ``before_end_lease`` to a lease whose ``before_end_date`` is new."""
     followed = (e.time == before.before_end_date for e in before.events_of(model.BEFORE_END))
     if after.before_end_date is None or any(followed):
         return after

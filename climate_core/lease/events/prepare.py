@@ -21,7 +21,7 @@ from climate_core.lease.results import Change, Outcome, Result, Work
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
-#: Why nothing is prepared any more.
+#: The reason to skip a preparation.
 START_FIRST: Final = 'The start came first.'
 
 
@@ -46,7 +46,7 @@ class PrepareReservation(base.EventHandler):
     plugin_methods = ('prepare', 'rollback_prepare')
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
-        """Work on a reservation: prepare it, or free what failed."""
+        """Begin the work on a reservation: prepare it, or free what failed."""
         todo = _asleep(lease, {event.reservation_id})
         if not todo or lease.status in states.ENDING:
             return Work(lease, skip_reason='Its resource is gone, or freed with the lease.')
@@ -85,7 +85,7 @@ class PrepareReservation(base.EventHandler):
         return event.reservation_id in unprepared(lease)
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Let what is done some time before the start keep that distance."""
+        """Move a preparation some time before the start with the start."""
         if event.time == event.created_at:
             return event
         moved = event.time + (after.start_date - before.start_date)
@@ -156,7 +156,7 @@ def _let_start(before: Lease, after: Lease, now: datetime) -> Lease:
 
 
 def _reason(lease: Lease) -> str | None:
-    """Say what is wrong with a lease that has not begun."""
+    """Return the reason of a lease that has not begun."""
     troubled = (r for r in lease.live if r.status_reason is not None and r.status == _R.PENDING)
     told = [results.permanent_errors(lease), results.summarize_errors(troubled)]
     return '; '.join(each for each in told if each) or results.waits_for_user(lease)
@@ -186,7 +186,7 @@ def add(lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime) 
 
 
 def cancel(lease: Lease, reservations: Iterable[Reservation], reason: str, now: datetime) -> Lease:
-    """Have reservations not be prepared any more."""
+    """Cancel the preparation of reservations."""
     ids = {each.id for each in reservations}
     events = (e for e in lease.events_of(model.PREPARE) if e.reservation_id in ids)
     return schedule.cancel_events(lease, events, reason, now)

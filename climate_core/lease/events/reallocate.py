@@ -56,7 +56,7 @@ class ReallocateReservation(base.EventHandler):
 def add(
     lease: Lease, reservation_ids: Iterable[str], now: datetime, time: datetime | None = None
 ) -> Lease:
-    """Have reservations of a lease that runs follow the calendar.
+    """Add events by which reservations of a lease that runs follow the calendar.
 
     One that does so already does it again: it may have looked at what was promised before.
 
@@ -81,7 +81,7 @@ def _awake(lease: Lease, event: Event) -> tuple[Reservation, ...]:
 
 
 def _reason(lease: Lease, reservation: Reservation, outcome: Outcome) -> str | None:
-    """Say what is wrong with a lease; the last trouble is told while it is waited for."""
+    """Return the reason of a lease; the last one stays while the work goes on."""
     if outcome.result is Result.DONE:
         return results.permanent_errors(lease)
     if outcome.reason is None:

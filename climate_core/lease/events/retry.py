@@ -10,9 +10,9 @@ from climate_core.lease.events import ungranted
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.results import Change, Outcome, Result
 
-#: There is enough: the lease is PENDING.
+#: The notification that there is enough: the lease is PENDING.
 GRANTED: Final = 'lease.event.retry_lease'
-#: It is not tried any more.
+#: The notification that it is not tried any more.
 GIVEN_UP: Final = 'lease.event.retry_lease.error'
 _OUT_OF_TRIES: Final = 'There was not enough for it as often as it was tried. {}'
 

@@ -10,9 +10,9 @@ from climate_core.lease.events import ungranted
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.results import Change, Outcome, Result
 
-#: Its hosts are empty: the lease is PENDING.
+#: The notification that its hosts are empty: the lease is PENDING.
 MADE: Final = 'lease.event.make_room'
-#: They were not empty in time.
+#: The notification that they were not empty in time.
 TIMED_OUT: Final = 'lease.event.make_room.error'
 
 

@@ -16,7 +16,7 @@ DONE: Final = 'lease.event.start_lease'
 FAILED: Final = 'lease.event.start_lease.error'
 #: What is made for the lease tells when it is there; this is for when that is lost.
 _WHILE_MADE: Final = Outcome(Result.WAIT, 60.0)
-#: Why there is no start any more.
+#: The reason to skip a start.
 TOO_LATE: Final = 'The lease ended before it could be started.'
 
 
@@ -58,7 +58,7 @@ class StartLease(base.EventHandler):
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)
         waiting = [r for r in after.reservations if r.status == _R.PENDING]
         if waiting:
-            # The last trouble is told until its resource is awake, also while that is on its way.
+            # The last reason stays until its resource is awake, also while that is on its way.
             troubled = [r for r in waiting if r.status_reason is not None][:1]
             reason = results.summarize_errors(troubled) or results.permanent_errors(after)
             after = dataclasses.replace(after, status_reason=reason)

@@ -20,7 +20,7 @@ class UngrantedEvent(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     #: The status of the lease while there is something to do.
     lease_status: ClassVar[states.LeaseStatus]
-    #: Why there is nothing to do in another one.
+    #: The reason to skip it in another status.
     needless: ClassVar[str]
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
@@ -58,7 +58,7 @@ def give_up(
     if lease.retries_left is not None:
         after = dataclasses.replace(after, retries_left=0)
     if after.event(model.END) is None:
-        # It stays readable as long as it would have lasted.
+        # The lease stays readable for as long as it would have lasted.
         end = now + timedelta(seconds=lease.duration or 0)
         after = dataclasses.replace(after, end_date=max(end, after.end_date))
         after = after.with_events(model.new_event(lease.id, model.END, after.end_date, now))

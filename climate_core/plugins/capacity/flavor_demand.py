@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-scheduler asks Placement for a server of a flavor, as far as it can be promised: pure.
+"""Read what nova-scheduler asks of Placement for a server of a flavor. Pure.
 
 The rules are those of nova/scheduler/utils.py (ResourceRequest) and of the filters after it. What
 only they see, as the CPUs of one NUMA node, is refused: the calendar counts what Placement counts.

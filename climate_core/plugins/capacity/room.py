@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for so many servers of one shape on hosts that many leases share.
+"""Reserve room for so many servers of one shape on hosts that many leases share.
 
 The calendar counts what a server takes of each host; Placement counts the servers that are in, by
 the slots of the lanes.
@@ -16,7 +16,7 @@ from climate_core.plugins import lane_options, lane_plugin
 if TYPE_CHECKING:
     from climate_core.lease.model import Allocation
 
-#: How Blazar's clients say it.
+#: The name of the amount that Blazar's clients send.
 _AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
 #: What reservations of this kind have in common.
 SCHEMA: Final[Mapping[str, Any]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for so many servers of given sizes, which is Blazar's ``virtual:instance``.
+"""Reserve room for so many servers of given sizes, which is Blazar's ``virtual:instance``.
 
 Nova's users choose sizes by a flavor, so the lease service makes one whose id and name are those
 of the reservation. It is private to the projects that may enter, and its extra spec
@@ -7,11 +7,11 @@ of the reservation. It is private to the projects that may enter, and its extra 
 
 Blazar makes its flavor while the user waits for the answer, and what is made there is left behind
 when the lease is not written after all. The answer names the flavor, but nobody can boot with it
-before the start. So here it is made by what is durable: ``prepare``, shortly before the start,
-and the start, which finds it or makes it. ``flavor_id`` is in the answer from the beginning, it is
-the reservation's own id. The end deletes it, when no server is left. Blazar's server group and
-aggregate are not needed: which host has room for how many is the calendar's, and Placement keeps
-to it; ``server_group_id`` and ``aggregate_id`` are null.
+before the start. So here events make it, which are durable: ``prepare_reservation``, shortly
+before the start, and the start, which finds it or makes it. ``flavor_id`` is in the answer from
+the beginning, it is the reservation's own id. The end deletes it, when no server is left. Blazar's
+server group and aggregate are not needed: which host has room for how many is the calendar's, and
+Placement keeps to it; ``server_group_id`` and ``aggregate_id`` are null.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class SizesPlugin(room.RoomPlugin):
         return lanes.shape(vcpus, memory_mb, disk_gb, 0, 0, {})
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
-        """Make the flavor, and have the lanes be its own, closed."""
+        """Make the flavor, and prepare the lanes, closed."""
         self._make_flavor(lease, reservation)
         prepared = super().prepare(lease, reservation)
         if not isinstance(prepared, Done):
@@ -82,7 +82,7 @@ class SizesPlugin(room.RoomPlugin):
             knows no such project in ``share_with``
         """
         prepared = (reservation.progress or {}).get(_FLAVOR)
-        # Somebody may have deleted it since: without it no server could enter.
+        # The flavor may have been deleted since: without it no server could enter.
         if not prepared or not flavors.exists(self.cloud.service(), reservation.id):
             self._make_flavor(lease, reservation)
         return super().wake_up(lease, reservation)
@@ -97,7 +97,7 @@ class SizesPlugin(room.RoomPlugin):
         )
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        """Close the lanes, have the servers gone that are in them, then delete the flavor."""
+        """Close the lanes, remove the servers that are in them, then delete the flavor."""
         wait = super().end(lease, reservation)
         if wait is None:
             flavors.delete(self.cloud.service(), reservation.id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Understand which hosts a reservation wants: pure.
+"""Compile the conditions by which a reservation chooses hosts. Pure.
 
 There are two languages. Blazar's is JSON in a text, ``["and", [">=", "$vcpus", "16"], ["or",
 ...]]``; the readable one is ``vcpus>=16,gpu==True`` beside lists of traits, aggregates and names.
@@ -65,12 +65,12 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 _EQUALITY: Final = frozenset({'==', '=', '!='})
 _JUNCTIONS: Final[Mapping[str, Callable[[Iterable[bool]], bool]]] = {'and': all, 'or': any}
-#: How deep conditions may stand in each other.
+#: How deep conditions may be nested.
 _DEPTH: Final = 16
 _CONDITION: Final = re.compile(r'\s*([^\s<>=!]+)\s*(==|!=|>=|<=|=|>|<)\s*([^<>=!].*?)\s*')
 _TRAIT: Final = re.compile(r'[A-Z0-9_]{1,255}')
 _LISTS: Final = frozenset({'traits', 'aggregates'})
-#: What any user may know of the hosts of their pools.
+#: The properties that any user may know of the hosts of their pools.
 _SIZES: Final = frozenset({'vcpus', 'memory_mb', 'local_gb'})
 _JSON: Final = 'as ["and", [">=", "$vcpus", "16"], ["==", "$gpu", "True"]]'
 _READABLE: Final = 'as vcpus>=16,gpu==True'
@@ -99,7 +99,7 @@ class Filter(NamedTuple):
     clauses: Sequence[Clause]
 
     def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> str | None:
-        """Say what is wanted that none of some hosts has; None: some host would do.
+        """Return what is wanted that none of some hosts has; None: some host would do.
 
         Only sizes of hosts are told, and nothing that its operator has said of a host.
 

@@ -48,7 +48,7 @@ def _delete(context: EndContext, server: Server) -> Wait:
 
 
 def _move(name: str, argument: Any = None) -> Step:
-    """Have a server moved to a host that Nova finds."""
+    """Migrate a server to a host that Nova finds."""
 
     def step(context: EndContext, server: Server) -> Wait:
         return context.once(
@@ -61,7 +61,7 @@ def _move(name: str, argument: Any = None) -> Step:
 
 
 def _offload(context: EndContext, server: Server) -> Wait | None:
-    """Nova offloads by itself later; sooner only for an administrator."""
+    """Offload a shelved server now, as only an administrator may; else Nova does it later."""
     try:
         servers.act(context.service, server['id'], 'shelveOffload')
     except errors.Refused as exc:

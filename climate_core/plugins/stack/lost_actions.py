@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have a stack taken over whose engine died.
+"""Make Heat take over a stack whose engine died.
 
 Heat shows an action IN_PROGRESS until an engine ends it, and no engine goes on with what a dead
 one has left. What an administrator does is to ask for an action once more.
@@ -40,7 +40,7 @@ _COMMANDS: Final = {
     'suspend': 'openstack stack suspend',
     'resume': 'openstack stack resume',
 }
-#: What users need to know of a status that they did not ask for.
+#: Explanations of statuses that the user did not ask for.
 _MEANINGS: Final = {'UPDATE_IN_PROGRESS': ' (Heat updates a stack to wake what is in it)'}
 _UPDATE: Final = 'openstack stack update --existing'
 
@@ -52,7 +52,7 @@ def state(context: 'StepContext', stack: 'Stack') -> tuple[str | None, ...]:
 
 
 def doing(stack: 'Stack') -> str:
-    """Say what is waited for."""
+    """Describe what is waited for."""
     return f'The stack has been {stack.status}{_MEANINGS.get(stack.status, "")}'
 
 

@@ -4,9 +4,9 @@
 heat_ext has built them, asleep; each is a reservation of the same lease and a member of the stack,
 see :mod:`climate_core.plugins.parent_stacks`. The stack is woken by an update with what it has
 (``openstack stack update --existing``): Heat walks through it in the order of what depends on
-what, nested stacks too, and the classes of heat_ext wake what is asleep. That it is about to be
-asked for is written down first, so no other manager asks again; what hangs is asked for again
-without that.
+what, nested stacks too, and the classes of heat_ext wake what is asleep. The intention is written
+to the progress of the reservation first, so that no other manager asks again; an action that hangs
+is asked for again.
 
 Heat works with the rights that the stack's own user left with it, and takes those of another user
 only from a token that may delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token

@@ -69,11 +69,11 @@ _NEEDS_TEMPLATE: Final = ('name', 'parameters', 'environment', 'files', 'hold')
 
 UNFILLED: Final = 'climate-unfilled'
 FILLED: Final = 'climate-filled'
-#: The file that the template is, which no user may call so.
+#: The name of the file that is the template; files of users may not have it.
 _FILE: Final = 'climate:template'
 _VERSIONS = ('heat_template_version', 'HeatTemplateFormatVersion', 'AWSTemplateFormatVersion')
 _PARAMETERS = ('parameters', 'Parameters')
-#: Keeps with a reservation what the request said; not shown.
+#: The param that keeps the digest of the request; not shown.
 _SAID: Final = '_said'
 _ROUNDS: Final = 100_000
 _HIDDEN = ('hidden', 'NoEcho')
@@ -127,7 +127,7 @@ def is_same(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
 
 
 def _said(lease_id: str, values: Mapping[str, Any]) -> str:
-    """Digest what a request says of a stack, so that what it hides cannot be guessed quickly."""
+    """Return a digest of what a request says of a stack, slow so that secrets are not guessed."""
     said = {'hold': 'now', **{each: values[each] for each in SCHEMA if each in values}}
     try:
         text = json.dumps(said, sort_keys=True).encode()
@@ -146,7 +146,7 @@ def is_made(reservation: 'Reservation') -> bool:
 def check(
     conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Have Heat check a stack that is to be made; return what is kept with the reservation.
+    """Preview a stack that is to be made; return what is kept with the reservation.
 
     :param conn: with the rights of the user
     :param lease_id: of the lease that it would be made for

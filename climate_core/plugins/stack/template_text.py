@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts of users from which stacks are made: YAML or JSON, read as Heat reads them.
+"""Read the templates and environments of users as Heat does: YAML or JSON.
 
 The C half of PyYAML goes down with the whole process in what is nested some ten thousand levels
 deep; and a few hundred bytes of aliases and merge keys take hours and all the memory. So the

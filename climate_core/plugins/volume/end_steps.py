@@ -68,7 +68,7 @@ def _delete_again(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
 
 
 def _not_deleted() -> str:
-    """Cinder has no message for this (cinder/message/message_field.py Action)."""
+    """Fail a deletion that Cinder refused. It has no message for this (message_field.Action)."""
     return 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
 
 

@@ -122,7 +122,7 @@ def _wait(
 
 
 def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
-    """Wait for a volume that is used or offered by nobody; let it be available then."""
+    """Wait for a volume that no server or transfer has; reset it to available when it is lost."""
 
     def make() -> None:
         free = {'status': 'available', 'attach_status': 'detached'}

@@ -188,7 +188,7 @@ def _shown(stack: Record, admin: bool) -> Record:
 
 
 def _take_rights(stack: Record, caller: Record) -> None:
-    """Work with the rights of who asks from now on, if he is another user than before."""
+    """Work with the rights of the caller from now on, if that is another user than before."""
     if caller['user_id'] != stack['creds'] and caller['trust_id']:
         # Heat does not tell that Keystone refused it a trust (heat/api/middleware/fault.py).
         raise Refusal(500, 'Internal Server Error')

@@ -39,7 +39,7 @@ def _registered(request: Any) -> Any:
 
 
 def _of_projects(request: Any) -> Any:
-    """As Keystone has it: who is neither admin nor service sees those of his own project."""
+    """As Keystone has it: who is neither admin nor service sees those of their own project."""
     caller = request.caller()
     _check(request)
     wanted = request.query.get('project_id')

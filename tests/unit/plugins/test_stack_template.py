@@ -143,7 +143,7 @@ def test_nothing_that_could_be_held(templated, hold):
 
 
 def test_what_its_user_made_of_it_is_not_deleted(templated):
-    """He replaced it all, tags included, so it is not what the lease asked for."""
+    """Its user replaced it all, tags included, so it is not what the lease asked for."""
     lease_id = templated.made(wanted())
     templated.only()['tags'] = []
     templated.look_around(3)
