@@ -25,7 +25,7 @@ from climate_core.conf import usage as usage_conf
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import metrics, publisher, webhooks
-from climate_core.delivery.usage import Usage
+from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.queue import QueueWorker
@@ -144,7 +144,7 @@ class ManagerService:
         return webhooks.Sender(self.conf, self.database, self.clock, webhook_rules(self.conf))
 
     def _make_rpc(self, operations: LeaseOperations) -> MessageServer:
-        endpoint = server.Endpoint(operations, self._wrote, self._nudged)
+        endpoint = server.LeaseEndpoint(operations, self._wrote, self._nudged)
         hosts = HostOperations(self.conf, self.database, self.cloud)
         host_endpoint = server.HostEndpoint(hosts, self._wrote)
         return MessageServer(
@@ -157,7 +157,7 @@ class ManagerService:
         # An option of this section is not found as an attribute: oslo.config has its own "usage".
         every = conf[usage_conf.GROUP].notify_every
         if every != usage_conf.OFF:
-            yield Usage(self.database, self.clock, every)
+            yield UsageReporter(self.database, self.clock, every)
         yield CalendarReader(self._calendar)
         yield self.rpc
         if watch:

@@ -32,7 +32,7 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTS, group=GROUP)
 
 
-def rules(conf: cfg.ConfigOpts) -> hints.Rules:
+def rules(conf: cfg.ConfigOpts) -> hints.HintRules:
     """Return the rules for the hints of a server."""
     return options.rules(conf, resource_types.ON_END[resource_types.SERVER])
 

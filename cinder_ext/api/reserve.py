@@ -41,7 +41,7 @@ class NotReserved(exception.InvalidInput):
         self.answer = answer
 
 
-class Scheduler(rpcapi.SchedulerAPI):
+class ReservingSchedulerAPI(rpcapi.SchedulerAPI):
     """Put a volume into its lease before cinder sends it to the scheduler.
 
     :param key_manager: has the keys of encrypted volumes

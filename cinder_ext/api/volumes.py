@@ -45,7 +45,7 @@ class API(api.API):
         seams.check(seams.API)
         conf.register(cfg.CONF)
         super().__init__(*args, **kwargs)
-        self.scheduler_rpcapi = reserve.Scheduler(self.key_manager)
+        self.scheduler_rpcapi = reserve.ReservingSchedulerAPI(self.key_manager)
 
     def create(
         self,

@@ -7,8 +7,8 @@ from typing import Any, Final
 from oslo_serialization import jsonutils
 
 from climate_common import dates
-from climate_core.db.hosts import Promised
-from climate_core.lease import hosts, shown
+from climate_core.db.hosts import HostPromise
+from climate_core.lease import api_view, hosts
 
 #: What is shown of the details of a host as it is.
 _DETAILS: Final = (
@@ -44,8 +44,8 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
         'capacity': dict(one.capacity),
         'lanes': len(one.lane_ids),
         'shared': one.is_shared,
-        'created_at': shown.stamp(one.created_at),
-        'updated_at': shown.stamp(one.updated_at),
+        'created_at': api_view.stamp(one.created_at),
+        'updated_at': api_view.stamp(one.updated_at),
     }
 
 
@@ -60,7 +60,7 @@ def pool(one: hosts.Pool) -> dict[str, Any]:
     }
 
 
-def allocation(host: hosts.Host, promised: Iterable[Promised]) -> dict[str, Any]:
+def allocation(host: hosts.Host, promised: Iterable[HostPromise]) -> dict[str, Any]:
     """Return the reservations that one host is promised to, as the API shows them."""
     return {
         'resource_id': str(host.id),

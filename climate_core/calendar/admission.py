@@ -15,13 +15,13 @@ from types import MappingProxyType
 from sqlalchemy import orm
 
 from climate_core.calendar import ends
-from climate_core.calendar.model import Less, Promise, Unit, Wanted
+from climate_core.calendar.model import KeptPieces, Promise, ReservationDemand, Unit
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.queries import CalendarQueries, searches_of
-from climate_core.calendar.rooms import Pick, Search
-from climate_core.calendar.work import Work
+from climate_core.calendar.rooms import Search, UnitPick
+from climate_core.calendar.work import CalendarTransaction
 from climate_core.db import calendar
-from climate_core.db.calendar import Own
+from climate_core.db.calendar import OwnPromise
 from climate_core.db.engine import Stale
 
 #: The number of lost races after which a search draws from no more units.
@@ -34,7 +34,7 @@ class Calendar(CalendarQueries):
     def promise(
         self,
         session: orm.Session,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[ReservationDemand],
         start: datetime,
         end: datetime,
         opened: Collection[int] = (),
@@ -63,11 +63,11 @@ class Calendar(CalendarQueries):
     def replan(
         self,
         session: orm.Session,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[ReservationDemand],
         start: datetime,
         end: datetime,
         keep: bool,
-        less: Mapping[str, Less] = MappingProxyType({}),
+        less: Mapping[str, KeptPieces] = MappingProxyType({}),
     ) -> list[Promise]:
         """Replace what reservations are promised by what they demand now.
 
@@ -91,7 +91,7 @@ class Calendar(CalendarQueries):
         ]
         return self._change(work, wanted, searches, own, less=less)
 
-    def move(self, session: orm.Session, wanted: Wanted, unit_id: int) -> list[Promise]:
+    def move(self, session: orm.Session, wanted: ReservationDemand, unit_id: int) -> list[Promise]:
         """Replace a unit that a reservation cannot keep by others.
 
         It keeps its other units in any case. Of a lease that runs the old promise ends and the new
@@ -194,10 +194,10 @@ class Calendar(CalendarQueries):
         self._write(work, gone=later, ended=ended, added=added)
 
     def _own(
-        self, session: orm.Session, wanted: Sequence[Wanted]
-    ) -> collections.defaultdict[str, list[Own]]:
+        self, session: orm.Session, wanted: Sequence[ReservationDemand]
+    ) -> collections.defaultdict[str, list[OwnPromise]]:
         """Read what reservations have, and have not given up."""
-        found: collections.defaultdict[str, list[Own]] = collections.defaultdict(list)
+        found: collections.defaultdict[str, list[OwnPromise]] = collections.defaultdict(list)
         for each in calendar.of_reservations(session, [one.reservation_id for one in wanted]):
             if not each.released:
                 found[each.reservation_id].append(each)
@@ -205,12 +205,12 @@ class Calendar(CalendarQueries):
 
     def _change(
         self,
-        work: Work,
-        wanted: Sequence[Wanted],
+        work: CalendarTransaction,
+        wanted: Sequence[ReservationDemand],
         searches: Sequence[Search],
-        own: collections.defaultdict[str, list[Own]],
+        own: collections.defaultdict[str, list[OwnPromise]],
         excluded: int | None = None,
-        less: Mapping[str, Less] = MappingProxyType({}),
+        less: Mapping[str, KeptPieces] = MappingProxyType({}),
     ) -> list[Promise]:
         rows = [each for rows in own.values() for each in rows]
         found = self._find(work, wanted, self._scattered(searches), rows, excluded)
@@ -243,9 +243,9 @@ class Calendar(CalendarQueries):
 
     def _write(
         self,
-        work: Work,
-        gone: Sequence[Own] = (),
-        ended: Sequence[Own] = (),
+        work: CalendarTransaction,
+        gone: Sequence[OwnPromise] = (),
+        ended: Sequence[OwnPromise] = (),
         added: Sequence[Promise] = (),
     ) -> None:
         try:
@@ -256,11 +256,11 @@ class Calendar(CalendarQueries):
         self._thread.lost = 0
 
 
-def _picks(rows: Iterable[Own]) -> dict[int, Pick]:
-    return {each.unit_id: Pick(each.unit_id, each.pieces, each.lane) for each in rows}
+def _picks(rows: Iterable[OwnPromise]) -> dict[int, UnitPick]:
+    return {each.unit_id: UnitPick(each.unit_id, each.pieces, each.lane) for each in rows}
 
 
-def _left(picks: Mapping[int, Pick], less: Less | None) -> Mapping[int, Pick]:
+def _left(picks: Mapping[int, UnitPick], less: KeptPieces | None) -> Mapping[int, UnitPick]:
     """Return what a reservation keeps of its own."""
     if less is None:
         return picks
@@ -268,7 +268,9 @@ def _left(picks: Mapping[int, Pick], less: Less | None) -> Mapping[int, Pick]:
     return {pick.unit_id: pick for pick in left if pick.pieces}
 
 
-def _promise(one: Wanted, search: Search, pick: Pick, old: Own | None = None) -> Promise:
+def _promise(
+    one: ReservationDemand, search: Search, pick: UnitPick, old: OwnPromise | None = None
+) -> Promise:
     """Return a promise. One that has begun keeps its start, whatever the lease's is."""
     begun = old is not None and old.start <= search.now
     return Promise(
@@ -282,7 +284,7 @@ def _promise(one: Wanted, search: Search, pick: Pick, old: Own | None = None) ->
     )
 
 
-def _same(old: Own, new: Promise) -> bool:
+def _same(old: OwnPromise, new: Promise) -> bool:
     return (old.start, old.end, old.lane, old.pieces, old.piece) == (
         moment(new.start),
         moment(new.end),

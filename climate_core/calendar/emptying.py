@@ -17,7 +17,7 @@ from climate_common import words
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class RunningServer:
     """A server that would have to move.
 
     :param amounts: what it takes of a host, by resource class of Placement
@@ -39,7 +39,7 @@ class Server:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class CandidateHost:
     """A shared host that could be emptied.
 
     :param id: of its unit
@@ -48,11 +48,11 @@ class Candidate:
 
     id: int
     name: str
-    servers: Sequence[Server] = ()
+    servers: Sequence[RunningServer] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TargetHost:
     """A host that takes ordinary servers, which may be a candidate as well.
 
     :param free: what servers can still take of it, by resource class of Placement
@@ -65,7 +65,7 @@ class Target:
     zone: str | None = None
     traits: frozenset[str] | None = frozenset()
 
-    def takes(self, server: Server) -> bool:
+    def takes(self, server: RunningServer) -> bool:
         """Tell whether a server may come here, if there is room for it."""
         if server.zone not in (None, self.zone):
             return False
@@ -75,25 +75,25 @@ class Target:
 
 
 #: Returns the sort key of candidates: the smallest is emptied first.
-Strategy = Callable[[Candidate], Any]
+Strategy = Callable[[CandidateHost], Any]
 
 
 class CannotMakeRoom(Exception):
     """Too few hosts can be emptied; the message says why, for users."""
 
 
-def fewest_servers(candidate: Candidate) -> Any:
+def fewest_servers(candidate: CandidateHost) -> Any:
     """Return the number of servers, and then the memory that they have."""
     return len(candidate.servers), *least_memory(candidate)
 
 
-def least_memory(candidate: Candidate) -> Any:
+def least_memory(candidate: CandidateHost) -> Any:
     """Return the memory that is to be moved, and then the number of servers."""
     memory = sum(each.amounts.get('MEMORY_MB', 0) for each in candidate.servers)
     return memory, len(candidate.servers)
 
 
-def oldest_first(candidate: Candidate) -> Any:
+def oldest_first(candidate: CandidateHost) -> Any:
     """Return when its youngest server was created: what is left has been there for longest.
 
     A host without servers comes first, one whose servers have no known age last.
@@ -104,13 +104,13 @@ def oldest_first(candidate: Candidate) -> Any:
 
 
 def choose(
-    candidates: Iterable[Candidate],
+    candidates: Iterable[CandidateHost],
     count: int,
-    targets: 'Iterable[Target] | Room',
+    targets: 'Iterable[TargetHost] | FreeRoom',
     strategy: Strategy = fewest_servers,
     spares: int = 0,
-    moving: Sequence[Candidate] = (),
-) -> list[Candidate]:
+    moving: Sequence[CandidateHost] = (),
+) -> list[CandidateHost]:
     """Choose hosts to be emptied.
 
     :param count: so many of them
@@ -121,12 +121,12 @@ def choose(
     :raises CannotMakeRoom: so many cannot be emptied
     """
     listed = sorted(candidates, key=lambda each: (strategy(each), each.id))
-    room = targets if isinstance(targets, Room) else Room(targets)
+    room = targets if isinstance(targets, FreeRoom) else FreeRoom(targets)
     movable = [each for each in listed if not any(one.obstacle for one in each.servers)]
     chosen = movable[:count]
     if len(chosen) == count and room.place([*moving, *chosen], spares) is not None:
         return chosen
-    chosen, without_room = [], list[Candidate]()
+    chosen, without_room = [], list[CandidateHost]()
     for each in movable:
         if len(chosen) == count:
             break
@@ -140,7 +140,7 @@ def choose(
 
 
 def _refuse(
-    listed: Sequence[Candidate], found: int, count: int, without_room: Sequence[Candidate]
+    listed: Sequence[CandidateHost], found: int, count: int, without_room: Sequence[CandidateHost]
 ) -> NoReturn:
     reasons = []
     obstacles = collections.Counter(
@@ -158,20 +158,20 @@ def _refuse(
 
 
 def place(
-    chosen: Collection[Candidate], targets: Iterable[Target], spares: int = 0
+    chosen: Collection[CandidateHost], targets: Iterable[TargetHost], spares: int = 0
 ) -> dict[str, str] | None:
-    """Find room for all servers of chosen hosts together, see :meth:`Room.place`."""
-    return Room(targets).place(chosen, spares)
+    """Find room for all servers of chosen hosts together, see :meth:`FreeRoom.place`."""
+    return FreeRoom(targets).place(chosen, spares)
 
 
-class Room:
+class FreeRoom:
     """The room that hosts have for servers that move.
 
     They are in the order of what they have free, for each resource class: so to place a server
     takes no longer the more hosts there are.
     """
 
-    def __init__(self, targets: Iterable[Target]) -> None:
+    def __init__(self, targets: Iterable[TargetHost]) -> None:
         self._targets = {each.name: each for each in targets}
         self._total: dict[str, int] = {}
         self._orders: _Orders = {}
@@ -182,7 +182,7 @@ class Room:
         for order in self._orders.values():
             order.sort()
 
-    def place(self, chosen: Collection[Candidate], spares: int = 0) -> dict[str, str] | None:
+    def place(self, chosen: Collection[CandidateHost], spares: int = 0) -> dict[str, str] | None:
         """Find room for all servers of chosen hosts together on others, the largest first.
 
         Each goes where the least is left of what it needs most of, as far as that is enough.
@@ -196,7 +196,7 @@ class Room:
         return self.place_servers(moved, {each.name for each in chosen})
 
     def place_servers(
-        self, moved: Collection[Server], leaving: Collection[str] = ()
+        self, moved: Collection[RunningServer], leaving: Collection[str] = ()
     ) -> dict[str, str] | None:
         """Find room for servers together, see :meth:`place`.
 
@@ -213,7 +213,7 @@ class Room:
             places[server.id] = name
         return places
 
-    def _is_too_little(self, moved: Iterable[Server], leaving: Iterable[str]) -> bool:
+    def _is_too_little(self, moved: Iterable[RunningServer], leaving: Iterable[str]) -> bool:
         """Tell whether all that is free is not enough, however it is divided."""
         left = dict(self._total)
         for name in leaving:
@@ -225,15 +225,15 @@ class Room:
                 left[kind] = left.get(kind, 0) - amount
         return any(amount < 0 for amount in left.values())
 
-    def _size(self, server: Server) -> float:
+    def _size(self, server: RunningServer) -> float:
         """Return the largest share of all that is free that a server needs."""
         return max(self._shares(server), default=(0.0, ''))[0]
 
-    def _scarcest(self, server: Server) -> str:
+    def _scarcest(self, server: RunningServer) -> str:
         """Return the resource class of which a server needs the largest share."""
         return max(self._shares(server), default=(0.0, ''))[1]
 
-    def _shares(self, server: Server) -> Iterator[tuple[float, str]]:
+    def _shares(self, server: RunningServer) -> Iterator[tuple[float, str]]:
         total = self._total
         return (
             (amount / max(total.get(kind, 0), 1), kind) for kind, amount in server.amounts.items()
@@ -248,14 +248,14 @@ class _Placing:
     """Servers that are placed one by one; what they leave is free for the next ones."""
 
     def __init__(
-        self, targets: Mapping[str, Target], orders: _Orders, leaving: Collection[str]
+        self, targets: Mapping[str, TargetHost], orders: _Orders, leaving: Collection[str]
     ) -> None:
         self._targets = targets
         self._orders = {kind: order[:] for kind, order in orders.items()}
         self._leaving = leaving
         self._left: dict[str, dict[str, int]] = {}
 
-    def place(self, server: Server, scarcest: str) -> str | None:
+    def place(self, server: RunningServer, scarcest: str) -> str | None:
         """Place a server; return the name of its host, or None."""
         needed = server.amounts.items()
         order = self._orders.get(scarcest, ())
@@ -272,7 +272,7 @@ class _Placing:
                 return name
         return None
 
-    def _take(self, server: Server, name: str) -> None:
+    def _take(self, server: RunningServer, name: str) -> None:
         left = self._left.setdefault(name, dict(self._targets[name].free))
         for kind, amount in server.amounts.items():
             if amount:

@@ -11,13 +11,13 @@ from sqlalchemy import orm
 from climate_core.calendar.model import Promise
 from climate_core.calendar.moments import moment, time_of
 from climate_core.db import calendar
-from climate_core.db.calendar import Own
+from climate_core.db.calendar import OwnPromise
 
 #: What is freed within so many microseconds of its time is not late.
 _AT_ONCE = 5_000_000
 
 
-def is_moved(own: Own, now: int, end: int, used: bool) -> bool:
+def is_moved(own: OwnPromise, now: int, end: int, used: bool) -> bool:
     """Tell whether a promise that is freed has another end by that.
 
     A piece of a unit is not cleaned for longer than it was promised: others are there, too.
@@ -28,7 +28,9 @@ def is_moved(own: Own, now: int, end: int, used: bool) -> bool:
     return own.end > end or (late and own.piece is None and not own.released)
 
 
-def let_begin(session: orm.Session, old: Iterable[Own], end: int) -> tuple[list[Own], list[Own]]:
+def let_begin(
+    session: orm.Session, old: Iterable[OwnPromise], end: int
+) -> tuple[list[OwnPromise], list[OwnPromise]]:
     """Move the starts of promises that wait for whole units to when these are free.
 
     :param old: what is freed, as it was
@@ -58,7 +60,7 @@ def let_begin(session: orm.Session, old: Iterable[Own], end: int) -> tuple[list[
     return before, after
 
 
-def later(own: Own, start: int) -> Promise:
+def later(own: OwnPromise, start: int) -> Promise:
     """Return a promise that begins later, which it does not outlive."""
     return Promise(
         unit_id=own.unit_id,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import words
-from climate_core.calendar.emptying import Room, Server, Target
+from climate_core.calendar.emptying import FreeRoom, RunningServer, TargetHost
 
 #: Users are told of so many resource classes.
 _TOLD: Final = 5
@@ -32,7 +32,7 @@ class Release:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class FutureDemand:
     """What a lease will take that has no hosts yet; times in microseconds.
 
     :param servers: each with another id
@@ -40,7 +40,7 @@ class Claim:
 
     start: int
     end: int
-    servers: Sequence[Server]
+    servers: Sequence[RunningServer]
 
     def overlaps(self, start: int, end: int) -> bool:
         """Tell whether it takes anything in a window."""
@@ -52,7 +52,7 @@ class NotExpected(Exception):
 
 
 #: A claim, and the host of each of its servers by the id; None: it has no room.
-_Placed = tuple[Claim, Mapping[str, str] | None]
+_Placed = tuple[FutureDemand, Mapping[str, str] | None]
 
 
 class Forecast:
@@ -65,9 +65,9 @@ class Forecast:
 
     def __init__(
         self,
-        hosts: Iterable[Target],
+        hosts: Iterable[TargetHost],
         releases: Iterable[Release] = (),
-        claims: Iterable[Claim] = (),
+        claims: Iterable[FutureDemand] = (),
     ) -> None:
         self._hosts = {each.name: each for each in hosts}
         known = (each for each in releases if each.host in self._hosts)
@@ -77,7 +77,7 @@ class Forecast:
         for each in sorted(claims, key=lambda each: each.start):
             self._placed.append((each, self._place(each, self._placed)))
 
-    def check(self, asked: Claim) -> None:
+    def check(self, asked: FutureDemand) -> None:
         """Check that servers will find room together, beside the claims.
 
         :raises NotExpected: they will not
@@ -101,7 +101,7 @@ class Forecast:
             placed.append((claim, after))
 
     def windows(
-        self, servers: Sequence[Server], length: int, earliest: int, latest: int
+        self, servers: Sequence[RunningServer], length: int, earliest: int, latest: int
     ) -> Iterator[tuple[int, int]]:
         """Yield the windows in which servers will find room together, the earliest first.
 
@@ -113,7 +113,7 @@ class Forecast:
         """
         follows = False
         for start in self._moments(length, earliest, latest - length):
-            fits = self._fits(Claim(start=start, end=start + length, servers=servers))
+            fits = self._fits(FutureDemand(start=start, end=start + length, servers=servers))
             if fits and not follows:
                 yield start, start + length
             follows = fits
@@ -127,17 +127,17 @@ class Forecast:
             moments |= {each.start - length + 1, each.start, each.end}
         return sorted(each for each in moments if first <= each <= last)
 
-    def _fits(self, asked: Claim) -> bool:
+    def _fits(self, asked: FutureDemand) -> bool:
         try:
             self.check(asked)
         except NotExpected:
             return False
         return True
 
-    def _place(self, claim: Claim, placed: Sequence[_Placed]) -> Mapping[str, str] | None:
-        return Room(self._free(claim, placed)).place_servers(claim.servers)
+    def _place(self, claim: FutureDemand, placed: Sequence[_Placed]) -> Mapping[str, str] | None:
+        return FreeRoom(self._free(claim, placed)).place_servers(claim.servers)
 
-    def _free(self, claim: Claim, placed: Sequence[_Placed]) -> list[Target]:
+    def _free(self, claim: FutureDemand, placed: Sequence[_Placed]) -> list[TargetHost]:
         """Return the hosts with what is free of them during all of a claim.
 
         What is freed after its start is of no use to it; of claims that end before others begin
@@ -157,7 +157,7 @@ class Forecast:
             for each in self._hosts.values()
         ]
 
-    def _reason(self, asked: Claim, placed: Sequence[_Placed]) -> str:
+    def _reason(self, asked: FutureDemand, placed: Sequence[_Placed]) -> str:
         free = self._free(asked, placed)
         for server in asked.servers:
             would_do = [each for each in free if each.takes(server)]
@@ -176,12 +176,12 @@ class Forecast:
         return f'Each would find room alone, but {number} do not fit together.'
 
 
-def _missing(host: Target, server: Server) -> list[str]:
+def _missing(host: TargetHost, server: RunningServer) -> list[str]:
     """Return the resource classes of which a host has too little for a server."""
     return [kind for kind, amount in server.amounts.items() if host.free.get(kind, 0) < amount]
 
 
-def _changed(host: Target, change: Mapping[str, int]) -> Target:
+def _changed(host: TargetHost, change: Mapping[str, int]) -> TargetHost:
     kinds = host.free.keys() | change.keys()
     free = {kind: host.free.get(kind, 0) + change.get(kind, 0) for kind in kinds}
     return dataclasses.replace(host, free=free)

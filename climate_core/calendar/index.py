@@ -188,7 +188,7 @@ class Index:
         return have is None or generation > have.unit.generation
 
     def _made(
-        self, found: Sequence[Any], promises: Iterable[calendar.Promised]
+        self, found: Sequence[Any], promises: Iterable[calendar.PromiseColumns]
     ) -> dict[int, Timeline]:
         """Return timelines of units of their rows and of what is promised of them."""
         made = {row[0]: Timeline(self._unit(row)) for row in found}
@@ -226,7 +226,7 @@ class Index:
             generation=generation,
         )
 
-    def _amounts(self, promised: calendar.Promised) -> Sequence[Mapping[str, int] | None]:
+    def _amounts(self, promised: calendar.PromiseColumns) -> Sequence[Mapping[str, int] | None]:
         """Return what is taken, the same object for the same."""
         if not any(promised.piece):
             return ()

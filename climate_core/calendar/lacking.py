@@ -6,15 +6,18 @@ import random
 from collections.abc import Callable, Sequence
 
 from climate_common import words
-from climate_core.calendar.model import Unit, Wanted
+from climate_core.calendar.model import ReservationDemand, Unit
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
 
 
 def lacking(
-    wanted: Sequence[Wanted], searches: Sequence[Search], kinds: Kinds, dice: random.Random
-) -> tuple[Wanted, str] | None:
+    wanted: Sequence[ReservationDemand],
+    searches: Sequence[Search],
+    kinds: Kinds,
+    dice: random.Random,
+) -> tuple[ReservationDemand, str] | None:
     """Return what is lacking at any time, and for which search; None: other times would do.
 
     Units that a demand may not have are not spoken of.
@@ -45,7 +48,7 @@ def lacking(
     return one, told
 
 
-def _of_one(wanted: Wanted, units: Sequence[Unit]) -> str | None:
+def _of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> str | None:
     """Return why no single unit would do; None: some would."""
     demand = wanted.demand
     pool = [each for each in units if demand.pool in (None, each.pool)]
@@ -63,7 +66,7 @@ def _of_one(wanted: Wanted, units: Sequence[Unit]) -> str | None:
     return None
 
 
-def _of_number(wanted: Wanted, count: int) -> str:
+def _of_number(wanted: ReservationDemand, count: int) -> str:
     if not count:
         return f'no {wanted.demand.kind} would do'
     room = words.counted(count, wanted.noun.removesuffix('s'))

@@ -129,7 +129,7 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReservationDemand:
     """What one reservation demands for the time of its lease.
 
     :param field: the field of the request to blame if that is not free
@@ -147,7 +147,7 @@ class Wanted:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Less:
+class KeptPieces:
     """Name the pieces that a reservation keeps when it gives others back.
 
     :param left: how many pieces of each unit, by the ids of all units that it has; none are in use
@@ -160,7 +160,7 @@ class Less:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingDemand:
     """A lease that waits until there is enough for all that it demands.
 
     :param start: when it would begin if there were enough now
@@ -168,7 +168,7 @@ class Waiting:
     """
 
     id: str
-    wanted: Sequence[Wanted]
+    wanted: Sequence[ReservationDemand]
     start: datetime
     end: datetime
     latest: timedelta = timedelta(0)

@@ -14,17 +14,17 @@ from sqlalchemy import orm
 
 from climate_core.calendar import queue, windows
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import Waiting, Wanted, Window
+from climate_core.calendar.model import ReservationDemand, WaitingDemand, Window
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
-from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.rooms import Search, UnitPick
 from climate_core.calendar.surplus import Surplus, surplus
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
-from climate_core.calendar.work import Work
+from climate_core.calendar.work import CalendarTransaction
 from climate_core.db import calendar
-from climate_core.db.calendar import Own
-from climate_core.db.engine import Database, Refused
+from climate_core.db.calendar import OwnPromise
+from climate_core.db.engine import Database, TransactionRefused
 
 #: So many looks at units are taken for windows: a second or two.
 LOOKS = 150_000
@@ -44,7 +44,7 @@ class CalendarQueries:
         self._database.read(self._index.refresh)
 
     def seems_free(
-        self, wanted: Sequence[Wanted], start: datetime, end: datetime, now: datetime
+        self, wanted: Sequence[ReservationDemand], start: datetime, end: datetime, now: datetime
     ) -> bool:
         """Tell whether there is room by what is in memory, which may be old; no statement."""
         searches = searches_of(moment(now), wanted, start, end)
@@ -55,7 +55,7 @@ class CalendarQueries:
             return False
         return True
 
-    def check(self, wanted: Sequence[Wanted], start: datetime, end: datetime) -> None:
+    def check(self, wanted: Sequence[ReservationDemand], start: datetime, end: datetime) -> None:
         """Tell whether there is room for reservations, in a transaction that only reads.
 
         :param start: of the lease; what its units need before comes in addition
@@ -65,13 +65,15 @@ class CalendarQueries:
             work = self._work(session)
             try:
                 self._find(work, wanted, searches_of(work.now, wanted, start, end))
-            except Refused as exc:
+            except TransactionRefused as exc:
                 refused = exc
             else:
                 return
         raise refused.explain()
 
-    def shortage(self, wanted: Wanted, start: datetime, end: datetime) -> tuple[int, set[int]]:
+    def shortage(
+        self, wanted: ReservationDemand, start: datetime, end: datetime
+    ) -> tuple[int, set[int]]:
         """Count the pieces that a reservation lacks.
 
         :returns: how many, and the ids of the units that would do if they took promises
@@ -113,7 +115,7 @@ class CalendarQueries:
 
     def windows(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[ReservationDemand],
         length: timedelta,
         earliest: datetime,
         latest: datetime,
@@ -149,7 +151,7 @@ class CalendarQueries:
                     raise wrong
         return found
 
-    def fitting(self, waiting: Iterable[Waiting]) -> tuple[list[str], float | None]:
+    def fitting(self, waiting: Iterable[WaitingDemand]) -> tuple[list[str], float | None]:
         """Choose who of those that wait has enough now, in their order; see :mod:`.queue`.
 
         Where very much waits, the last ones are not looked at.
@@ -163,25 +165,25 @@ class CalendarQueries:
         searched = []
         for each in listed:
             searches = searches_of(work.now, each.wanted, each.start, each.end)
-            searched.append(queue.Candidate(searches, duration(each.latest)))
+            searched.append(queue.QueuedLease(searches, duration(each.latest)))
         chosen = queue.choose(searched, work.kinds(), self._dice, windows.Looks(LOOKS))
         delays = list(zip(listed, chosen, strict=False))
         later = [delay for _, delay in delays if delay]
         seconds = min(later) / 1_000_000 if later else None
         return [each.id for each, delay in delays if delay == 0], seconds
 
-    def _work(self, session: orm.Session) -> Work:
+    def _work(self, session: orm.Session) -> CalendarTransaction:
         """Return what this transaction has seen and written, in all its calls."""
-        work: Work | None = session.info.get(self._index)
+        work: CalendarTransaction | None = session.info.get(self._index)
         if work is not None:
             return work
         freed = session.info.get(self, ())
         if freed:
             # The index must not see what this transaction wrote.
             with self._database.reader() as other:
-                work = Work(self._index, session, other)
+                work = CalendarTransaction(self._index, session, other)
         else:
-            work = Work(self._index, session)
+            work = CalendarTransaction(self._index, session)
         session.info[self._index] = work
         for gone, ended in freed:
             work.freed(gone, ended)
@@ -189,16 +191,17 @@ class CalendarQueries:
 
     def _find(
         self,
-        work: Work,
-        wanted: Sequence[Wanted],
+        work: CalendarTransaction,
+        wanted: Sequence[ReservationDemand],
         searches: Sequence[Search],
-        own: Sequence[Own] = (),
+        own: Sequence[OwnPromise] = (),
         excluded: int | None = None,
         opened: Collection[int] = (),
-    ) -> list[list[Pick]]:
+    ) -> list[list[UnitPick]]:
         """Choose units; what reservations have themselves is free for them, but for one unit.
 
-        :raises climate_core.db.engine.Refused: there is no room; it looks for a time when there is
+        :raises climate_core.db.engine.TransactionRefused: there is no room; the error that is to
+            explain it is made after the rollback
         """
         open_lanes = (
             (pick.unit_id, pick.lane, search.begin, search.end)
@@ -216,7 +219,9 @@ class CalendarQueries:
         self._thread.lost = 0
         ends = [each.end for each in own]
         until = min(ends, default=0)
-        raise Refused(lambda: refusal(wanted, searches, missing, kinds, self._dice, until))
+        raise TransactionRefused(
+            lambda: refusal(wanted, searches, missing, kinds, self._dice, until)
+        )
 
 
 def _opened(kinds: Kinds, opened: Collection[int]) -> Kinds:
@@ -236,7 +241,7 @@ def _opened(kinds: Kinds, opened: Collection[int]) -> Kinds:
 
 
 def searches_of(
-    now: int, wanted: Sequence[Wanted], start: datetime, end: datetime
+    now: int, wanted: Sequence[ReservationDemand], start: datetime, end: datetime
 ) -> list[Search]:
     return [
         Search(

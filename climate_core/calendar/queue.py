@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from climate_core.calendar import windows
-from climate_core.calendar.rooms import Pick, Search, shifted
+from climate_core.calendar.rooms import Search, UnitPick, shifted
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
 
 
-class Candidate(NamedTuple):
+class QueuedLease(NamedTuple):
     """Describe what one of those that wait looks for.
 
     :param searches: as if it began now, or at its start date
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 
 def choose(
-    waiting: Sequence[Candidate], kinds: Kinds, dice: random.Random, looks: windows.Looks
+    waiting: Sequence[QueuedLease], kinds: Kinds, dice: random.Random, looks: windows.Looks
 ) -> Iterator[int | None]:
     """Yield of each, in order, in how many microseconds there is enough: 0 is now, None unknown.
 
@@ -54,7 +54,7 @@ def choose(
 
 
 def _keep_room(
-    one: Candidate,
+    one: QueuedLease,
     kinds: Kinds,
     taken: dict[int, Timeline],
     dice: random.Random,
@@ -69,7 +69,7 @@ def _keep_room(
 
 def _take(
     searches: Sequence[Search],
-    found: Sequence[Sequence[Pick]],
+    found: Sequence[Sequence[UnitPick]],
     kinds: Kinds,
     taken: dict[int, Timeline],
 ) -> None:

@@ -9,7 +9,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import windows
 from climate_core.calendar.lacking import lacking
-from climate_core.calendar.model import Wanted
+from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
@@ -22,7 +22,7 @@ LOOKS = 25_000
 
 
 def refusal(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[ReservationDemand],
     searches: Sequence[Search],
     missing: NoRoom,
     kinds: Kinds,
@@ -65,7 +65,7 @@ def refusal(
     )
 
 
-def _not_now(sentence: str, blamed: Wanted, available: int) -> exceptions.NotEnough:
+def _not_now(sentence: str, blamed: ReservationDemand, available: int) -> exceptions.NotEnough:
     return exceptions.NotEnough(
         f'{sentence} from {_text(available)} on.',
         field=blamed.field,
@@ -75,7 +75,7 @@ def _not_now(sentence: str, blamed: Wanted, available: int) -> exceptions.NotEno
 
 def _while_it_runs(
     sentence: str,
-    blamed: Wanted,
+    blamed: ReservationDemand,
     searches: Sequence[Search],
     kinds: Kinds,
     dice: random.Random,
@@ -120,7 +120,9 @@ def _while_it_runs(
     return _not_now(f'{sentence}. Ask again later: there is enough', blamed, times[last])
 
 
-def mistake(blamed: Wanted, search: Search, kinds: Kinds) -> exceptions.ClimateError | None:
+def mistake(
+    blamed: ReservationDemand, search: Search, kinds: Kinds
+) -> exceptions.ClimateError | None:
     """Return what is wrong with a demand at any time: it names a pool or property of nothing.
 
     :param kinds: as they were searched

@@ -19,7 +19,7 @@ SAMPLE: Final = 1000
 SAMPLE_OF_PIECE: Final = 10
 
 
-class Pick(NamedTuple):
+class UnitPick(NamedTuple):
     """Pieces of a unit."""
 
     unit_id: int
@@ -44,7 +44,7 @@ class Search:
     demand: Demand
     start: int
     end: int
-    own: Mapping[int, Pick] = dataclasses.field(default_factory=dict)
+    own: Mapping[int, UnitPick] = dataclasses.field(default_factory=dict)
     keep: bool = False
     firm: bool = False
     now: int = 0
@@ -61,7 +61,7 @@ class Search:
         """Return how long that time is, past or not."""
         return self.end - self.start
 
-    def entry(self, pick: Pick) -> Entry:
+    def entry(self, pick: UnitPick) -> Entry:
         """Return what a timeline keeps of a pick."""
         return Entry(self.begin, self.end, pick.lane, amounts(pick.pieces, self.demand.piece))
 
@@ -71,7 +71,7 @@ def shifted(search: Search, delay: int) -> Search:
     return dataclasses.replace(search, start=search.start + delay, end=search.end + delay)
 
 
-class Room(NamedTuple):
+class FittingUnit(NamedTuple):
     """A unit that has room.
 
     :param fits: so many pieces
@@ -88,7 +88,9 @@ class Room(NamedTuple):
         return self.timeline.unit.id
 
 
-def rooms(search: Search, timelines: Sequence[Timeline], dice: random.Random) -> Iterator[Room]:
+def rooms(
+    search: Search, timelines: Sequence[Timeline], dice: random.Random
+) -> Iterator[FittingUnit]:
     """Yield the units that have room and would do: its own ones, then the best of the others.
 
     Of very many it is the best of a part of them that begins somewhere, then the best of the next
@@ -111,7 +113,9 @@ def rooms(search: Search, timelines: Sequence[Timeline], dice: random.Random) ->
         yield from _scattered(good, search.scatter * search.demand.most, dice)
 
 
-def _ordered(search: Search, timelines: Sequence[Timeline], dice: random.Random) -> list[Room]:
+def _ordered(
+    search: Search, timelines: Sequence[Timeline], dice: random.Random
+) -> list[FittingUnit]:
     whole = search.demand.piece is None
     found = _whole(search, timelines) if whole else list(_shared(search, timelines))
     if search.demand.order == Order.RANDOM:
@@ -123,36 +127,40 @@ def _ordered(search: Search, timelines: Sequence[Timeline], dice: random.Random)
     return found
 
 
-def _good(search: Search, found: Iterable[Room]) -> Iterator[Room]:
+def _good(search: Search, found: Iterable[FittingUnit]) -> Iterator[FittingUnit]:
     matches = search.demand.matches
     return (room for room in found if room.timeline.unit.available and matches(room.timeline.unit))
 
 
-def _whole(search: Search, timelines: Iterable[Timeline]) -> list[Room]:
+def _whole(search: Search, timelines: Iterable[Timeline]) -> list[FittingUnit]:
     # Without a call for each: there may be ten thousand.
     begin, end, now = search.begin, search.end, search.now
     return [
-        Room(each, 1, (1, each.starts[index] - max(each.reach[index], now)))
+        FittingUnit(each, 1, (1, each.starts[index] - max(each.reach[index], now)))
         for each in timelines
         if each.starts[index := bisect_right(each.reach, begin) - 1] >= end
     ]
 
 
-def _shared(search: Search, timelines: Iterable[Timeline]) -> Iterator[Room]:
+def _shared(search: Search, timelines: Iterable[Timeline]) -> Iterator[FittingUnit]:
     begin, end = search.begin, search.end
     for each in timelines:
         pieces = each.fits(begin, end, search.demand.piece)
         if pieces:
             gap = each.gap(begin, end)
-            yield Room(each, pieces, (pieces, gap[1] - max(gap[0], search.now) if gap else 0))
+            yield FittingUnit(
+                each, pieces, (pieces, gap[1] - max(gap[0], search.now) if gap else 0)
+            )
 
 
-def _scattered(found: Iterator[Room], ahead: int, dice: random.Random) -> Iterator[Room]:
+def _scattered(
+    found: Iterator[FittingUnit], ahead: int, dice: random.Random
+) -> Iterator[FittingUnit]:
     """Yield rooms in an order that is by chance, but none much earlier than it was."""
     if not ahead:
         yield from found
         return
-    drawn: list[Room] = []
+    drawn: list[FittingUnit] = []
     for room in found:
         drawn.append(room)
         if len(drawn) > ahead:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_core.calendar.model import Demand, Order
-from climate_core.calendar.rooms import Pick, Room, Search, rooms
+from climate_core.calendar.rooms import FittingUnit, Search, UnitPick, rooms
 from climate_core.calendar.timeline import Timeline
 
 #: Whole units that are promised within so many microseconds of each other get different lanes.
 NEAR: Final = 3_600_000_000
 
-_Chosen = Mapping[int, Pick]
-_Shares = Iterator[tuple[Room, int]]
+_Chosen = Mapping[int, UnitPick]
+_Shares = Iterator[tuple[FittingUnit, int]]
 
 
 class TooFew(Exception):
@@ -28,7 +28,7 @@ class TooFew(Exception):
         self.count = count
 
 
-def find(search: Search, timelines: Sequence[Timeline], dice: random.Random) -> list[Pick]:
+def find(search: Search, timelines: Sequence[Timeline], dice: random.Random) -> list[UnitPick]:
     """Choose units for one demand.
 
     :param timelines: of all units of the kind, in any order
@@ -41,7 +41,9 @@ def find(search: Search, timelines: Sequence[Timeline], dice: random.Random) -> 
     if missing > 0:
         found = rooms(search, timelines, dice)
         for room, pieces in list(_share(demand)(search, chosen, found, missing)):
-            had = chosen.get(room.unit_id) or Pick(room.unit_id, 0, _lane(search, room.timeline))
+            had = chosen.get(room.unit_id) or UnitPick(
+                room.unit_id, 0, _lane(search, room.timeline)
+            )
             chosen[room.unit_id] = had._replace(pieces=had.pieces + pieces)
     if _sum(chosen) < demand.least:
         raise TooFew(_sum(chosen))
@@ -52,7 +54,7 @@ def _sum(chosen: _Chosen) -> int:
     return sum(pick.pieces for pick in chosen.values())
 
 
-def _kept(search: Search, timelines: Sequence[Timeline]) -> dict[int, Pick]:
+def _kept(search: Search, timelines: Sequence[Timeline]) -> dict[int, UnitPick]:
     """Return what stays of the reservation's own.
 
     What is too much is given up where there is the least of it.
@@ -76,7 +78,7 @@ def _kept(search: Search, timelines: Sequence[Timeline]) -> dict[int, Pick]:
     return kept
 
 
-def _stays(search: Search, timeline: Timeline, pick: Pick) -> bool:
+def _stays(search: Search, timeline: Timeline, pick: UnitPick) -> bool:
     begin, end, piece = search.begin, search.end, search.demand.piece
     return (
         timeline.lane(begin, end, pick.lane) == pick.lane
@@ -97,14 +99,14 @@ def _lane(search: Search, timeline: Timeline) -> int:
 
 def _share(
     demand: Demand,
-) -> Callable[[Search, _Chosen, Iterator[Room], int], _Shares]:
+) -> Callable[[Search, _Chosen, Iterator[FittingUnit], int], _Shares]:
     """Return how pieces are shared out among units."""
     if demand.one_unit:
         return _one_unit
     return _spread if demand.order == Order.SPREAD else _packed
 
 
-def _limit(search: Search, chosen: _Chosen, room: Room) -> int:
+def _limit(search: Search, chosen: _Chosen, room: FittingUnit) -> int:
     """Return how many more pieces of a unit there may be."""
     own, demand = chosen.get(room.unit_id), search.demand
     most = min(room.fits, demand.most)
@@ -113,7 +115,9 @@ def _limit(search: Search, chosen: _Chosen, room: Room) -> int:
     return most - (own.pieces if own else 0)
 
 
-def _packed(search: Search, chosen: _Chosen, found: Iterator[Room], missing: int) -> _Shares:
+def _packed(
+    search: Search, chosen: _Chosen, found: Iterator[FittingUnit], missing: int
+) -> _Shares:
     for room in found:
         pieces = min(_limit(search, chosen, room), missing)
         if pieces > 0:
@@ -123,7 +127,9 @@ def _packed(search: Search, chosen: _Chosen, found: Iterator[Room], missing: int
             return
 
 
-def _spread(search: Search, chosen: _Chosen, found: Iterator[Room], missing: int) -> _Shares:
+def _spread(
+    search: Search, chosen: _Chosen, found: Iterator[FittingUnit], missing: int
+) -> _Shares:
     """Share the pieces out one by one, each to a unit that has the fewest."""
     listed = list(found)
     queue = []
@@ -141,8 +147,10 @@ def _spread(search: Search, chosen: _Chosen, found: Iterator[Room], missing: int
     yield from ((room, pieces) for room, pieces in zip(listed, given, strict=True) if pieces)
 
 
-def _one_unit(search: Search, chosen: _Chosen, found: Iterator[Room], missing: int) -> _Shares:
-    best: tuple[Room, int] | None = None
+def _one_unit(
+    search: Search, chosen: _Chosen, found: Iterator[FittingUnit], missing: int
+) -> _Shares:
+    best: tuple[FittingUnit, int] | None = None
     for room in found:
         pieces = min(_limit(search, chosen, room), missing)
         if pieces > (best[1] if best else 0) and (not chosen or room.unit_id in chosen):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from climate_core.calendar.model import Unit
 from climate_core.calendar.timeline import Timeline, levels
 from climate_core.calendar.work import entry
-from climate_core.db.calendar import Own
+from climate_core.db.calendar import OwnPromise
 
 
 class Surplus(NamedTuple):
@@ -22,7 +22,7 @@ class Surplus(NamedTuple):
     short: Mapping[str, tuple[int, int]]
 
 
-def surplus(unit: Unit, rows: Sequence[Own], now: int) -> list[Surplus]:
+def surplus(unit: Unit, rows: Sequence[OwnPromise], now: int) -> list[Surplus]:
     """Return the promises for which a unit has no room beside older ones.
 
     Those that have begun come first, then the oldest ones.
@@ -40,11 +40,11 @@ def surplus(unit: Unit, rows: Sequence[Own], now: int) -> list[Surplus]:
     return found
 
 
-def _fits(kept: Timeline, own: Own) -> bool:
+def _fits(kept: Timeline, own: OwnPromise) -> bool:
     return kept.fits(own.start, own.end, own.piece, own.pieces) >= own.pieces
 
 
-def _short(unit: Unit, rows: Sequence[Own], own: Own) -> dict[str, tuple[int, int]]:
+def _short(unit: Unit, rows: Sequence[OwnPromise], own: OwnPromise) -> dict[str, tuple[int, int]]:
     most: dict[str, int] = {}
     for start, end, used in levels(map(entry, rows)):
         if start < own.end and end > own.start:

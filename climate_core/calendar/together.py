@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.rooms import Search, UnitPick
 from climate_core.calendar.search import TooFew, find
 from climate_core.calendar.timeline import Timeline
 
@@ -31,7 +31,7 @@ class NoRoom(Exception):
 
 def find_together(
     searches: Sequence[Search], kinds: Kinds, dice: random.Random
-) -> list[list[Pick]]:
+) -> list[list[UnitPick]]:
     """Choose units for each of the searches.
 
     Each takes what no other one could have before it takes the rest: of whole units for two
@@ -70,9 +70,9 @@ def _rivals(kind: str, searches: Sequence[Search], kinds: Kinds) -> dict[int, in
 
 def _in_order(
     searches: Sequence[Search], order: Sequence[int], kinds: Kinds, dice: random.Random
-) -> list[list[Pick]]:
+) -> list[list[UnitPick]]:
     taken: dict[int, Timeline] = {}
-    found: dict[int, list[Pick]] = {}
+    found: dict[int, list[UnitPick]] = {}
     for index in order:
         search = searches[index]
         kept = sum(pick.pieces for pick in search.own.values()) if search.keep else 0
@@ -99,7 +99,7 @@ def _find(
     kinds: Kinds,
     taken: dict[int, Timeline],
     dice: random.Random,
-) -> list[Pick]:
+) -> list[UnitPick]:
     try:
         return find(search, _of(search, kinds, taken), dice)
     except TooFew as exc:
@@ -111,7 +111,9 @@ def _of(search: Search, kinds: Kinds, taken: dict[int, Timeline]) -> Sequence[Ti
     return [taken.get(each.unit.id, each) for each in timelines] if taken else timelines
 
 
-def _take(search: Search, picks: Sequence[Pick], kinds: Kinds, taken: dict[int, Timeline]) -> None:
+def _take(
+    search: Search, picks: Sequence[UnitPick], kinds: Kinds, taken: dict[int, Timeline]
+) -> None:
     by_id = {pick.unit_id: search.entry(pick) for pick in picks}
     for each in _of(search, kinds, taken):
         entry = by_id.get(each.unit.id)
@@ -119,7 +121,7 @@ def _take(search: Search, picks: Sequence[Pick], kinds: Kinds, taken: dict[int, 
             taken[each.unit.id] = each.changed(each.unit, added=[entry])
 
 
-def _give_back(search: Search, picks: Sequence[Pick], taken: dict[int, Timeline]) -> None:
+def _give_back(search: Search, picks: Sequence[UnitPick], taken: dict[int, Timeline]) -> None:
     for pick in picks:
         each = taken[pick.unit_id]
         taken[pick.unit_id] = each.changed(each.unit, without=[search.entry(pick)])

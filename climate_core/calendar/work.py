@@ -21,7 +21,7 @@ from climate_core.db.engine import Stale, after_commit
 _SOON = 60_000_000
 
 
-class Work:
+class CalendarTransaction:
     """The index as it was at the first look, and what the transaction itself has written since.
 
     :ivar now: the time of the first look
@@ -62,7 +62,7 @@ class Work:
 
     def kinds(
         self,
-        own: Iterable[calendar.Own] = (),
+        own: Iterable[calendar.OwnPromise] = (),
         excluded: int | None = None,
         needed: Iterable[tuple[int, int, int, int]] = (),
     ) -> Kinds:
@@ -93,7 +93,7 @@ class Work:
 
         return of_kind
 
-    def _without(self, own: Iterable[calendar.Own]) -> dict[int, Timeline]:
+    def _without(self, own: Iterable[calendar.OwnPromise]) -> dict[int, Timeline]:
         gone = collections.defaultdict(list)
         for each in own:
             gone[each.unit_id].append(entry(each))
@@ -107,8 +107,8 @@ class Work:
 
     def write(
         self,
-        gone: Sequence[calendar.Own] = (),
-        ended: Sequence[calendar.Own] = (),
+        gone: Sequence[calendar.OwnPromise] = (),
+        ended: Sequence[calendar.OwnPromise] = (),
         added: Sequence[Promise] = (),
     ) -> None:
         """Change what is promised: all of it in three statements at most, or nothing.
@@ -140,7 +140,7 @@ class Work:
         return self._timeline(unit_id).unit
 
     def check_beginning(
-        self, ends: Mapping[int, int], last: int, found: Collection[calendar.Own]
+        self, ends: Mapping[int, int], last: int, found: Collection[calendar.OwnPromise]
     ) -> None:
         """Check that a statement has found all that begins on units of which this writes.
 
@@ -161,7 +161,7 @@ class Work:
         if known != {each for each in seen if each[2] > self.now}:
             raise self._lost(sorted(ends))
 
-    def lasts(self, own: calendar.Own, until: int) -> int:
+    def lasts(self, own: calendar.OwnPromise, until: int) -> int:
         """Return how long a promise can last without taking anything from another one.
 
         :param until: no longer than that
@@ -170,7 +170,9 @@ class Work:
         kept = timeline.changed(timeline.unit, without=[entry(own)])
         return kept.room_until(entry(own)._replace(start=max(own.end, self.now), end=until))
 
-    def freed(self, gone: Sequence[calendar.Own], ended: Sequence[calendar.Own]) -> None:
+    def freed(
+        self, gone: Sequence[calendar.OwnPromise], ended: Sequence[calendar.OwnPromise]
+    ) -> None:
         """Note what this transaction has freed without asking here.
 
         :param gone: as it was
@@ -186,8 +188,8 @@ class Work:
 
     def _apply(
         self,
-        gone: Sequence[calendar.Own],
-        ended: Sequence[calendar.Own],
+        gone: Sequence[calendar.OwnPromise],
+        ended: Sequence[calendar.OwnPromise],
         added: Sequence[Promise] = (),
     ) -> None:
         without: dict[int, list[Entry]] = collections.defaultdict(list)
@@ -216,8 +218,10 @@ class Work:
             for before, after in self._moved[unit_id]
         )
 
-    def _end(self, ended: Sequence[calendar.Own]) -> bool:
-        alike: dict[tuple[int, bool | None], list[calendar.Own]] = collections.defaultdict(list)
+    def _end(self, ended: Sequence[calendar.OwnPromise]) -> bool:
+        alike: dict[tuple[int, bool | None], list[calendar.OwnPromise]] = collections.defaultdict(
+            list
+        )
         for each in ended:
             alike[each.end, each.released].append(each)
         return all(
@@ -236,7 +240,7 @@ class Work:
         return Stale(f'units {unit_ids[:10]}')
 
 
-def entry(own: calendar.Own) -> Entry:
+def entry(own: calendar.OwnPromise) -> Entry:
     """Return what a timeline has of a promise that was read."""
     return Entry(own.start, own.end, own.lane, amounts(own.pieces, own.piece))
 

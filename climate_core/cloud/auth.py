@@ -103,7 +103,7 @@ def service(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:
     return auth
 
 
-class Recent(Generic[T]):
+class RecentCache(Generic[T]):
     """A bounded memory of things that are costly to make; the least recently used goes first.
 
     :param size: how many are kept

@@ -48,7 +48,7 @@ class Cloud:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
-        self._owners: auth.Recent[connection.Connection] = auth.Recent(
+        self._owners: auth.RecentCache[connection.Connection] = auth.RecentCache(
             conf.cloud.owner_cache_size, _OWNER_SECONDS
         )
 

@@ -21,7 +21,7 @@ KEY = 'climate_reservation_id'
 COMPLETE = frozenset({'available', 'restoring', 'backing-up'})
 
 
-class Kind(enum.StrEnum):
+class CopyKind(enum.StrEnum):
     """A kind of copy, by its name in the API."""
 
     BACKUP = 'backup'
@@ -30,7 +30,7 @@ class Kind(enum.StrEnum):
 
 def find(
     conn: 'connection.Connection',
-    kind: Kind,
+    kind: CopyKind,
     volume_id: str,
     reservation_id: str,
     every_project: bool,
@@ -48,7 +48,7 @@ def find(
 
 
 def create(
-    conn: 'connection.Connection', kind: Kind, volume_id: str, name: str, reservation_id: str
+    conn: 'connection.Connection', kind: CopyKind, volume_id: str, name: str, reservation_id: str
 ) -> None:
     """Ask for a copy; Cinder makes its record before it answers.
 
@@ -64,7 +64,7 @@ def create(
     volumes.CINDER.ask(conn, 'POST', f'/{kind}s', {str(kind): body})
 
 
-def reset(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
+def reset(conn: 'connection.Connection', kind: CopyKind, copy_id: str) -> None:
     """Reset a copy to the status error, with an administrator's rights.
 
     That of a backup is done by a cinder-backup, and not to one that none has begun
@@ -74,13 +74,13 @@ def reset(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
     volumes.CINDER.ask(conn, 'POST', f'/{kind}s/{copy_id}/action', body)
 
 
-def disown(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
+def disown(conn: 'connection.Connection', kind: CopyKind, copy_id: str) -> None:
     """Remove the reservation's id from the metadata of a copy."""
     body: dict[str, Any] = {str(kind): {'metadata': {}}}
     volumes.CINDER.ask(conn, 'PUT', f'/{kind}s/{copy_id}', body)
 
 
-def delete(conn: 'connection.Connection', kind: Kind, copy_id: str) -> None:
+def delete(conn: 'connection.Connection', kind: CopyKind, copy_id: str) -> None:
     """Delete a copy; one that is gone is fine."""
     with contextlib.suppress(errors.Gone):
         volumes.CINDER.ask(conn, 'DELETE', f'/{kind}s/{copy_id}')

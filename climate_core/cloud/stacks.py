@@ -29,7 +29,7 @@ _DEPTH = 100
 _NAME = 255
 
 
-class Taken(exceptions.Permanent):
+class StackNameTaken(exceptions.Permanent):
     """There is a stack of this name in the project already."""
 
 
@@ -125,7 +125,7 @@ def _send_new(
     conn: 'connection.Connection', path: str, wanted: Mapping[str, Any]
 ) -> 'requests.Response':
     response = HEAT.send(conn, 'POST', path, wanted)
-    kind = {409: Taken, 413: exceptions.Permanent}.get(response.status_code)
+    kind = {409: StackNameTaken, 413: exceptions.Permanent}.get(response.status_code)
     return errors.check(response, HEAT.name, kind)
 
 

@@ -99,7 +99,7 @@ _OWN_COLUMNS = (
 )
 
 
-class Promised(NamedTuple):
+class PromiseColumns(NamedTuple):
     """What is promised of a unit, in columns, ordered by the starts.
 
     :param piece: JSON texts; None: the whole unit
@@ -113,7 +113,7 @@ class Promised(NamedTuple):
     piece: Sequence[str | None]
 
 
-class Own(NamedTuple):
+class OwnPromise(NamedTuple):
     """A promise of a reservation; the times are numbers.
 
     :param released: it was given up while the lease ran
@@ -174,12 +174,12 @@ def units(session: orm.Session, ids: Collection[int] | None = None) -> list[Any]
     return list(session.execute(query))
 
 
-def promises(session: orm.Session, ids: Sequence[int]) -> Iterator[Promised]:
+def promises(session: orm.Session, ids: Sequence[int]) -> Iterator[PromiseColumns]:
     """Read what is promised of units and is not over, by their ids."""
     return _by_unit(_promises(session, _ALLOCATION.c.unit_id.in_(ids)) if ids else [])
 
 
-def all_promises(session: orm.Session, ids: Sequence[int]) -> Iterator[Promised]:
+def all_promises(session: orm.Session, ids: Sequence[int]) -> Iterator[PromiseColumns]:
     """Read what is promised of all units, in big pieces; the whole units as texts.
 
     A driver in Python takes ten seconds for a million rows, and one for ten thousand long texts.
@@ -217,10 +217,10 @@ def _promises(session: orm.Session, which: sa.ColumnElement[bool]) -> Sequence[A
     return session.execute(sa.select(*_PROMISE_COLUMNS).where(which, later)).all()
 
 
-def _by_unit(rows: Iterable[Any]) -> Iterator[Promised]:
+def _by_unit(rows: Iterable[Any]) -> Iterator[PromiseColumns]:
     for unit_id, group in groupby(sorted(rows, key=itemgetter(0, 1)), itemgetter(0)):
         _, *columns = zip(*group, strict=True)
-        yield Promised(unit_id, *columns)
+        yield PromiseColumns(unit_id, *columns)
 
 
 def totals(session: orm.Session) -> Totals:
@@ -240,7 +240,7 @@ def generations(session: orm.Session) -> dict[int, int]:
 
 def of_reservations(
     session: orm.Session, reservation_ids: Collection[str], late: bool = False
-) -> list[Own]:
+) -> list[OwnPromise]:
     """Read what is promised to reservations and is not over.
 
     :param late: what should be over and was not released as well
@@ -251,14 +251,14 @@ def of_reservations(
         sa.or_(lasting, _ALLOCATION.c.released.is_not(True)) if late else lasting,
     )
     ordered = query.order_by(_ALLOCATION.c.unit_id)
-    return [Own._make(row) for row in session.execute(ordered)]
+    return [OwnPromise._make(row) for row in session.execute(ordered)]
 
 
-def of_units(session: orm.Session, unit_ids: Collection[int]) -> list[Own]:
+def of_units(session: orm.Session, unit_ids: Collection[int]) -> list[OwnPromise]:
     """Read what is promised of units and is not over; one statement."""
     mine = _ALLOCATION.c.unit_id.in_(sorted(unit_ids))
     query = sa.select(*_OWN_COLUMNS).where(mine, _ALLOCATION.c.end > utcnow.now(session))
-    return [Own._make(row) for row in session.execute(query)]
+    return [OwnPromise._make(row) for row in session.execute(query)]
 
 
 def beginning(
@@ -267,7 +267,7 @@ def beginning(
     first: datetime.datetime,
     last: datetime.datetime,
     lock: bool = False,
-) -> list[Own]:
+) -> list[OwnPromise]:
     """Read what is promised of units and begins between two times.
 
     :param lock: read what is committed by now, and keep it from being changed; the caller has
@@ -282,10 +282,12 @@ def beginning(
         .order_by(_ALLOCATION.c.unit_id)
     )
     found = session.execute(query.with_for_update() if lock else query)
-    return [Own._make(row) for row in found]
+    return [OwnPromise._make(row) for row in found]
 
 
-def start_dates(session: orm.Session, promises: Collection[Own]) -> dict[str, datetime.datetime]:
+def start_dates(
+    session: orm.Session, promises: Collection[OwnPromise]
+) -> dict[str, datetime.datetime]:
     """Read when the leases of promises start, by the ids of the reservations."""
     ids = sorted({each.reservation_id for each in promises})
     if not ids:
@@ -334,7 +336,7 @@ def insert(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bo
     return True
 
 
-def delete(session: orm.Session, promises: Collection[Own]) -> bool:
+def delete(session: orm.Session, promises: Collection[OwnPromise]) -> bool:
     """Delete promises; False if one of them is gone already."""
     if promises:
         signal(session, FREED)
@@ -344,7 +346,7 @@ def delete(session: orm.Session, promises: Collection[Own]) -> bool:
 
 def end(
     session: orm.Session,
-    promises: Collection[Own],
+    promises: Collection[OwnPromise],
     time: datetime.datetime,
     released: bool | None = None,
 ) -> bool:
@@ -355,7 +357,7 @@ def end(
     return not promises or db_rows.change(session, ended) == len(promises)
 
 
-def begin(session: orm.Session, promise: Own, time: datetime.datetime) -> None:
+def begin(session: orm.Session, promise: OwnPromise, time: datetime.datetime) -> None:
     """Set the start of a promise."""
     db_rows.change(session, sa.update(_ALLOCATION).where(_are([promise])).values(start=time))
 
@@ -369,6 +371,6 @@ def change_lane(
     return db_rows.change(session, sa.update(_ALLOCATION).where(ours).values(lane=new)) == 1
 
 
-def _are(promises: Iterable[Own]) -> sa.ColumnElement[bool]:
+def _are(promises: Iterable[OwnPromise]) -> sa.ColumnElement[bool]:
     keys = sorted(each.key for each in promises)
     return sa.tuple_(_ALLOCATION.c.unit_id, _ALLOCATION.c.unit_generation).in_(keys)

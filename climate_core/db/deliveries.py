@@ -48,7 +48,7 @@ class Delivery:
     claim: str
 
 
-class Busy:
+class DeliveriesInProgress:
     """The deliveries in progress, and how many more are allowed.
 
     :param share: deliveries for one project at the same time; half of it is the share of a host
@@ -117,12 +117,14 @@ def _hook(webhook: Mapping[str, Any]) -> dict[str, str]:
     return {'url': url, 'secret': webhook['secret'], 'target': target}
 
 
-def due_in(session: orm.Session, busy: Busy) -> float | None:
+def due_in(session: orm.Session, busy: DeliveriesInProgress) -> float | None:
     """Tell in how many seconds there is something to send for which there is room."""
     return rows.due_in(session, _ROW, busy.room())
 
 
-def claim(session: orm.Session, ttl: float, limit: int, busy: Busy) -> list[Delivery]:
+def claim(
+    session: orm.Session, ttl: float, limit: int, busy: DeliveriesInProgress
+) -> list[Delivery]:
     """Take what was due first, at most ``limit``, for ``ttl`` seconds, beside what is busy."""
     query = (
         sa.select(_ROW.c.id, _ROW.c.lease_id, _ROW.c.project_id, _ROW.c.target)

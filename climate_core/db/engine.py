@@ -31,7 +31,7 @@ class Stale(Exception):
     """The lease or the event was changed meanwhile; nothing may be committed."""
 
 
-class Refused(Exception):
+class TransactionRefused(Exception):
     """A transaction is refused; its slow explanation is computed after the rollback.
 
     :param explain: returns the exception for the caller of :meth:`Database.write`; without a
@@ -126,7 +126,7 @@ class Database:
     def write(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
         """Return ``function(session, ...)`` of one transaction, again if the database asks.
 
-        What it raises is raised; in place of :class:`Refused` what that explains.
+        What it raises is raised; in place of :class:`TransactionRefused` what that explains.
         """
 
         @retry
@@ -136,7 +136,7 @@ class Database:
 
         try:
             result, info = attempt()
-        except Refused as exc:
+        except TransactionRefused as exc:
             raise exc.explain() from None
         for committed in info.get(_COMMITTED, ()):
             committed()

@@ -10,7 +10,7 @@ from climate_core.lease import history
 _ROW = tables.HISTORY
 
 
-def add(session: orm.Session, entry: history.Entry | None) -> None:
+def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
     """Write what happened, in the transaction in which it happens; None is nothing."""
     if entry is not None:
         rows.insert(session, _ROW, [rows.values(_ROW, entry)])
@@ -18,16 +18,16 @@ def add(session: orm.Session, entry: history.Entry | None) -> None:
 
 def page(
     session: orm.Session, lease_id: str, after: int = 0, limit: int = 1000
-) -> list[tuple[int, history.Entry]]:
+) -> list[tuple[int, history.HistoryEntry]]:
     """Read a page of the history of a lease, oldest first.
 
     :param after: the number of the last entry of the page before
     :returns: entries with their numbers
     """
     query = (
-        sa.select(_ROW.c.id, *rows.columns(_ROW, history.Entry))
+        sa.select(_ROW.c.id, *rows.columns(_ROW, history.HistoryEntry))
         .where(_ROW.c.lease_id == lease_id, _ROW.c.id > after)
         .order_by(_ROW.c.id)
         .limit(limit)
     )
-    return [(row[0], history.Entry(*row[1:])) for row in session.execute(query)]
+    return [(row[0], history.HistoryEntry(*row[1:])) for row in session.execute(query)]

@@ -16,7 +16,7 @@ _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 
 
-class Watched(NamedTuple):
+class WatchedHost(NamedTuple):
     """A host of a pool.
 
     :param capacity: what it has, as it is stored
@@ -36,7 +36,7 @@ class Watched(NamedTuple):
         return self.state == hosts.State.FAILED
 
 
-class Having(NamedTuple):
+class HostHolder(NamedTuple):
     """A live reservation that has a host, or released it while its lease ran."""
 
     unit_id: int
@@ -47,7 +47,7 @@ class Having(NamedTuple):
     released: bool
 
 
-def every(session: orm.Session) -> tuple[list[Watched], datetime.datetime]:
+def every(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
     """Read all hosts, and the time."""
     query = sa.select(
         _UNIT.c.id,
@@ -61,15 +61,15 @@ def every(session: orm.Session) -> tuple[list[Watched], datetime.datetime]:
     ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
     found = session.execute(query.order_by(_UNIT.c.id)).all()
     now = found[0].now if found else utcnow.read(session)
-    return [Watched(*row[:-1]) for row in found], now
+    return [WatchedHost(*row[:-1]) for row in found], now
 
 
-def having(session: orm.Session, unit_ids: Collection[int]) -> list[Having]:
+def having(session: orm.Session, unit_ids: Collection[int]) -> list[HostHolder]:
     """Read the live reservations that have hosts, or released them; one statement."""
     return _having(session, _ALLOCATION.c.unit_id.in_(sorted(unit_ids)))
 
 
-def incomplete(session: orm.Session, resource_types: Collection[str]) -> list[Having]:
+def incomplete(session: orm.Session, resource_types: Collection[str]) -> list[HostHolder]:
     """Read the live reservations that lack something, with the hosts that they have."""
     lacking = (
         _RESERVATION.c.resource_type.in_(sorted(resource_types)),
@@ -78,7 +78,7 @@ def incomplete(session: orm.Session, resource_types: Collection[str]) -> list[Ha
     return [each for each in _having(session, *lacking) if not each.released]
 
 
-def _having(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[Having]:
+def _having(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[HostHolder]:
     query = (
         sa.select(
             _ALLOCATION.c.unit_id,
@@ -93,7 +93,7 @@ def _having(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[Having
         .where(_RESERVATION.c.hold == 1, *where)
         .order_by(_RESERVATION.c.id, _ALLOCATION.c.unit_id)
     )
-    return [Having(*row) for row in session.execute(query)]
+    return [HostHolder(*row) for row in session.execute(query)]
 
 
 def fail(session: orm.Session, host_id: int, reason: str) -> bool:

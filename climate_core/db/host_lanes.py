@@ -12,7 +12,7 @@ from climate_core.db import tables, utcnow
 _ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
 
-class Taken(NamedTuple):
+class TakenLane(NamedTuple):
     """A lane that a reservation has, or had, since a time that has come.
 
     :param lane: its number among those of the host
@@ -26,7 +26,7 @@ class Taken(NamedTuple):
 
 def taken(
     session: orm.Session, unit_ids: Collection[int], live: bool, begun: bool = True
-) -> list[Taken]:
+) -> list[TakenLane]:
     """Read which reservations have lanes of hosts; one statement.
 
     :param live: those that are not over; else those that are
@@ -47,4 +47,4 @@ def taken(
             _RESERVATION.c.hold == 1 if live else _RESERVATION.c.hold.is_(None),
         )
     )
-    return [Taken(*row) for row in session.execute(query)]
+    return [TakenLane(*row) for row in session.execute(query)]

@@ -37,11 +37,14 @@ _OF_HOST = (
     'state',
     'disabled_reason',
     'emptied_for',
-    'lent',
+    'takes_ordinary',
     'created_at',
     'updated_at',
 )
-_COLUMNS = (*(_UNIT.c[name] for name in _OF_UNIT), *(_HOST.c[name] for name in _OF_HOST))
+_COLUMNS = (
+    *(_UNIT.c[name] for name in _OF_UNIT),
+    *(_HOST.c[name].label(name) for name in _OF_HOST),
+)
 _ALL = sa.select(*_COLUMNS).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
 
 
@@ -79,7 +82,7 @@ def insert(
     extra: Mapping[str, Any],
     state: hosts.State = hosts.State.ENROLLED,
     available: bool = True,
-    lent: bool | None = None,
+    takes_ordinary: bool | None = None,
 ) -> int:
     """Write a new host and its unit; return its id.
 
@@ -110,7 +113,7 @@ def insert(
         'details': known.details,
         'extra': dict(extra),
         'state': state,
-        'lent': lent,
+        'takes_ordinary': takes_ordinary,
         'created_at': now,
     }
     connection.execute(sa.insert(_HOST).values(host))
@@ -168,7 +171,7 @@ def is_kept(session: orm.Session, provider_id: str) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Query:
+class HostQuery:
     """The filters and the page of a listing of hosts, which are in the order of their ids.
 
     :param marker: the id of the last host of the page before
@@ -183,7 +186,7 @@ class Query:
     limit: int = 1000
 
 
-def page(session: orm.Session, query: Query) -> tuple[list[hosts.Host], bool]:
+def page(session: orm.Session, query: HostQuery) -> tuple[list[hosts.Host], bool]:
     """Read a page of hosts, and whether there are more; one statement."""
     wanted = {
         _UNIT.c.pool: query.pool,
@@ -203,7 +206,7 @@ def exist(session: orm.Session) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Promised:
+class HostPromise:
     """A live reservation that a host is promised to, in the time of its lease."""
 
     host_id: int
@@ -219,7 +222,7 @@ def promised(
     host_ids: Collection[int],
     lease_id: str | None = None,
     reservation_id: str | None = None,
-) -> list[Promised]:
+) -> list[HostPromise]:
     """Read what hosts are promised to, in the order of time; one statement."""
     query = (
         sa.select(
@@ -243,7 +246,7 @@ def promised(
         query = query.where(_LEASE.c.id == lease_id)
     if reservation_id is not None:
         query = query.where(_RESERVATION.c.id == reservation_id)
-    return [Promised(*row) for row in session.execute(query)]
+    return [HostPromise(*row) for row in session.execute(query)]
 
 
 def access(session: orm.Session, pool: str) -> dict[str, Any] | None:

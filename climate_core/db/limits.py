@@ -71,7 +71,7 @@ def check(
         limits.check(most, used(session, project_id), adding)
 
 
-def held(session: orm.Session, project_id: str) -> list[limits.Held]:
+def held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
     """Read what each live lease of a project holds, and when it ends. One statement."""
     query = (
         sa.select(_LEASE.c.id, _LEASE.c.end_date, _RESERVATION.c.amounts)
@@ -86,4 +86,4 @@ def held(session: orm.Session, project_id: str) -> list[limits.Held]:
     units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
     for lease_id, end, amounts in session.execute(query):
         units[lease_id, end].append(amounts or {})
-    return [limits.Held(end, limits.total(each, 1)) for (_, end), each in units.items()]
+    return [limits.HeldAmounts(end, limits.total(each, 1)) for (_, end), each in units.items()]

@@ -37,7 +37,7 @@ Sort = tuple[str, bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Query:
+class LeaseQuery:
     """The filters, order and page of a listing of leases.
 
     :param project_id: only the leases of this project; None: of all
@@ -66,7 +66,7 @@ class Query:
     parts: Collection[str] = leases.PARTS
 
 
-def page(session: orm.Session, query: Query) -> tuple[list[model.Lease], bool]:
+def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bool]:
     """Read a page of leases, and whether there are more.
 
     :raises climate_core.exceptions.BadRequest: the project has no lease that is the marker
@@ -80,7 +80,7 @@ def page(session: orm.Session, query: Query) -> tuple[list[model.Lease], bool]:
     return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
 
 
-def _marker(session: orm.Session, query: Query, order: Sequence[Sort]) -> Mapping[str, Any]:
+def _marker(session: orm.Session, query: LeaseQuery, order: Sequence[Sort]) -> Mapping[str, Any]:
     """Read what the marker is sorted by. One that was deleted meanwhile still marks its place."""
     columns = [_column(key).label(key) for key, _ in order]
     here = sa.and_(_LEASE.c.id == query.marker, *_of_project(query))
@@ -91,11 +91,11 @@ def _marker(session: orm.Session, query: Query, order: Sequence[Sort]) -> Mappin
     return dict(found)
 
 
-def _of_project(query: Query) -> list[sa.ColumnElement[bool]]:
+def _of_project(query: LeaseQuery) -> list[sa.ColumnElement[bool]]:
     return [] if query.project_id is None else [_LEASE.c.project_id == query.project_id]
 
 
-def _filters(session: orm.Session, query: Query) -> list[sa.ColumnElement[bool]]:
+def _filters(session: orm.Session, query: LeaseQuery) -> list[sa.ColumnElement[bool]]:
     deleted = _LEASE.c.deleted_at
     found: list[sa.ColumnElement[bool]] = _of_project(query)
     found.append(deleted.is_not(None) if query.deleted else deleted.is_(None))
@@ -120,7 +120,7 @@ def _named(session: orm.Session, name: str) -> list[sa.ColumnElement[bool]]:
     return same
 
 
-def _reserves(query: Query) -> sa.ColumnElement[bool]:
+def _reserves(query: LeaseQuery) -> sa.ColumnElement[bool]:
     types = resource_types.stored(query.resource_type or '')
     by_type = _RESERVATION.c.resource_type.in_(types)
     if query.resource_id is None:
@@ -153,7 +153,7 @@ def _column(key: str) -> sa.ColumnElement[Any]:
     return _LEASE.c[key]
 
 
-def _directed(session: orm.Session, order: Sequence[Sort], query: Query) -> list[Any]:
+def _directed(session: orm.Session, order: Sequence[Sort], query: LeaseQuery) -> list[Any]:
     directed = [_column(key).desc() if down else _column(key).asc() for key, down in order]
     if query.deleted or session.get_bind().dialect.name != 'postgresql':
         return directed

@@ -47,7 +47,7 @@ def add(
     return told
 
 
-class Claim(NamedTuple):
+class ClaimedBatch(NamedTuple):
     """Notifications that one manager has for a time, in the order of their ids.
 
     :param due_in: in how many seconds there is one more to send; None: there is none
@@ -58,7 +58,7 @@ class Claim(NamedTuple):
     due_in: float | None
 
 
-def claim(session: orm.Session, ttl: float, limit: int) -> Claim:
+def claim(session: orm.Session, ttl: float, limit: int) -> ClaimedBatch:
     """Take the notifications that were due first for ``ttl`` seconds."""
     clock, next_at = utcnow.now(session), _ROW.c.next_at
     query = sa.select(clock, next_at, *rows.columns(_ROW, Notification))
@@ -69,7 +69,7 @@ def claim(session: orm.Session, ttl: float, limit: int) -> Claim:
     if count < len(due):
         # Another manager took some of them meanwhile, and has them until then.
         due, later = rows.taken(session, _ROW, Notification, name), [ttl, *later]
-    return Claim(name, sorted(due, key=attrgetter('id')), min(later, default=None))
+    return ClaimedBatch(name, sorted(due, key=attrgetter('id')), min(later, default=None))
 
 
 def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:

@@ -39,7 +39,7 @@ def held(
     return [read(row) for row in session.execute(query).mappings()]
 
 
-class End(NamedTuple):
+class ReservationEnd(NamedTuple):
     """When the lease of a resource ends, and what it has and what becomes of it then."""
 
     resource_id: str
@@ -48,7 +48,7 @@ class End(NamedTuple):
     on_end: str | None
 
 
-def ends(session: orm.Session, resource_type: str) -> list[End]:
+def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
     """Read the ends to come of all reservations of a type that hold their resource.
 
     One statement. A resource that is there after its end is freed nobody knows when.
@@ -65,7 +65,7 @@ def ends(session: orm.Session, resource_type: str) -> list[End]:
         .where(held_of(resource_type), lease.c.end_date > utcnow.now(session))
     )
     return [
-        End(resource_id, at, amounts or {}, params.get('on_end'))
+        ReservationEnd(resource_id, at, amounts or {}, params.get('on_end'))
         for resource_id, at, amounts, params in session.execute(query)
     ]
 

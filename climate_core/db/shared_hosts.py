@@ -55,7 +55,7 @@ class Unneeded(NamedTuple):
 def available(session: orm.Session) -> list[SharedHost]:
     """Read those that serve ordinary servers, and that leases may get; one statement."""
     query = sa.select(*_COLUMNS).where(
-        _HOST.c.lent.is_(True),
+        _HOST.c.takes_ordinary.is_(True),
         _HOST.c.state == _State.ENROLLED,
         _HOST.c.disabled_reason.is_(None),
     )
@@ -107,7 +107,7 @@ def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]
         )
         .select_from(_HOST)
         .where(
-            _HOST.c.lent.is_(False),
+            _HOST.c.takes_ordinary.is_(False),
             _HOST.c.state.not_in((_State.LEAVING, _State.FAILED)),
             sa.case((is_emptied, sa.not_(is_wanted)), else_=sa.not_(has_promise)),
         )

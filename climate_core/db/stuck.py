@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_core.db import history, leases, store, tables, utcnow
 from climate_core.lease import events, model, schedule, states
-from climate_core.lease.history import DONE, Cause, Entry, entry
+from climate_core.lease.history import DONE, Cause, HistoryEntry, entry
 from climate_core.lease.results import Change
 
 _LEASE, _EVENT = tables.LEASES, tables.EVENTS
@@ -27,7 +27,7 @@ _BUSY, _WAITING = states.EventStatus.IN_PROGRESS, states.EventStatus.UNDONE
 REPAIR = 'operator.repair'
 
 
-class Kind(enum.StrEnum):
+class StuckKind(enum.StrEnum):
     CLAIM_EXPIRED = 'claim_expired'
     NOT_TAKEN_UP = 'not_taken_up'
     RETRIED = 'retried'
@@ -39,14 +39,14 @@ class Kind(enum.StrEnum):
 
 
 #: What :func:`unstick` does about it. An ERROR is for a person to judge.
-REMEDIES: Mapping[Kind, str] = {
-    Kind.CLAIM_EXPIRED: 'make the event due now',
-    Kind.NOT_TAKEN_UP: 'make the event due now',
-    Kind.RETRIED: 'make the event due now',
-    Kind.PAST_END: 'make the end due now',
-    Kind.NO_END: 'give the lease its end again',
-    Kind.STARTING: 'make the start due now',
-    Kind.TRUST_KEPT: 'have the trust deleted',
+REMEDIES: Mapping[StuckKind, str] = {
+    StuckKind.CLAIM_EXPIRED: 'make the event due now',
+    StuckKind.NOT_TAKEN_UP: 'make the event due now',
+    StuckKind.RETRIED: 'make the event due now',
+    StuckKind.PAST_END: 'make the end due now',
+    StuckKind.NO_END: 'give the lease its end again',
+    StuckKind.STARTING: 'make the start due now',
+    StuckKind.TRUST_KEPT: 'have the trust deleted',
 }
 
 
@@ -73,7 +73,7 @@ class Stuck:
     :param age: seconds since it should have gone on
     """
 
-    kind: Kind
+    kind: StuckKind
     lease_id: str
     name: str
     project_id: str
@@ -137,14 +137,14 @@ def note(
 ) -> None:
     """Write a repair into the history, unless it was written with the change of the lease."""
     if entry(before, after, cause, now) is None:
-        told = Entry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
+        told = HistoryEntry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
         history.add(session, told)
 
 
 def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
-    if found.kind is Kind.TRUST_KEPT:
+    if found.kind is StuckKind.TRUST_KEPT:
         return events.of(model.RELEASE_TRUST).after_termination(lease, now)
-    if found.kind is Kind.NO_END:
+    if found.kind is StuckKind.NO_END:
         time = max(lease.end_date, now)
         end = lease.event(model.END)
         again = schedule.reschedule(end, time, now) if end else None
@@ -155,7 +155,7 @@ def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.
 
 
 #: The event that is pushed for a lease that does not go on.
-_PUSHED = {Kind.PAST_END: model.END, Kind.STARTING: model.START}
+_PUSHED = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
 
 
 def _event(lease: model.Lease, event_id: str | None) -> model.Event | None:
@@ -191,10 +191,10 @@ def _events(
         waiting = (now - next_at).total_seconds()
         if waiting >= thresholds.grace:
             busy = status == _BUSY
-            kind = Kind.CLAIM_EXPIRED if busy else Kind.NOT_TAKEN_UP
+            kind = StuckKind.CLAIM_EXPIRED if busy else StuckKind.NOT_TAKEN_UP
             reason = 'its claim expired and no manager took it up' if busy else _NOBODY
         else:
-            kind, waiting = Kind.RETRIED, (now - time).total_seconds()
+            kind, waiting = StuckKind.RETRIED, (now - time).total_seconds()
             reason = f'failed {attempts} times: {told}'
         yield Stuck(kind, *_four(lease), event_id, event_type, reason, max(0.0, waiting))
 
@@ -211,15 +211,15 @@ def _leases(
     touched = sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at, type_=tables.Time())
     # A lease that waits gets its end when it is granted, if it is to last so long.
     ends = sa.and_(~over, sa.or_(_LEASE.c.duration.is_(None), _LEASE.c.status.not_in(_UNGRANTED)))
-    conditions: dict[Kind, tuple[Any, Any]] = {
-        Kind.PAST_END: (sa.and_(ends, _LEASE.c.end_date <= long_ago), _LEASE.c.end_date),
-        Kind.NO_END: (sa.and_(ends, ~_has_open(model.END)), touched),
-        Kind.STARTING: (
+    conditions: dict[StuckKind, tuple[Any, Any]] = {
+        StuckKind.PAST_END: (sa.and_(ends, _LEASE.c.end_date <= long_ago), _LEASE.c.end_date),
+        StuckKind.NO_END: (sa.and_(ends, ~_has_open(model.END)), touched),
+        StuckKind.STARTING: (
             sa.and_(_LEASE.c.status == 'STARTING', _LEASE.c.start_date <= long_ago),
             _LEASE.c.start_date,
         ),
-        Kind.ERROR: (sa.and_(_LEASE.c.status == 'ERROR', touched <= long_ago), touched),
-        Kind.TRUST_KEPT: (
+        StuckKind.ERROR: (sa.and_(_LEASE.c.status == 'ERROR', touched <= long_ago), touched),
+        StuckKind.TRUST_KEPT: (
             sa.and_(over, _LEASE.c.trust_id.is_not(None), ~_has_open(model.RELEASE_TRUST)),
             touched,
         ),
@@ -233,18 +233,18 @@ def _leases(
             where if lease_id is None else where & (_LEASE.c.id == lease_id)
         )
     for name, *lease, told, since in session.execute(sa.union_all(*parts)):
-        kind = Kind(name)
+        kind = StuckKind(name)
         reason = told or _WHY[kind]
         age = max(0.0, (now - since).total_seconds())
         yield Stuck(kind, *_four(lease), None, None, reason, age)
 
 
 _WHY = {
-    Kind.PAST_END: 'its end is past and it is not over',
-    Kind.NO_END: 'nothing will end it',
-    Kind.STARTING: 'it is not awake since its start',
-    Kind.ERROR: 'something of it could not be woken',
-    Kind.TRUST_KEPT: 'it is over and still has the trust of its owner',
+    StuckKind.PAST_END: 'its end is past and it is not over',
+    StuckKind.NO_END: 'nothing will end it',
+    StuckKind.STARTING: 'it is not awake since its start',
+    StuckKind.ERROR: 'something of it could not be woken',
+    StuckKind.TRUST_KEPT: 'it is over and still has the trust of its owner',
 }
 
 

@@ -317,7 +317,7 @@ HOSTS = _table(
     # The lease for which the servers of a shared host leave it.
     sa.Column('emptied_for', _Uuid),
     # Whether ordinary servers may run there until a lease needs it; NULL: never.
-    sa.Column('lent', sa.Boolean),
+    sa.Column('lent', sa.Boolean, key='takes_ordinary'),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
     sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),

@@ -40,11 +40,11 @@ _SUM = (
 # A reservation that takes fewer hosts than it could have is charged with those that it got, and
 # one for which hosts are only being emptied with none.
 _PIECES = sa.case(
-    (_LEASE.c.kind == states.Kind.BEST_EFFORT, sa.func.coalesce(_SUM, 0)),
+    (_LEASE.c.kind == states.LeaseKind.BEST_EFFORT, sa.func.coalesce(_SUM, 0)),
     (_RESERVATION.c.unit_kind.is_not(None), _SUM),
 )
 _HELD = sa.case((_IS_PROMISED, _LEASE.c.start_date), else_=_RESERVATION.c.created_at)
-#: In the order of the fields of :class:`climate_core.lease.usage.Use`, and the pieces.
+#: In the order of the fields of :class:`climate_core.lease.usage.ReservationUse`, and the pieces.
 _COLUMNS = (
     _RESERVATION.c.id,
     _RESERVATION.c.lease_id,
@@ -63,7 +63,7 @@ _COLUMNS = (
 
 def uses(
     session: orm.Session, period: usage.Span, project_id: str | None = None
-) -> Iterator[usage.Use]:
+) -> Iterator[usage.ReservationUse]:
     """Yield what one project, or all, reserved in a period, in one statement."""
     query = _reserved(period).execution_options(yield_per=_PAGE)
     if project_id is not None:
@@ -71,7 +71,7 @@ def uses(
     return _uses(session.execute(query), period)
 
 
-def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.Use]:
+def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.ReservationUse]:
     """Read what was reserved in a period, lease by lease, while the session does other things.
 
     One statement for each thousand reservations.
@@ -105,11 +105,11 @@ def _reserved(period: usage.Span) -> sa.Select[Any]:
     )
 
 
-def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.Use]:
+def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.ReservationUse]:
     """Select what was reserved in a period, without what was given up before its start."""
     for row in found:
         *values, pieces = row
-        use = usage.Use(*values)
+        use = usage.ReservationUse(*values)
         if use.reserved(period) is None:
             continue
         held = dict(use.amounts or {})

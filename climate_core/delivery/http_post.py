@@ -25,7 +25,7 @@ _ADDRESSES = 4
 _BODY = 4096
 
 
-class Failed(Exception):
+class CallFailed(Exception):
     """There was no answer. The message is for the user: it tells nothing of what is inside."""
 
 
@@ -38,7 +38,9 @@ class Caller:
     :raises OSError: ``cafile`` cannot be read
     """
 
-    def __init__(self, rules: webhook.Rules, timeout: float, cafile: str | None = None) -> None:
+    def __init__(
+        self, rules: webhook.WebhookRules, timeout: float, cafile: str | None = None
+    ) -> None:
         self._rules = rules
         self._timeout = timeout
         self._tls = ssl.create_default_context(cafile=cafile)
@@ -52,11 +54,11 @@ class Caller:
         try:
             return self._post(urllib.parse.urlsplit(url), body, headers)
         except TimeoutError:
-            raise Failed(f'It did not answer within {self._timeout:g} seconds.') from None
+            raise CallFailed(f'It did not answer within {self._timeout:g} seconds.') from None
         except ssl.SSLCertVerificationError:
-            raise Failed('Its certificate is not valid.') from None
+            raise CallFailed('Its certificate is not valid.') from None
         except (OSError, http.client.HTTPException, ValueError):
-            raise Failed('It could not be reached by HTTP.') from None
+            raise CallFailed('It could not be reached by HTTP.') from None
 
     def _post(self, url: urllib.parse.SplitResult, body: bytes, headers: Mapping[str, str]) -> int:
         secure = url.scheme == 'https'
@@ -86,10 +88,10 @@ class Caller:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise Failed('Its host name is not known.') from None
+            raise CallFailed('Its host name is not known.') from None
         for *_, sockaddr in found:
             if webhook.forbidden(ipaddress.ip_address(sockaddr[0]), self._rules):
-                raise Failed('Its address is not allowed for webhooks.')
+                raise CallFailed('Its address is not allowed for webhooks.')
         return found[:_ADDRESSES]
 
 

@@ -27,7 +27,7 @@ _JITTER = 5.0
 _LENGTHS = {conf_group.HOUR: usage.HOUR, conf_group.DAY: usage.DAY}
 
 
-class Usage(Worker):
+class UsageReporter(Worker):
     """Tell usage in a thread of its own.
 
     :param every: ``hour`` or ``day``

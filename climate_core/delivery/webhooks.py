@@ -21,11 +21,11 @@ from climate_core import test_points
 from climate_core.backoff import Backoff
 from climate_core.db import deliveries, history, leases, store
 from climate_core.db.clock import Clock
-from climate_core.db.deliveries import Busy, Delivery
+from climate_core.db.deliveries import DeliveriesInProgress, Delivery
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.delivery import http_post
 from climate_core.lease import webhook
-from climate_core.lease.history import FAILED, Cause, Entry
+from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.results import Change
 from climate_core.threads import PoolWorker
 
@@ -90,7 +90,7 @@ class Sender(PoolWorker[Delivery]):
         conf: cfg.ConfigOpts,
         database: Database,
         clock: Clock,
-        rules: webhook.Rules,
+        rules: webhook.WebhookRules,
         post: Callable[[str, bytes, dict[str, str]], int] | None = None,
     ) -> None:
         section = conf.webhooks
@@ -115,9 +115,9 @@ class Sender(PoolWorker[Delivery]):
         # The end of a call nudges.
         return None
 
-    def _busy(self) -> Busy:
+    def _busy(self) -> DeliveriesInProgress:
         with self._changed:
-            return Busy(max(2, self._workers // 4), self._in_flight.values())
+            return DeliveriesInProgress(max(2, self._workers // 4), self._in_flight.values())
 
     def deliver(self, delivery: Delivery) -> bool:
         """Make one call and write down what came of it.
@@ -130,7 +130,7 @@ class Sender(PoolWorker[Delivery]):
         try:
             status = self._post(delivery.url, body, headers)
             reason = _reason(status)
-        except http_post.Failed as exc:
+        except http_post.CallFailed as exc:
             status, reason = 0, str(exc)
         test_points.reached('webhook.after', **info)
         if reason is None:
@@ -168,7 +168,7 @@ def _given_up(
 ) -> None:
     told = f'The webhook was not told {delivery.event_type}, after many attempts: {reason}'
     if deliveries.done(session, delivery):
-        entry = Entry(delivery.lease_id, now, ACTION, FAILED, told, None, None, {})
+        entry = HistoryEntry(delivery.lease_id, now, ACTION, FAILED, told, None, None, {})
         history.add(session, entry)
 
 

@@ -15,7 +15,7 @@ from climate_core.threads import Worker
 
 
 @dataclasses.dataclass(eq=False, slots=True)
-class Claim:
+class EventClaim:
     """An event that this manager works on.
 
     :param renew_at: when to renew it, by this process's monotonic clock
@@ -44,7 +44,7 @@ class Claims(Worker):
         super().__init__(ttl, pause=Backoff(ttl / 10, ttl / 10))
         self._database = database
         self._ttl = ttl
-        self._held: set[Claim] = set()
+        self._held: set[EventClaim] = set()
 
     def look(self) -> float | None:
         self.renew(time.monotonic())
@@ -52,12 +52,12 @@ class Claims(Worker):
             first = min((c.renew_at for c in self._held), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
-    def take(self, due: events.Due) -> Claim | None:
+    def take(self, due: events.Due) -> EventClaim | None:
         """Claim an event that is due; None if another manager was faster."""
         asked = time.monotonic()
         if not self._database.write(events.claim, due.id, due.generation, self._ttl):
             return None
-        claim = Claim(
+        claim = EventClaim(
             due.id, due.lease_id, due.event_type, due.generation + 1, asked + self._ttl / 3
         )
         with self._changed:
@@ -65,7 +65,7 @@ class Claims(Worker):
         self.nudge()
         return claim
 
-    def drop(self, claim: Claim) -> None:
+    def drop(self, claim: EventClaim) -> None:
         """Stop renewing a claim."""
         with self._changed:
             self._held.discard(claim)

@@ -23,7 +23,7 @@ from climate_core.db.engine import Database
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
 from climate_core.engine import ranks, retry
-from climate_core.engine.claims import Claim, Claims
+from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease import events, history, model, results, states
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
@@ -81,7 +81,7 @@ class EventExecutor:
         finally:
             self.claims.drop(claim)
 
-    def _work(self, claim: Claim) -> bool:
+    def _work(self, claim: EventClaim) -> bool:
         work = self.database.write(self._begin, claim)
         if work.skip_reason is not None:
             return False
@@ -101,7 +101,7 @@ class EventExecutor:
         known = {e.id: e.next_at for e in before.events}
         return any(e.open and e.next_at != known.get(e.id) for e in after.events)
 
-    def _begin(self, session: orm.Session, claim: Claim) -> results.Work:
+    def _begin(self, session: orm.Session, claim: EventClaim) -> results.EventWork:
         lease, event = _mine(session, claim)
         now = self.clock.now()
         handler = events.of(event.event_type)
@@ -113,7 +113,7 @@ class EventExecutor:
         return dataclasses.replace(work, lease=saved)
 
     def _finish(
-        self, session: orm.Session, claim: Claim, outcomes: Mapping[str, results.Outcome]
+        self, session: orm.Session, claim: EventClaim, outcomes: Mapping[str, results.Outcome]
     ) -> tuple[model.Lease, model.Lease]:
         """Write the outcomes; return the lease before and after."""
         lease, event = _mine(session, claim)
@@ -126,7 +126,7 @@ class EventExecutor:
         self._keep(session, after, claim, now)
         return lease, after
 
-    def _end_again(self, claim: Claim) -> None:
+    def _end_again(self, claim: EventClaim) -> None:
         """End what the calendar promised to reservations that end, after a claim was lost.
 
         A start that is superseded by the end of its lease may open a host after the end has closed
@@ -149,7 +149,7 @@ class EventExecutor:
                 LOG.exception('%s is not ended again', each.id)
 
     def _keep(
-        self, session: orm.Session, lease: model.Lease, claim: Claim, now: datetime.datetime
+        self, session: orm.Session, lease: model.Lease, claim: EventClaim, now: datetime.datetime
     ) -> None:
         """Keep the units that reservations still use that are being ended, until they are empty.
 
@@ -186,7 +186,7 @@ class EventExecutor:
         for cleaning, of_reservations in by_time.items():
             self.calendar.release(session, of_reservations, now, cleaning)
 
-    def _act(self, claim: Claim, work: results.Work) -> dict[str, results.Outcome]:
+    def _act(self, claim: EventClaim, work: results.EventWork) -> dict[str, results.Outcome]:
         handler = events.of(claim.event_type)
         if handler.lease_call is None:
             return self._in_order(claim, handler, work)
@@ -194,7 +194,7 @@ class EventExecutor:
         return {claim.event_id: self._try(claim, work.lease, call)}
 
     def _in_order(
-        self, claim: Claim, handler: events.EventHandler, work: results.Work
+        self, claim: EventClaim, handler: events.EventHandler, work: results.EventWork
     ) -> dict[str, results.Outcome]:
         """Call the plugins rank by rank; the next rank waits until the one before is settled."""
         outcomes: dict[str, results.Outcome] = {}
@@ -219,7 +219,7 @@ class EventExecutor:
         return outcomes
 
     def _with_uses(
-        self, claim: Claim, lease: model.Lease, reservation: model.Reservation
+        self, claim: EventClaim, lease: model.Lease, reservation: model.Reservation
     ) -> model.Reservation:
         """Return a reservation with what its plugin knows of the resources that it uses."""
         plugin = self.plugins.get(reservation.resource_type)
@@ -245,7 +245,7 @@ class EventExecutor:
 
     def _try(
         self,
-        claim: Claim,
+        claim: EventClaim,
         lease: model.Lease,
         call: Callable[[], Wait | Done | None],
         reservation: model.Reservation | None = None,
@@ -290,7 +290,7 @@ class EventExecutor:
         return called
 
 
-def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]:
+def _mine(session: orm.Session, claim: EventClaim) -> tuple[model.Lease, model.Event]:
     """Read the lease and the event of a claim, locked; ClaimLost if it has gone on without us."""
     lease = leases.find(session, claim.lease_id, lock=True)
     for event in lease.events if lease is not None else ():
@@ -301,7 +301,7 @@ def _mine(session: orm.Session, claim: Claim) -> tuple[model.Lease, model.Event]
     raise ClaimLost
 
 
-def _cause(claim: Claim) -> history.Cause:
+def _cause(claim: EventClaim) -> history.Cause:
     return history.Cause(
         f'event.{claim.event_type}',
         request_id=context.event_request_id(claim.event_id),
@@ -309,7 +309,7 @@ def _cause(claim: Claim) -> history.Cause:
     )
 
 
-def _info(claim: Claim) -> dict[str, str | None]:
+def _info(claim: EventClaim) -> dict[str, str | None]:
     return {
         'event_id': claim.event_id,
         'event_type': claim.event_type,

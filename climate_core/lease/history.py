@@ -48,7 +48,7 @@ def user_cause(context: RequestContext, action: str) -> Cause:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """Describe one change in the history.
 
     :param result: one of :data:`RESULTS`
@@ -84,7 +84,7 @@ _RESERVATION_FIELDS = ('status', 'status_reason', 'params')
 
 def entry(
     before: Lease | None, after: Lease, cause: Cause, now: datetime.datetime
-) -> Entry | None:
+) -> HistoryEntry | None:
     """Return the entry for a change; None when nothing is worth it.
 
     That work on an event begins is not, unless the lease gets another status by it: what comes of
@@ -102,7 +102,7 @@ def entry(
     result, reason = _result(before, after, event)
     if cause.failure is not None:
         result, reason = FAILED, cause.failure
-    return Entry(
+    return HistoryEntry(
         after.id, now, cause.action, result, reason, cause.user_id, cause.request_id, changes
     )
 

@@ -150,7 +150,7 @@ class Host(Known):
     :param extra: the properties that the operator gave it, as they were given
     :param disabled_reason: what its operator said when it was disabled, or why it failed
     :param emptied_for: the id of the lease for which its servers leave it
-    :param lent: of a shared host: whether ordinary servers may run there now, because no lease
+    :param takes_ordinary: whether ordinary servers may run on a shared host now, because no lease
         has it; None: it is not shared, and they may not
     """
 
@@ -163,7 +163,7 @@ class Host(Known):
     state: State = State.ENROLLED
     disabled_reason: str | None = None
     emptied_for: str | None = None
-    lent: bool | None = None
+    takes_ordinary: bool | None = None
     created_at: datetime
     updated_at: datetime | None = None
 
@@ -193,13 +193,13 @@ class Host(Known):
     def is_kept(self) -> bool:
         """Return whether ordinary servers are to be kept off it."""
         given_back = (State.RETURNING, State.LEAVING, State.NOT_ENROLLED)
-        return not self.lent and self.state not in given_back
+        return not self.takes_ordinary and self.state not in given_back
 
     @property
     def is_enabled(self) -> bool:
         """Return whether it takes promises, now or once no ordinary servers run there."""
         enabled = self.state is State.ENROLLED and self.disabled_reason is None
-        return self.available or (bool(self.lent) and enabled)
+        return self.available or (bool(self.takes_ordinary) and enabled)
 
     @property
     def is_returning(self) -> bool:
@@ -209,7 +209,7 @@ class Host(Known):
     @property
     def is_shared(self) -> bool:
         """Return whether ordinary servers may run there while no lease has it."""
-        return self.lent is not None
+        return self.takes_ordinary is not None
 
     @property
     def failed(self) -> bool:

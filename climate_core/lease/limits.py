@@ -25,7 +25,7 @@ Amounts = Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Held:
+class HeldAmounts:
     """The amounts that one lease holds, by the names of the limits, until its end."""
 
     end: datetime.datetime
@@ -80,7 +80,7 @@ def check(limits: Amounts, used: Amounts, adding: Amounts) -> None:
 
 
 def available_from(
-    limits: Amounts, adding: Amounts, held: Iterable[Held], now: datetime.datetime
+    limits: Amounts, adding: Amounts, held: Iterable[HeldAmounts], now: datetime.datetime
 ) -> datetime.datetime | None:
     """Return when enough leases have ended for this to fit.
 

@@ -187,7 +187,7 @@ class Lease:
     before_start: tuple[int, ...] = ()
     webhook: Mapping[str, Any] | None = None
     request_digest: str | None = None
-    kind: str = states.Kind.IMMEDIATE
+    kind: str = states.LeaseKind.IMMEDIATE
     retries_left: int | None = None
     priority: int = 0
     duration: int | None = None

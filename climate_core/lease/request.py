@@ -56,7 +56,7 @@ class LeaseRequest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class RequestRules:
     """What the operator allows in the request for a lease, and its defaults.
 
     :param minutes_before_end: when the end is told if the request says nothing; 0 for never
@@ -67,7 +67,7 @@ class Rules:
     """
 
     minutes_before_end: int = 60
-    webhooks: webhook.Rules = webhook.DEFAULT
+    webhooks: webhook.WebhookRules = webhook.DEFAULT
     late_start_seconds: int = 300
     max_retries: int = limits.RETRIES
     best_effort_timeout: int = limits.BEST_EFFORT_SECONDS
@@ -76,7 +76,7 @@ class Rules:
 def read_request(
     values: Mapping[str, Any],
     now: datetime,
-    rules: Rules,
+    rules: RequestRules,
     errors: ErrorCollector = RAISE_FIRST,
     *,
     new: bool = True,
@@ -120,7 +120,9 @@ def read_request(
     return asked
 
 
-def _check_time(asked: LeaseRequest, now: datetime, rules: Rules, errors: ErrorCollector) -> None:
+def _check_time(
+    asked: LeaseRequest, now: datetime, rules: RequestRules, errors: ErrorCollector
+) -> None:
     """Refuse a time that is past, or a start that is too late."""
     earliest = now - timedelta(seconds=rules.late_start_seconds)
     if asked.start < earliest:
@@ -171,8 +173,8 @@ def start_policy(value: Any) -> str | None:
 
 def kind(value: Any) -> str | None:
     """Read the kind of a lease, None if nothing is said; BadRequest if there is no such kind."""
-    if value is not None and value not in list(states.Kind):
-        known = ', '.join(states.Kind)
+    if value is not None and value not in list(states.LeaseKind):
+        known = ', '.join(states.LeaseKind)
         raise exceptions.BadRequest(f'It must be one of {known}.', field='kind')
     return value if value is None else str(value)
 
@@ -181,7 +183,7 @@ def max_retries(value: Any, of_kind: Any) -> int | None:
     """Read how often a lease of a kind may be tried again, None if nothing is said."""
     if value is None:
         return None
-    if of_kind != states.Kind.RETRY:
+    if of_kind != states.LeaseKind.RETRY:
         raise exceptions.BadRequest(
             'Only a lease of the kind retry is tried again.', field='max_retries'
         )
@@ -203,7 +205,7 @@ def priority(value: Any) -> int | None:
 
 
 def _priority_of(value: Any, of_kind: Any) -> int | None:
-    if value is not None and of_kind != states.Kind.RETRY:
+    if value is not None and of_kind != states.LeaseKind.RETRY:
         raise exceptions.BadRequest(
             'Only a lease of the kind retry has a priority: others do not wait.', field='priority'
         )
@@ -215,7 +217,7 @@ def best_effort_timeout(value: Any, of_kind: Any) -> int | None:
     if value is None:
         return None
     field = 'best_effort_timeout'
-    if of_kind != states.Kind.BEST_EFFORT:
+    if of_kind != states.LeaseKind.BEST_EFFORT:
         raise exceptions.BadRequest(
             'Hosts are only emptied for a lease of the kind best_effort.', field=field
         )
@@ -240,7 +242,7 @@ def _checked(check: Callable[[Any], T], value: Any, field: str) -> T:
         raise exceptions.BadRequest(str(error), field=field) from None
 
 
-def read_webhook(value: Any, rules: webhook.Rules) -> dict[str, Any] | None:
+def read_webhook(value: Any, rules: webhook.WebhookRules) -> dict[str, Any] | None:
     """Read the webhook of a lease, see :func:`climate_core.lease.webhook.read`; None for none."""
     return None if value is None else webhook.read(value, rules)
 

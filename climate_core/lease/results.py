@@ -56,7 +56,7 @@ DONE = Outcome(Result.DONE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Work:
+class EventWork:
     """Describe what is to be done for an event.
 
     :param lease: the lease while it is done

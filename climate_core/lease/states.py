@@ -43,7 +43,7 @@ class StartPolicy(enum.StrEnum):
     MANUAL = 'manual'
 
 
-class Kind(enum.StrEnum):
+class LeaseKind(enum.StrEnum):
     """What a lease does if there is not enough for it, and when its resources are held."""
 
     #: All is held, or promised by the calendar, at the request; otherwise the request fails.

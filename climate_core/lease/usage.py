@@ -52,7 +52,7 @@ class Span:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Use:
+class ReservationUse:
     """One reservation, and whose it is.
 
     :param held_at: when it began to keep something from others, or will
@@ -90,7 +90,7 @@ class Total:
     reserved: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
     used: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
 
-    def add(self, use: Use, period: Span) -> None:
+    def add(self, use: ReservationUse, period: Span) -> None:
         self.leases.add(use.lease_id)
         for total, span in (
             (self.reserved, use.reserved(period)),
@@ -105,7 +105,7 @@ def rounded(hours: Mapping[str, float]) -> dict[str, float]:
     return {name: round(value, 6) for name, value in hours.items()}
 
 
-def by_project(uses: Iterable[Use], period: Span) -> dict[str, Total]:
+def by_project(uses: Iterable[ReservationUse], period: Span) -> dict[str, Total]:
     """Add up reservations by the id of their project."""
     totals: dict[str, Total] = {}
     for use in uses:
@@ -114,7 +114,7 @@ def by_project(uses: Iterable[Use], period: Span) -> dict[str, Total]:
     return totals
 
 
-def of_lease(uses: Iterable[Use], period: Span) -> Total:
+def of_lease(uses: Iterable[ReservationUse], period: Span) -> Total:
     """Add up the reservations of one lease."""
     total = Total()
     for use in uses:

@@ -27,7 +27,7 @@ _NOWHERE = (ipaddress.ip_network('0.0.0.0/8'), ipaddress.ip_network('255.255.255
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class WebhookRules:
     """The networks in which webhooks may be.
 
     :param allowed: networks of which addresses are allowed though :func:`forbidden` by default
@@ -40,10 +40,10 @@ class Rules:
     enabled: bool = True
 
 
-DEFAULT = Rules()
+DEFAULT = WebhookRules()
 
 
-def read(given: Any, rules: Rules = DEFAULT, field: str = 'webhook') -> dict[str, Any]:
+def read(given: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook') -> dict[str, Any]:
     """Check what a user says and return what is kept: ``url``, ``secret``, ``events``.
 
     :param given: ``url``, ``secret``, perhaps ``events``: patterns of types of notifications
@@ -65,7 +65,7 @@ def read(given: Any, rules: Rules = DEFAULT, field: str = 'webhook') -> dict[str
     }
 
 
-def read_url(url: Any, rules: Rules = DEFAULT, field: str = 'webhook.url') -> str:
+def read_url(url: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook.url') -> str:
     """Return a URL that may be called; InvalidWebhook if it may not."""
     most = limits.WEBHOOK_URL_LENGTH
     if not isinstance(url, str) or len(url) > most or not _PRINTABLE.fullmatch(url):
@@ -81,7 +81,7 @@ def read_url(url: Any, rules: Rules = DEFAULT, field: str = 'webhook.url') -> st
     return url
 
 
-def forbidden(address: Address, rules: Rules = DEFAULT) -> bool:
+def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
     """Tell whether an address may not be called: loopback, link-local, multicast, unspecified.
 
     The same holds for an IPv4 address that is written inside of an IPv6 address.
@@ -89,7 +89,7 @@ def forbidden(address: Address, rules: Rules = DEFAULT) -> bool:
     return any(_forbidden(each, rules) for each in addresses.meant(address))
 
 
-def _forbidden(address: Address, rules: Rules) -> bool:
+def _forbidden(address: Address, rules: WebhookRules) -> bool:
     special = (
         address.is_loopback
         or address.is_link_local

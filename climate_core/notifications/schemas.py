@@ -80,7 +80,7 @@ _LEASE: dict[str, Any] = {
     'start_date': _date('When it starts.'),
     'end_date': _date('When it ends.'),
     'before_end_date': _date('When its end is told; null when it is not.', _NULLABLE),
-    'kind': _status(states.Kind, 'What it does if there is not enough.'),
+    'kind': _status(states.LeaseKind, 'What it does if there is not enough.'),
     'retries_left': _value(
         ['integer', 'null'], 'How often a lease that waits is tried again.', minimum=0
     ),
@@ -143,7 +143,7 @@ _USAGE: dict[str, Any] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class NotificationType:
     """One type of notification.
 
     :param sent: when it is sent
@@ -155,13 +155,13 @@ class Kind:
     schema: Mapping[str, Any]
 
 
-def _kind(event_type: str, sent: str, fields: Mapping[str, Any] = _LEASE) -> Kind:
+def _kind(event_type: str, sent: str, fields: Mapping[str, Any] = _LEASE) -> NotificationType:
     schema = {
         '$schema': 'https://json-schema.org/draft/2020-12/schema',
         'title': event_type,
         **_object(fields),
     }
-    return Kind(event_type, sent, schema)
+    return NotificationType(event_type, sent, schema)
 
 
 #: The one of an event that a user gave, for which there is no name of its own.
@@ -180,7 +180,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[NotificationType, ...] = (
     _kind('lease.create', 'a lease was made'),
     _kind(
         'lease.update',
@@ -203,7 +203,7 @@ KINDS: tuple[Kind, ...] = (
 _BY_TYPE = {kind.event_type: kind for kind in KINDS}
 
 
-def of(event_type: str) -> Kind:
+def of(event_type: str) -> NotificationType:
     """Find a type of notification.
 
     :raises KeyError: there is none

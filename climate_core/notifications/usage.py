@@ -11,7 +11,7 @@ from climate_core.lease import usage
 TYPE: Final = 'lease.usage'
 
 
-def payload(uses: Sequence[usage.Use], period: usage.Span) -> dict[str, Any]:
+def payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> dict[str, Any]:
     """Write what one lease had in a period as JSON types.
 
     :param uses: its reservations, at least one

@@ -9,7 +9,7 @@ from oslo_utils import uuidutils
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar.emptying import Server
+from climate_core.calendar.emptying import RunningServer
 from climate_core.context import RequestContext
 from climate_core.lease import times
 from climate_core.operations import forecasting
@@ -27,7 +27,7 @@ _WINDOWS: Final = 5
 def find_windows(
     builder: Builder,
     promises: Promises,
-    cloud: forecasting.Cloud | None,
+    cloud: forecasting.UserConnector | None,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
@@ -74,8 +74,10 @@ def find_windows(
 
 
 def _servers(
-    cloud: forecasting.Cloud | None, context: RequestContext, wanted: Sequence[Mapping[str, Any]]
-) -> list[Server]:
+    cloud: forecasting.UserConnector | None,
+    context: RequestContext,
+    wanted: Sequence[Mapping[str, Any]],
+) -> list[RunningServer]:
     if cloud is None:
         raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
     for number, each in enumerate(wanted):

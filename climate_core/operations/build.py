@@ -70,7 +70,7 @@ class Builder:
             with errors.collected():
                 after = changes.add_reservations.apply(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
-        kind = errors.get(states.Kind.IMMEDIATE, kinds.of, asked.kind, items)
+        kind = errors.get(states.LeaseKind.IMMEDIATE, kinds.of, asked.kind, items)
         lease = changes.create.new_lease(
             lease_id,
             asked,
@@ -105,9 +105,9 @@ class Builder:
         after = changes.add_reservations.apply(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
 
-    def _rules(self) -> request.Rules:
+    def _rules(self) -> request.RequestRules:
         manager, queue = self.conf.manager, self.conf.queue
-        return request.Rules(
+        return request.RequestRules(
             manager.minutes_before_end_lease,
             webhook_rules(self.conf),
             manager.late_start_seconds,
@@ -116,10 +116,10 @@ class Builder:
         )
 
 
-def webhook_rules(conf: cfg.ConfigOpts) -> webhook.Rules:
+def webhook_rules(conf: cfg.ConfigOpts) -> webhook.WebhookRules:
     """Return the rules of climate.conf for the addresses of webhooks."""
     section = conf.webhooks
-    return webhook.Rules(
+    return webhook.WebhookRules(
         networks(section.allowed_networks), networks(section.refused_networks), section.enabled
     )
 

@@ -69,12 +69,12 @@ def _waits(room: RoomMaker, draft: Draft, errors: ErrorCollector) -> bool:
     lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
     if not lacking or len(lacking) < len(errors.found):
         return False
-    if draft.lease.kind == states.Kind.BEST_EFFORT:
+    if draft.lease.kind == states.LeaseKind.BEST_EFFORT:
         try:
             return bool(room.find(draft, lacking[0]))
         except exceptions.NotEnough as exc:
             errors.found[:] = [exc]
-    return draft.lease.kind == states.Kind.RETRY
+    return draft.lease.kind == states.LeaseKind.RETRY
 
 
 def _available_from(error: exceptions.ClimateError, draft: Draft) -> datetime | None:

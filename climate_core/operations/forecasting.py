@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from climate_common import amounts, dates, resource_types
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.calendar.emptying import Server, Target
-from climate_core.calendar.forecast import Claim, Forecast, NotExpected, Release
+from climate_core.calendar.emptying import RunningServer, TargetHost
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.cloud import errors, flavors, hypervisors, placement
 from climate_core.context import RequestContext
 from climate_core.db import reservations as db
@@ -36,7 +36,7 @@ _FREES: Final = frozenset({'delete', 'shelve', 'create_image'})
 _AHEAD: Final = datetime.timedelta(days=30)
 
 
-class Cloud(Protocol):
+class UserConnector(Protocol):
     """Give connections with the rights of the service, and of a user."""
 
     def service(self) -> 'connection.Connection': ...
@@ -44,15 +44,15 @@ class Cloud(Protocol):
 
 
 def read_servers(
-    cloud: Cloud, context: RequestContext, wanted: Sequence[Mapping[str, Any]]
-) -> list[Server]:
+    cloud: UserConnector, context: RequestContext, wanted: Sequence[Mapping[str, Any]]
+) -> list[RunningServer]:
     """Return what servers take of their hosts.
 
     :param wanted: each with ``flavorRef`` and ``count``
     :raises climate_core.exceptions.ClimateError: there is no such flavor, or what its servers need
         cannot be told; naming the field
     """
-    found: list[Server] = []
+    found: list[RunningServer] = []
     for number, each in enumerate(wanted):
         field = f'reservations[{number}].server.flavorRef'
         with errors.for_user(field):
@@ -65,7 +65,7 @@ def read_servers(
         except exceptions.BadRequest as exc:
             told = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc
-        one = Server(
+        one = RunningServer(
             id='',
             amounts=_by_class(demand.piece),
             required=demand.required,
@@ -78,7 +78,7 @@ def read_servers(
 
 def check(
     forecast: Forecast,
-    servers: Sequence[Server],
+    servers: Sequence[RunningServer],
     start: datetime.datetime,
     end: datetime.datetime,
     field: str = 'reservations',
@@ -90,7 +90,7 @@ def check(
     """
     first, last = moments.moment(start), moments.moment(end)
     try:
-        forecast.check(Claim(start=first, end=last, servers=servers))
+        forecast.check(FutureDemand(start=first, end=last, servers=servers))
     except NotExpected as exc:
         ahead = last + moments.duration(_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
@@ -100,7 +100,7 @@ def check(
 
 def find(
     forecast: Forecast,
-    servers: Sequence[Server],
+    servers: Sequence[RunningServer],
     length: datetime.timedelta,
     earliest: datetime.datetime,
     latest: datetime.datetime,
@@ -114,7 +114,7 @@ def find(
         yield moments.time_of(start), moments.time_of(end)
 
 
-def read(database: Database, cloud: Cloud) -> Forecast:
+def read(database: Database, cloud: UserConnector) -> Forecast:
     """Return the forecast as it is now.
 
     :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
@@ -131,7 +131,7 @@ def read(database: Database, cloud: Cloud) -> Forecast:
         raise exceptions.ServiceUnavailable(str(exc)) from exc
 
 
-def _hosts(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[Target]:
+def _hosts(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
     rooms = placement.find_targets(conn)
     for provider_id in placement.list_ordinary_roots(conn):
         if provider_id not in up:
@@ -140,12 +140,12 @@ def _hosts(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[Tar
         if room is None:
             # Its memory is all used. What else is free there is of no use until a lease frees
             # memory.
-            yield Target(name=provider_id, free={}, traits=None)
+            yield TargetHost(name=provider_id, free={}, traits=None)
             continue
         # What several of its providers have no server can take as a whole.
         whole = room.used.keys() - room.divided
         free = {kind: room.capacity[kind] - room.used[kind] for kind in whole}
-        yield Target(name=provider_id, free=free, traits=room.traits)
+        yield TargetHost(name=provider_id, free=free, traits=room.traits)
 
 
 def _releases(database: Database, up: Mapping[str, Any]) -> Iterator[Release]:

@@ -36,7 +36,7 @@ LOG = log.getLogger(__name__)
 _LEFT: Final = 'A lease that runs gave it up. It is looked at for servers that are left.'
 
 
-class Cloud(Protocol):
+class ServiceConnector(Protocol):
     """Give the connection with the rights of the service, see ``climate_core.cloud``."""
 
     def service(self) -> 'connection.Connection': ...
@@ -55,7 +55,7 @@ class HostOperations:
 
     conf: cfg.ConfigOpts
     database: Database
-    cloud: Cloud
+    cloud: ServiceConnector
     pause: Callable[[float], None] = time.sleep
 
     def create_host(self, context: RequestContext, values: Mapping[str, Any]) -> int:  # noqa: ARG002
@@ -167,15 +167,15 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     extra = {name: value for name, value in extra.items() if value is not None}
     unit = {
         'pool': values.get('pool', host.pool),
-        'available': available and not host.lent,
+        'available': available and not host.takes_ordinary,
         'properties': host.properties(extra),
     }
     if unit['pool'] != host.pool:
         unit['access'] = db.access(session, unit['pool'])
-    if host.lent:
+    if host.takes_ordinary:
         reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}
-    if available and not (host.available or host.lent) and _may_have_left(session, host):
+    if available and not (host.available or host.takes_ordinary) and _may_have_left(session, host):
         # What looks after hosts that failed puts it into use when it is up and empty.
         unit['available'] = False
         left = host.disabled_reason if host.failed else _LEFT

@@ -6,11 +6,11 @@ from typing import Final
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.lease.states import Kind
+from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Item
 
 #: Kinds of leases that hold nothing before the calendar promises it.
-_OF_CALENDAR: Final = frozenset({Kind.SCHEDULED, Kind.RETRY, Kind.BEST_EFFORT})
+_OF_CALENDAR: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
 
 
 def of(asked: str | None, items: Sequence[Item]) -> str:
@@ -23,7 +23,7 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
     """
     held = [each for each in items if each.reservation.unit_kind is None]
     if asked is None:
-        return Kind.SCHEDULED if items and not held else Kind.IMMEDIATE
+        return LeaseKind.SCHEDULED if items and not held else LeaseKind.IMMEDIATE
     if asked not in _OF_CALENDAR:
         return asked
     if not items:
@@ -38,7 +38,7 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             field='kind',
         )
     types = [each.reservation.resource_type for each in items]
-    if asked == Kind.BEST_EFFORT and types != [resource_types.HOST]:
+    if asked == LeaseKind.BEST_EFFORT and types != [resource_types.HOST]:
         raise exceptions.BadRequest(
             'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
             'nothing else.',

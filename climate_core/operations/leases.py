@@ -27,7 +27,7 @@ from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease import changes, model, shown, states
+from climate_core.lease import api_view, changes, model, states
 from climate_core.lease.errors import within
 from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause, user_cause
@@ -36,8 +36,7 @@ from climate_core.lease.results import Change
 from climate_core.operations import availability, dry_run
 from climate_core.operations.build import Builder, check_generation, webhook_rules
 from climate_core.operations.duplicates import built_anew
-from climate_core.operations.forecasting import Cloud
-from climate_core.operations.giving_back import Closed, GivingBack
+from climate_core.operations.forecasting import UserConnector
 from climate_core.operations.interfaces import (
     ExternalService,
     Limits,
@@ -47,9 +46,10 @@ from climate_core.operations.interfaces import (
 )
 from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.persist import WritePath
-from climate_core.operations.promises import GivesBack, Promises
+from climate_core.operations.promises import NeedsReduction, Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
+from climate_core.operations.reduction import ClosedUnits, Reduction
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin, Wait
 
@@ -69,7 +69,7 @@ class LeaseOperations:
     external: ExternalService = dataclasses.field(default_factory=NoExternalService)
     calendar: Calendar | None = None
     #: Gives the rights of the service, with which hosts are emptied and what is free is read.
-    cloud: Cloud | None = None
+    cloud: UserConnector | None = None
     #: Called with a lease that was made or joined, or was there, and the time.
     wrote: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None
 
@@ -81,7 +81,7 @@ class LeaseOperations:
         self.queue = Queue(
             self.conf, self.database, self.clock, self.plugins, self.promises, self.quota
         )
-        self.giving_back = GivingBack(self.database, self.clock, self.plugins, self.promises)
+        self.reduction = Reduction(self.database, self.clock, self.plugins, self.promises)
         self.room = RoomMaker(
             self.conf, self.database, self.clock, self.promises, self.queue, self.cloud
         )
@@ -132,8 +132,8 @@ class LeaseOperations:
         written = self.write_path.write_draft(context, draft)
         self.wrote(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
-        if written.is_new and not waits and values.get('api_release') == shown.RELEASE:
-            return shown.lease(written.lease)
+        if written.is_new and not waits and values.get('api_release') == api_view.RELEASE:
+            return api_view.lease(written.lease)
         return written.lease.id
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class LeaseOperations:
             ``reservations`` (each ``id`` and what changes)
         :returns: the id of the lease
         """
-        rules = changes.update.Rules(
+        rules = changes.update.UpdateRules(
             late=self.conf.manager.late_start_seconds,
             before_start=self.conf.manager.before_start_seconds,
             webhooks=webhook_rules(self.conf),
@@ -278,8 +278,8 @@ class LeaseOperations:
         )
         try:
             write(None)
-        except GivesBack:
-            with self.giving_back.closing(lease_id, generation, change) as closed:
+        except NeedsReduction:
+            with self.reduction.closing(lease_id, generation, change) as closed:
                 write(closed)
 
     def _write_change(
@@ -289,12 +289,12 @@ class LeaseOperations:
         generation: int | None,
         change: _Change,
         limited: tuple[str, Amounts] | None,
-        closed: Closed | None,
+        closed: ClosedUnits | None,
     ) -> None:
         """Change a lease in one transaction.
 
         :param closed: what it gives back while it runs
-        :raises climate_core.operations.promises.GivesBack: it gives back more than that
+        :raises climate_core.operations.promises.NeedsReduction: it gives back more than that
         """
         now = self.clock.now()
 

@@ -24,7 +24,7 @@ from stevedore import driver
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import emptying
-from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server
+from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer
 from climate_core.cloud import errors, placement, servers
 from climate_core.db import hosts as db
 from climate_core.db import leases
@@ -35,7 +35,7 @@ from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import changes, hosts, model, states
 from climate_core.operations import movable
 from climate_core.operations.draft import Draft
-from climate_core.operations.hosts import Cloud
+from climate_core.operations.hosts import ServiceConnector
 from climate_core.operations.promises import Promises
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import Wait
@@ -103,7 +103,7 @@ class RoomMaker:
     clock: Clock
     promises: Promises
     queue: Queue
-    cloud: Cloud | None = None
+    cloud: ServiceConnector | None = None
 
     def __post_init__(self) -> None:
         self._strategy = strategy(self.conf.queue.migration_strategy)
@@ -174,7 +174,7 @@ class RoomMaker:
 
     def choose(
         self, lease: model.Lease, now: datetime.datetime, without: Collection[int] = ()
-    ) -> list[Candidate]:
+    ) -> list[CandidateHost]:
         """Choose hosts to be emptied, beside those that are being emptied for the lease.
 
         :raises climate_core.calendar.emptying.CannotMakeRoom: there are too few
@@ -188,13 +188,13 @@ class RoomMaker:
         emptied = self.database.read(db_shared.emptied)
         count = max(0, missing - sum(each.emptied_for == lease.id for each in emptied))
         if count > len(present) or not count:
-            return emptying.choose([Candidate(id=e.id, name='') for e in present], count, ())
+            return emptying.choose([CandidateHost(id=e.id, name='') for e in present], count, ())
         conn = self._connect()
         nodes = movable.Nodes(conn)
-        room = emptying.Room(nodes.targets())
+        room = emptying.FreeRoom(nodes.targets())
         # What is being emptied takes its room first.
         moving = list(movable.candidates(conn, emptied))
-        up, looked = nodes.emptiest_first(present), list[Candidate]()
+        up, looked = nodes.emptiest_first(present), list[CandidateHost]()
         size, spares = max(_BATCH, 2 * count), self.conf.queue.spare_servers
         wrong = CannotMakeRoom()
         for first in range(0, max(1, min(len(up), max(_MOST, size))), size):
@@ -207,7 +207,7 @@ class RoomMaker:
             raise wrong
         raise CannotMakeRoom(f'{wrong} Those with more servers were not looked at.')
 
-    def fits(self, chosen: Sequence[Candidate], before: Iterable[SharedHost]) -> bool:
+    def fits(self, chosen: Sequence[CandidateHost], before: Iterable[SharedHost]) -> bool:
         """Tell whether the servers of chosen hosts find room beside those of hosts before them."""
         conn = self._connect()
         targets = movable.Nodes(conn).targets()
@@ -283,7 +283,7 @@ class _Emptying:
         if more is not None:
             return more
         self._close(taken)
-        found: list[Candidate] = []
+        found: list[CandidateHost] = []
         for host in taken:
             try:
                 found.append(movable.candidate(self._conn, host))
@@ -343,7 +343,7 @@ class _Emptying:
                     self._closed[str(host.id)] = now
         self._progress[_CLOSED] = self._closed
 
-    def _wrong(self, found: Candidate) -> str | None:
+    def _wrong(self, found: CandidateHost) -> str | None:
         """Return why a host cannot be emptied; None: it can."""
         for each in found.servers:
             if each.obstacle and each.status != movable.MOVING:
@@ -360,7 +360,7 @@ class _Emptying:
         return Wait(0.0, _ANOTHER)
 
     def _move(
-        self, idle: Sequence[str], left: Sequence[Server], emptied: Iterable[SharedHost]
+        self, idle: Sequence[str], left: Sequence[RunningServer], emptied: Iterable[SharedHost]
     ) -> None:
         """Ask for servers to be moved, as many at once as this lease may have moved.
 
@@ -394,9 +394,9 @@ def _take(session: orm.Session, host_id: int, lease_id: str) -> None:
         host = db.get(session, host_id, lock=True)
     except exceptions.HostNotFound as exc:
         raise exceptions.NotEnough(_TAKEN) from exc
-    if not (host.lent and host.is_enabled):
+    if not (host.takes_ordinary and host.is_enabled):
         raise exceptions.NotEnough(_TAKEN)
-    emptying = {'lent': False, 'state': hosts.State.EMPTYING, 'emptied_for': lease_id}
+    emptying = {'takes_ordinary': False, 'state': hosts.State.EMPTYING, 'emptied_for': lease_id}
     db.update(session, host_id, {}, emptying)
 
 

@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from climate_core.calendar.emptying import Candidate, Server, Target
+from climate_core.calendar.emptying import CandidateHost, RunningServer, TargetHost
 from climate_core.cloud import errors, hypervisors, placement, servers
 from climate_core.db.shared_hosts import SharedHost
 
@@ -56,7 +56,7 @@ class Nodes:
         node = self._found[host.provider_id]
         return node.get('running_vms') or 0, node.get('memory_mb_used') or 0
 
-    def targets(self) -> Iterator[Target]:
+    def targets(self) -> Iterator[TargetHost]:
         """Return the hosts that servers may move to; two calls.
 
         Of several shared hosts each may take what the others have, as long as it is not chosen.
@@ -68,21 +68,23 @@ class Nodes:
             if self.is_up(root):
                 node = self._found[root]
                 free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
-                yield Target(
+                yield TargetHost(
                     name=node['hypervisor_hostname'],
                     free=free,
                     zone=zones.get(node['service']['host']),
                 )
 
 
-def candidates(conn: 'connection.Connection', found: Iterable[SharedHost]) -> Iterator[Candidate]:
+def candidates(
+    conn: 'connection.Connection', found: Iterable[SharedHost]
+) -> Iterator[CandidateHost]:
     """Yield hosts with their servers; without those that Placement does not have any more."""
     for host in found:
         with contextlib.suppress(errors.Gone):
             yield candidate(conn, host)
 
 
-def candidate(conn: 'connection.Connection', host: SharedHost) -> Candidate:
+def candidate(conn: 'connection.Connection', host: SharedHost) -> CandidateHost:
     """Return a host with its servers; two calls, and one for an empty one.
 
     :raises climate_core.cloud.errors.Gone: Placement does not have it any more
@@ -90,15 +92,15 @@ def candidate(conn: 'connection.Connection', host: SharedHost) -> Candidate:
     held = placement.read_allocations(conn, host.provider_id)
     known = servers.on_host(conn, host.service_name) if held else {}
     found = [_server(each, amounts, known.get(each)) for each, amounts in held.items()]
-    return Candidate(id=host.id, name=host.name, servers=found)
+    return CandidateHost(id=host.id, name=host.name, servers=found)
 
 
 def _server(
     server_id: str, amounts: Mapping[str, int], server: Mapping[str, Any] | None
-) -> Server:
+) -> RunningServer:
     if server is None:
         # While a server is moved, the id of the migration holds what it has where it comes from.
-        return Server(id=server_id, amounts=amounts, status=MOVING, obstacle='on their way')
+        return RunningServer(id=server_id, amounts=amounts, status=MOVING, obstacle='on their way')
     task, status = server.get('OS-EXT-STS:task_state'), server['status']
     obstacle: str | None
     if task is not None:
@@ -107,7 +109,7 @@ def _server(
         obstacle = f'in the status {status}'
     else:
         obstacle = _bound(server)
-    return Server(
+    return RunningServer(
         id=server_id,
         amounts=amounts,
         status=status,

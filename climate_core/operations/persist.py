@@ -92,7 +92,7 @@ class WritePath:
         It also waits if there is enough while others wait: they come first. The index in memory is
         trusted where an error of it only costs a trust made for nothing: the transaction decides.
         """
-        best_effort = draft.lease.kind == states.Kind.BEST_EFFORT
+        best_effort = draft.lease.kind == states.LeaseKind.BEST_EFFORT
         try:
             if best_effort or not self.promises.seem_granted(draft):
                 self.promises.check(draft)
@@ -192,4 +192,4 @@ class WritePath:
 
 
 def _may_wait(draft: Draft) -> bool:
-    return draft.before is None and draft.lease.kind == states.Kind.RETRY
+    return draft.before is None and draft.lease.kind == states.LeaseKind.RETRY

@@ -16,7 +16,13 @@ from sqlalchemy import orm
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Less, Promise, Waiting, Wanted, Window
+from climate_core.calendar.model import (
+    KeptPieces,
+    Promise,
+    ReservationDemand,
+    WaitingDemand,
+    Window,
+)
 from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations.draft import Draft, Item
@@ -26,7 +32,7 @@ from climate_core.plugins.base import ResourcePlugin
 _PATIENCE = datetime.timedelta(days=366)
 
 
-class GivesBack(Exception):
+class NeedsReduction(Exception):
     """A lease that runs is to have less: what it gives back must be put out of use before."""
 
 
@@ -86,7 +92,7 @@ class Promises:
         start, end = changes.wait.period(lease, now)
         return self.calendar.shortage(wanted, start, end)
 
-    def waiting(self, lease: model.Lease, now: datetime.datetime) -> Waiting:
+    def waiting(self, lease: model.Lease, now: datetime.datetime) -> WaitingDemand:
         """Return what a lease demands that waits, as if it were granted now.
 
         :raises climate_core.exceptions.ClimateError: that is not known
@@ -94,7 +100,7 @@ class Promises:
         start, end = changes.wait.period(lease, now)
         later = _PATIENCE if lease.duration is not None else datetime.timedelta(0)
         wanted = self._wanted(changes.wait.asleep(lease), {})
-        return Waiting(id=lease.id, wanted=wanted, start=start, end=end, latest=later)
+        return WaitingDemand(id=lease.id, wanted=wanted, start=start, end=end, latest=later)
 
     def promise(
         self,
@@ -136,7 +142,7 @@ class Promises:
         before: model.Lease,
         after: model.Lease,
         now: datetime.datetime,
-        less: Mapping[str, Less],
+        less: Mapping[str, KeptPieces],
     ) -> set[str]:
         """Change what is promised to a lease that its user changed.
 
@@ -152,7 +158,7 @@ class Promises:
             return set()
         started = before.has_started(now)
         if started and self.fewer(before, after, now).keys() - less.keys():
-            raise GivesBack
+            raise NeedsReduction
         new = self.calendar.replan(session, wanted, *_period(after, now), started, less)
         had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
         more = (p for p in new if (p.reservation_id, p.unit_id, p.pieces) not in had)
@@ -176,7 +182,7 @@ class Promises:
 
     def _wanted(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
-    ) -> list[Wanted]:
+    ) -> list[ReservationDemand]:
         found = []
         for each in reservations:
             if each.unit_kind is None:
@@ -207,7 +213,7 @@ def _allocation(promise: Promise, unit: Mapping[str, Any]) -> model.Allocation:
     )
 
 
-def _check_count(wanted: Sequence[Wanted]) -> None:
+def _check_count(wanted: Sequence[ReservationDemand]) -> None:
     """Refuse too many reservations at once: for each of them the calendar looks at all units."""
     if len(wanted) > limits.PROMISED:
         raise exceptions.BadRequest(

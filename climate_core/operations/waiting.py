@@ -15,7 +15,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import Waiting
+from climate_core.calendar.model import WaitingDemand
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
@@ -114,7 +114,7 @@ class Queue:
 
     def _demands(
         self, waiting: Iterable[model.Lease], refused: dict[str, str]
-    ) -> dict[str, Waiting]:
+    ) -> dict[str, WaitingDemand]:
         now, demands = self.clock.now(), {}
         for lease in waiting:
             with self._refused(lease.id, refused):

@@ -44,7 +44,7 @@ _NAMED: Final = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Terms:
+class DepartureTerms:
     """How the servers of a reservation leave.
 
     :param on_end: ``delete`` or ``migrate``
@@ -63,7 +63,7 @@ class Departures:
     :param context: of the reservation; the rights are those of the service
     """
 
-    def __init__(self, context: EndContext, terms: Terms) -> None:
+    def __init__(self, context: EndContext, terms: DepartureTerms) -> None:
         stored = context.reservation.progress or {}
         if stored.get('phase') != END:
             stored = {}

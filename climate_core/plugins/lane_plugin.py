@@ -18,11 +18,11 @@ from oslo_utils import uuidutils
 
 from climate_common import lanes, words
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Order, Unit, Wanted
+from climate_core.calendar.model import Demand, Order, ReservationDemand, Unit
 from climate_core.cloud import errors, lane_providers, placement, servers
 from climate_core.lease import hosts
 from climate_core.lease.hosts import KIND
-from climate_core.plugins import base, departures, giving_back, lane_options
+from climate_core.plugins import base, departures, lane_options, lane_reduction
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
 from climate_core.plugins.progress import END, Progress
@@ -135,9 +135,9 @@ class LanePlugin(base.ResourcePlugin):
                 f'grace: must be {longest} seconds at most.', field='grace'
             )
 
-    def wanted(self, reservation: 'Reservation') -> Wanted:
+    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
         after = self.cleaning(reservation) + self._terms(reservation.params).grace
-        return Wanted(
+        return ReservationDemand(
             reservation_id=reservation.id,
             demand=self._demand(reservation.params),
             field=self.amount_field,
@@ -148,14 +148,16 @@ class LanePlugin(base.ResourcePlugin):
     def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
         return datetime.timedelta(seconds=self.conf[self.resource_type].cleaning_seconds)
 
-    def _terms(self, params: Mapping[str, Any]) -> departures.Terms:
+    def _terms(self, params: Mapping[str, Any]) -> departures.DepartureTerms:
         options = self.conf[self.resource_type]
         on_end = params.get('on_end', 'delete')
         usual = options.migrate_seconds if on_end == departures.MIGRATE else 0
         asked = params.get('grace')
         # The operator may have lowered the limit since.
         grace = usual if asked is None else min(asked, options.max_grace_seconds)
-        return departures.Terms(on_end, datetime.timedelta(seconds=grace), options.unmovable)
+        return departures.DepartureTerms(
+            on_end, datetime.timedelta(seconds=grace), options.unmovable
+        )
 
     def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the names of Demand."""
@@ -337,15 +339,15 @@ class LanePlugin(base.ResourcePlugin):
         return Wait(_EVACUATE_LOOK, told) if there else None
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        return self._giving_back(reservation).choose(most)
+        return self._reduction(reservation).choose(most)
 
     def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
-        self._giving_back(reservation).close(left, self._slots, reservation.id)
+        self._reduction(reservation).close(left, self._slots, reservation.id)
 
-    def _giving_back(self, reservation: 'Reservation') -> giving_back.GivingBack:
-        parts = [giving_back.Part(each, lane_of(each)) for each in reservation.allocations]
+    def _reduction(self, reservation: 'Reservation') -> lane_reduction.LaneReduction:
+        parts = [lane_reduction.Part(each, lane_of(each)) for each in reservation.allocations]
         is_whole = self._demand(reservation.params).piece is None
-        return giving_back.GivingBack(self.cloud.service(), parts, is_whole, self.most_field)
+        return lane_reduction.LaneReduction(self.cloud.service(), parts, is_whole, self.most_field)
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Close the lanes, and remove the servers that are in them."""

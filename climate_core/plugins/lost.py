@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from climate_core.plugins.step_context import StepContext
 
 
-class Repair(NamedTuple):
+class RepairStep(NamedTuple):
     """The step that an administrator would take.
 
     :param name: for the metrics, a few words with underscores
@@ -38,7 +38,7 @@ class Repair(NamedTuple):
 
 
 def wait(
-    context: 'StepContext', doing: str, seconds: float, repair: Repair, tell: bool = True
+    context: 'StepContext', doing: str, seconds: float, repair: RepairStep, tell: bool = True
 ) -> Wait:
     """Wait for a resource whose state does not change; repair it when it counts as lost.
 

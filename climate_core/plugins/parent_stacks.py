@@ -63,7 +63,7 @@ class ParentStacks:
 
     def __init__(self, cloud: 'Cloud') -> None:
         self._cloud = cloud
-        self._statuses: auth.Recent[str | None] = auth.Recent(_STACKS, _SECONDS)
+        self._statuses: auth.RecentCache[str | None] = auth.RecentCache(_STACKS, _SECONDS)
 
     def at_end(
         self, conn: 'connection.Connection', lease: model.Lease, member: model.Reservation

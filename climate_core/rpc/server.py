@@ -33,7 +33,7 @@ _Method = Callable[Concatenate['_Served', 'RequestContext', P], T]
 
 
 def make(
-    transport: messaging.Transport, host: str, endpoint: 'Endpoint', *more: '_Served'
+    transport: messaging.Transport, host: str, endpoint: 'LeaseEndpoint', *more: '_Served'
 ) -> messaging.MessageHandlingServer:
     """Return a server that is not started.
 
@@ -119,7 +119,7 @@ class HostEndpoint(_Served):
     delete_host_pool = _reads(HostOperations.delete_host_pool)
 
 
-class Endpoint(_Served):
+class LeaseEndpoint(_Served):
     """The operations on leases, and the hints of other managers.
 
     :param nudged: called when a manager says that it wrote something, this one too

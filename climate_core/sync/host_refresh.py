@@ -104,8 +104,8 @@ class HostRefresher(Worker):
         conn = self._cloud.service()
         rooms = placement.find_rooms(conn)
         present = {host.id: host for host in every(self._database)}
-        is_any_lent = any(host.lent for host in present.values())
-        outside = placement.find_rooms(conn, outside=True) if is_any_lent else {}
+        takes_any_ordinary = any(host.takes_ordinary for host in present.values())
+        outside = placement.find_rooms(conn, outside=True) if takes_any_ordinary else {}
         units = {
             host.provider_id: host.details['units']
             for host in present.values()
@@ -152,7 +152,7 @@ class HostRefresher(Worker):
         if host.is_new or host.is_returning:
             return
         name = host.hypervisor_hostname
-        if host.lent:
+        if host.takes_ordinary:
             if room is not None and not pool_aggregate.update(
                 self._database, conn, host.provider_id
             ):
@@ -175,7 +175,7 @@ class HostRefresher(Worker):
 
 def every(database: Database) -> Iterator[hosts.Host]:
     """Yield all hosts, page by page."""
-    query = db.Query()
+    query = db.HostQuery()
     more = True
     while more:
         page, more = database.read(db.page, query)

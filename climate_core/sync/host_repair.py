@@ -55,7 +55,7 @@ class HostRepair:
             elif host.is_new:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
                 yield Repaired(name, wrong, None)
-            elif host.lent and provider_id in members:
+            elif host.takes_ordinary and provider_id in members:
                 yield self._give_back(provider_id, f'no lease has the shared host {name}')
             elif host.is_kept and provider_id not in members:
                 yield self._missing_aggregate(host)

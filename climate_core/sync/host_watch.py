@@ -30,8 +30,8 @@ from climate_core.cloud import Cloud, errors, hypervisors, lane_providers, place
 from climate_core.db import host_failures as db
 from climate_core.db import hosts as db_hosts
 from climate_core.db import leases, store, utcnow
-from climate_core.db.engine import TROUBLE, Database, Refused, Stale
-from climate_core.db.host_failures import Having, Watched
+from climate_core.db.engine import TROUBLE, Database, Stale, TransactionRefused
+from climate_core.db.host_failures import HostHolder, WatchedHost
 from climate_core.lease import changes, host_failure, hosts, model, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
@@ -125,7 +125,7 @@ class HostWatch(Worker):
         self._complete(failed, {reservation_id for _, reservation_id in small})
 
     def _is_outage(
-        self, watched: Iterable[Watched], services: Mapping[str, Mapping[str, Any]]
+        self, watched: Iterable[WatchedHost], services: Mapping[str, Mapping[str, Any]]
     ) -> bool:
         """Tell whether Nova itself has failed, and not its hosts."""
         share = self._conf.hosts.max_down_share
@@ -142,7 +142,7 @@ class HostWatch(Worker):
         return why is not None
 
     def _judge(
-        self, host: Watched, service: Mapping[str, Any] | None, now: datetime.datetime
+        self, host: WatchedHost, service: Mapping[str, Any] | None, now: datetime.datetime
     ) -> str | None:
         """Write whether a host has failed, and say why; None if it has not."""
         seconds = self._conf.hosts.down_seconds
@@ -155,7 +155,7 @@ class HostWatch(Worker):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
 
-    def _recover(self, host: Watched, is_up: bool, now: datetime.datetime) -> str | None:
+    def _recover(self, host: WatchedHost, is_up: bool, now: datetime.datetime) -> str | None:
         """Let a host that failed take promises again, if it can.
 
         :returns: why it cannot
@@ -175,7 +175,7 @@ class HostWatch(Worker):
             LOG.info('Host %s is in use again', host.name)
         return None
 
-    def _empty(self, host: Watched, rows: Iterable[Having]) -> int:
+    def _empty(self, host: WatchedHost, rows: Iterable[HostHolder]) -> int:
         """Remove the aggregates of the lanes of a host; count the servers that are still there."""
         conn = self._cloud.service()
         known = self._database.read(db_hosts.get, host.id)
@@ -297,7 +297,7 @@ class HostWatch(Worker):
         wanted = self._plugins[reservation.resource_type].wanted(reservation)
         try:
             new = self._calendar.move(session, wanted, unit_id)
-        except Refused:
+        except TransactionRefused:
             return None
         return sorted(db.name(session, each.unit_id) for each in new)
 

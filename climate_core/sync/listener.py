@@ -91,7 +91,7 @@ STACKS = Source(
 SOURCES = (SERVERS, VOLUMES, STACKS)
 
 
-class Endpoint:
+class NotificationEndpoint:
     """Note what happens to one type of resource.
 
     :param nudge: called when something was written that the engine should look at
@@ -143,13 +143,13 @@ def make(
     :returns: none for what is turned off
     """
     return [
-        _listener(conf, source.group, Endpoint(source, database, nudge))
+        _listener(conf, source.group, NotificationEndpoint(source, database, nudge))
         for source in SOURCES
         if source.resource_type in resource_types and conf[source.group].enabled
     ]
 
 
-def _listener(conf: cfg.ConfigOpts, group: str, endpoint: Endpoint) -> MessageServer:
+def _listener(conf: cfg.ConfigOpts, group: str, endpoint: NotificationEndpoint) -> MessageServer:
     options = conf[group]
     transport = messaging.get_notification_transport(conf, url=options.transport_url)
     targets = [

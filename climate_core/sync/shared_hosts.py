@@ -107,6 +107,8 @@ def finish(session: orm.Session, host_id: int) -> bool:
     with contextlib.suppress(exceptions.HostNotFound):
         host = db.get(session, host_id, lock=True)
         if host.is_returning:
-            db.update(session, host_id, {}, {'lent': True, 'state': hosts.State.ENROLLED})
+            db.update(
+                session, host_id, {}, {'takes_ordinary': True, 'state': hosts.State.ENROLLED}
+            )
             return True
     return False

@@ -39,8 +39,8 @@ __all__ = [
     'RESERVED',
     'ROOT_STACK',
     'BadHint',
+    'HintRules',
     'ReservationHints',
-    'Rules',
     'mentioned',
     'parse',
     'reservation_of_hosts',
@@ -52,7 +52,7 @@ _FALSE = frozenset(('false', 'no', 'off', '0', 'f', 'n'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class HintRules:
     """The rules and defaults of one service for hints.
 
     :param on_end: the actions that its resources can have at the end of a lease
@@ -133,7 +133,7 @@ def reservation_of_hosts(hints: Mapping[str, Any], name: str = lanes.HINT) -> st
 def parse(
     hints: Mapping[str, Any] | None,
     now: datetime.datetime,
-    rules: Rules,
+    rules: HintRules,
     *,
     fresh: bool = True,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
@@ -159,7 +159,7 @@ def parse(
 def _parse(
     hints: Mapping[str, Any],
     now: datetime.datetime,
-    rules: Rules,
+    rules: HintRules,
     fresh: bool,
     new_id: Callable[[], str],
 ) -> ReservationHints | None:

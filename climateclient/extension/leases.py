@@ -142,7 +142,7 @@ class LeaseService:
 
 def check_hints(
     given: Mapping[str, Any],
-    rules: hints.Rules,
+    rules: hints.HintRules,
     service: Callable[[], LeaseService],
     check: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, Any], hints.ReservationHints | None, models.Lease | None]:

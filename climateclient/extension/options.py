@@ -64,7 +64,7 @@ WAKE_UP_TIMEOUT = cfg.IntOpt(
 )
 
 
-def rules(conf: cfg.ConfigOpts, on_end: Sequence[str]) -> hints.Rules:
+def rules(conf: cfg.ConfigOpts, on_end: Sequence[str]) -> hints.HintRules:
     """Return the rules for the hints of a service.
 
     :param conf: with :data:`OPTS` registered in ``[climate]``
@@ -76,4 +76,4 @@ def rules(conf: cfg.ConfigOpts, on_end: Sequence[str]) -> hints.Rules:
         hours=section.reservation_length_hours,
         minutes=section.reservation_length_minutes,
     )
-    return hints.Rules(on_end, section.reservation_start_date, length)
+    return hints.HintRules(on_end, section.reservation_start_date, length)

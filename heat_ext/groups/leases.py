@@ -11,7 +11,7 @@ from heat_ext.members import reservable, reservation_request
 from heat_ext.service import leases
 
 
-class Phase(enum.Enum):
+class LeasePhase(enum.Enum):
     """The phase of the leases of a group."""
 
     NONE = 'no member joins a lease'
@@ -20,7 +20,7 @@ class Phase(enum.Enum):
     OVER = 'a lease can no longer be joined'
 
 
-def find_phase(lease_ids: Iterable[str], make_client: Callable[[], Any]) -> Phase:
+def find_phase(lease_ids: Iterable[str], make_client: Callable[[], Any]) -> LeasePhase:
     """Return the phase of some leases.
 
     :param make_client: returns a climateclient.client.Client; not called without leases
@@ -29,10 +29,10 @@ def find_phase(lease_ids: Iterable[str], make_client: Callable[[], Any]) -> Phas
     now = leases.now()
     found = [leases.find(make_client(), each) for each in lease_ids]
     if not all(leases.is_joinable(lease) for lease in found):
-        return Phase.OVER
+        return LeasePhase.OVER
     if any(leases.has_started(lease, now) for lease in found):
-        return Phase.STARTED
-    return Phase.PENDING if found else Phase.NONE
+        return LeasePhase.STARTED
+    return LeasePhase.PENDING if found else LeasePhase.NONE
 
 
 def list_lease_ids(stack: Any) -> set[str]:

@@ -30,7 +30,7 @@ from heat.engine.resources.openstack.heat import autoscaling_group
 from heat.scaling import template
 
 from heat_ext.groups import leases, standby_members, view
-from heat_ext.groups.leases import Phase
+from heat_ext.groups.leases import LeasePhase
 from heat_ext.groups.standby_members import Definition, Members
 from heat_ext.members import abandon_guard
 
@@ -43,7 +43,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
     """A group whose members may be reserved."""
 
     def __init__(self, name: str, definition: Any, stack: Any) -> None:
-        self._phase: Phase | None = None
+        self._phase: LeasePhase | None = None
         self._next_standby: frozenset[str] | None = None
         self._rolling = False
         super().__init__(name, definition, stack)
@@ -79,7 +79,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
         stack.set_parent_stack(self.stack)
         return leases.list_lease_ids(stack)
 
-    def _read_phase(self) -> Phase:
+    def _read_phase(self) -> LeasePhase:
         """Ask the lease service for the phase, and keep it for this change.
 
         :raises keystoneauth1.exceptions.ClientException: the lease service does not answer
@@ -90,7 +90,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
     def _is_reserved(self) -> bool:
         if self._phase is None:
             return bool(self._lease_ids())
-        return self._phase in (Phase.PENDING, Phase.STARTED)
+        return self._phase in (LeasePhase.PENDING, LeasePhase.STARTED)
 
     # The nested stack.
 
@@ -138,7 +138,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
         """Return the standby members: existing ones up to the maximum size, and new ones."""
         taken = {name for name, _ in active}
         free = members.standby
-        if self._phase is not Phase.STARTED:
+        if self._phase is not LeasePhase.STARTED:
             free = free + members.active
         free = [each for each in free if each[0] not in taken]
         missing = max(self.properties[self.MAX_SIZE] - len(active), 0)
@@ -175,7 +175,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
         if self._is_reserved():
             members = self._read_members()
             kept = len(members.active)
-            if phase is Phase.STARTED:
+            if phase is LeasePhase.STARTED:
                 kept = min(kept, capacity)
             missing = self.properties[self.MAX_SIZE] - kept - len(members.standby)
             self._reserve_standby(members, missing)
@@ -191,7 +191,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
             super()._replace(min_in_service, batch_size, pause_sec)
             return
         self._replace_standby(batch_size)
-        if phase is Phase.STARTED:
+        if phase is LeasePhase.STARTED:
             self._reserve_for_batches(min_in_service, batch_size)
         else:
             min_in_service = 0

@@ -25,7 +25,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, Unit, Wanted
+from climate_core.calendar.model import Demand, ReservationDemand, Unit
 from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
@@ -261,7 +261,7 @@ class Bench:
         begin = self._start + 20 * HOUR
         self._calendar.windows(self._wanted(''), 20 * HOUR, begin, begin + 2000 * HOUR, 5)
 
-    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[Wanted]:
+    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[ReservationDemand]:
         def matches(unit: Unit) -> bool:
             return unit.pool == 'default' and (
                 zone is None or unit.properties['availability_zone'] == zone
@@ -269,7 +269,7 @@ class Bench:
 
         piece = PIECE if self._shares else None
         demand = Demand(kind='host', least=1, most=1, matches=matches, piece=piece)
-        return [Wanted(reservation_id=reservation_id, demand=demand, field='min')]
+        return [ReservationDemand(reservation_id=reservation_id, demand=demand, field='min')]
 
 
 def main(argv: Sequence[str]) -> int:

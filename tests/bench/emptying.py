@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Sequence
 
 from climate_core.calendar import emptying
-from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server, Target
+from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer, TargetHost
 
 #: As climate_core.operations.making_room looks at hosts: so many at once, and at most.
 BATCH, MOST = 10, 100
 VCPUS, MEMORY_MB, DISK_GB = 64, 262_144, 2_000
 
 
-def make(hosts: int, load: float, dice: random.Random) -> list[Candidate]:
+def make(hosts: int, load: float, dice: random.Random) -> list[CandidateHost]:
     """Return hosts with servers, which take about a share of them."""
     found = []
     for number in range(hosts):
@@ -30,12 +30,14 @@ def make(hosts: int, load: float, dice: random.Random) -> list[Candidate]:
             size = dice.choice((1, 2, 4, 8))
             left -= size
             amounts = {'VCPU': size, 'MEMORY_MB': size * 4096, 'DISK_GB': size * 20}
-            servers.append(Server(id=f'{number}-{len(servers)}', amounts=amounts, zone='az1'))
-        found.append(Candidate(id=number, name=f'host{number:05}', servers=servers))
+            servers.append(
+                RunningServer(id=f'{number}-{len(servers)}', amounts=amounts, zone='az1')
+            )
+        found.append(CandidateHost(id=number, name=f'host{number:05}', servers=servers))
     return found
 
 
-def targets(hosts: Sequence[Candidate]) -> list[Target]:
+def targets(hosts: Sequence[CandidateHost]) -> list[TargetHost]:
     """Return the same hosts with what is free there."""
     found = []
     for host in hosts:
@@ -43,14 +45,14 @@ def targets(hosts: Sequence[Candidate]) -> list[Target]:
         for server in host.servers:
             for kind, amount in server.amounts.items():
                 free[kind] -= amount
-        found.append(Target(name=host.name, free=free, zone='az1'))
+        found.append(TargetHost(name=host.name, free=free, zone='az1'))
     return found
 
 
-def decide(hosts: Sequence[Candidate], free: Sequence[Target], count: int) -> bool:
+def decide(hosts: Sequence[CandidateHost], free: Sequence[TargetHost], count: int) -> bool:
     """Decide for so many hosts; tell whether they can be emptied."""
     listed = sorted(hosts, key=lambda each: (len(each.servers), each.id))
-    room, size = emptying.Room(free), max(BATCH, 2 * count)
+    room, size = emptying.FreeRoom(free), max(BATCH, 2 * count)
     for end in range(size, max(MOST, size) + 1, size):
         try:
             emptying.choose(listed[:end], count, room, spares=1)
@@ -83,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
         if load == 1.0:
             # No host has room for anything.
             hosts = [host for host in hosts if len(host.servers) > 1]
-            free = [Target(name=host.name, free={'VCPU': 0, 'MEMORY_MB': 0}) for host in hosts]
+            free = [TargetHost(name=host.name, free={'VCPU': 0, 'MEMORY_MB': 0}) for host in hosts]
         else:
             free = targets(hosts)
         for count in (1, 10, 100):

@@ -12,8 +12,8 @@ import random
 import sys
 from collections.abc import Sequence
 
-from climate_core.calendar.emptying import Room, Server, Target
-from climate_core.calendar.forecast import Claim, Forecast, NotExpected, Release
+from climate_core.calendar.emptying import FreeRoom, RunningServer, TargetHost
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
 
 HOUR = 3600
 SIZE, MOST = 16, 8
@@ -30,17 +30,17 @@ def run(hosts: int, asked: int, others: float, dice: random.Random) -> tuple[int
         now += int(dice.expovariate(1 / (HOUR / 4)))
         ends, unknown = _end(free, ends, now), _end(free, unknown, now)
         servers = [
-            Server(id=f'{number}.{n}', amounts={'VCPU': dice.choice((1, 2, 4, 8))})
+            RunningServer(id=f'{number}.{n}', amounts={'VCPU': dice.choice((1, 2, 4, 8))})
             for n in range(dice.randint(1, MOST))
         ]
         start = now + dice.randint(1, 4) * HOUR
         end = start + int(dice.uniform(1, 12) * HOUR)
-        expected = _expects(free, ends, Claim(start=start, end=end, servers=servers))
+        expected = _expects(free, ends, FutureDemand(start=start, end=end, servers=servers))
         # What others do until then, who tell nobody.
         now = start
         ends, unknown = _end(free, ends, now), _end(free, unknown, now)
         for _ in range(int(dice.expovariate(1 / others)) if others else 0):
-            one = Server(id='other', amounts={'VCPU': dice.choice((1, 2, 4))})
+            one = RunningServer(id='other', amounts={'VCPU': dice.choice((1, 2, 4))})
             _start(free, unknown, [one], now + int(dice.uniform(1, 24) * HOUR))
         had = _start(free, ends, servers, end)
         counts[2 * (not expected) + (not had)] += 1
@@ -48,7 +48,7 @@ def run(hosts: int, asked: int, others: float, dice: random.Random) -> tuple[int
     return right, wrong, missed, refused
 
 
-def _expects(free: dict[str, int], ends: list[Release], asked: Claim) -> bool:
+def _expects(free: dict[str, int], ends: list[Release], asked: FutureDemand) -> bool:
     try:
         Forecast(_targets(free), ends).check(asked)
     except NotExpected:
@@ -56,12 +56,14 @@ def _expects(free: dict[str, int], ends: list[Release], asked: Claim) -> bool:
     return True
 
 
-def _targets(free: dict[str, int]) -> list[Target]:
-    return [Target(name=name, free={'VCPU': each}) for name, each in free.items()]
+def _targets(free: dict[str, int]) -> list[TargetHost]:
+    return [TargetHost(name=name, free={'VCPU': each}) for name, each in free.items()]
 
 
-def _start(free: dict[str, int], ends: list[Release], servers: list[Server], end: int) -> bool:
-    places = Room(_targets(free)).place_servers(servers)
+def _start(
+    free: dict[str, int], ends: list[Release], servers: list[RunningServer], end: int
+) -> bool:
+    places = FreeRoom(_targets(free)).place_servers(servers)
     for server in servers if places else ():
         name = places[server.id] if places else ''
         free[name] -= server.amounts['VCPU']

@@ -22,7 +22,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, Wanted
+from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import Database
 from tests.bench import calendar
@@ -89,7 +89,7 @@ def _create(
     made = uuidutils.generate_uuid()
     rows.insert(session, LEASE, [calendar.make_lease(made, begin, 0)])
     rows.insert(session, RESERVATION, [calendar.make_reservation(made, made)])
-    wanted = Wanted(reservation_id=made, demand=demand, field='min')
+    wanted = ReservationDemand(reservation_id=made, demand=demand, field='min')
     own.promise(session, [wanted], begin, end)
     return str(made)
 

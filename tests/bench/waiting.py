@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from climate_core.calendar import queries, queue, windows
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.rooms import Search, UnitPick
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import NoRoom, find_together
 
@@ -127,11 +127,11 @@ class Simulation:
         self._at(start + request.runs, promised)
         return 'granted'
 
-    def _free(self, promised: list[tuple[Pick, Search]]) -> None:
+    def _free(self, promised: list[tuple[UnitPick, Search]]) -> None:
         for pick, search in promised:
             self._change(pick, without=[search.entry(pick)])
 
-    def _change(self, pick: Pick, **entries: list) -> None:
+    def _change(self, pick: UnitPick, **entries: list) -> None:
         timeline = self._timelines[pick.unit_id]
         self._timelines[pick.unit_id] = timeline.changed(timeline.unit, **entries)
 
@@ -140,7 +140,7 @@ class Simulation:
         while self._waiting:
             listed = self._waiting[:]
             candidates = [
-                queue.Candidate([_search(each, now)], 365 * DAY * MICRO) for each in listed
+                queue.QueuedLease([_search(each, now)], 365 * DAY * MICRO) for each in listed
             ]
             looks = windows.Looks(queries.LOOKS)
             chosen = list(queue.choose(candidates, self._kinds, self._dice, looks))

@@ -23,7 +23,7 @@ from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
-from climate_core.operations import giving_back, making_room
+from climate_core.operations import making_room, reduction
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import departures, lane_plugin, loading, progress
@@ -127,7 +127,7 @@ def request(
         roles=['member', 'reader'],
     )
     # What was not done is undone by the next manager at once.
-    giving_back.UNDO_SECONDS = 0  # type: ignore[misc]
+    reduction.UNDO_SECONDS = 0  # type: ignore[misc]
     _add_points()
     test_points.install(Hook(kill, tell))
     operations = LeaseOperations(conf, database, Clock(database), plugins, Trusts(cloud))

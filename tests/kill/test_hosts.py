@@ -331,7 +331,7 @@ def test_taking_a_shared_host_and_giving_it_back(stage):
     pool.end(lease)
     die(stage, 'finish.before:end_lease:1', 'commit.before:shared-hosts:1')
     stage.until(lambda: stage.over(lease))
-    stage.until(lambda: pool.find('cn1').lent and not pool.is_marked('cn1'))
+    stage.until(lambda: pool.find('cn1').takes_ordinary and not pool.is_marked('cn1'))
     assert pool.kept() == {}
 
 
@@ -398,6 +398,6 @@ def test_shared_host_that_is_not_empty_in_time(stage):
         'commit.before:shared-hosts:1',
     )
     stage.until(lambda: stage.lease(lease).status == 'TIMEDOUT')
-    stage.until(lambda: pool.find('cn1').lent and not pool.is_marked('cn1'))
+    stage.until(lambda: pool.find('cn1').takes_ordinary and not pool.is_marked('cn1'))
     assert (pool.kept(), pool.allocations()) == ({}, [])
     check_told_once(stage, 'lease.event.make_room.error')

@@ -104,7 +104,7 @@ def test_filling(stage, point, look):
     assert servers(stage) == (2, 0)
     assert stage.cloud.effects()[stack_id] == ['update']
 
-    rules = changes.update.Rules()
+    rules = changes.update.UpdateRules()
     leases.change(
         stage.database,
         lease.id,

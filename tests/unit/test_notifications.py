@@ -21,7 +21,7 @@ def _problems(event_type: str, **changes: object) -> list[str]:
 
 
 @pytest.mark.parametrize('kind', schemas.KINDS, ids=lambda kind: kind.event_type)
-def test_the_schemas_are_schemas(kind: schemas.Kind) -> None:
+def test_the_schemas_are_schemas(kind: schemas.NotificationType) -> None:
     jsonschema.Draft202012Validator.check_schema(dict(kind.schema))
     assert kind.schema['title'] == kind.event_type
     assert {'event_id', 'schema_version'} <= set(kind.schema['required'])

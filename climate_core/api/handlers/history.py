@@ -30,7 +30,7 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     return answer(200, paging.body('history', entries, links))
 
 
-def _shown(number: int, entry: history.Entry) -> dict[str, Any]:
+def _shown(number: int, entry: history.HistoryEntry) -> dict[str, Any]:
     shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
     return shown

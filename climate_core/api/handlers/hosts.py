@@ -38,7 +38,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     if not policy.allows(backend.enforcer, request.context, rules.GET, {}):
         return answer(200, {'hosts': [SHARED]})
     asked = request.parameters
-    query = db.Query(
+    query = db.HostQuery(
         pool=asked.get('pool'),
         available=asked.get('reservable'),
         hypervisor_hostname=asked.get('hypervisor_hostname'),
@@ -91,7 +91,7 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
     """List which reservations hosts are promised to, also hosts that are promised to none."""
     policy.authorize(backend.enforcer, request.context, rules.GET_ALLOCATIONS, {})
     asked = request.parameters
-    query = db.Query(marker=asked.get('marker', 0), limit=paging.limit(backend, request))
+    query = db.HostQuery(marker=asked.get('marker', 0), limit=paging.limit(backend, request))
 
     def read(session: orm.Session) -> tuple[list[dict[str, Any]], bool]:
         found, more = db.page(session, query)

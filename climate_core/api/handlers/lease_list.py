@@ -13,14 +13,14 @@ from climate_core.api import fields, paging, policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import leases as db
 from climate_core.db import listing
-from climate_core.lease import shown, times
+from climate_core.lease import api_view, times
 from climate_core.policies import leases as rules
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the leases of the caller's project, or of all projects if the policy allows it."""
     asked = request.parameters
-    query = listing.Query(
+    query = listing.LeaseQuery(
         project_id=_project(backend, request),
         deleted=asked.get('deleted', False),
         statuses=asked.get('status', ()),
@@ -35,7 +35,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     )
     found, more = backend.database.read(listing.page, query)
     places = backend.database.read(db.queue_positions, found)
-    whole = (shown.lease(each, places.get(each.id)) for each in found)
+    whole = (api_view.lease(each, places.get(each.id)) for each in found)
     leases = [fields.chosen(each, asked.get('fields')) for each in whole]
     links = paging.links(request, found[-1].id) if more else None
     return answer(200, paging.body('leases', leases, links))
@@ -86,4 +86,4 @@ def _sort(asked: Mapping[str, Any]) -> Sequence[listing.Sort]:
     if len({key for key, _ in sort}) < len(sort):
         name = 'sort' if 'sort' in asked else 'sort_key'
         raise exceptions.BadRequest(f'{name}: must name each key only once.', name)
-    return sort or listing.Query().sort
+    return sort or listing.LeaseQuery().sort

@@ -17,7 +17,7 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
 from climate_core.context import RequestContext
 from climate_core.db import leases as db
-from climate_core.lease import shown, states, times
+from climate_core.lease import api_view, states, times
 from climate_core.lease.model import Lease
 from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
@@ -47,7 +47,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
         )
     if values.get('priority'):
         policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target)
-    if values.get('kind') == states.Kind.BEST_EFFORT:
+    if values.get('kind') == states.LeaseKind.BEST_EFFORT:
         policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target)
     for number, each in enumerate(values.get('reservations', ())):
         reservations.check(backend, each, f'reservations[{number}]')
@@ -55,7 +55,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)
             return answer(200, {'dry_run': backend.manager.check_lease(context, values)})
-        made = _make(backend, context, {**values, 'api_release': shown.RELEASE})
+        made = _make(backend, context, {**values, 'api_release': api_view.RELEASE})
     if not isinstance(made, str):
         return etag.mark(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)
@@ -176,7 +176,7 @@ def _answer(backend: Backend, status: int, lease: Lease) -> webob.Response:
 def _render(backend: Backend, lease: Lease) -> dict[str, Any]:
     """Show a lease, with its place in the queue if it waits."""
     places = backend.database.read(db.queue_positions, [lease])
-    return shown.lease(lease, places.get(lease.id))
+    return api_view.lease(lease, places.get(lease.id))
 
 
 def _normal(values: Mapping[str, Any]) -> dict[str, Any]:

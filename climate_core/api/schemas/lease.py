@@ -103,7 +103,7 @@ OPTIONS: dict[str, Any] = {
 }
 _KIND: dict[str, Any] = {
     'type': 'string',
-    'enum': [str(each) for each in states.Kind],
+    'enum': [str(each) for each in states.LeaseKind],
     'description': 'immediate: all is held, or promised, at once. scheduled: the calendar '
     'promises it for its time. retry: it waits until there is enough. best_effort: shared hosts '
     'are emptied for it if there is not.',

@@ -20,7 +20,7 @@ def new_lease(
     now: datetime,
     before_start: Iterable[int] = (),
     external_end: bool = False,
-    kind: str = states.Kind.IMMEDIATE,
+    kind: str = states.LeaseKind.IMMEDIATE,
 ) -> Lease:
     """Return a lease with its first events; it has no trust yet.
 

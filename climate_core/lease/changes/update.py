@@ -23,7 +23,7 @@ _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class UpdateRules:
     """Limits that the operator sets for updates.
 
     :param late: seconds that a new start or event may be in the past
@@ -33,10 +33,10 @@ class Rules:
 
     late: float = 0.0
     before_start: Sequence[int] = ()
-    webhooks: webhook.Rules = webhook.DEFAULT
+    webhooks: webhook.WebhookRules = webhook.DEFAULT
 
 
-def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: Rules) -> Change:
+def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateRules) -> Change:
     """Return a lease as its user wants it; its events move with it.
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
@@ -83,7 +83,7 @@ def _lasting(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
     return dataclasses.replace(lease, duration=None) if 'end_date' in wanted else lease
 
 
-def _plain(lease: Lease, wanted: Mapping[str, Any], rules: Rules) -> Lease:
+def _plain(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
     """Change what has no time."""
     new: dict[str, Any] = {}
     for field in _PLAIN:
@@ -121,7 +121,7 @@ def _move(
     lease: Lease,
     given: Mapping[str, datetime],
     now: datetime,
-    rules: Rules,
+    rules: UpdateRules,
 ) -> Lease:
     """Set the new times of a lease. ``before_end_date`` follows the end unless it is given."""
     moved = {k: v for k, v in given.items() if v != getattr(old, k)}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from climate_core.lease import schedule, states
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.results import Change, Outcome, Work
+from climate_core.lease.results import Change, EventWork, Outcome
 
 Outcomes = Mapping[str, Outcome]
 
@@ -72,9 +72,9 @@ class EventHandler:
     #: that is repaired does it.
     bug_is_permanent: ClassVar[bool] = False
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         """Return the work of an event that was claimed."""
-        return Work(lease)
+        return EventWork(lease)
 
     def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         """Return what a lease is after the work on an event.

@@ -9,7 +9,7 @@ from climate_common import dates
 from climate_core.lease import model, results, schedule, states
 from climate_core.lease.events import base, start
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.results import Change, Outcome, Result, Work
+from climate_core.lease.results import Change, EventWork, Outcome, Result
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
@@ -37,9 +37,9 @@ class EndLease(base.EventHandler):
     cancelled_by = base.Stage.TERMINATED
     plugin_methods = ('end',)
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status == _L.TERMINATED:
-            return Work(lease, skip_reason='The lease is over.')
+            return EventWork(lease, skip_reason='The lease is over.')
         before = lease
         never_started = any(e.open for e in lease.events_of(model.START))
         told = never_started and lease.status not in states.ENDING
@@ -51,7 +51,7 @@ class EndLease(base.EventHandler):
         why = 'The end of the lease came first.'
         after = base.cancel_events(lease, base.Stage.END_BEGINS, why, now)
         notifications = {start.FAILED: start.TOO_LATE} if told else _grace(before, now)
-        return Work(after, lease.live, notifications=notifications)
+        return EventWork(after, lease.live, notifications=notifications)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)
@@ -82,11 +82,11 @@ class EndReservation(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     plugin_methods = ('end',)
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         todo = tuple(r for r in lease.live if r.id == event.reservation_id)
         if not todo or lease.status in states.ENDING:
-            return Work(lease, skip_reason='It is freed with the rest of the lease.')
-        return Work(lease, todo)
+            return EventWork(lease, skip_reason='It is freed with the rest of the lease.')
+        return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)

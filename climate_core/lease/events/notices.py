@@ -8,7 +8,7 @@ from typing import Final
 from climate_core.lease import model, schedule, states
 from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease
-from climate_core.lease.results import Change, Work
+from climate_core.lease.results import Change, EventWork
 
 #: The notification that the end is not near any more.
 STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
@@ -17,8 +17,8 @@ STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
 class Notice(base.EventHandler):
     """Handle an event that only notifies."""
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
-        return Work(
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
+        return EventWork(
             lease, skip_reason=None if lease.deleted_at is None else 'The lease is deleted.'
         )
 

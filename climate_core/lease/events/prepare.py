@@ -17,7 +17,7 @@ from typing import Final
 from climate_core.lease import model, results, schedule, states
 from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.results import Change, Outcome, Result, Work
+from climate_core.lease.results import Change, EventWork, Outcome, Result
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
@@ -45,12 +45,12 @@ class PrepareReservation(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     plugin_methods = ('prepare', 'rollback_prepare')
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         """Begin the work on a reservation: prepare it, or free what failed."""
         todo = _asleep(lease, {event.reservation_id})
         if not todo or lease.status in states.ENDING:
-            return Work(lease, skip_reason='Its resource is gone, or freed with the lease.')
-        return Work(lease, todo)
+            return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
+        return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         """Return what a lease is after the work on one reservation before its start.
@@ -170,7 +170,7 @@ def add(lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime) 
     groups = {each.id for each in lease.reservations if each.group}
     if lease.has_started(now):
         preparing = dict.fromkeys(groups & preparing.keys())
-    elif lease.kind == states.Kind.IMMEDIATE:
+    elif lease.kind == states.LeaseKind.IMMEDIATE:
         # What is made for it is held from the moment of the request.
         preparing = {**preparing, **dict.fromkeys(groups & preparing.keys())}
     times = {

@@ -12,7 +12,7 @@ from datetime import datetime
 from climate_core.lease import model, results, schedule, states
 from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.results import Change, Outcome, Result, Work
+from climate_core.lease.results import Change, EventWork, Outcome, Result
 
 _L, _R = states.LeaseStatus, states.ReservationStatus
 
@@ -33,11 +33,11 @@ class ReallocateReservation(base.EventHandler):
     done_status = _R.ACTIVE
     until_end = True
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         todo = _awake(lease, event)
         if not todo or lease.status in states.ENDING or now >= lease.end_date:
-            return Work(lease, skip_reason='Its resource is gone, or freed with the lease.')
-        return Work(lease, todo)
+            return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
+        return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         ours = next(iter(_awake(lease, event)), None)

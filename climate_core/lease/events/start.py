@@ -8,7 +8,7 @@ from typing import Final
 from climate_core.lease import model, results, schedule, states
 from climate_core.lease.events import base, notices, prepare
 from climate_core.lease.model import Event, Lease
-from climate_core.lease.results import Change, Outcome, Result, Work
+from climate_core.lease.results import Change, EventWork, Outcome, Result
 
 _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
@@ -42,17 +42,17 @@ class StartLease(base.EventHandler):
     # A bug does not pass by itself: the start fails at once, and the user knows.
     bug_is_permanent = True
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status in states.ENDING or lease.deleted_at is not None:
-            return Work(lease, skip_reason='The lease is over.')
+            return EventWork(lease, skip_reason='The lease is over.')
         if now >= lease.end_date:
-            return Work(lease, skip_reason=TOO_LATE)
+            return EventWork(lease, skip_reason=TOO_LATE)
         if lease.status == _L.PENDING:
             lease = dataclasses.replace(lease, status=_L.STARTING)
         held = prepare.holding_start(lease)
         todo = tuple(r for r in lease.reservations if r.status == _R.PENDING and r.id not in held)
         # From now on what is not prepared yet is left to the wake-up.
-        return Work(prepare.cancel(lease, todo, prepare.START_FIRST, now), todo)
+        return EventWork(prepare.cancel(lease, todo, prepare.START_FIRST, now), todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)
@@ -97,10 +97,10 @@ class ReadyToStart(notices.Notice):
     }
     cancelled_by = base.Stage.END_BEGINS
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         work = super().begin(lease, event, now)
         if work.skip_reason is None and (lease.has_started(now) or now >= lease.end_date):
-            return Work(lease, skip_reason='There is nothing to start any more.')
+            return EventWork(lease, skip_reason='There is nothing to start any more.')
         return work
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from climate_core.lease import model, schedule, states
 from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease
-from climate_core.lease.results import Change, Outcome, Work
+from climate_core.lease.results import Change, EventWork, Outcome
 
 _R, _E = states.ReservationStatus, states.EventStatus
 
@@ -23,10 +23,10 @@ class UngrantedEvent(base.EventHandler):
     #: The reason to skip it in another status.
     needless: ClassVar[str]
 
-    def begin(self, lease: Lease, event: Event, now: datetime) -> Work:
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status != self.lease_status:
-            return Work(lease, skip_reason=self.needless)
-        return Work(lease)
+            return EventWork(lease, skip_reason=self.needless)
+        return EventWork(lease)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         if lease.status != self.lease_status:

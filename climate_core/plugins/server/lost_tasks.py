@@ -65,7 +65,7 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
     def make() -> None:
         servers.act(context.conn, context.resource_id, 'wake_up', {})
 
-    repair = lost.Repair('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    repair = lost.RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
     doing = 'No nova-compute has begun to start the server'
     return lost.wait(context, doing, context.options.lost_wake_up_seconds, repair)
 
@@ -95,14 +95,14 @@ def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     return images.describe(context.conn, context.reservation.id, f'{server["name"]}-shelved')
 
 
-def _delete(context: 'EndContext') -> lost.Repair:
+def _delete(context: 'EndContext') -> lost.RepairStep:
     server_id = context.resource_id
 
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
         servers.delete(context.conn, server_id)
 
-    return lost.Repair(
+    return lost.RepairStep(
         'delete',
         'its state was reset and it is deleted again.',
         make,
@@ -110,13 +110,13 @@ def _delete(context: 'EndContext') -> lost.Repair:
     )
 
 
-def _reset(context: 'EndContext') -> lost.Repair:
+def _reset(context: 'EndContext') -> lost.RepairStep:
     server_id = context.resource_id
 
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
 
-    return lost.Repair(
+    return lost.RepairStep(
         'reset_state',
         'its state was reset, and its end goes on.',
         make,

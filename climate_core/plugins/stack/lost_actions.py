@@ -64,7 +64,7 @@ def wait(context: 'StepContext', stack: 'Stack', action: str, request: Callable[
     options = context.options
     slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
-    repair = lost.Repair(
+    repair = lost.RepairStep(
         action,
         'Heat was asked to go on with another engine.',
         request,

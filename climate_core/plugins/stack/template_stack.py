@@ -155,7 +155,7 @@ def check(
     with errors.for_user('template'):
         try:
             stacks.preview(conn, _body(values, values['template']))
-        except stacks.Taken as exc:
+        except stacks.StackNameTaken as exc:
             # That of an equal request that was broken off is found again when it is made.
             _find(conn, values, _tags(lease_id, values, kept), exc)
     hold = values.get('hold', 'now')
@@ -183,7 +183,7 @@ def make(
     with errors.for_user('template'):
         try:
             stack_id = stacks.create(conn, wanted)
-        except stacks.Taken as exc:
+        except stacks.StackNameTaken as exc:
             stack_id, made = _find(conn, values, tags, exc).id, False
     return Claimed(
         stack_id, claimed.params, claimed.amounts, made, prepare=claimed.params['hold'] == 'now'
@@ -253,7 +253,7 @@ def _find(
     conn: 'connection.Connection',
     values: Mapping[str, Any],
     tags: Iterable[str],
-    taken: stacks.Taken,
+    taken: stacks.StackNameTaken,
 ) -> 'Stack':
     """Return the placeholder that an equal request made for the same lease.
 

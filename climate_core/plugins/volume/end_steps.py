@@ -13,7 +13,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import copies, errors, servers, volumes
-from climate_core.cloud.copies import Kind
+from climate_core.cloud.copies import CopyKind
 from climate_core.cloud.services import Copy
 from climate_core.plugins.base import Wait
 from climate_core.plugins.step_context import EndContext, Step, done, refuse, wait
@@ -128,7 +128,7 @@ def _attaching(context: EndContext, volume: Volume) -> Wait:
     return (lost_steps.detaching if found else lost_steps.unreserve)(context, volume)
 
 
-def _copied(kind: Kind, then: Step, *, broken: bool = False) -> Step:
+def _copied(kind: CopyKind, then: Step, *, broken: bool = False) -> Step:
     """Make a copy once, and go on when it is complete.
 
     :param broken: make none of a volume that is: go on only if its data was kept before
@@ -136,7 +136,7 @@ def _copied(kind: Kind, then: Step, *, broken: bool = False) -> Step:
 
     def step(context: EndContext, volume: Volume) -> Wait | None:
         conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
-        if kind is Kind.SNAPSHOT and context.as_service and not broken:
+        if kind is CopyKind.SNAPSHOT and context.as_service and not broken:
             LOG.warning('Volume %s is kept without a snapshot', volume_id)
             return None
         found = copies.find(conn, kind, volume_id, key, context.as_service)
@@ -156,7 +156,7 @@ def _copied(kind: Kind, then: Step, *, broken: bool = False) -> Step:
     return step
 
 
-def _incomplete(context: EndContext, volume: Volume, kind: Kind, copy: Copy) -> Wait:
+def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy) -> Wait:
     if copy.status == 'error':
         reason = copy.reason or volumes.reason(context.conn, copy.id)
         copies.delete(context.conn, kind, copy.id)
@@ -172,9 +172,9 @@ def _incomplete(context: EndContext, volume: Volume, kind: Kind, copy: Copy) -> 
 def _backing_up(context: EndContext, volume: Volume) -> Wait:
     """Wait for a backup, ours or that of a user."""
     conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
-    found = copies.find(conn, Kind.BACKUP, volume_id, key, context.as_service)
+    found = copies.find(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
     if found and found.status == 'creating':
-        return lost_steps.copying(context, volume, Kind.BACKUP, found)
+        return lost_steps.copying(context, volume, CopyKind.BACKUP, found)
     return context.wait()
 
 
@@ -208,15 +208,17 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
     },
     'backup': {
         **_COMMON,
-        'available': _copied(Kind.BACKUP, _delete),
+        'available': _copied(CopyKind.BACKUP, _delete),
         'backing-up': _backing_up,
-        **dict.fromkeys(_DELETABLE, _copied(Kind.BACKUP, _delete, broken=True)),
-        **dict.fromkeys(_UNDELETABLE, _copied(Kind.BACKUP, _delete_again, broken=True)),
+        **dict.fromkeys(_DELETABLE, _copied(CopyKind.BACKUP, _delete, broken=True)),
+        **dict.fromkeys(_UNDELETABLE, _copied(CopyKind.BACKUP, _delete_again, broken=True)),
     },
     'snapshot': {
         **_COMMON,
-        'available': _copied(Kind.SNAPSHOT, done),
-        **dict.fromkeys((*_DELETABLE, *_UNDELETABLE), _copied(Kind.SNAPSHOT, done, broken=True)),
+        'available': _copied(CopyKind.SNAPSHOT, done),
+        **dict.fromkeys(
+            (*_DELETABLE, *_UNDELETABLE), _copied(CopyKind.SNAPSHOT, done, broken=True)
+        ),
     },
     'detach': {
         **_COMMON,

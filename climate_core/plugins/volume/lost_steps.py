@@ -69,7 +69,7 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
     def make() -> None:
         volumes.act(context.conn, context.resource_id, 'os-wake_up')
 
-    repair = lost.Repair('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    repair = lost.RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
     seconds = context.options.lost_wake_up_seconds
     return lost.wait(context, 'The volume has been creating', seconds, repair, tell=False)
 
@@ -78,7 +78,7 @@ def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
     if context.has_run:
         return context.wait(f'The volume has been {volume["status"]}')
-    repair = lost.Repair(
+    repair = lost.RepairStep(
         'force_delete',
         'it is deleted by force.',
         lambda: volumes.act(context.service, context.resource_id, 'os-force_delete'),
@@ -95,7 +95,7 @@ def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         _reset(context, 'error')
         volumes.delete(context.conn, volume_id)
 
-    repair = lost.Repair(
+    repair = lost.RepairStep(
         'delete',
         'its status was reset and it is deleted again.',
         make,
@@ -106,7 +106,7 @@ def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     """Wait for an attachment or a detachment; let a lost one be detached again."""
-    repair = lost.Repair(
+    repair = lost.RepairStep(
         'reset_status',
         'its status was reset, and it is detached again.',
         lambda: _reset(context, 'in-use'),
@@ -116,7 +116,7 @@ def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 
 def _wait(
-    context: 'EndContext', volume: Mapping[str, Any], minutes: int, repair: lost.Repair
+    context: 'EndContext', volume: Mapping[str, Any], minutes: int, repair: lost.RepairStep
 ) -> Wait:
     return lost.wait(context, f'The volume has been {volume["status"]}', 60 * minutes, repair)
 
@@ -128,7 +128,7 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         free = {'status': 'available', 'attach_status': 'detached'}
         volumes.act(context.service, context.resource_id, 'os-reset_status', free)
 
-    repair = lost.Repair(
+    repair = lost.RepairStep(
         'reset_status',
         'nobody uses it, so its status was reset.',
         make,
@@ -139,7 +139,7 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     """Wait for an attachment of the old kind; take back one that is not completed."""
-    repair = lost.Repair(
+    repair = lost.RepairStep(
         'unreserve',
         'it was taken back.',
         lambda: volumes.act(context.conn, context.resource_id, 'os-unreserve'),
@@ -149,24 +149,24 @@ def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 
 def copying(
-    context: 'EndContext', volume: Mapping[str, Any], kind: copies.Kind, copy: Copy
+    context: 'EndContext', volume: Mapping[str, Any], kind: copies.CopyKind, copy: Copy
 ) -> Wait:
     """Wait for a copy; have a lost one made again.
 
     A backup that no cinder-backup has begun keeps its status. It is left to an administrator when
     that has not changed after as long again.
     """
-    is_left = kind is copies.Kind.BACKUP and volume['status'] != 'backing-up'
+    is_left = kind is copies.CopyKind.BACKUP and volume['status'] != 'backing-up'
 
     def make() -> None:
         if is_left:
             copies.disown(context.conn, kind, copy.id)
             return
-        if kind is copies.Kind.BACKUP:
+        if kind is copies.CopyKind.BACKUP:
             _reset(context, 'available')
         copies.reset(context.service, kind, copy.id)
 
-    repair = lost.Repair(
+    repair = lost.RepairStep(
         'reset_copy',
         'it is left as it is, and made again.' if is_left else 'its status was reset.',
         make,

@@ -36,7 +36,7 @@ def count(application: Any, statements: list[str]) -> Callable[..., int]:
 def test_reading(database: Database, count: Callable[..., int], number: int) -> None:
     for each in range(number):
         database.write(store.create, lease(each), NOW, Cause('lease.create'))
-    assert len(database.read(listing.page, listing.Query())[0]) == number
+    assert len(database.read(listing.page, listing.LeaseQuery())[0]) == number
     one = f'/v1/leases/{lease(0).id}'
     assert count('GET', '/v1/leases') == READ
     assert count('GET', '/v1/leases?sort=name&status=PENDING&from=now&resource_id=0-1') == READ

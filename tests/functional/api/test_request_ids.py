@@ -61,7 +61,7 @@ def test_no_token_is_logged(application: Any, lines: Lines) -> None:
     assert 'a-secret-token' not in json.dumps(lines.written)
 
 
-def _history(database: Database, lease_id: str) -> list[history.history.Entry]:
+def _history(database: Database, lease_id: str) -> list[history.history.HistoryEntry]:
     return [entry for _, entry in database.read(history.page, lease_id)]
 
 

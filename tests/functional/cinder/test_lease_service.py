@@ -94,26 +94,26 @@ class LeaseServiceTest(CinderTest):
 
     def test_snapshot_is_created_found_and_deleted(self):
         made = self.available(name='data')
-        find = (copies.Kind.SNAPSHOT, made['id'], 'reservation-1')
+        find = (copies.CopyKind.SNAPSHOT, made['id'], 'reservation-1')
         assert copies.find(CLIMATE, *find, every_project=False) is None
         assert not volumes.has_snapshots(CLIMATE, made['id'], every_project=False)
-        copies.create(CLIMATE, copies.Kind.SNAPSHOT, made['id'], 'kept', 'reservation-1')
+        copies.create(CLIMATE, copies.CopyKind.SNAPSHOT, made['id'], 'kept', 'reservation-1')
         for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
             found = copies.find(user, *find, every_project=everywhere)
             assert found.status == 'available'
             assert volumes.has_snapshots(user, made['id'], every_project=everywhere)
         with pytest.raises(exceptions.Permanent, match='400'):
             volumes.delete(CLIMATE, made['id'])
-        copies.delete(CLIMATE, copies.Kind.SNAPSHOT, found.id)
+        copies.delete(CLIMATE, copies.CopyKind.SNAPSHOT, found.id)
         assert copies.find(CLIMATE, *find, every_project=False) is None
 
     def test_backup_is_created_and_found(self):
         made = self.available(name='data')
-        find = (copies.Kind.BACKUP, made['id'], 'reservation-1')
+        find = (copies.CopyKind.BACKUP, made['id'], 'reservation-1')
         with mock.patch('cinder.scheduler.rpcapi.SchedulerAPI.create_backup'):
-            copies.create(CLIMATE, copies.Kind.BACKUP, made['id'], 'kept', 'reservation-1')
+            copies.create(CLIMATE, copies.CopyKind.BACKUP, made['id'], 'kept', 'reservation-1')
             with pytest.raises(exceptions.Permanent, match='400'):
-                copies.create(CLIMATE, copies.Kind.BACKUP, made['id'], 'kept', 'reservation-1')
+                copies.create(CLIMATE, copies.CopyKind.BACKUP, made['id'], 'kept', 'reservation-1')
         self.assert_status(made, 'backing-up')
         for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
             found = copies.find(user, *find, every_project=everywhere)
@@ -124,7 +124,7 @@ class LeaseServiceTest(CinderTest):
         assert copies.find(CLIMATE, *find, every_project=False).reason == 'full'
 
     def test_snapshot_whose_message_is_lost_is_reset_and_created_again(self):
-        made, kind = self.available(), copies.Kind.SNAPSHOT
+        made, kind = self.available(), copies.CopyKind.SNAPSHOT
         find = (kind, made['id'], 'reservation-1')
         self.bus.lost.add('create_snapshot')
         copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
@@ -141,7 +141,7 @@ class LeaseServiceTest(CinderTest):
         assert copies.find(CLIMATE, *find, every_project=False).status == 'available'
 
     def test_backup_whose_message_is_lost_is_left_and_created_again(self):
-        made, kind = self.available(), copies.Kind.BACKUP
+        made, kind = self.available(), copies.CopyKind.BACKUP
         find = (kind, made['id'], 'reservation-1')
         self.bus.lost.add('create_backup')
         copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')

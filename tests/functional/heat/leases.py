@@ -18,7 +18,7 @@ from wsgi_intercept import interceptor
 
 from climate_core import exceptions
 from climate_core.api import deploy
-from climate_core.calendar.model import Demand, Wanted
+from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.db import hosts, tables
 from climate_core.lease import states
 from climate_core.lease.hosts import Known
@@ -143,14 +143,16 @@ class Hosts(Reserved):
     def wanted(self, reservation):
         count = reservation.params['min']
         demand = Demand(kind='host', least=count, most=count)
-        return Wanted(reservation_id=reservation.id, demand=demand, field='min', noun='hosts')
+        return ReservationDemand(
+            reservation_id=reservation.id, demand=demand, field='min', noun='hosts'
+        )
 
 
 class Manager:
     """In the place of RPC: the same calls, with what goes over a wire."""
 
     def __init__(self, operations):
-        self._endpoint = server.Endpoint(operations, lambda: None, lambda context: None)
+        self._endpoint = server.LeaseEndpoint(operations, lambda: None, lambda context: None)
 
     def __getattr__(self, method):
         def call(context, *args, **kwargs):
@@ -276,7 +278,7 @@ class LeaseService(fixtures.Fixture):
         :raises Refusal: as they refuse it
         """
         try:
-            rules = parsing.Rules(('delete', 'nothing', 'suspend', 'stop', 'shelve', 'detach'))
+            rules = parsing.HintRules(('delete', 'nothing', 'suspend', 'stop', 'shelve', 'detach'))
             wanted = parsing.parse(hints, self.now, rules)
         except parsing.BadHint as error:
             raise Refusal(400, str(error)) from None

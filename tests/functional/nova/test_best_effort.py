@@ -69,7 +69,11 @@ class BestEffortTest(HostLeasesTest):
         self.shared.look()
         for name in names or self.SHARED:
             host = self.host(name)
-            assert (host.lent, host.available, host.disabled_reason) == (True, False, None), name
+            assert (host.takes_ordinary, host.available, host.disabled_reason) == (
+                True,
+                False,
+                None,
+            ), name
             assert lanes.POOL not in self.aggregates(name)
 
 
@@ -99,7 +103,7 @@ class TestBestEffort(BestEffortTest):
     def test_free_host_is_given_at_once(self):
         self.enrol('host2')
         assert self.settled(self.ask()).status == 'ACTIVE'
-        assert self.host().lent
+        assert self.host().takes_ordinary
 
     def test_too_few_hosts_are_refused_and_leave_nothing(self):
         server = self.boot_on('host1')
@@ -107,7 +111,7 @@ class TestBestEffort(BestEffortTest):
         for wanted, told in (({}, '1 in the status SUSPENDED'), ({'min': 2}, '2 must be emptied')):
             with pytest.raises(exceptions.NotEnough, match=told):
                 self.ask(**wanted)
-        assert self.host().lent
+        assert self.host().takes_ordinary
         assert self.world.trusts.present == set()
 
     def test_what_is_not_empty_in_time_is_given_back(self):
@@ -158,7 +162,7 @@ class TestBestEffort(BestEffortTest):
         self.settled(lease, seconds=1)
         self.shared.look()
         host = self.host()
-        assert (host.lent, host.available, host.disabled_reason) == (True, False, 'disk')
+        assert (host.takes_ordinary, host.available, host.disabled_reason) == (True, False, 'disk')
 
     def test_end_of_a_lease_that_waits_for_hosts_has_them_given_back_at_once(self):
         lease, freed = self.ask(), []
@@ -272,7 +276,7 @@ class TestTwoShared(BestEffortTest):
         lease = self.went_on(lease)
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
         self.shared.look()
-        assert self.host('host1').lent
+        assert self.host('host1').takes_ordinary
 
     def test_other_host_is_emptied_if_one_dies_when_it_is_empty(self):
         lease = self.ask()
@@ -328,7 +332,7 @@ class TestTwoShared(BestEffortTest):
         self.ask()
         with pytest.raises(exceptions.NotEnough, match='no room elsewhere'):
             self.ask()
-        assert self.host('host2').lent
+        assert self.host('host2').takes_ordinary
 
     def fill(self, host, but_for):
         """Have something take the memory of a host, but for some MB."""

@@ -11,7 +11,7 @@ from climate_core.cloud import flavors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
 from climate_core.lease import limits, serialize, usage
-from climate_core.operations import giving_back as operations
+from climate_core.operations import reduction as operations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.plugins.lane_plugin import lane_of

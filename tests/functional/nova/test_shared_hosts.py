@@ -52,7 +52,11 @@ class TestLent(HostLeasesTest):
         ):
             self.operations.update_host(self.context, self.host_id, values)
             host = self.host()
-            assert (host.available, host.disabled_reason, host.lent) == (False, reason, True)
+            assert (host.available, host.disabled_reason, host.takes_ordinary) == (
+                False,
+                reason,
+                True,
+            )
             assert host.is_enabled is (reason is None)
         with pytest.raises(exceptions.BadRequest, match='goes with disabled'):
             self.operations.update_host(self.context, self.host_id, {'disabled_reason': 'x'})

@@ -23,7 +23,10 @@ def body(event_type: str) -> dict[str, object]:
 )
 def test_both_take_it(event_type: str) -> None:
     validation.check(body(event_type), lease.CREATE)
-    assert request.read_request(body(event_type), NOON, request.Rules()).events[0][0] == event_type
+    assert (
+        request.read_request(body(event_type), NOON, request.RequestRules()).events[0][0]
+        == event_type
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,7 @@ def test_both_refuse_it(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
         validation.check(body(event_type), lease.CREATE)
     with pytest.raises(exceptions.BadRequest):
-        request.read_request(body(event_type), NOON, request.Rules())
+        request.read_request(body(event_type), NOON, request.RequestRules())
 
 
 @pytest.mark.parametrize('event_type', ['x\n', 'end_lease\n', 'x' * 66 + '\n'])

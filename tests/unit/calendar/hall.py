@@ -10,7 +10,7 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, Promise, Unit, Wanted
+from climate_core.calendar.model import Demand, Promise, ReservationDemand, Unit
 from climate_core.calendar.timeline import Entry, amounts
 from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import Database
@@ -119,9 +119,9 @@ class Hall:
 
         return self.database.write(write)
 
-    def wanted(self, reservation_id: str, demand: Demand, **more: Any) -> Wanted:
+    def wanted(self, reservation_id: str, demand: Demand, **more: Any) -> ReservationDemand:
         named = {'field': 'min', 'noun': 'hosts', **more}
-        return Wanted(reservation_id=reservation_id, demand=demand, **named)
+        return ReservationDemand(reservation_id=reservation_id, demand=demand, **named)
 
     def check(self, demand: Demand, start: float = 0, end: float = 1) -> None:
         wanted = self.wanted(uuidutils.generate_uuid(), demand)

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.rooms import Pick
+from climate_core.calendar.rooms import UnitPick
 from climate_core.calendar.timeline import Entry, Timeline, amounts
 
 Piece = Mapping[str, int] | None
@@ -71,7 +71,7 @@ def can_have(
 
 
 def with_picks(
-    timelines: Sequence[Timeline], picks: Iterable[Pick], start: int, end: int, piece: Piece
+    timelines: Sequence[Timeline], picks: Iterable[UnitPick], start: int, end: int, piece: Piece
 ) -> list[Timeline]:
     """Return timelines with what was chosen."""
     added = {

@@ -11,25 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.calendar import emptying
-from climate_core.calendar.emptying import Candidate, CannotMakeRoom, Server, Target
+from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer, TargetHost
 
 KINDS = ('VCPU', 'MEMORY_MB')
 
 
 def server(
     name: str, vcpus: int = 1, memory: int = 10, day: int | None = None, **more: Any
-) -> Server:
+) -> RunningServer:
     created = day and datetime.datetime(2026, 1, day, tzinfo=datetime.UTC)
     amounts = {'VCPU': vcpus, 'MEMORY_MB': memory}
-    return Server(id=name, amounts=amounts, created_at=created or None, **more)
+    return RunningServer(id=name, amounts=amounts, created_at=created or None, **more)
 
 
-def host(number: int, *servers: Server) -> Candidate:
-    return Candidate(id=number, name=f'host{number}', servers=servers)
+def host(number: int, *servers: RunningServer) -> CandidateHost:
+    return CandidateHost(id=number, name=f'host{number}', servers=servers)
 
 
-def target(name: str, vcpus: int, memory: int = 1000) -> Target:
-    return Target(name=name, free={'VCPU': vcpus, 'MEMORY_MB': memory})
+def target(name: str, vcpus: int, memory: int = 1000) -> TargetHost:
+    return TargetHost(name=name, free={'VCPU': vcpus, 'MEMORY_MB': memory})
 
 
 MANY = host(1, server('a', memory=1, day=1), server('b', memory=1, day=2))
@@ -72,11 +72,11 @@ def test_servers_of_unknown_age_are_the_last() -> None:
         ([LARGE], [target('host2', 9)], 0, 'no room'),
         ([host(1, server('a', 2))], [target('x', 1), target('y', 1)], 0, 'no room'),
         # What nobody has, as a device.
-        ([host(1, Server(id='a', amounts={'VGPU': 1}))], [target('x', 9)], 0, 'no room'),
+        ([host(1, RunningServer(id='a', amounts={'VGPU': 1}))], [target('x', 9)], 0, 'no room'),
     ],
 )
 def test_what_cannot_be_emptied_is_told(
-    hosts: Sequence[Candidate], targets: Sequence[Target], spares: int, told: str
+    hosts: Sequence[CandidateHost], targets: Sequence[TargetHost], spares: int, told: str
 ) -> None:
     with pytest.raises(CannotMakeRoom, match=told):
         emptying.choose(hosts, 1, targets, spares=spares)
@@ -106,11 +106,11 @@ def test_servers_of_hosts_that_are_being_emptied_find_room_first() -> None:
 def test_server_stays_in_its_zone() -> None:
     bound = host(1, server('a', zone='east'))
     west, unknown = (
-        Target(name='x', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='west'),
+        TargetHost(name='x', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='west'),
         target('y', 9),
     )
     assert emptying.place([bound], [west, unknown]) is None
-    east = Target(name='z', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='east')
+    east = TargetHost(name='z', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='east')
     assert emptying.place([bound], [west, unknown, east]) == {'a': 'z'}
 
 
@@ -131,11 +131,14 @@ def test_what_has_a_place_fits_there(
     taken: list[list[dict[str, int]]], free: list[dict[str, int]], spares: int
 ) -> None:
     hosts = [
-        host(number, *(Server(id=f'{number}-{n}', amounts=each) for n, each in enumerate(row)))
+        host(
+            number,
+            *(RunningServer(id=f'{number}-{n}', amounts=each) for n, each in enumerate(row)),
+        )
         for number, row in enumerate(taken)
     ]
     # The first hosts have room themselves.
-    targets = [Target(name=f'host{number}', free=each) for number, each in enumerate(free)]
+    targets = [TargetHost(name=f'host{number}', free=each) for number, each in enumerate(free)]
     moved = {each.id: each.amounts for one in hosts[:2] for each in one.servers}
     places = emptying.place(hosts[:2], targets, spares)
     if places is None:

@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar.emptying import Server, Target
-from climate_core.calendar.forecast import Claim, Forecast, NotExpected, Release
+from climate_core.calendar.emptying import RunningServer, TargetHost
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
 
 SSD = frozenset({'CUSTOM_SSD'})
 
 
-def servers(name: str, *vcpus: int, **more: Any) -> list[Server]:
+def servers(name: str, *vcpus: int, **more: Any) -> list[RunningServer]:
     return [
-        Server(id=f'{name}{number}', amounts={'VCPU': each}, **more)
+        RunningServer(id=f'{name}{number}', amounts={'VCPU': each}, **more)
         for number, each in enumerate(vcpus)
     ]
 
 
-def claim(name: str, start: int, end: int, *vcpus: int, **more: Any) -> Claim:
-    return Claim(start=start, end=end, servers=servers(name, *vcpus, **more))
+def claim(name: str, start: int, end: int, *vcpus: int, **more: Any) -> FutureDemand:
+    return FutureDemand(start=start, end=end, servers=servers(name, *vcpus, **more))
 
 
-def hosts(*vcpus: int) -> list[Target]:
-    return [Target(name=f'h{n}', free={'VCPU': each}) for n, each in enumerate(vcpus)]
+def hosts(*vcpus: int) -> list[TargetHost]:
+    return [TargetHost(name=f'h{n}', free={'VCPU': each}) for n, each in enumerate(vcpus)]
 
 
 def release(at: int, host: str, vcpus: int) -> Release:
@@ -50,14 +50,14 @@ def test_what_is_missing_is_told() -> None:
         Forecast(hosts(1, 1)).check(claim('a', 0, 9, 2))
     with pytest.raises(NotExpected, match='Of 2 hosts 0 would do: the others lack a trait'):
         Forecast(hosts(9, 9)).check(claim('a', 0, 9, 1, required=SSD))
-    fast = [Target(name='x', free={'VCPU': 9}, traits=SSD), *hosts(1)]
+    fast = [TargetHost(name='x', free={'VCPU': 9}, traits=SSD), *hosts(1)]
     Forecast(fast).check(claim('a', 0, 9, 9, required=SSD))
     with pytest.raises(NotExpected, match=r'Of 2 hosts 1 would do .* VCPU on 1 host'):
         Forecast(fast).check(claim('a', 0, 9, 9, forbidden=SSD))
 
 
 def test_host_whose_traits_are_not_known_takes_servers_that_do_not_care() -> None:
-    forecast = Forecast([Target(name='x', free={'VCPU': 9}, traits=None)])
+    forecast = Forecast([TargetHost(name='x', free={'VCPU': 9}, traits=None)])
     forecast.check(claim('a', 0, 9, 9))
     for demand in ({'required': SSD}, {'forbidden': SSD}):
         with pytest.raises(NotExpected, match='Of 1 host 0 would do'):
@@ -90,14 +90,16 @@ free = st.lists(st.integers(-1, 4), min_size=1, max_size=3)
 freed = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2), st.integers(1, 3)), max_size=3)
 
 
-def drawn(rows: Sequence[Any]) -> list[Claim]:
+def drawn(rows: Sequence[Any]) -> list[FutureDemand]:
     return [
         claim(f'{n}-', start, start + length, *vcpus)
         for n, ((start, length), vcpus) in enumerate(rows)
     ]
 
 
-def have_room(found: Sequence[Target], releases: Sequence[Release], all_of: list[Claim]) -> bool:
+def have_room(
+    found: Sequence[TargetHost], releases: Sequence[Release], all_of: list[FutureDemand]
+) -> bool:
     """Try all hosts for all servers, and look at each moment whether they have enough."""
     moved = [(each, one) for each in all_of for one in each.servers]
     return any(
@@ -122,7 +124,7 @@ def have_room(found: Sequence[Target], releases: Sequence[Release], all_of: list
 @given(free, freed, leases)
 def test_all_that_were_expected_have_room_together(free, freed, leases) -> None:
     found, releases = hosts(*free), [release(at, f'h{host}', n) for at, host, n in freed]
-    expected: list[Claim] = []
+    expected: list[FutureDemand] = []
     for each in drawn(leases):
         try:
             Forecast(found, releases, expected).check(each)

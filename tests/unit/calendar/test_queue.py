@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.queue import Candidate, choose
+from climate_core.calendar.queue import QueuedLease, choose
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Entry, Timeline
 from climate_core.calendar.windows import Looks
@@ -26,13 +26,13 @@ def timelines(*busy: int) -> list[Timeline]:
     return made
 
 
-def wanting(count: int, hours: int, latest: int = FAR) -> Candidate:
+def wanting(count: int, hours: int, latest: int = FAR) -> QueuedLease:
     demand = Demand(kind='room', least=count, most=count)
-    return Candidate([Search(demand=demand, start=0, end=hours * HOUR)], latest)
+    return QueuedLease([Search(demand=demand, start=0, end=hours * HOUR)], latest)
 
 
 def hours(
-    units: Sequence[Timeline], *waiting: Candidate, looks: int = 1_000_000
+    units: Sequence[Timeline], *waiting: QueuedLease, looks: int = 1_000_000
 ) -> list[int | None]:
     found = choose(waiting, lambda _kind: units, random.Random(1), Looks(looks))
     return [None if each is None else each // HOUR for each in found]
@@ -51,7 +51,7 @@ def hours(
         ([1, 1, 1], [wanting(3, 1), wanting(3, 1), wanting(1, 1)], [1, 2, 3]),
     ],
 )
-def test_order(busy: list[int], waiting: list[Candidate], expected: list[int | None]) -> None:
+def test_order(busy: list[int], waiting: list[QueuedLease], expected: list[int | None]) -> None:
     assert hours(timelines(*busy), *waiting) == expected
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from climate_core.calendar import rooms, together
 from climate_core.calendar.model import Demand, Order, Unit
-from climate_core.calendar.rooms import Pick, Search
+from climate_core.calendar.rooms import Search, UnitPick
 from climate_core.calendar.search import TooFew, find
 from climate_core.calendar.timeline import Entry, Timeline
 from climate_core.calendar.together import NoRoom, find_together
@@ -115,7 +115,7 @@ def test_a_sample_is_not_all_that_is_looked_at(monkeypatch: pytest.MonkeyPatch) 
     assert missing.value.count == 15
 
 
-OWN = {1: Pick(1, 1, 2), 3: Pick(3, 2, 5)}
+OWN = {1: UnitPick(1, 1, 2), 3: UnitPick(3, 2, 5)}
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_own_units(wanted: Demand, keep: bool, units: Mapping[int, int] | None) 
     assert all(pick.lane == OWN[pick.unit_id].lane for pick in found if pick.unit_id in OWN)
 
 
-@pytest.mark.parametrize('own', [Pick(1, 2, 2), Pick(1, 1, 0), Pick(9, 1, 0)])
-def test_own_units_that_must_stay_and_cannot(own: Pick) -> None:
+@pytest.mark.parametrize('own', [UnitPick(1, 2, 2), UnitPick(1, 1, 0), UnitPick(9, 1, 0)])
+def test_own_units_that_must_stay_and_cannot(own: UnitPick) -> None:
     with pytest.raises(TooFew):
         chosen(demand(1, 9, piece=VCPU), SHARES, own={own.unit_id: own}, keep=True)
 
@@ -233,7 +233,7 @@ def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> N
 @pytest.mark.parametrize('keep', [False, True])
 def test_own_unit_that_another_demand_needs(keep: bool) -> None:
     timelines = [timeline(1), timeline(2)]
-    own = {1: Pick(1, 1, 0)}
+    own = {1: UnitPick(1, 1, 0)}
     searches = [
         search(demand(), own=own, keep=keep),
         search(demand(matches=lambda unit: unit.id == 1)),

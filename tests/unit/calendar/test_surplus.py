@@ -8,16 +8,18 @@ from climate_core.calendar.moments import NEVER
 from climate_core.calendar.surplus import Surplus, surplus
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.work import entry
-from climate_core.db.calendar import Own
+from climate_core.db.calendar import OwnPromise
 from tests.unit.calendar.hall import Hall, demand, shares
 
 NOW = 5
 
 
-def promised(number: int, start: int, end: int, pieces: int | None, released: bool = False) -> Own:
+def promised(
+    number: int, start: int, end: int, pieces: int | None, released: bool = False
+) -> OwnPromise:
     """Return the promise of this number: the oldest one has the least."""
     piece = None if pieces is None else {'vcpus': 1, 'disk_gb': 0}
-    return Own(f'r{number}', 1, number, start, end, number, pieces or 1, piece, released)
+    return OwnPromise(f'r{number}', 1, number, start, end, number, pieces or 1, piece, released)
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 
 def of_api(**values):
     with pytest.raises(exceptions.BadRequest) as caught:
-        request.read_request({'name': 'l', **values}, NOW, request.Rules())
+        request.read_request({'name': 'l', **values}, NOW, request.RequestRules())
     assert caught.value.field in values
     return caught.value.message
 
 
 def of_hint(**values):
     with pytest.raises(hints.BadHint) as caught:
-        hints.parse({'lease_params': values}, NOW, hints.Rules(('delete',)))
+        hints.parse({'lease_params': values}, NOW, hints.HintRules(('delete',)))
     return caught.value.reason
 
 

@@ -22,12 +22,12 @@ def serve(lease):
     jsonschema.Draft202012Validator(
         schema.CREATE, format_checker=jsonschema.FormatChecker()
     ).validate(lease)
-    request.read_request(lease, NOW, request.Rules(late_start_seconds=60))
+    request.read_request(lease, NOW, request.RequestRules(late_start_seconds=60))
 
 
 def ask(params):
     """Read a hint as nova-api does, and give the body that is sent to the lease service."""
-    wanted = hints.parse({'lease_params': params}, NOW, hints.Rules(('delete',)))
+    wanted = hints.parse({'lease_params': params}, NOW, hints.HintRules(('delete',)))
     return {'id': wanted.lease_id, **wanted.lease, 'reservations': []}
 
 

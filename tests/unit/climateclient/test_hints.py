@@ -17,7 +17,7 @@ NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 ID = '11111111-2222-3333-4444-555555555555'
 STACK = '6d1f4a52-0000-4000-8000-000000000007'
 HOUR = datetime.timedelta(hours=1)
-RULES = hints.Rules(('delete', 'stop', 'shelve', 'suspend', 'create_image'), length=HOUR)
+RULES = hints.HintRules(('delete', 'stop', 'shelve', 'suspend', 'create_image'), length=HOUR)
 
 
 def parse(given_hints, **kwargs):
@@ -170,7 +170,7 @@ def test_mistake_names_the_key_as_written_and_what_would_be_right(given_hints, f
 
 def test_default_length_of_nothing_is_refused():
     """The options of the service may say so."""
-    rules = hints.Rules((), length=datetime.timedelta())
+    rules = hints.HintRules((), length=datetime.timedelta())
     with pytest.raises(hints.BadHint, match='must be after the start'):
         hints.parse({'reserved': True}, NOW, rules)
 

@@ -17,7 +17,7 @@ class Clock:
 
 
 def test_recent_keeps_what_was_made():
-    recent = auth.Recent(2, 10.0, Clock())
+    recent = auth.RecentCache(2, 10.0, Clock())
     made = []
     assert recent.get('a', lambda: made.append(1) or 'A') == 'A'
     assert recent.get('a', lambda: made.append(1) or 'B') == 'A'
@@ -26,14 +26,14 @@ def test_recent_keeps_what_was_made():
 
 def test_recent_makes_anew_what_is_old():
     clock = Clock()
-    recent = auth.Recent(2, 10.0, clock)
+    recent = auth.RecentCache(2, 10.0, clock)
     recent.get('a', lambda: 'A')
     clock.now = 10.0
     assert recent.get('a', lambda: 'B') == 'B'
 
 
 def test_recent_lets_the_least_recently_used_go():
-    recent = auth.Recent(2, 10.0, Clock())
+    recent = auth.RecentCache(2, 10.0, Clock())
     for key in 'abac':
         recent.get(key, lambda key=key: key + '1')
     assert recent.get('a', lambda: 'a2') == 'a1'
@@ -41,7 +41,7 @@ def test_recent_lets_the_least_recently_used_go():
 
 
 def test_recent_drops():
-    recent = auth.Recent(2, 10.0, Clock())
+    recent = auth.RecentCache(2, 10.0, Clock())
     recent.get('a', lambda: 'A')
     recent.drop('a')
     recent.drop('a')
@@ -49,7 +49,7 @@ def test_recent_drops():
 
 
 def test_recent_does_not_hold_its_lock_while_making():
-    recent = auth.Recent(2, 10.0, Clock())
+    recent = auth.RecentCache(2, 10.0, Clock())
     other = threading.Thread(target=recent.get, args=('b', lambda: 'B'))
 
     def make():

@@ -6,7 +6,7 @@ from climate_core.cloud import copies, services
 from climate_core.cloud import volumes as cloud_volumes
 from tests.support.fakes import cinder
 
-BACKUP = copies.Kind.BACKUP
+BACKUP = copies.CopyKind.BACKUP
 
 
 @pytest.fixture

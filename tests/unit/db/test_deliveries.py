@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import deliveries, store, tables
-from climate_core.db.deliveries import Busy, Delivery
+from climate_core.db.deliveries import DeliveriesInProgress, Delivery
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
 from tests.support.world import Time, World, user
@@ -21,7 +21,7 @@ def _hook(host: str = '192.0.2.1') -> dict[str, Any]:
     return {'url': f'http://{host}/', 'secret': SECRET}
 
 
-def _claim(world: World, limit: int, busy: Busy) -> list[Delivery]:
+def _claim(world: World, limit: int, busy: DeliveriesInProgress) -> list[Delivery]:
     return world.database.write(deliveries.claim, 60, limit, busy)
 
 
@@ -59,39 +59,39 @@ def test_one_project_takes_its_share(world: World) -> None:
     for n in range(9):
         world.create(f'a{n}', webhook=_hook(f'192.0.2.{n + 1}'))
     world.create('b', webhook=_hook('198.51.100.1'), context=user('project2'))
-    batch = _claim(world, 8, Busy(2))
+    batch = _claim(world, 8, DeliveriesInProgress(2))
     assert [each.project_id for each in batch] == ['project1', 'project1', 'project2']
-    busy = Busy(2, batch)
+    busy = DeliveriesInProgress(2, batch)
     assert _claim(world, 8, busy) == []
     assert world.database.read(deliveries.due_in, busy) is None
-    assert world.database.read(deliveries.due_in, Busy(2, batch[1:])) == 0
+    assert world.database.read(deliveries.due_in, DeliveriesInProgress(2, batch[1:])) == 0
 
 
 def test_one_host_takes_half_of_that(world: World) -> None:
     for n in range(9):
         world.create(f'a{n}', webhook=_hook('192.0.2.1:8000'))
     world.create('b', webhook=_hook())
-    batch = _claim(world, 8, Busy(4))
+    batch = _claim(world, 8, DeliveriesInProgress(4))
     assert [each.target for each in batch] == ['192.0.2.1:8000'] * 2 + ['192.0.2.1']
-    assert world.database.read(deliveries.due_in, Busy(4, batch)) is None
+    assert world.database.read(deliveries.due_in, DeliveriesInProgress(4, batch)) is None
 
 
 def test_one_of_a_lease_at_a_time(world: World) -> None:
     world.create('a', webhook=_hook())
     world.run_until_idle()
-    first = _claim(world, 8, Busy(8))
+    first = _claim(world, 8, DeliveriesInProgress(8))
     assert [each.event_type for each in first] == ['lease.create']
-    assert _claim(world, 8, Busy(8, first)) == []
-    second = _claim(world, 8, Busy(8))
+    assert _claim(world, 8, DeliveriesInProgress(8, first)) == []
+    second = _claim(world, 8, DeliveriesInProgress(8))
     assert [each.event_type for each in second] == ['lease.event.start_lease']
 
 
 def test_a_claim_that_expired_is_worth_nothing(world: World, time: Time) -> None:
     world.create('a', webhook=_hook())
-    (old,) = _claim(world, 1, Busy(4))
-    assert _claim(world, 1, Busy(4)) == []
+    (old,) = _claim(world, 1, DeliveriesInProgress(4))
+    assert _claim(world, 1, DeliveriesInProgress(4)) == []
     time.forward(seconds=60)
-    (new,) = _claim(world, 1, Busy(4))
+    (new,) = _claim(world, 1, DeliveriesInProgress(4))
     world.database.write(deliveries.later, old, 1000.0)
     assert not world.database.write(deliveries.done, old)
     assert world.database.write(deliveries.done, new)
@@ -100,11 +100,11 @@ def test_a_claim_that_expired_is_worth_nothing(world: World, time: Time) -> None
 
 def test_what_is_given_back_counts(world: World, time: Time) -> None:
     world.create('a', webhook=_hook())
-    (first,) = _claim(world, 1, Busy(4))
+    (first,) = _claim(world, 1, DeliveriesInProgress(4))
     world.database.write(deliveries.later, first, 5.0)
-    assert world.database.read(deliveries.due_in, Busy(4)) == 5
+    assert world.database.read(deliveries.due_in, DeliveriesInProgress(4)) == 5
     time.forward(seconds=5)
-    (again,) = _claim(world, 1, Busy(4))
+    (again,) = _claim(world, 1, DeliveriesInProgress(4))
     assert (first.attempts, again.attempts) == (0, 1)
 
 
@@ -113,6 +113,8 @@ def test_what_it_costs(world: World) -> None:
         world.create(f'a{n}', webhook=_hook(f'192.0.2.{n + 1}'))
     batch: list[Delivery] = []
     # All four at once: find, claim, read.
-    assert len(world.statements(lambda: batch.extend(_claim(world, 4, Busy(8))))) == 3
+    assert (
+        len(world.statements(lambda: batch.extend(_claim(world, 4, DeliveriesInProgress(8))))) == 3
+    )
     assert len(batch) == 4
     assert len(world.statements(lambda: world.database.write(deliveries.done, batch[0]))) == 1

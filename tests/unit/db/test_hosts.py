@@ -101,13 +101,13 @@ def test_pages_and_filters(any_world: World) -> None:
     database = any_world.database
     ids = [add(database, name, pool) for name, pool in (('a', 'x'), ('b', 'y'), ('c', 'x'))]
     for query, found, more in (
-        (db.Query(), ids, False),
-        (db.Query(limit=2), ids[:2], True),
-        (db.Query(limit=2, marker=ids[1]), ids[2:], False),
-        (db.Query(pool='x'), [ids[0], ids[2]], False),
-        (db.Query(hypervisor_hostname='b'), ids[1:2], False),
-        (db.Query(service_name='cn1', available=True), ids, False),
-        (db.Query(available=False), [], False),
+        (db.HostQuery(), ids, False),
+        (db.HostQuery(limit=2), ids[:2], True),
+        (db.HostQuery(limit=2, marker=ids[1]), ids[2:], False),
+        (db.HostQuery(pool='x'), [ids[0], ids[2]], False),
+        (db.HostQuery(hypervisor_hostname='b'), ids[1:2], False),
+        (db.HostQuery(service_name='cn1', available=True), ids, False),
+        (db.HostQuery(available=False), [], False),
     ):
         page, is_more = database.read(db.page, query)
         assert ([each.id for each in page], is_more) == (found, more)

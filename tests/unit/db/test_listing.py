@@ -21,7 +21,7 @@ from tests.unit.db.plans import plans
 #: Later than the clocks of the databases, which are the real ones.
 NOON = datetime.datetime(2098, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
-Query = listing.Query
+Query = listing.LeaseQuery
 
 
 def row(number: int, **values: Any) -> dict[str, Any]:

@@ -43,14 +43,14 @@ def test_a_deleted_lease_is_not_read(any_world: World) -> None:
     any_world.delete(deleted)
     with pytest.raises(exceptions.LeaseNotFound):
         any_world.database.read(leases.get, deleted)
-    found, _ = any_world.database.read(listing.page, listing.Query())
+    found, _ = any_world.database.read(listing.page, listing.LeaseQuery())
     assert [lease.id for lease in found] == [kept]
 
 
 def test_reading_one_is_reading_it_in_the_list(any_world: World) -> None:
     lease_id = any_world.create('a', 'b', end=NEVER)
     one = any_world.database.read(leases.get, lease_id)
-    assert any_world.database.read(listing.page, listing.Query()) == ([one], False)
+    assert any_world.database.read(listing.page, listing.LeaseQuery()) == ([one], False)
 
 
 def test_purge(any_world: World) -> None:
@@ -260,13 +260,13 @@ _SCANS = {'sqlite': 'SCAN', 'postgresql': 'Seq Scan', 'mysql': '"access_type": "
 @pytest.mark.parametrize(
     'query',
     [
-        lambda s: listing.page(s, listing.Query('project1')),
+        lambda s: listing.page(s, listing.LeaseQuery('project1')),
         lambda s: events.upcoming(s, 10),
         lambda s: reservations.holder(s, TYPE, 'a1'),
         lambda s: reservations.held(s, TYPE, 'x', 10),
         lambda s: outbox.claim(s, 60, 10),
-        lambda s: deliveries.due_in(s, deliveries.Busy(4)),
-        lambda s: deliveries.claim(s, 60, 16, deliveries.Busy(4)),
+        lambda s: deliveries.due_in(s, deliveries.DeliveriesInProgress(4)),
+        lambda s: deliveries.claim(s, 60, 16, deliveries.DeliveriesInProgress(4)),
         lambda s: leases.find(s, 'x'),
         lambda s: hosts.is_kept(s, 'x'),
     ],

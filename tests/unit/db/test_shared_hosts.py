@@ -19,7 +19,7 @@ from tests.support.world import World
 def add(world: World, name: str, unit: Any = (), **columns: Any) -> int:
     known = Known(hypervisor_hostname=name, service_name=name, capacity={}, details={})
     host_id = world.database.write(db.insert, 'default', str(uuid.uuid4()), ('a',), known, {})
-    world.database.write(db.update, host_id, dict(unit), {'lent': False, **columns})
+    world.database.write(db.update, host_id, dict(unit), {'takes_ordinary': False, **columns})
     return host_id
 
 
@@ -48,8 +48,8 @@ def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
         timed_out,
         emptied_for(world, 'of nobody', 'x'),
     }
-    lent = add(world, 'lent', {'available': False}, lent=True)
-    out(world, 'lent and disabled', disabled_reason='broken', lent=True)
+    shared = add(world, 'shared', {'available': False}, takes_ordinary=True)
+    out(world, 'shared and disabled', disabled_reason='broken', takes_ordinary=True)
     out(world, 'leaving', state=State.LEAVING)
     out(world, 'failed', state=State.FAILED, disabled_reason='down')
     leased = add(world, 'leased')
@@ -58,7 +58,7 @@ def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
     assert {each.id for each in found} == wanted
     assert {each.seconds for each in found} == {0.0}
     assert [each.id for each in world.database.read(shared_hosts.unneeded, leased)] == []
-    assert [each.id for each in world.database.read(shared_hosts.available)] == [lent]
+    assert [each.id for each in world.database.read(shared_hosts.available)] == [shared]
     (mine,) = world.database.read(shared_hosts.emptied, ids['IN_PROGRESS'])
     assert (mine.id, mine.name, mine.emptied_for) == (emptied, 'emptied', ids['IN_PROGRESS'])
     assert {each.id for each in world.database.read(shared_hosts.emptied)} > {emptied, timed_out}

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.db import events, history, stuck, tables
-from climate_core.db.stuck import Kind
+from climate_core.db.stuck import StuckKind
 from climate_core.lease import model
 from tests.support.world import NOON, Time, World
 
@@ -58,7 +58,7 @@ def test_nobody_takes_it_up(world: World, time: Time) -> None:
     time.forward(seconds=60)
     [found] = find(world)
     assert (found.kind, found.lease_id, found.event_type) == (
-        Kind.NOT_TAKEN_UP,
+        StuckKind.NOT_TAKEN_UP,
         lease_id,
         'start_lease',
     )
@@ -97,7 +97,7 @@ def test_what_fails_again_and_again(world: World, time: Time) -> None:
     assert find(world) == []
     world.run_until_idle()
     [found] = find(world)
-    assert found.kind is Kind.RETRIED
+    assert found.kind is StuckKind.RETRIED
     assert found.reason.startswith('failed 3 times:')
     assert 'no host' in found.reason
     unstick(world, lease_id)
@@ -168,7 +168,7 @@ def test_an_error_is_for_a_person(world: World, time: Time) -> None:
     assert find(world) == []
     time.forward(seconds=1)
     [found] = find(world)
-    assert found.kind is Kind.ERROR
+    assert found.kind is StuckKind.ERROR
     assert 'broken' in found.reason
     assert unstick(world, lease_id) == []
 

@@ -17,7 +17,7 @@ from climate_core.lease import webhook
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Receiver
 
-LOOPBACK = webhook.Rules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
+LOOPBACK = webhook.WebhookRules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
 REFUSED = 'Its address is not allowed for webhooks.'
 
 
@@ -43,12 +43,12 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     return known
 
 
-def _post(url: str, rules: webhook.Rules = LOOPBACK, timeout: float = 30, **kw: Any) -> int:
+def _post(url: str, rules: webhook.WebhookRules = LOOPBACK, timeout: float = 30, **kw: Any) -> int:
     return http_post.Caller(rules, timeout, **kw).post(url, b'{}', {'content-type': 'text/plain'})
 
 
 def _reason(url: str, *args: Any, **kw: Any) -> str:
-    with pytest.raises(http_post.Failed) as failed:
+    with pytest.raises(http_post.CallFailed) as failed:
         _post(url, *args, **kw)
     return str(failed.value)
 

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.db import limits, outbox, tables
 from climate_core.db import usage as db
 from climate_core.delivery import usage as engine
-from climate_core.delivery.usage import Usage
+from climate_core.delivery.usage import UsageReporter
 from climate_core.lease import usage
 from climate_core.notifications import schemas
 from tests.support.stopping import stop
@@ -23,12 +23,12 @@ from tests.support.world import NOON, Time, World
 HOUR = datetime.timedelta(hours=1)
 
 
-def teller(world: World, every: str = 'hour') -> Usage:
-    return Usage(world.database, world.clock, every)
+def teller(world: World, every: str = 'hour') -> UsageReporter:
+    return UsageReporter(world.database, world.clock, every)
 
 
 @pytest.fixture
-def one(world: World) -> Usage:
+def one(world: World) -> UsageReporter:
     """A teller that told what was over when its test began."""
     made = teller(world)
     all_of_it(made)
@@ -42,7 +42,7 @@ def told(world: World) -> list[dict[str, Any]]:
     return [dict(payload) for kind, payload in world.sent if kind == 'lease.usage']
 
 
-def all_of_it(one: Usage) -> float:
+def all_of_it(one: UsageReporter) -> float:
     """Tell what is due; return the seconds until something is."""
     while not (seconds := one.tell()):
         pass
@@ -106,7 +106,7 @@ def test_the_end_of_a_period_is_waited_for(world: World, time: Time) -> None:
 
 
 def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
-    world: World, time: Time, one: Usage
+    world: World, time: Time, one: UsageReporter
 ) -> None:
     gone = world.create('a')
     world.create('b', end='2026-12-01 12:30')
@@ -121,7 +121,7 @@ def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
 
 
 def test_a_promise_counts_from_the_start_of_its_lease_but_in_limits_at_once(
-    world: World, time: Time, one: Usage
+    world: World, time: Time, one: UsageReporter
 ) -> None:
     kept, given_up = (
         world.create(each, start='2026-12-01 14:30', end='2026-12-01 18:00') for each in 'ab'
@@ -143,7 +143,7 @@ def test_a_promise_counts_from_the_start_of_its_lease_but_in_limits_at_once(
 
 
 def test_a_free_that_fails_takes_nothing_from_what_was_used(
-    world: World, time: Time, one: Usage
+    world: World, time: Time, one: UsageReporter
 ) -> None:
     world.create('a', end='2026-12-01 12:15')
     amounts(world, servers=1)
@@ -180,7 +180,7 @@ def test_days(world: World, time: Time) -> None:
     assert payload['resources'][0]['reserved']['hours'] == 12
 
 
-def test_the_length_is_changed(world: World, time: Time, one: Usage) -> None:
+def test_the_length_is_changed(world: World, time: Time, one: UsageReporter) -> None:
     world.create('a', end='2026-12-09 12:00')
     time.forward(hours=2, minutes=30)
     all_of_it(one)
@@ -195,7 +195,7 @@ def test_the_length_is_changed(world: World, time: Time, one: Usage) -> None:
     ]
 
 
-def test_what_the_release_before_freed(world: World, time: Time, one: Usage) -> None:
+def test_what_the_release_before_freed(world: World, time: Time, one: UsageReporter) -> None:
     """It does not write when; the time of its last change is that."""
     world.create('a')
     world.run_until_idle()
@@ -210,7 +210,7 @@ def test_what_the_release_before_freed(world: World, time: Time, one: Usage) -> 
 
 
 def test_many_leases(
-    world: World, time: Time, one: Usage, monkeypatch: pytest.MonkeyPatch
+    world: World, time: Time, one: UsageReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(db, '_PAGE', 7)
     monkeypatch.setattr(engine, '_BATCH', 4)

@@ -75,7 +75,7 @@ def _flush(world: World, sender: Sender) -> None:
 
 
 def _due_in(world: World) -> float | None:
-    return world.database.read(deliveries.due_in, deliveries.Busy(99))
+    return world.database.read(deliveries.due_in, deliveries.DeliveriesInProgress(99))
 
 
 def _left(world: World) -> list[Any]:
@@ -83,7 +83,7 @@ def _left(world: World) -> list[Any]:
         return list(session.execute(sa.select(tables.DELIVERIES).order_by('id')).mappings())
 
 
-def _history(world: World, lease_id: str) -> list[history.history.Entry]:
+def _history(world: World, lease_id: str) -> list[history.history.HistoryEntry]:
     return [entry for _, entry in world.database.read(history.page, lease_id)]
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import orm
 from climate_common import resource_types
 from climate_core import exceptions, test_points
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, Wanted
+from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.context import RequestContext
 from climate_core.db import events, tables
 from climate_core.engine import retry
@@ -218,9 +218,11 @@ class Rooms(Others):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}
 
-    def wanted(self, reservation: model.Reservation) -> Wanted:
+    def wanted(self, reservation: model.Reservation) -> ReservationDemand:
         demand = Demand(kind='room', least=1, most=1)
-        return Wanted(reservation_id=reservation.id, demand=demand, field='min', noun='rooms')
+        return ReservationDemand(
+            reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
+        )
 
     def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         assert reservation.allocations, 'what is not promised is not woken'

@@ -5,7 +5,7 @@ from climate_core.lease import changes, model
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
-RULES = changes.update.Rules(300, before_start=[1800])
+RULES = changes.update.UpdateRules(300, before_start=[1800])
 
 
 def lease(manual: bool = False) -> model.Lease:

@@ -69,7 +69,7 @@ def test_these_may_not(text: str) -> None:
 
 
 def test_what_is_allowed_is_allowed_in_all_its_forms() -> None:
-    rules = webhook.Rules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
+    rules = webhook.WebhookRules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
     for name, text in HIDDEN.items():
         # Of a local prefix nobody knows how long it is: several readings, one of them 0.0.0.0/8.
         allowed = not webhook.forbidden(ipaddress.ip_address(text), rules)

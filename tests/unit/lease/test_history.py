@@ -19,7 +19,7 @@ def _claimed(lease: model.Lease) -> model.Event:
 
 def _entry(
     before: model.Lease, after: model.Lease, event: model.Event, now: datetime.datetime
-) -> history.Entry | None:
+) -> history.HistoryEntry | None:
     return history.entry(before, after, history.Cause(CAUSE, event_id=event.id), now)
 
 

@@ -59,8 +59,8 @@ def test_over_two_limits() -> None:
     assert 'reserved_vcpus: 4 more would exceed the limit of 4, 1 in use' in caught.value.message
 
 
-def held(hours: float, vcpus: int) -> limits.Held:
-    return limits.Held(NOW + hours * HOUR, {'leases': 1, 'reserved_vcpus': vcpus})
+def held(hours: float, vcpus: int) -> limits.HeldAmounts:
+    return limits.HeldAmounts(NOW + hours * HOUR, {'leases': 1, 'reserved_vcpus': vcpus})
 
 
 @pytest.mark.parametrize(

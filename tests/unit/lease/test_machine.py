@@ -31,7 +31,7 @@ class LeaseMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = NOON
         self.lease = samples.lease()
-        self.claimed: dict[str, tuple[model.Event, results.Work]] = {}
+        self.claimed: dict[str, tuple[model.Event, results.EventWork]] = {}
         self.ended: set[str] = set()
         self.joined = 0
 
@@ -101,7 +101,7 @@ class LeaseMachine(RuleBasedStateMachine):
             )
 
     def _outcomes(
-        self, event: model.Event, work: results.Work, results: list[str]
+        self, event: model.Event, work: results.EventWork, results: list[str]
     ) -> Mapping[str, results.Outcome]:
         ids = [r.id for r in work.reservations] or [event.id]
         return {i: self._outcome(r, event) for i, r in zip(ids, results, strict=False)}

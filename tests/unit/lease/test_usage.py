@@ -33,8 +33,8 @@ def period(begin: float, end: float) -> usage.Span:
 
 def use(
     held: float, woken: float | None = None, freed: float | None = None, **more: object
-) -> usage.Use:
-    made = usage.Use(
+) -> usage.ReservationUse:
+    made = usage.ReservationUse(
         id='r',
         lease_id='l',
         lease_name='lease1',
@@ -64,7 +64,7 @@ def use(
         (use(0, 1, 2, amounts={}), 0, 0),
     ],
 )
-def test_hours(reservation: usage.Use, reserved: float, used: float) -> None:
+def test_hours(reservation: usage.ReservationUse, reserved: float, used: float) -> None:
     total = usage.of_lease([reservation], period(0, 4))
     for name, each in (
         ('server_hours', 1),

@@ -92,7 +92,9 @@ def test_addresses_that_are_not_called(url: str) -> None:
 
 @pytest.mark.parametrize('url', ['http://127.0.0.1:9/', 'http://localhost/', 'http://[::1]/'])
 def test_addresses_that_the_operator_allows(url: str) -> None:
-    rules = webhook.Rules([ipaddress.ip_network('127.0.0.0/8'), ipaddress.ip_network('::1/128')])
+    rules = webhook.WebhookRules(
+        [ipaddress.ip_network('127.0.0.0/8'), ipaddress.ip_network('::1/128')]
+    )
     assert webhook.read_url(url, rules) == url
     with pytest.raises(exceptions.InvalidWebhook):
         webhook.read_url('http://169.254.169.254/', rules)
@@ -100,7 +102,7 @@ def test_addresses_that_the_operator_allows(url: str) -> None:
 
 def test_addresses_that_the_operator_refuses() -> None:
     ten, five = ipaddress.ip_network('10.0.0.0/8'), ipaddress.ip_network('10.0.0.5/32')
-    rules = webhook.Rules(allowed=[five], refused=[ten])
+    rules = webhook.WebhookRules(allowed=[five], refused=[ten])
     assert webhook.read_url('http://10.0.0.5/', rules)
     for url in ('http://10.0.0.6/', 'http://[::ffff:10.0.0.6]/', 'http://[64:ff9b::10.0.0.6]/'):
         with pytest.raises(exceptions.InvalidWebhook):
@@ -109,7 +111,7 @@ def test_addresses_that_the_operator_refuses() -> None:
 
 def test_webhooks_can_be_turned_off() -> None:
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read(hook(), webhook.Rules(enabled=False))
+        webhook.read(hook(), webhook.WebhookRules(enabled=False))
 
 
 @pytest.mark.parametrize(

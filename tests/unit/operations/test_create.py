@@ -19,7 +19,7 @@ HOOK = {'url': 'https://example.org/hook', 'secret': SECRET}
 
 
 def _all(world: World) -> list[Any]:
-    return list(world.database.read(listing.page, listing.Query())[0])
+    return list(world.database.read(listing.page, listing.LeaseQuery())[0])
 
 
 def test_seconds_are_kept(world: World) -> None:

@@ -120,7 +120,7 @@ def test_delete(world: World, time: Time, status: str, held: str, claim: str) ->
     world.delete('lease')
     assert _let_it_end(world, time).deleted_at is not None
     assert world.told().count('lease.delete') == 1
-    assert world.database.read(listing.page, listing.Query()) == ([], False)
+    assert world.database.read(listing.page, listing.LeaseQuery()) == ([], False)
     with pytest.raises(exceptions.LeaseNotFound):
         world.delete('lease')
 

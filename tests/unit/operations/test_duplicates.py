@@ -13,7 +13,7 @@ MINUTE = datetime.timedelta(minutes=1)
 
 
 def read(now, **values):
-    return request.read_request({'name': 'lease1', **values}, now, request.Rules())
+    return request.read_request({'name': 'lease1', **values}, now, request.RequestRules())
 
 
 @pytest.mark.parametrize(

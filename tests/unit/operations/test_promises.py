@@ -9,15 +9,15 @@ import pytest
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Wanted
+from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.lease.errors import RAISE_FIRST
 from climate_core.operations.promises import Promises
 from tests.support.world import NOON
 
 
-def _wanted(reservation: Any) -> Wanted:
+def _wanted(reservation: Any) -> ReservationDemand:
     demand = Demand(kind='host', least=1, most=1)
-    return Wanted(reservation_id=reservation.id, demand=demand, field='min')
+    return ReservationDemand(reservation_id=reservation.id, demand=demand, field='min')
 
 
 @pytest.mark.parametrize('asked', ['check', 'windows', 'promise'])

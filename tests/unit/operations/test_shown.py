@@ -8,7 +8,7 @@ import pytest
 
 from climate_core.cloud import Cloud
 from climate_core.db import hosts as db_hosts
-from climate_core.lease import hosts, shown
+from climate_core.lease import api_view, hosts
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.support.world import World, user
 
@@ -33,7 +33,7 @@ def world(world: World) -> World:
     return world
 
 
-def _create(world: World, release: str = shown.RELEASE, **values: Any) -> Any:
+def _create(world: World, release: str = api_view.RELEASE, **values: Any) -> Any:
     asked = {**LEASE, 'api_release': release, **values}
     return world.operations.create_lease(user(), asked)
 
@@ -50,7 +50,7 @@ def _create(world: World, release: str = shown.RELEASE, **values: Any) -> Any:
 def test_a_new_lease_is_shown_as_it_is_read(world: World, values: dict[str, Any]) -> None:
     things = [world.wanted('a') | {'colour': 'red'}, world.wanted('b')]
     made = _create(world, **{'reservations': things, **values})
-    assert made == json.loads(json.dumps(shown.lease(world.lease(made['id']))))
+    assert made == json.loads(json.dumps(api_view.lease(world.lease(made['id']))))
 
 
 def test_the_hosts_that_are_promised_are_shown(world: World) -> None:

@@ -56,7 +56,7 @@ def test_read(world: World, many: int) -> None:
     ids = [world.create(f'a{n}', f'b{n}') for n in range(many)]
     assert len(world.statements(lambda: world.database.read(leases.get, ids[0]))) == 3
     for project_id in (None, 'project1'):
-        query = listing.Query(project_id)
+        query = listing.LeaseQuery(project_id)
         assert len(world.statements(lambda q=query: world.database.read(listing.page, q))) == 3
 
 

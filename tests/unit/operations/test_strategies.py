@@ -39,5 +39,5 @@ def test_strategy_of_another_package_is_found(
     monkeypatch.setattr(_cache, '_c', _cache.Cache(cache_dir=str(tmp_path / 'cache')))
     monkeypatch.setattr(extension.ExtensionManager, 'ENTRY_POINT_CACHE', {})
     found = strategy('by_name')
-    hosts = [emptying.Candidate(id=1, name='b'), emptying.Candidate(id=2, name='a')]
+    hosts = [emptying.CandidateHost(id=1, name='b'), emptying.CandidateHost(id=2, name='a')]
     assert [each.id for each in emptying.choose(hosts, 2, [], found)] == [2, 1]

@@ -11,7 +11,7 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Wanted
+from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.context import RequestContext
 from climate_core.db import events as db_events
 from climate_core.db import leases, rows, stuck, tables
@@ -42,10 +42,12 @@ class Rooms(ResourcePlugin):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'hosts': params['min']}
 
-    def wanted(self, reservation: model.Reservation) -> Wanted:
+    def wanted(self, reservation: model.Reservation) -> ReservationDemand:
         count = reservation.params['min']
         demand = Demand(kind='room', least=count, most=count)
-        return Wanted(reservation_id=reservation.id, demand=demand, field='min', noun='rooms')
+        return ReservationDemand(
+            reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
+        )
 
     def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
         assert reservation.allocations
@@ -390,7 +392,7 @@ def test_a_mistake_in_a_plugin_keeps_nobody_else_waiting(
     bad, good = hotel.book('bad'), hotel.book('good')
     right = hotel.rooms.wanted
 
-    def broken(reservation: model.Reservation) -> Wanted:
+    def broken(reservation: model.Reservation) -> ReservationDemand:
         if reservation.lease_id == bad:
             raise KeyError('cpu')
         return right(reservation)

@@ -7,7 +7,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from climate_core import exceptions
-from climate_core.lease import shown
+from climate_core.lease import api_view
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support.fakes import flavors, neutron, nova
 from tests.unit.plugins.leased import END
@@ -58,7 +58,7 @@ def test_secrets_reach_nova_and_are_shown_nowhere(made):
         tuple(SECRETS.values())
     }
     made.told()
-    everything = [shown.lease(before), shown.lease(made.lease(lease_id)), made.sent]
+    everything = [api_view.lease(before), api_view.lease(made.lease(lease_id)), made.sent]
     text = json.dumps(everything)
     assert not any(secret in text for secret in SECRETS.values())
     kept = json.dumps([each.params for each in before.reservations])

@@ -23,7 +23,7 @@ def hear(database, nudged):
     """Hand a notification to the endpoint of a source, as the bus does."""
 
     def told(source, event_type, payload, priority='info'):
-        endpoint = listener.Endpoint(source, database, lambda: nudged.append(1))
+        endpoint = listener.NotificationEndpoint(source, database, lambda: nudged.append(1))
         getattr(endpoint, priority)({}, 'publisher', event_type, payload, {})
 
     return told
@@ -178,7 +178,7 @@ def test_what_no_lease_holds(database, hear, nudged, source, event_type, payload
     ],
 )
 def test_what_is_heard(database, source, event_type, heard):
-    endpoint = listener.Endpoint(source, database, lambda: None)
+    endpoint = listener.NotificationEndpoint(source, database, lambda: None)
     assert bool(endpoint.filter_rule.match({}, 'host', event_type, {}, {})) is heard
 
 
@@ -224,7 +224,7 @@ def test_over_the_bus(database, monkeypatch, notification, exchange, topic, prio
         heard.append((event_type, payload))
         noted.set()
 
-    monkeypatch.setattr(listener.Endpoint, priority, note)
+    monkeypatch.setattr(listener.NotificationEndpoint, priority, note)
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
     (server,) = listener.make(conf, database, [source.resource_type])

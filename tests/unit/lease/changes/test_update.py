@@ -21,7 +21,7 @@ ONE_, TWO, FOUR = '2026-12-01 13:00', '2026-12-01 14:00', '2026-12-01 16:00'
 
 
 def update(one: model.Lease, now: Any = NOW, **values: Any) -> results.Change:
-    return changes.update.apply(one, values, now, changes.update.Rules(300))
+    return changes.update.apply(one, values, now, changes.update.UpdateRules(300))
 
 
 @pytest.mark.parametrize(

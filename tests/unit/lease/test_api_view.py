@@ -5,12 +5,12 @@ import json
 
 from climate_core.api import validation
 from climate_core.api.schemas import lease as schema
-from climate_core.lease import shown
+from climate_core.lease import api_view
 from tests.unit.api import samples
 
 
 def test_times_have_the_formats_of_todays_clients() -> None:
-    one = shown.lease(samples.lease())
+    one = api_view.lease(samples.lease())
     assert one['start_date'] == '2098-01-02T03:04:05.678901'
     assert one['created_at'] == '2098-01-02 03:04:05'
     assert one['updated_at'] is None
@@ -19,30 +19,30 @@ def test_times_have_the_formats_of_todays_clients() -> None:
 
 
 def test_the_trust_is_never_shown() -> None:
-    assert 'trust' not in json.dumps(shown.lease(samples.lease()))
+    assert 'trust' not in json.dumps(api_view.lease(samples.lease()))
 
 
 def test_the_secret_of_a_webhook_is_never_shown() -> None:
     kept = {'url': 'https://example.org', 'secret': 'correct horse battery', 'events': ['*']}
     lease = dataclasses.replace(samples.lease(), webhook=kept, before_start=(60,))
-    one = shown.lease(lease)
+    one = api_view.lease(lease)
     assert one['webhook'] == {'url': 'https://example.org', 'events': ['*']}
     assert one['before_start'] == [60]
     validation.check({'lease': one}, schema.ONE)
 
 
 def test_internal_events_and_claims_are_not_shown() -> None:
-    events = shown.lease(samples.lease())['events']
+    events = api_view.lease(samples.lease())['events']
     assert [each['event_type'] for each in events] == ['start_lease']
     assert not {'generation', 'attempts', 'next_at'} & events[0].keys()
 
 
 def test_params_stand_beside_the_rest_and_replace_nothing() -> None:
-    one = shown.reservation(samples.reservation(colour='red', status='mine'))
+    one = api_view.reservation(samples.reservation(colour='red', status='mine'))
     assert one['colour'] == 'red'
     assert one['status'] == 'pending'
 
 
 def test_what_is_shown_is_what_the_schema_says() -> None:
-    validation.check({'lease': shown.lease(samples.lease(colour='red'))}, schema.ONE)
-    validation.check({'leases': [shown.lease(samples.lease())] * 2}, schema.MANY)
+    validation.check({'lease': api_view.lease(samples.lease(colour='red'))}, schema.ONE)
+    validation.check({'leases': [api_view.lease(samples.lease())] * 2}, schema.MANY)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.calendar import giving_back
+from climate_core.calendar import kept_pieces
 from climate_core.cloud import lane_providers, placement
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class GivingBack:
+class LaneReduction:
     """Choose and close what one reservation gives back.
 
     :param is_whole: whether its parts are whole hosts
@@ -70,8 +70,8 @@ class GivingBack:
         used = self._used(self.parts)
         own = {each.unit_id: each.allocation.pieces for each in self.parts}
         try:
-            return giving_back.choose(own, used, most)
-        except giving_back.InUse as exc:
+            return kept_pieces.choose(own, used, most)
+        except kept_pieces.InUse as exc:
             names = [each.name for each in self.parts if used[each.unit_id]]
             told = _refusal(_listed(names), sum(own.values()), exc.count, self)
             raise exceptions.InvalidState(told, field=self.field) from None
@@ -122,7 +122,7 @@ class GivingBack:
         return found
 
 
-def _refusal(names: str, own: int, count: int, what: GivingBack) -> str:
+def _refusal(names: str, own: int, count: int, what: LaneReduction) -> str:
     if what.is_whole:
         free = words.counted(own - count, 'host')
         return (

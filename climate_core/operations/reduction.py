@@ -17,7 +17,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import Less
+from climate_core.calendar.model import KeptPieces
 from climate_core.cloud.errors import for_user
 from climate_core.db import events, leases, store
 from climate_core.db.clock import Clock
@@ -27,7 +27,7 @@ from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
 from climate_core.operations.build import check_generation
-from climate_core.operations.promises import GivesBack, Promises
+from climate_core.operations.promises import NeedsReduction, Promises
 from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
@@ -40,14 +40,14 @@ _BUSY: Final = 'What the lease has is being changed at this moment. Ask again.'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedUnits:
     """Name what was put out of use to be given back.
 
     :param less: what reservations keep, by their ids
     :param generations: of the events that put it into use again, by the same ids
     """
 
-    less: Mapping[str, Less]
+    less: Mapping[str, KeptPieces]
     generations: Mapping[str, int]
 
     def check(self, lease: model.Lease) -> None:
@@ -61,7 +61,7 @@ class Closed:
 
 
 @dataclasses.dataclass
-class GivingBack:
+class Reduction:
     """Put what is given back out of use, before it is written."""
 
     database: Database
@@ -75,7 +75,7 @@ class GivingBack:
         lease_id: str,
         generation: int | None,
         change: Callable[[model.Lease, datetime.datetime], Change],
-    ) -> Iterator[Closed]:
+    ) -> Iterator[ClosedUnits]:
         """Put out of use what a change gives back of a lease that runs, while it is written.
 
         If it is not written, that is put into use again.
@@ -93,16 +93,16 @@ class GivingBack:
             for each in chosen:
                 plugin = self.plugins[each.resource_type]
                 left = plugin.choose_less(each, fewer[each.id])
-                less[each.id] = Less(left, plugin.cleaning(each))
+                less[each.id] = KeptPieces(left, plugin.cleaning(each))
         generations = self.database.write(self._announce, lease, less)
         try:
             with for_user():
                 for each in chosen:
                     self.plugins[each.resource_type].close_less(each, less[each.id].left)
-            yield Closed(less, generations)
+            yield ClosedUnits(less, generations)
         except Exception as exc:
             self._undo(lease_id, less)
-            if isinstance(exc, GivesBack):
+            if isinstance(exc, NeedsReduction):
                 raise exceptions.InvalidState(_BUSY) from None
             raise
 
@@ -114,7 +114,7 @@ class GivingBack:
             LOG.warning('What lease %s has is put into use a little later', lease_id)
 
     def _announce(
-        self, session: orm.Session, seen: model.Lease, less: Mapping[str, Less]
+        self, session: orm.Session, seen: model.Lease, less: Mapping[str, KeptPieces]
     ) -> Mapping[str, int]:
         """Add events that open again later what is closed, unless the change is written first."""
         lease, now = leases.get(session, seen.id, lock=True), self.clock.now()
