@@ -29,7 +29,9 @@ class Keystone:
     def __call__(self, request: webob.Request) -> webob.Response:
         context = _context(request)
         if not context.user_id:
-            raise exceptions.Unauthorized('The token names no user.')
+            raise exceptions.Unauthorized(
+                'The token names no user. Send one that was issued to a user.'
+            )
         request.environ[CONTEXT] = context
         return request.get_response(self._application)
 

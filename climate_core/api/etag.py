@@ -43,6 +43,7 @@ def expected(request: webob.Request, generation: int | None = None) -> int | Non
     wanted = int(match[1] or match[2])
     if generation not in (None, wanted):
         raise exceptions.GenerationConflict(
-            'If-Match and generation name different generations.', field='If-Match'
+            'If-Match: must name the same generation as the body, or be left out.',
+            field='If-Match',
         )
     return wanted

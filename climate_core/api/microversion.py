@@ -25,7 +25,7 @@ def check(request: webob.Request) -> None:
             continue
         if not re.fullmatch(r'\d+\.\d+', wanted):
             raise exceptions.BadRequest(f'{HEADER}: must be "{SERVICE_TYPE} {ONLY}".')
-        raise errors.NotAcceptable(f'Version {wanted} is not there. The only one is {ONLY}.')
+        raise errors.NotAcceptable(f'{HEADER}: must be {ONLY}, the only version, not {wanted}.')
 
 
 def mark(response: webob.Response) -> None:

@@ -23,7 +23,7 @@ def read(request: webob.Request, declared: Mapping[str, Mapping[str, Any]]) -> d
     try:
         sent = request.GET.items()
     except UnicodeDecodeError:
-        raise exceptions.BadRequest('The query of the request is not UTF-8.')
+        raise exceptions.BadRequest('The query of the request must be UTF-8.')
     texts: dict[str, list[str]] = {}
     for name, text in sent:
         if name not in declared:

@@ -93,7 +93,7 @@ class External:
             raise exceptions.Permanent(str(exc)) from exc
         if response.status_code >= http.HTTPStatus.MULTIPLE_CHOICES:
             raise exceptions.Transient(
-                f'{_NAME} answered {response.status_code}, which is no answer.'
+                f'{_NAME} answered {response.status_code} in place of 204 or 403.'
             )
 
     def _check(self, question: str, body: dict[str, Any]) -> None:

@@ -328,7 +328,8 @@ def check_extra(extra: Mapping[str, Any]) -> None:
     for name in extra:
         if name in OWN_FIELDS:
             raise exceptions.BadRequest(
-                f'{name}: is not yours to set; give an extra property another name.', field=name
+                f'{name}: comes from Nova or Placement; an extra property must have another name.',
+                field=name,
             )
         if not re.fullmatch(PROPERTY_PATTERN, name):
             raise exceptions.BadRequest(

@@ -271,7 +271,9 @@ def check_before_end(
     """Return the time, which must lie within the lease."""
     if not start <= time <= end:
         raise exceptions.InvalidDate(
-            'It must lie between the start and the end of the lease.', field=field
+            f'It must lie between the start and the end of the lease ({dates.sentence(start)} to '
+            f'{dates.sentence(end)}).',
+            field=field,
         )
     return time
 
@@ -288,6 +290,7 @@ def _event(item: Mapping[str, Any], end: datetime, now: datetime) -> tuple[str, 
     time = times.date(item.get('time') or item.get('event_date'), now, 'events')
     if time > end:
         raise exceptions.InvalidDate(
-            f'The event {kind} must not be after the end of the lease.', field='events'
+            f'The event {kind} must not be after the end of the lease ({dates.sentence(end)}).',
+            field='events',
         )
     return kind, time

@@ -50,11 +50,17 @@ def read(given: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook') -> d
     :raises climate_core.exceptions.InvalidWebhook: naming the field; the secret is not repeated
     """
     if not rules.enabled:
-        raise exceptions.InvalidWebhook('Leases have no webhooks here.', field=field)
+        raise exceptions.InvalidWebhook(
+            'It must be left out: this cloud has no webhooks.', field=field
+        )
     if not isinstance(given, Mapping):
-        raise exceptions.InvalidWebhook('It must be an object.', field=field)
+        raise exceptions.InvalidWebhook(
+            'It must be an object with url, secret and perhaps events.', field=field
+        )
     for name in sorted(given.keys() - {'url', 'secret', 'events'}):
-        raise exceptions.InvalidWebhook('It is not known here.', field=f'{field}.{name}')
+        raise exceptions.InvalidWebhook(
+            'It is not known here. Known are events, secret, url.', field=f'{field}.{name}'
+        )
     secret = given.get('secret')
     if not isinstance(secret, str) or not re.fullmatch(limits.SECRET_PATTERN, secret):
         raise exceptions.InvalidWebhook(f'It must be {limits.SECRET}.', field=f'{field}.secret')
@@ -77,7 +83,11 @@ def read_url(url: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook.url'
         host = '127.0.0.1'
     address = _address(host, field)
     if address is not None and forbidden(address, rules):
-        raise exceptions.InvalidWebhook('This address is not allowed for webhooks.', field=field)
+        raise exceptions.InvalidWebhook(
+            f'{address} is not allowed for webhooks: it must be no loopback, link-local or '
+            'multicast address, and in no network that the operator refuses.',
+            field=field,
+        )
     return url
 
 
@@ -105,7 +115,9 @@ def _host(url: str, field: str) -> str:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as exc:
-        raise exceptions.InvalidWebhook(f'It is no URL: {exc}.', field=field) from exc
+        raise exceptions.InvalidWebhook(
+            f'It must be an http or https URL: {exc}.', field=field
+        ) from exc
     if parts.scheme not in ('http', 'https') or not host or '\\' in url:
         raise exceptions.InvalidWebhook(
             'It must be an http or https URL with a host.', field=field
@@ -124,7 +136,9 @@ def _address(host: str, field: str) -> Address | None:
         return ipaddress.ip_address(host)
     except ValueError:
         if ':' in host or _NUMBER.fullmatch(host):
-            raise exceptions.InvalidWebhook(f'{host} is no address.', field=field) from None
+            raise exceptions.InvalidWebhook(
+                f'{host} must be a name or an address, as 192.0.2.1 or [2001:db8::1].', field=field
+            ) from None
         return None
 
 

@@ -79,7 +79,9 @@ def _servers(
     wanted: Sequence[Mapping[str, Any]],
 ) -> list[RunningServer]:
     if cloud is None:
-        raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
+        raise exceptions.ServiceUnavailable(
+            'There is no cloud to ask what is free for servers. Ask for hosts or capacity.'
+        )
     for number, each in enumerate(wanted):
         if 'server' not in each:
             raise exceptions.BadRequest(

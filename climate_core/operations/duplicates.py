@@ -161,7 +161,8 @@ def check_same(asked: LeaseRequest, present: model.Lease, project_id: str | None
     own = present.project_id == project_id and present.deleted_at is None
     if not own or not same(asked, present):
         raise exceptions.LeaseConflict(
-            f'The id {present.id} is taken by a different lease.', field='id'
+            f'id: {present.id} is taken by a different lease. Choose another one, or none.',
+            field='id',
         )
     if not asked.may_join:
         raise exceptions.LeaseAppeared(field='id')

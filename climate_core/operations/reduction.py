@@ -36,7 +36,9 @@ LOG = log.getLogger(__name__)
 UNDO_SECONDS: Final = 60
 _TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *TROUBLE)
 _CAUSE: Final = Cause('reservation.update')
-_BUSY: Final = 'What the lease has is being changed at this moment. Ask again.'
+_BUSY: Final = (
+    'The hosts of the lease are being changed at this moment. Try again in some seconds.'
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class Reserver:
                         found.append(new)
                     elif new.key in items:
                         raise exceptions.BadRequest(
-                            'A resource can be reserved only once.', field='reservations'
+                            'reservations: must name each resource only once.',
+                            field='reservations',
                         )
                     else:
                         items[new.key] = Item(new, values, where)

@@ -220,7 +220,9 @@ class LanePlugin(base.ResourcePlugin):
         :raises climate_core.exceptions.Permanent: the calendar promises it no host
         """
         if not reservation.allocations:
-            raise exceptions.Permanent('No host is promised to this reservation.')
+            raise exceptions.Permanent(
+                'The calendar promises no host to this reservation: an operator must look why.'
+            )
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         waits = [

@@ -226,7 +226,9 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
     normal = {name: given.pop(name) for name in _OWN if name in given}
     flags = {name: _flag(given.pop(name)) for name in ('reservable', 'disabled') if name in given}
     if len(flags) == 2 and flags['reservable'] == flags['disabled']:
-        raise exceptions.BadRequest('disabled: must not contradict reservable.', field='disabled')
+        raise exceptions.BadRequest(
+            'disabled: must be the opposite of reservable; send one of them.', field='disabled'
+        )
     if flags:
         normal['available'] = flags.get('reservable', not flags.get('disabled'))
     return {**normal, 'extra': given}

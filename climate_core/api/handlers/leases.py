@@ -39,11 +39,13 @@ def create(backend: Backend, request: Request) -> webob.Response:
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.CREATE, target)
     if not context.project_id:
-        raise exceptions.Forbidden('A lease belongs to a project, and the token has none.')
+        raise exceptions.Forbidden(
+            'A lease belongs to a project: send a token that is scoped to one.'
+        )
     values = _normal(request.read(schema.CREATE)) | _key(request)
     if {'id', 'idempotency_key'} <= values.keys():
         raise exceptions.BadRequest(
-            'A request has an id or an Idempotency-Key, not both.', field='id'
+            'id: must come without an Idempotency-Key; send one of them.', field='id'
         )
     if values.get('priority'):
         policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target)

@@ -31,7 +31,7 @@ def apply(
         return Change(lease)
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} is {lease.status}: nothing can be added to it.'
+            f'Lease {lease.id} is {lease.status}: nothing can be added to it. Make another lease.'
         )
     if lease.status in states.UNGRANTED:
         raise exceptions.InvalidState(

@@ -28,7 +28,7 @@ def apply(lease: Lease, reservation_id: str, params: Mapping[str, Any], now: dat
         return Change(lease)
     if lease.status in states.ENDING or reservation.status in _ENDED:
         raise exceptions.InvalidState(
-            f'The end of reservation {reservation_id} has begun: it cannot be changed any more.'
+            f'The end of reservation {reservation_id} has begun: it can only be changed before.'
         )
     wait.check_not_given_up(lease)
     changed = dataclasses.replace(reservation, params=new, updated_at=now)

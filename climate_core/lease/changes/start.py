@@ -16,9 +16,14 @@ _L = states.LeaseStatus
 def apply(lease: Lease, now: datetime) -> Change:
     """Return a lease whose start is due now; InvalidState if it starts by itself, or not now."""
     if lease.start_policy != states.StartPolicy.MANUAL:
-        raise exceptions.InvalidState(f'Lease {lease.id} starts by itself.')
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} starts by itself at {dates.sentence(lease.start_date)}: only one '
+            'whose start_policy is manual is started by its user.'
+        )
     if lease.status in states.ENDING or now >= lease.end_date:
-        raise exceptions.InvalidState(f'Lease {lease.id} is over and cannot be started.')
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is over and cannot be started. Make another lease.'
+        )
     if lease.status in states.UNGRANTED:
         raise exceptions.InvalidState(
             f'Lease {lease.id} waits until there is enough for it and cannot be started before.'

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import events, model, request, results, states, times, webhook
 from climate_core.lease.changes import change_reservation, start_notices, wait
@@ -51,7 +52,9 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateR
         _OLD_NAMES.get(k, k): v for k, v in values.items() if v is not None or k == 'webhook'
     }
     for field in sorted(wanted.keys() - _CHANGEABLE):
-        raise exceptions.BadRequest(f'{field} cannot be changed.', field=field)
+        raise exceptions.BadRequest(
+            f'{field} cannot be changed; {", ".join(sorted(_CHANGEABLE))} can be.', field=field
+        )
     after = _plain(lease, wanted, rules)
     after = _move(lease, after, _times(lease, wanted, now), now, rules)
     after = start_notices.apply(lease, after, rules.before_start, now)
@@ -95,7 +98,7 @@ def _plain(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease
         started = lease.status not in _BEFORE_START
         if started and new.get(field, getattr(lease, field)) != getattr(lease, field):
             raise exceptions.InvalidState(
-                f'The lease has started or failed: {field} cannot be changed any more.',
+                f'The lease has started or failed: {field} can only be changed before the start.',
                 field=field,
             )
     if new.get('priority', lease.priority) != lease.priority and lease.status != _WAITING:
@@ -155,7 +158,7 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
         )
     if 'start_date' in moved and lease.status not in _BEFORE_START:
         raise exceptions.InvalidState(
-            'The start of a lease that has started or failed cannot be changed.',
+            f'The start can only be changed before it; the lease is {lease.status}.',
             field='start_date',
         )
     if moved.get('start_date', now) < now - timedelta(seconds=late):
@@ -163,8 +166,11 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
     end = moved.get('end_date', lease.end_date)
     if 'end_date' in moved and end < now:
         raise times.past('end', 'end_date', now)
-    if end <= moved.get('start_date', lease.start_date):
-        raise exceptions.InvalidDate('The end must be after the start.', field='end_date')
+    start = moved.get('start_date', lease.start_date)
+    if end <= start:
+        raise exceptions.InvalidDate(
+            f'The end must be after the start ({dates.sentence(start)}).', field='end_date'
+        )
 
 
 def _give(lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late: float) -> Lease:

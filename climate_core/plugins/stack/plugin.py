@@ -164,7 +164,9 @@ class StackPlugin(wakeable.WakeablePlugin):
         with contextlib.suppress(errors.Gone):
             stack = stacks.get(conn, resource_id)
             if not template_stack.is_unfilled(stack):
-                raise exceptions.Permanent(f'The stack {stack.name} was filled meanwhile.')
+                raise exceptions.Permanent(
+                    f'The stack {stack.name} was filled by another update than that of its lease.'
+                )
             stacks.delete(conn, stack)
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:

@@ -90,7 +90,10 @@ def is_requested(values: Mapping[str, Any]) -> bool:
     if 'template' not in values:
         for field in _NEEDS_TEMPLATE:
             if field in values:
-                raise exceptions.BadRequest(f'{field} is for a stack of a template.', field=field)
+                raise exceptions.BadRequest(
+                    f'{field}: is for a stack of a template; leave it out, or give a template.',
+                    field=field,
+                )
         if 'resource_id' not in values:
             raise exceptions.BadRequest(
                 'Give the resource_id of a stack that is there, or a template to make one from.',
@@ -198,7 +201,9 @@ def fill(conn: 'connection.Connection', stack: 'Stack', reservation: 'Reservatio
     """Ask Heat, with the rights of the lease's owner, to make what the template says."""
     template = stacks.files(conn, stack).get(_FILE)
     if template is None:
-        raise exceptions.Permanent('The template of the stack was taken out of it.')
+        raise exceptions.Permanent(
+            f'The stack lacks its file {_FILE}: its user has updated it. Make another lease.'
+        )
     changes: dict[str, Any] = {'template': template, 'tags': FILLED}
     if reservation.params.get('hold') == 'now':
         # What heat_ext reserves all servers and volumes for, nested ones too.

@@ -53,7 +53,7 @@ class _Loader(getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):  # type: ignore[mi
             return super().construct_object(node, deep)
         except (LookupError, AttributeError, TypeError, ArithmeticError) as exc:
             # PyYAML trusts that a value has the form of its tag: "!!bool foo".
-            raise ValueError(f'what is tagged {node.tag} is not of that kind') from exc
+            raise ValueError(f'what is tagged {node.tag} must be of that kind') from exc
 
 
 def _number(loader: Any, node: yaml.Node) -> Any:

@@ -110,7 +110,7 @@ def test_more_hosts_are_looked_at_if_too_few_of_the_first_can_be_emptied(
         if len(names) > 11:
             return found
         bound = movable._server('a', {'VCPU': 1}, server(status='SHUTOFF'))
-        return movable.Candidate(id=found.id, name=found.name, servers=[bound])
+        return movable.CandidateHost(id=found.id, name=found.name, servers=[bound])
 
     monkeypatch.setattr(movable, 'candidate', full)
     assert ask(pool)['waits']

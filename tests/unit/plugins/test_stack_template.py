@@ -314,7 +314,7 @@ def test_what_failed_is_taken_out_long_before_the_start(templated):
 
 def test_a_failed_lease_cannot_be_moved(templated):
     lease_id = templated.held(template=TOO_BIG)
-    with pytest.raises(exceptions.InvalidState, match='or failed'):
+    with pytest.raises(exceptions.InvalidState, match='the lease is ERROR'):
         templated.move_as_alice(lease_id, start_date='2026-12-01 13:30')
 
 

@@ -283,5 +283,5 @@ def test_the_template_was_taken_out(stacks):
     stacks.state.stacks[made.resource_id]['files'] = {}
     conn = stacks.cloud.user(stacks.user())
     reservation = reservation_of(made, 'virtual:stack')
-    with pytest.raises(exceptions.Permanent, match='taken out'):
+    with pytest.raises(exceptions.Permanent, match='lacks its file'):
         template_stack.fill(conn, calls.get(conn, made.resource_id), reservation)
