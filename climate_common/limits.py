@@ -10,6 +10,8 @@ import re
 
 #: Characters of the text of a date or duration.
 TIME_LENGTH = 64
+#: Characters of a name, an id of a project or a resource, and other short texts: Nova, Cinder and
+#: Heat have the same limit.
 NAME_LENGTH = 255
 #: Something to read, and nothing that a database or a terminal chokes on.
 NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
@@ -51,13 +53,13 @@ START_NOTICES = 20
 LONGEST_START_NOTICE = 366 * 86400
 
 WEBHOOK_URL_LENGTH = 2048
-SHORTEST_SECRET, LONGEST_SECRET = 16, 255
+SHORTEST_SECRET, LONGEST_SECRET = 16, NAME_LENGTH
 SECRET_PATTERN = rf'[\x20-\x7e]{{{SHORTEST_SECRET},{LONGEST_SECRET}}}'
 #: What the secret that signs a webhook is, for descriptions and errors.
 SECRET = f'{SHORTEST_SECRET} to {LONGEST_SECRET} printable ASCII characters'
 WEBHOOK_EVENTS = 32
 WEBHOOK_EVENT_PATTERN = r'[a-z*][a-z0-9_.*-]{0,127}'
-IDEMPOTENCY_KEY_PATTERN = r'[\x20-\x7e]{1,255}'
+IDEMPOTENCY_KEY_PATTERN = rf'[\x20-\x7e]{{1,{NAME_LENGTH}}}'
 
 _NAME = re.compile(NAME_PATTERN)
 _EVENT_TYPE = re.compile(EVENT_TYPE_PATTERN)

@@ -9,6 +9,7 @@ import contextlib
 import enum
 from typing import TYPE_CHECKING, Any
 
+from climate_common import limits
 from climate_core.cloud import errors, volumes
 from climate_core.cloud.services import Copy
 
@@ -57,7 +58,7 @@ def create(
     """
     body: dict[str, Any] = {
         'volume_id': volume_id,
-        'name': name[:255],
+        'name': name[: limits.NAME_LENGTH],
         'description': f'Made at the end of the reservation {reservation_id}.',
         'metadata': {KEY: reservation_id},
     }

@@ -13,6 +13,7 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, services
 
@@ -25,8 +26,6 @@ HEAT = services.Service('Heat', services.optional('orchestration'))
 Snapshot = services.Copy
 #: Levels of nested stacks that are looked into; heat cuts it to what it allows.
 _DEPTH = 100
-#: What the name of a snapshot may have (heat/db/models.py Snapshot).
-_NAME = 255
 
 
 class StackNameTaken(exceptions.Permanent):
@@ -166,7 +165,7 @@ def delete(conn: 'connection.Connection', stack: Stack) -> None:
 def snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
     """Name the snapshot of a reservation: its id is at the end, whatever the prefix is."""
     end = f'_{reservation_id}'
-    return f'{prefix}{stack.name}'[: _NAME - len(end)] + end
+    return f'{prefix}{stack.name}'[: limits.NAME_LENGTH - len(end)] + end
 
 
 def find_snapshot(

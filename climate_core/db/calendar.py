@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
-from sqlalchemy.ext import compiler
-from sqlalchemy.sql import expression
 
 from climate_core.db import rows as db_rows
 from climate_core.db import tables, utcnow
 from climate_core.db.engine import signal
+from climate_core.db.sql_functions import microseconds
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
@@ -33,34 +32,6 @@ LATE = 5.0
 _KNOWN = 200
 #: So many units are read with their promises at once when an index is filled.
 _CHUNK = 500
-
-
-class microseconds(expression.FunctionElement[int]):
-    """A time as whole microseconds since 1970: a million of these are read in a second or two."""
-
-    type = sa.BigInteger()
-    name = 'microseconds'
-    inherit_cache = True
-
-
-@compiler.compiles(microseconds, 'sqlite')
-def _sqlite(element: microseconds, compiler: Any, **kw: Any) -> str:
-    time = compiler.process(element.clauses, **kw)
-    return f"(strftime('%s', {time}) * 1000000 + substr({time}, 21))"
-
-
-@compiler.compiles(microseconds, 'mysql')
-@compiler.compiles(microseconds, 'mariadb')
-def _mysql(element: microseconds, compiler: Any, **kw: Any) -> str:
-    time = compiler.process(element.clauses, **kw)
-    return f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {time})"
-
-
-@compiler.compiles(microseconds, 'postgresql')
-def _postgresql(element: microseconds, compiler: Any, **kw: Any) -> str:
-    time = compiler.process(element.clauses, **kw)
-    return f'CAST(EXTRACT(EPOCH FROM {time}) * 1000000 AS BIGINT)'
-
 
 #: Of a unit; JSON as it is stored.
 _UNIT_COLUMNS = (

@@ -18,6 +18,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_common import limits
 from climate_core.db import rows, tables, utcnow
 from climate_core.lease import model
 
@@ -112,8 +113,8 @@ def redirect(session: orm.Session, lease: model.Lease) -> None:
 
 def _hook(webhook: Mapping[str, Any]) -> dict[str, str]:
     url = webhook['url']
-    # The column has 255 characters; a host that is longer does not exist.
-    target = urllib.parse.urlsplit(url).netloc.lower()[:255]
+    # The length of the column; a host that is longer does not exist.
+    target = urllib.parse.urlsplit(url).netloc.lower()[: limits.NAME_LENGTH]
     return {'url': url, 'secret': webhook['secret'], 'target': target}
 
 

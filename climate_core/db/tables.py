@@ -12,6 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
+from climate_common.limits import NAME_LENGTH
+
 UTC = datetime.UTC
 
 
@@ -59,8 +61,8 @@ METADATA = sa.MetaData()
 
 _Uuid = sa.String(36)
 #: A name that is told apart by case, which MariaDB and MySQL only do when they are asked to.
-_Name = sa.String(255).with_variant(
-    mysql.VARCHAR(255, collation='utf8mb4_bin'), 'mysql', 'mariadb'
+_Name = sa.String(NAME_LENGTH).with_variant(
+    mysql.VARCHAR(NAME_LENGTH, collation='utf8mb4_bin'), 'mysql', 'mariadb'
 )
 _Serial = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
@@ -82,16 +84,16 @@ def _lease_id(table: str) -> sa.Column[Any]:
 LEASES = _table(
     'leases',
     _required('id', _Uuid, primary_key=True),
-    _required('name', sa.String(255)),
-    _required('project_id', sa.String(255)),
-    _required('user_id', sa.String(255)),
+    _required('name', sa.String(NAME_LENGTH)),
+    _required('project_id', sa.String(NAME_LENGTH)),
+    _required('user_id', sa.String(NAME_LENGTH)),
     _required('start_date', Time),
     _required('end_date', Time),
     sa.Column('before_end_date', Time),
     _required('status', sa.String(16)),
     sa.Column('status_reason', sa.Text),
     _required('degraded', sa.Boolean),
-    sa.Column('trust_id', sa.String(255)),
+    sa.Column('trust_id', sa.String(NAME_LENGTH)),
     _required('generation', sa.Integer),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
@@ -122,7 +124,7 @@ RESERVATIONS = _table(
     _required('id', _Uuid, primary_key=True),
     _lease_id('reservations'),
     _required('resource_type', sa.String(66)),
-    _required('resource_id', sa.String(255)),
+    _required('resource_id', sa.String(NAME_LENGTH)),
     sa.Column('hold', sa.SmallInteger),
     _required('status', sa.String(16)),
     sa.Column('status_reason', sa.Text),
@@ -134,7 +136,7 @@ RESERVATIONS = _table(
     sa.Column('amounts', Json),
     sa.Column('woken_at', Time),
     sa.Column('freed_at', Time),
-    sa.Column('parent_id', sa.String(255)),
+    sa.Column('parent_id', sa.String(NAME_LENGTH)),
     sa.Column('progress', Json),
     sa.Column('unit_kind', sa.String(66)),
     # A resource is reserved once. Also: who holds this resource?
@@ -196,7 +198,7 @@ HISTORY = _table(
     _required('action', sa.String(128)),
     _required('result', sa.String(16)),
     sa.Column('reason', sa.Text),
-    sa.Column('user_id', sa.String(255)),
+    sa.Column('user_id', sa.String(NAME_LENGTH)),
     sa.Column('request_id', sa.String(64)),
     _required('changes', Json),
     # The history of a lease, in order.
@@ -209,13 +211,13 @@ DELIVERIES = _table(
     'webhook_deliveries',
     _required('id', _Serial, primary_key=True),
     _lease_id('webhook_deliveries'),
-    _required('project_id', sa.String(255)),
+    _required('project_id', sa.String(NAME_LENGTH)),
     _required('event_id', _Uuid),
     _required('event_type', sa.String(128)),
     _required('payload', Json),
-    _required('target', sa.String(255)),
+    _required('target', sa.String(NAME_LENGTH)),
     _required('url', sa.Text),
-    _required('secret', sa.String(255)),
+    _required('secret', sa.String(NAME_LENGTH)),
     _required('attempts', sa.Integer),
     sa.Column('claim', _Uuid),
     _required('next_at', Time),
@@ -237,7 +239,7 @@ USAGE_PERIODS = _table(
 #: A trust to the service user that no lease has, and since when that is known.
 STRAY_TRUSTS = _table(
     'stray_trusts',
-    _required('id', sa.String(255), primary_key=True),
+    _required('id', sa.String(NAME_LENGTH), primary_key=True),
     _required('since', Time),
 )
 
@@ -246,7 +248,7 @@ STRAY_TRUSTS = _table(
 #: refuses the second of two changes.
 PROJECTS = _table(
     'projects',
-    _required('id', sa.String(255), primary_key=True),
+    _required('id', sa.String(NAME_LENGTH), primary_key=True),
     _required('generation', sa.Integer),
 )
 
@@ -305,8 +307,8 @@ ALLOCATIONS = _table(
 HOSTS = _table(
     'hosts',
     _unit_id('hosts', primary_key=True),
-    _required('hypervisor_hostname', sa.String(255)),
-    _required('service_name', sa.String(255)),
+    _required('hypervisor_hostname', sa.String(NAME_LENGTH)),
+    _required('service_name', sa.String(NAME_LENGTH)),
     _required('provider_id', _Uuid),
     _required('lane_ids', Json),
     _required('details', Json),

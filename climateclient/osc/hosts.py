@@ -2,14 +2,13 @@
 """The options ``--hosts`` and ``--capacity``: hosts, or shares of them, in a readable form."""
 
 import argparse
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import amounts, resource_types
+from climate_common import amounts, conditions, resource_types
 from climateclient.osc import options
 
 HOSTS: Final = '--hosts'
@@ -21,7 +20,6 @@ _LISTS: Final = {
     'name': 'names',
     'share_with': 'share_with',
 }
-_PART = re.compile(r'(?P<key>[\w.:-]+)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<value>[^<>=].*)')
 #: The option -> a value that is right.
 _EXAMPLES: Final = {
     HOSTS: 'min=1,max=2,vcpus>=16',
@@ -155,14 +153,14 @@ def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:
     for number, part in enumerate((each.strip() for each in text.split(',')), start=1):
         if not part:
             continue
-        found = _PART.fullmatch(part)
+        found = conditions.parse(part)
         if found is None:
             raise exceptions.CommandError(
                 f'{option} {text}: part {number}, "{part}", is not <key>=<value> or '
                 f"<property><operator><value>. Right would be: {option} '{_EXAMPLES[option]}' "
                 '(with the quotation marks, or the shell reads > and < itself)'
             )
-        key, operator, value = found.group('key', 'operator', 'value')
+        key, operator, value = found
         if key in values and operator == '=':
             raise exceptions.CommandError(f'{option} {text}: {key} is given twice.')
         if key in _LISTS and operator in ('=', '!='):

@@ -19,7 +19,7 @@ SERVERS: Final[dict[str, Any]] = common.closed(
         'resource_type': {'type': 'string', 'enum': [resource_types.SERVER]},
         'server': common.closed(
             {
-                'flavorRef': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+                'flavorRef': {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH},
                 'count': {'type': 'integer', 'minimum': 1, 'maximum': 1000},
             },
             ('flavorRef',),

@@ -10,7 +10,7 @@ from climate_core.lease import hosts
 _NAME: dict[str, Any] = {
     'type': 'string',
     'minLength': 1,
-    'maxLength': 255,
+    'maxLength': limits.NAME_LENGTH,
     'pattern': limits.json_pattern(limits.NAME_PATTERN),
 }
 #: Clients of Blazar send every value as a text.

@@ -157,8 +157,8 @@ CREATE_HEADERS: dict[str, Any] = {
     'Idempotency-Key': {
         'type': 'string',
         'pattern': limits.json_pattern(limits.IDEMPOTENCY_KEY_PATTERN),
-        'description': 'A text of up to 255 printable ASCII characters. A request that is sent '
-        'again with it gives the same lease, whatever became of that.',
+        'description': f'Up to {limits.NAME_LENGTH} printable ASCII characters. A request '
+        'that is sent again with it gives the same lease, whatever became of that.',
     },
 }
 CREATE_QUERY: dict[str, Any] = {

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from climate_common import limits
 from climate_core.api.schemas import common, lease, paging
 from climate_core.db import listing
 from climate_core.lease import states
@@ -12,7 +13,7 @@ _DIRECTIONS = ('asc', 'desc')
 _TEXT: dict[str, Any] = {
     'type': 'string',
     'minLength': 1,
-    'maxLength': 255,
+    'maxLength': limits.NAME_LENGTH,
     'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
 }
 

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from climate_common.limits import NAME_LENGTH
 from climate_core.api.schemas import common
 from climate_core.lease import limits
 
@@ -19,7 +20,7 @@ QUERY: dict[str, dict[str, Any]] = {
     'project_id': {
         'type': 'string',
         'minLength': 1,
-        'maxLength': 255,
+        'maxLength': NAME_LENGTH,
         'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
         'description': 'The limits of this project. Without it: of the own one.',
     },

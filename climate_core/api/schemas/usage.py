@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from climate_common import limits
 from climate_core.api.schemas import common
 from climate_core.lease import usage
 
@@ -45,7 +46,7 @@ QUERY: dict[str, dict[str, Any]] = {
     'project_id': {
         'type': 'string',
         'minLength': 1,
-        'maxLength': 255,
+        'maxLength': limits.NAME_LENGTH,
         'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
         'description': 'Only this project. Without it: all of them for whom the policy '
         '``climate:usage:get_all`` allows it, and the own one for everybody else.',

@@ -28,6 +28,8 @@ class RetryLease(ungranted.UngrantedEvent):
     }
     lease_status = states.LeaseStatus.WAITING
     needless = 'The lease does not wait any more.'
+    given_up_status = states.LeaseStatus.ERROR
+    given_up_notification = GIVEN_UP
     lease_call = 'retry_lease'
 
     def settle_outcome(
@@ -40,7 +42,7 @@ class RetryLease(ungranted.UngrantedEvent):
             why = outcome.reason or ''
             if outcome.result is not Result.FAILED:
                 why = _OUT_OF_TRIES.format(why).strip()
-            return ungranted.give_up(lease, event, why, now, states.LeaseStatus.ERROR, GIVEN_UP)
+            return self.give_up(lease, event, why, now)
         after = dataclasses.replace(lease, retries_left=left, status_reason=outcome.reason)
         due = schedule.retry(event, [outcome], now)
         return Change(after.with_events(dataclasses.replace(due, time=due.next_at or now)))

@@ -27,15 +27,15 @@ class MakeRoom(ungranted.UngrantedEvent):
     }
     lease_status = states.LeaseStatus.IN_PROGRESS
     needless = 'The lease needs no room any more.'
+    given_up_status = states.LeaseStatus.TIMEDOUT
+    given_up_notification = TIMED_OUT
     lease_call = 'make_room'
 
     def settle_outcome(
         self, lease: Lease, event: Event, outcome: Outcome, now: datetime
     ) -> Change:
         if outcome.result is Result.FAILED:
-            return ungranted.give_up(
-                lease, event, outcome.reason or '', now, states.LeaseStatus.TIMEDOUT, TIMED_OUT
-            )
+            return self.give_up(lease, event, outcome.reason or '', now)
         kept = (
             dataclasses.replace(each, progress=outcome.progress)
             for each in lease.live

@@ -22,6 +22,9 @@ class UngrantedEvent(base.EventHandler):
     lease_status: ClassVar[states.LeaseStatus]
     #: The reason to skip it in another status.
     needless: ClassVar[str]
+    #: The status of a lease that is given up, and the type of the notification.
+    given_up_status: ClassVar[states.LeaseStatus]
+    given_up_notification: ClassVar[str]
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status != self.lease_status:
@@ -39,28 +42,22 @@ class UngrantedEvent(base.EventHandler):
         """Return what a lease is after a call that did not grant it."""
         raise NotImplementedError
 
-
-def give_up(
-    lease: Lease, event: Event, reason: str, now: datetime, status: str, told: str
-) -> Change:
-    """Return a lease that is not tried any more, in a status; the event is in error.
-
-    :param told: the type of the notification
-    """
-    failed = (
-        dataclasses.replace(
-            each, amounts={}, status=_R.ERROR, status_reason=reason, updated_at=now
+    def give_up(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:
+        """Return a lease that is not tried any more; the event is in error."""
+        failed = (
+            dataclasses.replace(
+                each, amounts={}, status=_R.ERROR, status_reason=reason, updated_at=now
+            )
+            for each in lease.live
+            if each.status == _R.PENDING
         )
-        for each in lease.live
-        if each.status == _R.PENDING
-    )
-    after = lease.with_reservations(*failed).moved_to(status, reason)
-    if lease.retries_left is not None:
-        after = dataclasses.replace(after, retries_left=0)
-    if after.event(model.END) is None:
-        # The lease stays readable for as long as it would have lasted.
-        end = now + timedelta(seconds=lease.duration or 0)
-        after = dataclasses.replace(after, end_date=max(end, after.end_date))
-        after = after.with_events(model.new_event(lease.id, model.END, after.end_date, now))
-    event = schedule.complete(event, reason, now, _E.ERROR)
-    return Change(after.with_events(event), {told: reason})
+        after = lease.with_reservations(*failed).moved_to(self.given_up_status, reason)
+        if lease.retries_left is not None:
+            after = dataclasses.replace(after, retries_left=0)
+        if after.event(model.END) is None:
+            # The lease stays readable for as long as it would have lasted.
+            end = now + timedelta(seconds=lease.duration or 0)
+            after = dataclasses.replace(after, end_date=max(end, after.end_date))
+            after = after.with_events(model.new_event(lease.id, model.END, after.end_date, now))
+        event = schedule.complete(event, reason, now, _E.ERROR)
+        return Change(after.with_events(event), {self.given_up_notification: reason})

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from climate_common import lanes, resource_types
+from climate_common import lanes, limits, resource_types
 from climate_core.cloud import errors, flavors
 from climate_core.plugins.capacity import flavor_demand, room
 
@@ -22,7 +22,7 @@ class CapacityPlugin(room.RoomPlugin):
         'flavor_id': {
             'type': 'string',
             'minLength': 1,
-            'maxLength': 255,
+            'maxLength': limits.NAME_LENGTH,
             'description': 'The id of the flavor of the servers.',
         },
         **room.SCHEMA,

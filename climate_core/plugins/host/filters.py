@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from climate_common import conditions, limits
 from climate_core import exceptions
 from climate_core.lease.hosts import number
 
@@ -35,7 +36,7 @@ FIELDS: Final = (
 _TEXT: Final = {'type': ['string', 'null'], 'maxLength': 4096}
 _TEXTS_OR_ONE: Final = {
     'type': ['array', 'string', 'null'],
-    'items': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+    'items': {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH},
     'maxItems': 100,
     'maxLength': 4096,
 }
@@ -67,7 +68,6 @@ _EQUALITY: Final = frozenset({'==', '=', '!='})
 _JUNCTIONS: Final[Mapping[str, Callable[[Iterable[bool]], bool]]] = {'and': all, 'or': any}
 #: How deep conditions may be nested.
 _DEPTH: Final = 16
-_CONDITION: Final = re.compile(r'\s*([^\s<>=!]+)\s*(==|!=|>=|<=|=|>|<)\s*([^<>=!].*?)\s*')
 _TRAIT: Final = re.compile(r'[A-Z0-9_]{1,255}')
 _LISTS: Final = frozenset({'traits', 'aggregates'})
 #: The properties that any user may know of the hosts of their pools.
@@ -182,10 +182,10 @@ def _listed(field: str, name: str, wanted: bool) -> Matches:
 
 
 def _readable(field: str, text: str, names: dict[str, str]) -> Clause:
-    found = _CONDITION.fullmatch(text)
+    found = conditions.parse(text)
     if found is None:
         raise _wrong(field, f'{text!r} is no condition. Write conditions {_READABLE}.')
-    name, sign, value = found.groups()
+    name, sign, value = found
     return _clause(sign, name, value, _condition(field, sign, name, value, names))
 
 
