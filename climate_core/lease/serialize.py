@@ -54,10 +54,17 @@ def _allocated(one: model.Reservation) -> dict[str, Any]:
 
 
 def _made(one: model.Reservation) -> dict[str, Any]:
-    """Return what Blazar makes in Nova for room by sizes, of which only the flavor is needed."""
-    if one.resource_type != resource_types.SIZES:
-        return {}
-    return {'flavor_id': one.id, 'aggregate_id': None, 'server_group_id': None}
+    """Return what Blazar's clients read besides.
+
+    It is what Blazar does before the end, and makes in Nova for room by sizes, of which only the
+    flavor is needed.
+    """
+    match one.resource_type:
+        case resource_types.HOST:
+            return {'before_end': one.params.get('before_end', 'default')}
+        case resource_types.SIZES:
+            return {'flavor_id': one.id, 'aggregate_id': None, 'server_group_id': None}
+    return {}
 
 
 def event(one: model.Event) -> dict[str, Any]:
