@@ -21,7 +21,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors, hypervisors
 from climate_core.context import RequestContext
-from climate_core.db import host_failures
+from climate_core.db import host_failures, host_pools, host_properties
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import hosts
@@ -127,7 +127,7 @@ class HostOperations:
 
         :raises climate_core.exceptions.NotFound: no host has such a property
         """
-        self.database.write(db.set_private, name, private)
+        self.database.write(host_properties.set_private, name, private)
 
     def set_host_pool(
         self,
@@ -144,7 +144,7 @@ class HostOperations:
         access = Access(
             frozenset(values.get('project_ids', ())), frozenset(values.get('domain_ids', ()))
         )
-        self.database.write(db.set_access, name, access.dump(), values.get('generation'))
+        self.database.write(host_pools.set_access, name, access.dump(), values.get('generation'))
 
     def delete_host_pool(self, context: RequestContext, name: str) -> None:  # noqa: ARG002
         """Delete a pool, and its list of projects.
@@ -152,7 +152,7 @@ class HostOperations:
         :raises climate_core.exceptions.HostPoolNotFound: there is none
         :raises climate_core.exceptions.HostPoolInUse: it has hosts
         """
-        self.database.write(db.delete_pool, name)
+        self.database.write(host_pools.delete, name)
 
 
 def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
@@ -171,7 +171,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
         'properties': host.properties(extra),
     }
     if unit['pool'] != host.pool:
-        unit['access'] = db.access(session, unit['pool'])
+        unit['access'] = host_pools.access(session, unit['pool'])
     if host.takes_ordinary:
         reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}

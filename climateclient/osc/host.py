@@ -2,19 +2,15 @@
 """``openstack lease host ...``: the hosts of the pools, for operators."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import listing, options
+from climateclient.osc import listing, options, pool_access
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
-#: The ids of projects and of domains.
-Users = tuple[set[str], set[str]]
-#: How often a pool is read again that others changed meanwhile.
-_TRIES = 5
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
 
@@ -235,7 +231,7 @@ class ShowPool(command.ShowOne):
     """Show a pool of hosts, and who may use it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _add_pool(super().get_parser(prog_name))
+        return pool_access.add_pool(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         from climateclient.osc import host_output
@@ -248,31 +244,35 @@ class SetPool(command.Command):
     """Let projects, or all projects of domains, use a pool of hosts: these and nobody else."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _add_users(_add_pool(super().get_parser(prog_name)), 'Let it use the pool')
+        return pool_access.add_users(
+            pool_access.add_pool(super().get_parser(prog_name)), 'Let it use the pool'
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        projects, domains = _users(self, parsed_args)
+        projects, domains = pool_access.users(self, parsed_args)
         if not projects and not domains:
             raise exceptions.CommandError('At least one --project or --domain is needed.')
 
-        def add(present: Any) -> Users:
+        def add(present: Any) -> pool_access.Users:
             return projects | {*present.project_ids}, domains | {*present.domain_ids}
 
-        _change_pool(self, parsed_args.pool, add, is_new=True)
+        pool_access.change(self, parsed_args.pool, add, is_new=True)
 
 
 class UnsetPool(command.Command):
     """Take projects or domains from those that may use a pool of hosts."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = _add_users(_add_pool(super().get_parser(prog_name)), 'Let it not use the pool')
+        parser = pool_access.add_users(
+            pool_access.add_pool(super().get_parser(prog_name)), 'Let it not use the pool'
+        )
         parser.add_argument('--all', action='store_true', help='Let everybody use the pool')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        projects, domains = _users(self, parsed_args)
+        projects, domains = pool_access.users(self, parsed_args)
 
-        def remove(present: Any) -> Users:
+        def remove(present: Any) -> pool_access.Users:
             if parsed_args.all:
                 return set(), set()
             for noun, given, known in (
@@ -291,69 +291,17 @@ class UnsetPool(command.Command):
                 )
             return left
 
-        _change_pool(self, parsed_args.pool, remove)
+        pool_access.change(self, parsed_args.pool, remove)
 
 
 class DeletePool(command.Command):
     """Delete a pool of hosts that has none."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        return _add_pool(super().get_parser(prog_name))
+        return pool_access.add_pool(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         _hosts(self).delete_pool(parsed_args.pool)
-
-
-def _change_pool(
-    cmd: command.Command, name: str, change: Callable[[Any], Users], *, is_new: bool = False
-) -> None:
-    """Change who may use a pool; changes that others make meanwhile are kept.
-
-    :param change: takes the pool, and returns who may
-    :param is_new: whether it may be one that is not there yet
-    """
-    from climateclient.exceptions import Conflict, NotFound
-    from climateclient.host_models import HostPool
-
-    for left in reversed(range(_TRIES)):
-        try:
-            present = _hosts(cmd).get_pool(name)
-        except NotFound:
-            if not is_new:
-                raise
-            present = HostPool(name)
-        projects, domains = change(present)
-        ids = {'project_ids': projects, 'domain_ids': domains}
-        try:
-            _hosts(cmd).set_pool(name, **ids, generation=present.generation)
-        except Conflict:
-            if not left:
-                raise
-        else:
-            return
-
-
-def _add_pool(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument('pool', metavar='<pool>', help='Name of the pool')
-    return parser
-
-
-def _add_users(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentParser:
-    for kind in ('project', 'domain'):
-        parser.add_argument(
-            f'--{kind}',
-            metavar=f'<{kind}>',
-            action='append',
-            default=[],
-            help=f'{text}: name or id of a {kind} (repeat for several)',
-        )
-    return parser
-
-
-def _users(cmd: command.Command, parsed_args: argparse.Namespace) -> Users:
-    """Return the ids of the projects and of the domains that are given."""
-    projects = {options.project_id(cmd, each) for each in parsed_args.project}
-    return projects, {options.domain_id(cmd, each) for each in parsed_args.domain}
 
 
 def _hosts(cmd: command.Command) -> Any:

@@ -12,6 +12,7 @@ from climate_core.api import paging, policy, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import host as schema
 from climate_core.calendar.model import Access
+from climate_core.db import host_pools, host_properties
 from climate_core.db import hosts as db
 from climate_core.policies import hosts as rules
 from climate_core.policies import plugins as plugin_rules
@@ -132,8 +133,8 @@ def properties(backend: Backend, request: Request) -> webob.Response:
         access, mine = Access.load(stored), (context.project_id, context.project_domain_id)
         return sees_all or access is None or access.admits(*mine)
 
-    found = backend.database.read(db.properties, is_shown)
-    private = backend.database.read(db.private_properties)
+    found = backend.database.read(host_properties.values, is_shown)
+    private = backend.database.read(host_properties.list_private)
     shown = [
         {'property': name, 'private': name in private, 'values': values}
         for name, values in found.items()
@@ -161,13 +162,15 @@ def update_property(backend: Backend, request: Request, property_name: str) -> w
 def pools(backend: Backend, request: Request) -> webob.Response:
     """List the pools of hosts, and who may use them."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(200, {'pools': [render.pool(p) for p in backend.database.read(db.pools)]})
+    return answer(
+        200, {'pools': [render.pool(p) for p in backend.database.read(host_pools.list_all)]}
+    )
 
 
 def show_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
     """Show one pool of hosts, and which projects may use it."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(200, {'pool': render.pool(backend.database.read(db.pool, pool_name))})
+    return answer(200, {'pool': render.pool(backend.database.read(host_pools.get, pool_name))})
 
 
 def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -179,7 +182,7 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     values = request.read(schema.UPDATE_POOL)
     _check_pool(pool_name)
     backend.manager.set_host_pool(request.context, pool_name, values)
-    return answer(200, {'pool': render.pool(backend.database.read(db.pool, pool_name))})
+    return answer(200, {'pool': render.pool(backend.database.read(host_pools.get, pool_name))})
 
 
 def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -213,7 +216,7 @@ def _hidden(backend: Backend, request: Request) -> set[str]:
     """Return the names of the properties that the caller may not see."""
     if policy.allows(backend.enforcer, request.context, rules.GET_PRIVATE, {}):
         return set()
-    return backend.database.read(db.private_properties)
+    return backend.database.read(host_properties.list_private)
 
 
 def _normal(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
+from climate_core.db import host_properties, tables
 from climate_core.db import hosts as db
-from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Known
 from tests.support import hosts
@@ -134,9 +134,9 @@ def test_properties(any_world: World) -> None:
     database = any_world.database
     add(database, 'cn1', rack='7', gpu=True)
     add(database, 'cn2', rack=8)
-    assert database.read(db.properties) == {'gpu': [True], 'rack': ['7', 8]}
+    assert database.read(host_properties.values) == {'gpu': [True], 'rack': ['7', 8]}
     for private in (True, True, False):
-        database.write(db.set_private, 'rack', private)
-        assert database.read(db.private_properties) == ({'rack'} if private else set())
+        database.write(host_properties.set_private, 'rack', private)
+        assert database.read(host_properties.list_private) == ({'rack'} if private else set())
     with pytest.raises(exceptions.HostPropertyNotFound):
-        database.write(db.set_private, 'colour', True)
+        database.write(host_properties.set_private, 'colour', True)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which projects may use a pool of hosts: the options of commands, and a change of them."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from osc_lib.command import command
+
+from climateclient.osc import options
+
+#: The ids of projects and of domains.
+Users = tuple[set[str], set[str]]
+#: How often a pool is read again that others changed meanwhile.
+_TRIES = 5
+
+
+def add_pool(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument('pool', metavar='<pool>', help='Name of the pool')
+    return parser
+
+
+def add_users(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentParser:
+    for kind in ('project', 'domain'):
+        parser.add_argument(
+            f'--{kind}',
+            metavar=f'<{kind}>',
+            action='append',
+            default=[],
+            help=f'{text}: name or id of a {kind} (repeat for several)',
+        )
+    return parser
+
+
+def users(cmd: command.Command, parsed_args: argparse.Namespace) -> Users:
+    """Return the ids of the projects and of the domains that are given."""
+    projects = {options.project_id(cmd, each) for each in parsed_args.project}
+    return projects, {options.domain_id(cmd, each) for each in parsed_args.domain}
+
+
+def change(
+    cmd: command.Command, name: str, new: Callable[[Any], Users], *, is_new: bool = False
+) -> None:
+    """Change who may use a pool; changes that others make meanwhile are kept.
+
+    :param new: takes the pool, and returns who may
+    :param is_new: whether it may be one that is not there yet
+    """
+    from climateclient.exceptions import Conflict, NotFound
+    from climateclient.host_models import HostPool
+
+    for left in reversed(range(_TRIES)):
+        try:
+            present = options.clients(cmd).climate.hosts.get_pool(name)
+        except NotFound:
+            if not is_new:
+                raise
+            present = HostPool(name)
+        projects, domains = new(present)
+        ids = {'project_ids': projects, 'domain_ids': domains}
+        try:
+            options.clients(cmd).climate.hosts.set_pool(name, **ids, generation=present.generation)
+        except Conflict:
+            if not left:
+                raise
+        else:
+            return
