@@ -33,6 +33,7 @@ from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
 from climate_core.operations import interfaces
 from climate_core.operations.build import webhook_rules
+from climate_core.operations.host_emptier import HostEmptier
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
@@ -166,6 +167,7 @@ class ManagerService:
             yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
             yield HostRefresher(conf, self.database, self.cloud)
             yield SharedHosts(self.database, self.cloud.service)
+            yield HostEmptier(conf, self.database, self.cloud.service)
             yield HostWatch(
                 conf,
                 self.database,

@@ -16,14 +16,16 @@ class HostDetails(TypedDict, total=False):
     """What an operator says of a host; what is None or missing stays as it is.
 
     ``disabled`` is whether it takes no new promises, ``disabled_reason`` why. ``extra`` are extra
-    properties by name; in a change a value of None takes one away. ``shared`` is only for
-    :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs it.
+    properties by name; in a change a value of None takes one away. ``shared`` and ``empty`` are
+    only for :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs it,
+    and whether its servers are moved to other hosts first.
     """
 
     pool: str | None
     disabled: bool | None
     disabled_reason: str | None
     shared: bool | None
+    empty: bool | None
     extra: Mapping[str, Any]
 
 
@@ -47,7 +49,7 @@ class Hosts:
 
         :param name: of a node as Nova lists hypervisors, or of the nova-compute of a single node
         :raises BadRequest: Nova has no such host; ``field`` says what is wrong
-        :raises Conflict: it is in a pool already, or has servers
+        :raises Conflict: it is in a pool already, has servers, or these cannot be moved
         """
         body = {'name': name, **_body(details)}
         return read(self._http.post('/os-hosts', json=body), 'host', Host.from_dict)

@@ -5,7 +5,7 @@ There may be thousands. So what Nova and Placement say of them is not read, and 
 one of them.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -18,6 +18,10 @@ _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
 _LIVE = [str(status) for status in states.LIVE]
 _State = hosts.State
+
+
+#: The signal that a host is to be emptied, so that it is in its pool.
+EMPTYING: Final = 'hosts.emptying'
 
 
 class SharedHost(NamedTuple):

@@ -34,7 +34,7 @@ class State(enum.StrEnum):
     ENROLLED = 'enrolled'
     #: Its nova-compute is down, or it is up again and not empty yet.
     FAILED = 'failed'
-    #: The servers of a shared host leave it for a lease.
+    #: Its servers leave it: for a lease if it is a shared host, else so that it is in its pool.
     EMPTYING = 'emptying'
     #: A shared host is given back to ordinary servers.
     RETURNING = 'returning'
@@ -82,6 +82,7 @@ OWN_FIELDS: Final = frozenset(
         'capacity',
         'lanes',
         'shared',
+        'empty',
         'cpu_info',
         'status',
         'state',
@@ -175,8 +176,10 @@ class Host(Known):
                 return self.disabled_reason
             case State.FAILED:
                 return f'Failed: {self.disabled_reason}'
-            case State.EMPTYING:
+            case State.EMPTYING if self.emptied_for is not None:
                 return f'The host is being emptied for lease {self.emptied_for}'
+            case State.EMPTYING:
+                return f'The host is being emptied. {self.disabled_reason or ""}'.strip()
         return _REASONS[self.state]
 
     @property
@@ -187,7 +190,12 @@ class Host(Known):
     @property
     def is_new(self) -> bool:
         """Return whether its enrolment has not ended, or has failed."""
-        return self.state in (State.ENROLLING, State.NOT_ENROLLED)
+        return self.is_emptied or self.state in (State.ENROLLING, State.NOT_ENROLLED)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Return whether its servers leave it so that it is in its pool."""
+        return self.state is State.EMPTYING and self.emptied_for is None
 
     @property
     def is_kept(self) -> bool:

@@ -19,10 +19,15 @@ from sqlalchemy import orm
 
 from climate_common import dates, words
 from climate_core import exceptions
+from climate_core.calendar import emptying
+from climate_core.calendar.emptying import CannotMakeRoom
 from climate_core.cloud import errors, hypervisors, lane_providers, placement
 from climate_core.db import hosts as db
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db import shared_hosts as db_shared
+from climate_core.db.engine import TROUBLE, Database, signal
+from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import hosts
+from climate_core.operations import movable
 from climate_core.sync import pool_aggregate
 from climate_core.sync.host_refresh import learn_one
 
@@ -51,9 +56,11 @@ def enrol(
     node = _choose(hypervisors.find(conn, values['name']), values['name'])
     name, provider_id = node['hypervisor_hostname'], node['id']
     before = database.read(_find_new, name)
-    shared = bool(values.get('shared'))
+    shared, empty = bool(values.get('shared')), bool(values.get('empty'))
     try:
-        _check_ready(conn, name, provider_id, shared)
+        _check_ready(conn, name, provider_id, may_have_servers=shared or empty)
+        if empty:
+            _check_movable(conf, database, conn, node)
     except (exceptions.UnknownHost, exceptions.HostInUse):
         if before is not None:
             # Else what an enrolment that was cut off has left would keep ordinary servers off.
@@ -71,7 +78,8 @@ def enrol(
         if pool_aggregate.update(database, conn, provider_id):
             # One that was scheduled before claims the host a moment later.
             pause(conf.hosts.enrol_seconds)
-            _check_empty(conn, provider_id)
+            if not empty:
+                _check_empty(conn, provider_id)
         elif not shared:
             raise _taken_over(name)
         database.write(_complete, host_id, name, values)
@@ -128,15 +136,51 @@ def _taken_over(name: str) -> exceptions.HostExists:
     )
 
 
-def _check_ready(conn: 'connection.Connection', name: str, provider_id: str, shared: bool) -> None:
-    """Refuse a host that Placement has not yet, or that has servers and is not shared."""
+def check_empty_request(values: Mapping[str, Any]) -> None:
+    """Refuse to empty a host that is shared or disabled.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    if values.get('empty') and (values.get('shared') or not values.get('available', True)):
+        raise exceptions.BadRequest(
+            'empty: goes with a host that takes promises as soon as it is empty: neither shared '
+            'nor disabled.',
+            field='empty',
+        )
+
+
+def _check_movable(
+    conf: cfg.ConfigOpts,
+    database: Database,
+    conn: 'connection.Connection',
+    node: Mapping[str, Any],
+) -> None:
+    """Refuse a host whose servers cannot be moved, or do not fit on other hosts."""
+    host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
+    moving = [each for each in database.read(db_shared.emptied) if each.provider_id != node['id']]
+    try:
+        emptying.choose(
+            [movable.candidate(conn, host)],
+            1,
+            movable.Nodes(conn).targets(),
+            spares=conf.queue.spare_servers,
+            moving=list(movable.candidates(conn, moving)),
+        )
+    except CannotMakeRoom as exc:
+        raise exceptions.HostInUse(f'The host cannot be emptied. {exc}') from exc
+
+
+def _check_ready(
+    conn: 'connection.Connection', name: str, provider_id: str, may_have_servers: bool
+) -> None:
+    """Refuse a host that Placement has not yet, or that has servers and may have none."""
     if not placement.has_provider(conn, provider_id):
         raise exceptions.UnknownHost(
             f'name: Placement does not know {name} yet. Try again when its nova-compute has '
             'reported it.',
             field='name',
         )
-    if not shared:
+    if not may_have_servers:
         _check_empty(conn, provider_id)
 
 
@@ -205,9 +249,14 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     if values.get('shared'):
         # Nothing is promised of it while ordinary servers may run there.
         available, reason = False, None if available else reason or hosts.DISABLED
+    state = hosts.State.ENROLLED
+    if values.get('empty'):
+        # Those who empty it have it take promises.
+        available, state = False, hosts.State.EMPTYING
+        signal(session, db_shared.EMPTYING)
     unit = {'available': available}
     # Nobody has changed it yet.
-    host = {'state': hosts.State.ENROLLED, 'disabled_reason': reason, 'updated_at': None}
+    host = {'state': state, 'disabled_reason': reason, 'updated_at': None}
     db.update(session, host_id, unit, host)
 
 

@@ -63,16 +63,18 @@ class HostOperations:
 
         :param values: ``name`` of a node, or of the nova-compute of a single one; perhaps
             ``pool``, ``extra`` (properties by name), ``available`` (default true),
-            ``disabled_reason`` and ``shared`` (default false): whether ordinary servers may run
-            there until a lease needs it
+            ``disabled_reason``, ``shared`` (default false): whether ordinary servers may run
+            there until a lease needs it, and ``empty`` (default false): whether its servers are
+            moved to other hosts first, which goes on afterwards
         :returns: the id of the host
         :raises climate_core.exceptions.UnknownHost: Nova has none of this name, or several
         :raises climate_core.exceptions.HostExists: it is in a pool already
-        :raises climate_core.exceptions.HostInUse: it has servers, or one came meanwhile; the host
-            takes ordinary servers as before
+        :raises climate_core.exceptions.HostInUse: it has servers, or one came meanwhile, or they
+            cannot be moved; the host takes ordinary servers as before
         """
         hosts.check_extra(values.get('extra', {}))
         hosts.check_reason(values.get('disabled_reason'), values.get('available', True))
+        enrolment.check_empty_request(values)
         with _answered():
             conn = self.cloud.service()
             return enrolment.enrol(self.conf, self.database, conn, values, self.pause)
@@ -91,12 +93,13 @@ class HostOperations:
         :raises climate_core.exceptions.HostChanging: it is being enrolled, or taken out
         """
         extra = values.get('extra', {})
-        if 'shared' in extra:
-            raise exceptions.BadRequest(
-                'shared: is said when a host is put into a pool. Delete the host, and create it '
-                'again.',
-                field='shared',
-            )
+        for name in ('shared', 'empty'):
+            if name in extra:
+                raise exceptions.BadRequest(
+                    f'{name}: is said when a host is put into a pool. Delete the host, and create '
+                    'it again.',
+                    field=name,
+                )
         hosts.check_extra(extra)
         host = self.database.write(_change, host_id, values)
         try:
@@ -204,6 +207,11 @@ def _check_settled(host: hosts.Host) -> None:
     if host.is_returning:
         raise exceptions.HostChanging(
             f'Host {name} is being given back to ordinary servers. Try again.'
+        )
+    if host.is_emptied:
+        raise exceptions.HostChanging(
+            f'Host {name} is being emptied, and is enrolled after that. Wait for it, or delete '
+            'the host to give it up.'
         )
     if host.is_new:
         raise exceptions.HostChanging(

@@ -25,7 +25,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import emptying
 from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer
-from climate_core.cloud import errors, placement, servers
+from climate_core.cloud import errors, placement
 from climate_core.db import hosts as db
 from climate_core.db import leases
 from climate_core.db import shared_hosts as db_shared
@@ -56,7 +56,6 @@ _STRATEGIES: Final[Mapping[str, emptying.Strategy]] = {
 _LOOK: Final = 2.0
 #: After so many requests that did not move a server its host is given up.
 _TRIES: Final = 3
-_LIVE: Final = {'host': None, 'block_migration': 'auto'}
 #: So many hosts are looked at, or twice as many as are wanted, with two calls for each.
 _BATCH: Final = 10
 #: If too few of them can be emptied others are, up to so many: then the request is refused.
@@ -373,16 +372,8 @@ class _Emptying:
         moving = len(left) - len(idle)
         for server_id in idle[: max(0, max(1, share) - moving)]:
             self._tries[server_id] += 1
-            self._migrate(server_id)
+            movable.migrate(self._conn, server_id)
         self._progress[_SERVERS] = self._tries
-
-    def _migrate(self, server_id: str) -> None:
-        try:
-            servers.act(self._conn, server_id, 'os-migrateLive', _LIVE)
-        except errors.Gone:
-            return
-        except (exceptions.Transient, exceptions.Permanent) as exc:
-            LOG.warning('Server %s is not moved: %s', server_id, exc)
 
 
 def _take(session: orm.Session, host_id: int, lease_id: str) -> None:

@@ -9,6 +9,9 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from oslo_log import log
+
+from climate_core import exceptions
 from climate_core.calendar.emptying import CandidateHost, RunningServer, TargetHost
 from climate_core.cloud import errors, hypervisors, placement, servers
 from climate_core.db.shared_hosts import SharedHost
@@ -16,10 +19,14 @@ from climate_core.db.shared_hosts import SharedHost
 if TYPE_CHECKING:
     from openstack import connection
 
+LOG = log.getLogger(__name__)
+
 #: The status of a server that is being moved.
 MOVING: Final = 'migrating'
 #: The statuses in which Nova moves a server that runs.
 MOVABLE: Final = frozenset({'ACTIVE', 'PAUSED'})
+
+_LIVE: Final = {'host': None, 'block_migration': 'auto'}
 
 #: Extra specs of flavors, and properties of images, of servers that Nova does not live-migrate
 #: (nova/compute/api.py, live_migrate; nova/conductor/tasks/live_migrate.py) -> what those have.
@@ -93,6 +100,16 @@ def candidate(conn: 'connection.Connection', host: SharedHost) -> CandidateHost:
     known = servers.on_host(conn, host.service_name) if held else {}
     found = [_server(each, amounts, known.get(each)) for each, amounts in held.items()]
     return CandidateHost(id=host.id, name=host.name, servers=found)
+
+
+def migrate(conn: 'connection.Connection', server_id: str) -> None:
+    """Ask for a server to be moved to a host that Nova chooses; a refusal is logged."""
+    try:
+        servers.act(conn, server_id, 'os-migrateLive', _LIVE)
+    except errors.Gone:
+        return
+    except (exceptions.Transient, exceptions.Permanent) as exc:
+        LOG.warning('Server %s is not moved: %s', server_id, exc)
 
 
 def _server(

@@ -16,7 +16,7 @@ from climate_common import lanes
 from climate_core.cloud import hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
-from climate_core.lease.hosts import Host
+from climate_core.lease.hosts import Host, State
 from climate_core.sync.host_refresh import every
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _entered(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator
         host.hypervisor_hostname
         for host in present
         if host.provider_id in rooms
-        and host.emptied_for is None
+        and host.state is not State.EMPTYING
         and _has_ordinary(conn, rooms[host.provider_id])
     )
     if found:

@@ -17,7 +17,7 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 class CreateHost(command.ShowOne):
     """Put a host into a pool, from which leases get hosts; it must have no servers.
 
-    One that is shared may have some.
+    One that is shared, or that is emptied, may have some.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -32,7 +32,14 @@ class CreateHost(command.ShowOne):
         parser.add_argument(
             '--disable', action='store_true', default=None, help='Promise nothing of it yet'
         )
-        parser.add_argument(
+        servers = parser.add_mutually_exclusive_group()
+        servers.add_argument(
+            '--empty',
+            action='store_true',
+            default=None,
+            help='Have its servers moved to other hosts; it takes promises when they are gone',
+        )
+        servers.add_argument(
             '--shared',
             action='store_true',
             default=None,
@@ -45,7 +52,7 @@ class CreateHost(command.ShowOne):
 
         details = _details(parsed_args, parsed_args.disable)
         _check_reason(parsed_args)
-        details['shared'] = parsed_args.shared
+        details.update(shared=parsed_args.shared, empty=parsed_args.empty)
         host = _hosts(self).create(parsed_args.name, **details)
         return host_output.show(host)
 

@@ -237,3 +237,22 @@ def test_shared_host_is_emptied_for_a_lease(admin: Person) -> None:
         booking.clean()
         ordinary.clean()
         admin.cli(*host, 'delete', SHARED)
+
+
+# Servers of other tests would come to the host, RESERVED ones, which cannot be moved.
+@pytest.mark.alone
+def test_host_with_a_server_is_emptied_for_its_pool(admin: Person) -> None:
+    host = ('openstack', 'lease', 'host')
+    ordinary = Booking(admin)
+    try:
+        server = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
+        assert (server.status, host_of(admin, server.id)) == ('ACTIVE', SHARED)
+        refused = admin.cli(*host, 'create', SHARED)
+        assert 'The host has servers' in refused.stderr
+        assert admin.cli(*host, 'create', SHARED, '--empty').returncode == 0
+        wait_for(lambda: enrolled(admin)[SHARED].reservable, f'{SHARED} empty')
+        assert admin.sdk.compute.get_server(server.id).status == 'ACTIVE'
+        assert host_of(admin, server.id) != SHARED
+    finally:
+        ordinary.clean()
+        admin.cli(*host, 'delete', SHARED)

@@ -370,6 +370,20 @@ def test_emptying_a_shared_host(stage):
 
 
 @pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_emptying_a_host_for_its_pool(stage):
+    pool = Pool(stage)
+    stage.cloud.order('hypervisors', [{'name': 'cn1'}, {'name': 'cn2'}])
+    pool.enrol('cn1', empty=True)
+    servers = stage.cloud.servers(2, status='ACTIVE')
+    claim(stage, pool, servers)
+    # Each server is to move; then what is left is told, or that the host is empty.
+    die(stage, f'{WRITE}1', f'{WRITE}1', *['commit.before:host-emptier:1'] * 2)
+    stage.until(lambda: pool.find('cn1').available)
+    assert [stage.cloud.effects()[each] for each in servers] == [['os-migrateLive']] * 2
+    assert pool.is_marked('cn1')
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
 def test_two_managers_empty_a_shared_host(stage):
     pool, servers = _share(stage, 20)
     lease = pool.lease(1, kind='best_effort')

@@ -68,7 +68,8 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     policy.authorize(backend.enforcer, request.context, rules.CREATE, {})
     values = _normal(request.read(schema.CREATE))
-    values['shared'] = _flag(values['extra'].pop('shared', False))
+    for name in ('shared', 'empty'):
+        values[name] = _flag(values['extra'].pop(name, False))
     host_id = backend.manager.create_host(request.context, values)
     return _shown(backend, request, 201, host_id)
 

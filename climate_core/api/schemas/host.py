@@ -58,6 +58,12 @@ CREATE: dict[str, Any] = _open(
             'description': 'Whether ordinary servers may run there until a lease needs it; '
             'default false.',
         },
+        'empty': {
+            **_FLAG,
+            'description': 'Whether its servers are moved to other hosts, after which it takes '
+            'promises; default false: a host with servers is refused. Not with ``shared`` or '
+            '``disabled``.',
+        },
         **_OWN,
     },
     ('name',),

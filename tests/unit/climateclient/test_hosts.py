@@ -99,6 +99,7 @@ def test_find_needs_one_node(client, http, nodes, error):
         (['cn1', '--pool', 'gpu', '--extra', 'rack=a=b'], {'pool': 'gpu', 'rack': 'a=b'}),
         (['cn1', '--disable', '--reason', 'new'], {'disabled': True, 'disabled_reason': 'new'}),
         (['cn1', '--shared'], {'shared': True}),
+        (['cn1', '--empty'], {'empty': True}),
     ],
 )
 def test_create(run, http, sent, argv, body):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.bench.haizea``: how often a forecast for servers was right, on a random load.
+"""``python -m tests.bench.forecast``: how often the forecast was right, on a random load.
 
 Leases of servers come and end on hosts that everybody uses. Each asks an hour or more ahead, and
 is tried at its start on what is free then. Others boot servers without a lease meanwhile, which no
@@ -79,7 +79,7 @@ def _end(free: dict[str, int], ends: list[Release], now: int) -> list[Release]:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog='python -m tests.bench.haizea', description=__doc__)
+    parser = argparse.ArgumentParser(prog='python -m tests.bench.forecast', description=__doc__)
     parser.add_argument('--hosts', type=int, default=4)
     parser.add_argument('--requests', type=int, default=2000)
     parser.add_argument('--seed', type=int, default=1)
