@@ -94,11 +94,16 @@ function configure_climate {
     iniset "$CLIMATE_UWSGI_CONF" uwsgi threads 4
 }
 
+# configure_climate_placement - otherwise Placement 16 promises more than there is to claims that
+# are made at once.
+function configure_climate_placement {
+    is_service_enabled placement-api || return 0
+    iniset "$PLACEMENT_CONF" placement allocation_conflict_retry_count 1
+}
+
+# configure_climate_nova - nova-api, nova-scheduler and nova-compute have to know Climate.
 function configure_climate_nova {
-    # Otherwise Placement 16 promises more than there is to claims that are made at once.
-    if is_service_enabled placement-api; then
-        iniset "$PLACEMENT_CONF" placement allocation_conflict_retry_count 1
-    fi
+    is_service_enabled n-api n-sch n-cpu || return 0
     climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-climate.conf" "$NOVA_CONF" \
         climate_url="$SERVICE_PROTOCOL://$SERVICE_HOST$CLIMATE_PATH" \
         nova_key="$(climate_nova_key)"
@@ -174,6 +179,19 @@ function start_climate {
     fi
 }
 
+# create_climate_pool - the hosts that leases have, and Nova's own aggregate, by which a
+# nova-scheduler without PoolFilter keeps ordinary servers off them.
+function create_climate_pool {
+    local host
+    [[ -n "$CLIMATE_POOL" ]] || return 0
+    openstack --os-cloud devstack-admin aggregate create \
+        --property trait:CUSTOM_CLIMATE_POOL=required climate-pool
+    for host in $CLIMATE_POOL; do
+        openstack --os-cloud devstack-admin aggregate add host climate-pool "$host"
+        openstack --os-cloud devstack-admin lease host create "$host"
+    done
+}
+
 function stop_climate {
     stop_process climate-api
     stop_process climate-manager
@@ -198,6 +216,7 @@ function climate_phase {
         stack/post-config)
             echo_summary "Configuring Climate"
             configure_climate
+            configure_climate_placement
             configure_climate_nova
             configure_climate_cinder
             configure_climate_heat
@@ -209,6 +228,10 @@ function climate_phase {
             echo_summary "Starting Climate"
             start_climate
             ;;
+        stack/test-config)
+            # DevStack has discovered the hosts by now.
+            create_climate_pool
+            ;;
         unstack/*) stop_climate ;;
         clean/*) cleanup_climate ;;
     esac
@@ -216,15 +239,14 @@ function climate_phase {
 
 if is_service_enabled climate-api climate-manager; then
     climate_phase "$1" "${2:-}"
-elif is_service_enabled n-cpu cinder heat; then
-    # Another node: nova-compute and all of Cinder and Heat have to know Climate.
+elif is_service_enabled placement-api n-api n-sch n-cpu cinder heat; then
+    # Another node: all of Nova, Cinder and Heat have to know Climate.
     case $1/${2:-} in
         stack/install) setup_develop "$CLIMATE_DIR" ;;
         stack/post-config)
             sudo install -d -o "$STACK_USER" "$CLIMATE_DATA_DIR"
-            if is_service_enabled n-cpu; then
-                configure_climate_nova
-            fi
+            configure_climate_placement
+            configure_climate_nova
             configure_climate_cinder
             configure_climate_heat
             ;;

@@ -38,12 +38,20 @@ source devstack/settings
 CONTROLLER = 'climate-api,climate-manager,key,placement-api,n-cpu,cinder,c-vol,heat,h-eng'
 
 
-def phase(tmp_path: pathlib.Path, *arguments: str, enabled: str = CONTROLLER) -> list[str]:
+def phase(
+    tmp_path: pathlib.Path, *arguments: str, enabled: str = CONTROLLER, pool: str = ''
+) -> list[str]:
     """Run one phase of the plugin; return the calls of DevStack's functions.
 
     :param enabled: the services of this node
+    :param pool: hosts that leases shall have
     """
-    lines = [STUBS, f'ENABLED={enabled}', f'set -- {" ".join(arguments)}']
+    lines = [
+        STUBS,
+        f'ENABLED={enabled}',
+        f'CLIMATE_POOL="{pool}"',
+        f'set -- {" ".join(arguments)}',
+    ]
     script = '\n'.join(['set -eu', *lines, 'source devstack/plugin.sh'])
     done = subprocess.run(
         ['bash', '-c', script, 'stack', str(tmp_path)],
@@ -66,6 +74,7 @@ def test_post_config_enables_climate_in_nova(tmp_path: pathlib.Path) -> None:
     assert f'get_or_create_endpoint reservation RegionOne {url}' in calls
     assert not [call for call in calls if '@{' in call]
     assert 'iniset placement.conf placement allocation_conflict_retry_count 1' in calls
+    assert 'iniset nova.conf scheduler enable_isolated_aggregate_filtering true' in calls
 
 
 def test_post_config_enables_climate_in_cinder(tmp_path: pathlib.Path) -> None:
@@ -105,6 +114,9 @@ def test_a_service_is_left_alone_where_it_is_not(tmp_path: pathlib.Path, service
     ('enabled', 'files'),
     [
         ('n-cpu', {'nova.conf'}),
+        ('n-api', {'nova.conf'}),
+        ('n-sch,placement-api', {'nova.conf', 'placement.conf'}),
+        ('placement-api', {'placement.conf'}),
         ('c-vol,cinder', {'cinder.conf'}),
         ('n-cpu,c-vol,cinder', {'nova.conf', 'cinder.conf'}),
         ('c-bak,cinder', {'cinder.conf'}),
@@ -132,6 +144,19 @@ def test_limits_are_registered_and_turned_on(tmp_path: pathlib.Path) -> None:
     made = [call.split() for call in calls if 'registered limit create' in call]
     assert {words[-1] for words in made} == set(limits.NAMES)
     assert all(words[words.index('--region') + 1] == 'RegionOne' for words in made)
+
+
+def test_hosts_of_the_pool_are_isolated_before_they_are_enrolled(tmp_path: pathlib.Path) -> None:
+    cloud = 'openstack --os-cloud devstack-admin'
+    none, two = (phase(tmp_path, 'stack', 'test-config', pool=each) for each in ('', 'c1 c2'))
+    assert two[len(none) :] == [
+        f'{cloud} aggregate create --property trait:CUSTOM_CLIMATE_POOL=required climate-pool',
+        *(
+            f'{cloud} {command} {host}'
+            for host in ('c1', 'c2')
+            for command in ('aggregate add host climate-pool', 'lease host create')
+        ),
+    ]
 
 
 def test_start_and_stop(tmp_path: pathlib.Path) -> None:
