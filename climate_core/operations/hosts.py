@@ -25,7 +25,7 @@ from climate_core.db import host_failures, host_pools, host_properties
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import hosts
-from climate_core.operations import enrolment
+from climate_core.operations import enrolment, host_removal
 from climate_core.sync.host_refresh import learn_one
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class HostOperations:
         """
         host = self.database.read(db.get, host_id)
         with _answered():
-            enrolment.take_out(self.database, self.cloud.service(), host)
+            host_removal.take_out(self.database, self.cloud.service(), host)
 
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
         """Set whether users may see an extra property of hosts.

@@ -15,7 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import lane_providers, services
 from climate_core.db import hosts as db
 from climate_core.lease.hosts import STAYING, Known, State
-from climate_core.operations import enrolment
+from climate_core.operations import enrolment, host_removal
 from climate_core.sync import pool_aggregate
 from climate_core.sync.host_refresh import HostRefresher
 from tests.support.fakes import hypervisors
@@ -245,7 +245,7 @@ def test_removal_that_is_refused_leaves_what_others_do_meanwhile(hosts, meanwhil
         hosts.operations.update_host(
             hosts.context, host_id, {'available': False, 'disabled_reason': 'disk'}
         )
-        hosts.database.write(enrolment._retire, host_id)
+        hosts.database.write(host_removal._retire, host_id)
 
     meanwhile(0, root, disable_and_retire)
     with pytest.raises(exceptions.HostInUse, match=server_id):
