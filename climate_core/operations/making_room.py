@@ -26,21 +26,19 @@ from climate_core import exceptions
 from climate_core.calendar import emptying
 from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer
 from climate_core.cloud import errors, placement
-from climate_core.db import hosts as db
-from climate_core.db import leases
 from climate_core.db import shared_hosts as db_shared
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.db.shared_hosts import SharedHost
-from climate_core.lease import changes, hosts, model, states
-from climate_core.operations import movable
+from climate_core.lease import changes, model, states
+from climate_core.operations import emptied_hosts, movable
 from climate_core.operations.draft import Draft
 from climate_core.operations.hosts import ServiceConnector
 from climate_core.operations.promises import Promises
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import Wait
 from climate_core.plugins.loading import PluginError
-from climate_core.sync import pool_aggregate, shared_hosts
+from climate_core.sync import pool_aggregate
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -66,8 +64,6 @@ _UNTIL: Final = 'until'
 _CLOSED: Final = 'closed'
 _SERVERS: Final = 'servers'
 _REFUSED: Final = 'refused'
-_TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
-_LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'
 #: Without the name of the host, which the owner of the lease never gets.
 _ANOTHER: Final = 'A host could not be emptied, so another one is looked for.'
 _TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
@@ -141,7 +137,7 @@ class RoomMaker:
         asked, most = draft.asked, self.conf.queue.best_effort_timeout
         assert asked is not None, 'hosts are emptied for a whole lease'
         for host_id in draft.emptied:
-            _take(session, host_id, lease.id)
+            emptied_hosts.take(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
         progress = {_UNTIL: until.isoformat()}
         return changes.wait.begin_room(lease, progress, asked.lasts, draft.waits, draft.now)
@@ -226,12 +222,12 @@ class RoomMaker:
         :param without: the ids of hosts that were given up
         :returns: the ids of the others
         """
-        self.database.write(_release, host.id, lease.id)
+        self.database.write(emptied_hosts.release, host.id, lease.id)
         try:
             chosen = [each.id for each in self.choose(lease, now, without)]
         except CannotMakeRoom:
             return []
-        self.database.write(_take_all, chosen, lease.id)
+        self.database.write(emptied_hosts.take_all, chosen, lease.id)
         return chosen
 
     def grant(self, lease: model.Lease, emptied: Sequence[int]) -> None:
@@ -244,7 +240,7 @@ class RoomMaker:
             lease,
             states.LeaseStatus.IN_PROGRESS,
             emptied,
-            functools.partial(_open, emptied=emptied, lease_id=lease.id),
+            functools.partial(emptied_hosts.open_all, emptied=emptied, lease_id=lease.id),
         )
 
 
@@ -302,6 +298,10 @@ class _Emptying:
             number = max(len(self._tries), len(left))
             told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
             return Wait(_LOOK, told)
+        return self._grant(taken)
+
+    def _grant(self, taken: Sequence[SharedHost]) -> Wait | None:
+        """Grant the lease its hosts, which are empty, when no server can come to them any more."""
         # A server that was scheduled before the hosts were closed claims its host a moment later.
         since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
         rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
@@ -324,7 +324,9 @@ class _Emptying:
             more = self._maker.choose(self._lease, self._now, refused)
         except CannotMakeRoom as exc:
             return Wait(self._maker.conf.queue.retry_interval / 10, str(exc))
-        self._maker.database.write(_take_all, [each.id for each in more], self._lease.id)
+        self._maker.database.write(
+            emptied_hosts.take_all, [each.id for each in more], self._lease.id
+        )
         return Wait(0.0)
 
     def _close(self, taken: Iterable[SharedHost]) -> None:
@@ -374,40 +376,3 @@ class _Emptying:
             self._tries[server_id] += 1
             movable.migrate(self._conn, server_id)
         self._progress[_SERVERS] = self._tries
-
-
-def _take(session: orm.Session, host_id: int, lease_id: str) -> None:
-    """Mark a shared host as being emptied for a lease.
-
-    :raises climate_core.exceptions.NotEnough: another lease has it by now
-    """
-    try:
-        host = db.get(session, host_id, lock=True)
-    except exceptions.HostNotFound as exc:
-        raise exceptions.NotEnough(_TAKEN) from exc
-    if not (host.takes_ordinary and host.is_enabled):
-        raise exceptions.NotEnough(_TAKEN)
-    emptying = {'takes_ordinary': False, 'state': hosts.State.EMPTYING, 'emptied_for': lease_id}
-    db.update(session, host_id, {}, emptying)
-
-
-def _take_all(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
-    lease = leases.find(session, lease_id, lock=True, parts=())
-    if lease is not None and lease.status == states.LeaseStatus.IN_PROGRESS:
-        for each in host_ids:
-            _take(session, each, lease_id)
-
-
-def _release(session: orm.Session, host_id: int, lease_id: str) -> None:
-    host = db.get(session, host_id, lock=True)
-    if host.emptied_for == lease_id:
-        shared_hosts.release(session, host)
-
-
-def _open(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
-    """Let hosts that were emptied for a lease take promises."""
-    for host_id in emptied:
-        if db.get(session, host_id, lock=True).emptied_for != lease_id:
-            raise exceptions.Transient(_LOST)
-        enrolled = {'state': hosts.State.ENROLLED, 'emptied_for': None}
-        db.update(session, host_id, {'available': True}, enrolled)

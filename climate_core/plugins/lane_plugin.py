@@ -20,9 +20,8 @@ from climate_common import lanes, words
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Order, ReservationDemand, Unit
 from climate_core.cloud import errors, lane_providers, placement, servers
-from climate_core.lease import hosts
 from climate_core.lease.hosts import KIND
-from climate_core.plugins import base, departures, lane_options, lane_reduction
+from climate_core.plugins import base, departures, lane_obstacles, lane_options, lane_reduction
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
 from climate_core.plugins.progress import END, Progress
@@ -40,14 +39,6 @@ LOOK: Final = 1.0
 _GONE_LOOK: Final = 10.0
 #: The same for servers that are being evacuated.
 _EVACUATE_LOOK: Final = 5.0
-#: What a lease tells whose host takes no servers yet: all of a node is reserved as long as Ironic
-#: cleans it, or has it in maintenance.
-_WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
-#: The reason of a lease that waits for another one.
-_KEPT: Final = (
-    'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
-    'by "climate-manage repair --yes".'
-)
 #: The reason of a lease whose host is promised to the earlier lease for longer than it was.
 _HELD_UP: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
@@ -262,6 +253,7 @@ class LanePlugin(base.ResourcePlugin):
     ) -> Wait | None:
         """Open a lane; one that was prepared with two requests."""
         lane_id, name = lane_of(allocation), allocation.unit['hypervisor_hostname']
+        piece = self._demand(reservation.params).piece
         slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
         try:
             room = placement.find_rooms(conn, allocation.unit['provider_id'])
@@ -269,7 +261,9 @@ class LanePlugin(base.ResourcePlugin):
             if host is None or lane_id not in host.lanes:
                 raise errors.Gone
             is_open = host.lanes[lane_id].slots > 0
-            told = None if is_open else self._in_the_way(host, reservation, allocation)
+            told = (
+                None if is_open else lane_obstacles.find(host, lane_id, allocation.pieces, piece)
+            )
             if prepared is not None and not is_open and not told:
                 known = lane_providers.LaneAccess(prepared, frozenset(aggregates))
                 if lane_providers.open_lane(conn, lane_id, slots, aggregates, known):
@@ -284,7 +278,7 @@ class LanePlugin(base.ResourcePlugin):
                 lane_providers.set_slots(conn, lane_id, slots, is_open=True)
                 return None
             if is_open:
-                told = _KEPT
+                told = lane_obstacles.OPEN
             if told:
                 return Wait(LOOK, told.format(name))
             if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
@@ -292,33 +286,6 @@ class LanePlugin(base.ResourcePlugin):
         except errors.Gone:
             return Wait(_GONE_LOOK, f'Host {name} is not in Placement any more.')
         return None
-
-    def _in_the_way(
-        self, host: placement.HostRoom, reservation: 'Reservation', allocation: 'Allocation'
-    ) -> str | None:
-        """Return what earlier leases left on a host whose lane is to be opened; None: nothing.
-
-        ``{}`` in it stands for the host.
-
-        Nova must not withhold it. A whole host must be empty and closed. One that is shared must
-        not be open as a whole, and have the room that is promised if leases that are over still
-        have servers there.
-        """
-        if not any(host.capacity.values()):
-            return _WITHHELD
-        lane_id, piece = lane_of(allocation), self._demand(reservation.params).piece
-        others = [each for key, each in host.lanes.items() if key != lane_id]
-        if piece is None:
-            in_use, is_open = any(host.used.values()), any(each.slots for each in others)
-        else:
-            free = {name: host.capacity[name] - used for name, used in host.used.items()}
-            room = hosts.amounts(free)
-            short = any(room[name] < each * allocation.pieces for name, each in piece.items())
-            in_use = short and any(each.used and not each.slots for each in others)
-            is_open = any(each.slots == lane_providers.MAX_SLOTS for each in others)
-        if in_use or host.lanes[lane_id].used:
-            return 'Host {} still has servers of an earlier lease.'
-        return _KEPT if is_open else None
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Close the lanes of hosts that were given up, and open those that are new.

@@ -15,7 +15,7 @@ from climate_core.db import calendar, tables
 from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
-from climate_core.operations import making_room
+from climate_core.operations import emptied_hosts, making_room
 from climate_core.sync.host_refresh import HostRefresher
 from climate_core.sync.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -186,7 +186,7 @@ class TestBestEffort(BestEffortTest):
         self.boot_on('host1')
         lease, host = self.ask(), self.host()
         room = self.world.operations.room
-        self.world.database.write(making_room._release, host.id, lease.id)
+        self.world.database.write(emptied_hosts.release, host.id, lease.id)
         with pytest.raises(exceptions.Transient):
             room.grant(self.world.lease(lease.id), [host.id])
         assert self.world.lease(lease.id).status == 'IN_PROGRESS'
