@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import rows, tables, utcnow
-from climate_core.lease.model import Reservation
+from climate_core.lease import states
+from climate_core.lease.model import UNMADE, Reservation
 
 _RESERVATION = tables.RESERVATIONS
 COLUMNS = rows.columns(_RESERVATION, Reservation)
@@ -68,6 +69,38 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
         ReservationEnd(resource_id, at, amounts or {}, params.get('on_end'))
         for resource_id, at, amounts, params in session.execute(query)
     ]
+
+
+class ToBeMade(NamedTuple):
+    """When the lease of a resource that is not made yet starts and ends, and what it will take."""
+
+    start: datetime.datetime
+    end: datetime.datetime
+    amounts: Mapping[str, int]
+
+
+def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeMade]]:
+    """Read what scheduled leases will have made, by their ids, the first request first.
+
+    One statement.
+    """
+    lease = tables.LEASES
+    query = (
+        sa.select(lease.c.id, lease.c.start_date, lease.c.end_date, _RESERVATION.c.amounts)
+        .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
+        .where(
+            held_of(resource_type),
+            _RESERVATION.c.resource_id.startswith(UNMADE),
+            _RESERVATION.c.status == states.ReservationStatus.PENDING,
+            lease.c.kind == states.LeaseKind.SCHEDULED,
+            lease.c.end_date > utcnow.now(session),
+        )
+        .order_by(lease.c.created_at, lease.c.id)
+    )
+    found: dict[str, list[ToBeMade]] = defaultdict(list)
+    for lease_id, start, end, amounts in session.execute(query):
+        found[lease_id].append(ToBeMade(start, end, amounts or {}))
+    return found
 
 
 def holding(session: orm.Session, ids: Collection[str]) -> set[str]:

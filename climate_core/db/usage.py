@@ -28,9 +28,10 @@ _FREED = sa.case(
     (_RESERVATION.c.hold == 1, sa.null()),
     else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
 )
-# Until the start of its lease others can have what the calendar promises.
+# Until the start of its lease others can have what the calendar promises, or is made then.
 _IS_PROMISED = sa.and_(
-    _RESERVATION.c.unit_kind.is_not(None), _LEASE.c.start_date > _RESERVATION.c.created_at
+    sa.or_(_RESERVATION.c.unit_kind.is_not(None), _LEASE.c.kind == states.LeaseKind.SCHEDULED),
+    _LEASE.c.start_date > _RESERVATION.c.created_at,
 )
 _SUM = (
     sa.select(sa.func.sum(_ALLOCATION.c.pieces))

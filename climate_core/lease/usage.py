@@ -2,10 +2,10 @@
 """Compute reserved and used resource-hours. Pure.
 
 A reservation is reserved from the moment it is made until its resource is freed, and used from the
-moment its resource is awake until then. What the calendar promises is reserved from the start of
-its lease on, though: until then others can have it. All is cut to the period that is asked about.
-A resource whose amounts are not known, as of those that the first release reserved, counts as
-nothing.
+moment its resource is awake until then. What the calendar promises, or is made at the start of its
+lease, is reserved from that start on, though: until then others can have it. All is cut to the
+period that is asked about. A resource whose amounts are not known, as of those that the first
+release reserved, counts as nothing.
 """
 
 import dataclasses

@@ -89,7 +89,8 @@ def _servers(
                 'expected to find room. Ask for the two one after the other.',
                 field=f'reservations[{number}]',
             )
-    return forecasting.read_servers(cloud, context, [each['server'] for each in wanted])
+    asked = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}
+    return forecasting.read_servers(cloud, context, asked)
 
 
 def _shown(start: datetime, end: datetime, *, guaranteed: bool) -> dict[str, Any]:

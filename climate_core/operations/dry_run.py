@@ -11,6 +11,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import states
 from climate_core.lease.errors import ErrorCollector
+from climate_core.operations import forecasting
 from climate_core.operations.build import Builder
 from climate_core.operations.draft import Draft
 from climate_core.operations.duplicates import check_free, equal_holder
@@ -52,6 +53,7 @@ def check(
         waits += _check_quota(quota, draft, errors)
         known = len(errors.found)
         promises.check(draft, errors)
+        forecasting.admit(builder.database, room.cloud, context, draft, errors)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.asked, draft.lease
     return {

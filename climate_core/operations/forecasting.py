@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell when servers that are not made yet will find room on the hosts that everybody uses.
 
-What is free Placement says, in two calls; what leases free at their ends, and of which hosts, the
-database and Nova say. Nothing is asked for a single host. It is expected, and never guaranteed.
+What is free Placement says, in two calls; what leases free at their ends, and of which hosts, and
+what others will take at their starts, the database and Nova say. Nothing is asked for a single
+host. It is expected, and never guaranteed.
 """
 
 import dataclasses
@@ -11,25 +12,24 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from climate_common import amounts, dates, resource_types
+from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.calendar.emptying import RunningServer, TargetHost
+from climate_core.calendar.emptying import RunningServer
 from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
-from climate_core.cloud import errors, flavors, hypervisors, placement
+from climate_core.cloud import errors as cloud_errors
+from climate_core.cloud import flavors
 from climate_core.context import RequestContext
 from climate_core.db import reservations as db
 from climate_core.db.engine import Database
-from climate_core.plugins.capacity import flavor_demand
+from climate_core.lease import states
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.operations.draft import Draft
+from climate_core.plugins.server import room, specification
 
 if TYPE_CHECKING:
     from openstack import connection
 
-_CLASSES: Final[Mapping[str, str]] = {
-    amounts.VCPUS: 'VCPU',
-    amounts.MEMORY_MB: 'MEMORY_MB',
-    amounts.DISK_GB: 'DISK_GB',
-}
 #: End actions after which a host has what a server had of it.
 _FREES: Final = frozenset({'delete', 'shelve', 'create_image'})
 #: How far ahead a time is searched at which there would be enough.
@@ -43,34 +43,62 @@ class UserConnector(Protocol):
     def user(self, context: RequestContext) -> 'connection.Connection': ...
 
 
+def admit(
+    database: Database,
+    cloud: UserConnector | None,
+    context: RequestContext,
+    draft: Draft,
+    errors: ErrorCollector = RAISE_FIRST,
+) -> None:
+    """Refuse servers that are to be made at the start and will not find room then.
+
+    Nothing is asked for a draft without such servers.
+
+    :param cloud: None: nobody can tell
+    :raises climate_core.exceptions.NotEnough: see :func:`check`
+    :raises climate_core.exceptions.ClimateError: see :func:`read_servers`
+    """
+    if draft.lease.kind != states.LeaseKind.SCHEDULED:
+        return
+    made = {
+        f'{item.field}.server' if item.field else 'server': item.values['server']
+        for item in draft.items
+        if item.reservation.group
+    }
+    if not made:
+        return
+    with errors.collected():
+        if cloud is None:
+            raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
+        servers = read_servers(cloud, context, made)
+        field = next(iter(made)) if len(made) == 1 else 'reservations'
+        start = max(draft.lease.start_date, draft.now)
+        check(read(database, cloud), servers, start, draft.lease.end_date, field)
+
+
 def read_servers(
-    cloud: UserConnector, context: RequestContext, wanted: Sequence[Mapping[str, Any]]
+    cloud: UserConnector, context: RequestContext, wanted: Mapping[str, Mapping[str, Any]]
 ) -> list[RunningServer]:
     """Return what servers take of their hosts.
 
-    :param wanted: each with ``flavorRef`` and ``count``
+    :param wanted: by the field of the request that has it: ``flavorRef``, perhaps ``count``, and
+        what they boot from
     :raises climate_core.exceptions.ClimateError: there is no such flavor, or what its servers need
         cannot be told; naming the field
     """
     found: list[RunningServer] = []
-    for number, each in enumerate(wanted):
-        field = f'reservations[{number}].server.flavorRef'
-        with errors.for_user(field):
+    for number, (place, each) in enumerate(wanted.items()):
+        field = f'{place}.flavorRef'
+        with cloud_errors.for_user(field):
             flavor = flavors.get(cloud.user(context), each['flavorRef'])
             if 'extra_specs' not in flavor:
                 # The user may see the flavor, but not these.
                 flavor = flavors.get(cloud.service(), each['flavorRef'])
         try:
-            demand = flavor_demand.read(flavor)
+            one = room.of_flavor(flavor, boots_from_volume=specification.boots_from_volume(each))
         except exceptions.BadRequest as exc:
             told = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc
-        one = RunningServer(
-            id='',
-            amounts=_by_class(demand.piece),
-            required=demand.required,
-            forbidden=demand.forbidden,
-        )
         count = each.get('count', 1)
         found += [dataclasses.replace(one, id=f'{number}.{n}') for n in range(count)]
     return found
@@ -121,31 +149,23 @@ def read(database: Database, cloud: UserConnector) -> Forecast:
     """
     try:
         conn = cloud.service()
-        up = {
-            each['id']: each
-            for each in hypervisors.list_with_servers(conn)
-            if (each['state'], each['status']) == ('up', 'enabled')
-        }
-        return Forecast(_hosts(conn, up), _releases(database, up))
-    except errors.EXPECTED as exc:
+        up = room.hosts_up(conn)
+        hosts = room.read(conn, up)
+        return Forecast(hosts, _releases(database, up), _claims(database))
+    except cloud_errors.EXPECTED as exc:
         raise exceptions.ServiceUnavailable(str(exc)) from exc
 
 
-def _hosts(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
-    rooms = placement.find_targets(conn)
-    for provider_id in placement.list_ordinary_roots(conn):
-        if provider_id not in up:
-            continue
-        room = rooms.get(provider_id)
-        if room is None:
-            # Its memory is all used. What else is free there is of no use until a lease frees
-            # memory.
-            yield TargetHost(name=provider_id, free={}, traits=None)
-            continue
-        # What several of its providers have no server can take as a whole.
-        whole = room.used.keys() - room.divided
-        free = {kind: room.capacity[kind] - room.used[kind] for kind in whole}
-        yield TargetHost(name=provider_id, free=free, traits=room.traits)
+def _claims(database: Database) -> Iterator[FutureDemand]:
+    """Give what scheduled leases will take whose servers are not made yet."""
+    for lease_id, found in database.read(db.to_be_made, resource_types.SERVER).items():
+        servers = [
+            RunningServer(id=f'{lease_id}.{number}', amounts=room.by_class(each.amounts))
+            for number, each in enumerate(found)
+        ]
+        yield FutureDemand(
+            start=moments.moment(found[0].start), end=moments.moment(found[0].end), servers=servers
+        )
 
 
 def _releases(database: Database, up: Mapping[str, Any]) -> Iterator[Release]:
@@ -163,11 +183,5 @@ def _releases(database: Database, up: Mapping[str, Any]) -> Iterator[Release]:
             yield Release(
                 at=moments.moment(end.at),
                 host=hosts[end.resource_id],
-                amounts=_by_class(end.amounts),
+                amounts=room.by_class(end.amounts),
             )
-
-
-def _by_class(found: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts by resource classes; without what Placement does not count, as servers."""
-    named = {_CLASSES.get(name, name): amount for name, amount in found.items()}
-    return {name: amount for name, amount in named.items() if name.isupper()}

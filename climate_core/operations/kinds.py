@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Item
 
-#: Kinds of leases that hold nothing before the calendar promises it.
+#: Kinds of leases that hold nothing before the calendar promises it, or they are made.
 _OF_CALENDAR: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
 
 
@@ -21,20 +21,29 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
     :param items: what it asks for
     :raises climate_core.exceptions.BadRequest: a lease of that kind cannot have these resources
     """
-    held = [each for each in items if each.reservation.unit_kind is None]
+    made = [each for each in items if each.reservation.group]
+    held = [each for each in items if each.reservation.unit_kind is None and each not in made]
     if asked is None:
-        return LeaseKind.SCHEDULED if items and not held else LeaseKind.IMMEDIATE
+        return LeaseKind.SCHEDULED if items and not (held or made) else LeaseKind.IMMEDIATE
     if asked not in _OF_CALENDAR:
         return asked
     if not items:
         raise exceptions.BadRequest(
-            f'A lease of the kind {asked} must ask for hosts or capacity.', field='kind'
+            f'A lease of the kind {asked} must ask for hosts or capacity, or for servers that are '
+            'made for it.',
+            field='kind',
         )
     if held:
         shown = resource_types.shown(held[0].reservation.resource_type)
         raise exceptions.BadRequest(
             f'{held[0].field} ({shown}) is held already or not at all, so the kind must be '
             f'immediate; {asked} is for hosts and capacity.',
+            field='kind',
+        )
+    if made and asked != LeaseKind.SCHEDULED:
+        raise exceptions.BadRequest(
+            f'{made[0].field}: servers that are made for a lease are held at once (immediate) or '
+            f'made at its start (scheduled); {asked} is for hosts and capacity.',
             field='kind',
         )
     types = [each.reservation.resource_type for each in items]

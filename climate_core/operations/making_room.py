@@ -33,7 +33,7 @@ from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import changes, model, states
 from climate_core.operations import emptied_hosts, movable
 from climate_core.operations.draft import Draft
-from climate_core.operations.hosts import ServiceConnector
+from climate_core.operations.forecasting import UserConnector
 from climate_core.operations.promises import Promises
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import Wait
@@ -98,7 +98,7 @@ class RoomMaker:
     clock: Clock
     promises: Promises
     queue: Queue
-    cloud: ServiceConnector | None = None
+    cloud: UserConnector | None = None
 
     def __post_init__(self) -> None:
         self._strategy = strategy(self.conf.queue.migration_strategy)

@@ -14,6 +14,7 @@ from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import Cause, user_cause
+from climate_core.operations import forecasting
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
@@ -71,6 +72,7 @@ class WritePath:
 
     def _write(self, context: RequestContext, draft: Draft) -> Written:
         most = self.quota.check_quota(draft.lease, draft.now, draft.before)
+        forecasting.admit(self.database, self.room.cloud, context, draft)
         draft = self._admit(draft)
         done = self.provisioner.provision(context, draft)
         action = 'lease.create' if draft.before is None else 'reservation.create'

@@ -10,17 +10,23 @@ before there is a host for it (nova/objects/build_request.py ``_pass_exact_filte
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from oslo_log import log
+
 from climate_common import hints
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import END, Progress
-from climate_core.plugins.server import specification
+from climate_core.plugins.server import room, specification
 from climate_core.plugins.step_context import AT_ONCE, EndContext, StepContext
 
 if TYPE_CHECKING:
     from climate_core.lease.model import Reservation
 
+LOG = log.getLogger(__name__)
+
+#: What Nova says if there is no host (nova/exception.py NoValidHost).
+_NO_HOST: Final = 'No valid host'
 #: What is written down before a server is asked for.
 _ASK: Final = 'server'
 #: Seconds after which nothing comes any more of a request whose answer nobody has seen.
@@ -62,8 +68,8 @@ def watch(context: StepContext, server: Mapping[str, Any]) -> Wait | None:
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
     context = context.seeing(status, task)
     if status == 'ERROR':
-        told = (server.get('fault') or {}).get('message') or 'Nova does not say why'
-        raise exceptions.Permanent(_failed(context.reservation, str(told)))
+        told = str((server.get('fault') or {}).get('message') or 'Nova does not say why')
+        raise exceptions.Permanent(_failed(context.reservation, told + _lacking(context, told)))
     return context.wait(f'The server has been {status}') if status in _COMING else None
 
 
@@ -83,6 +89,23 @@ def find_late(context: EndContext) -> Wait | None:
     if context.age >= IN_FLIGHT:
         return None
     return context.note(_ASK).wait()
+
+
+def _lacking(context: StepContext, told: str) -> str:
+    """Say what the hosts have too little of, if Nova found none; it does not say that itself."""
+    if _NO_HOST not in told:
+        return ''
+    wanted = context.reservation.params[specification.KEY]
+    try:
+        found = room.lacking(
+            context.service,
+            wanted['flavorRef'],
+            boots_from_volume=specification.boots_from_volume(wanted),
+        )
+    except errors.EXPECTED as exc:
+        LOG.info('What there is too little of for %s is not known: %s', wanted['name'], exc)
+        return ''
+    return f' {found}' if found else ''
 
 
 def _failed(reservation: 'Reservation', reason: str) -> str:

@@ -51,6 +51,13 @@ class ServerPlugin(wakeable.HintedPlugin):
             default='reserved_',
             help='The image that create_image makes is called this plus the name of the server.',
         ),
+        cfg.IntOpt(
+            'lead_seconds',
+            default=300,
+            min=0,
+            help='Seconds before the start of a lease of the kind scheduled at which its servers '
+            'are made, so that they can be woken in time.',
+        ),
         cfg.ListOpt(
             'secret_keys',
             default=[],
@@ -106,7 +113,10 @@ class ServerPlugin(wakeable.HintedPlugin):
         claimed: Claimed,
     ) -> Claimed:
         claimed = super().make(context, lease_id, values, claimed)
-        return dataclasses.replace(claimed, prepare=specification.KEY in values)
+        if specification.KEY not in values:
+            return claimed
+        lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
+        return dataclasses.replace(claimed, prepare=True, prepare_before=lead)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         if reservation.is_made:

@@ -170,11 +170,10 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
     """Return what one server holds; refuse what refers to things that the user has not."""
     with errors.for_user(f'{KEY}.flavorRef'):
         flavor = flavors.get(conn, wanted['flavorRef'])
-    image = wanted.get('imageRef')
-    if image:
+    if 'imageRef' in wanted:
         with errors.for_user(f'{KEY}.imageRef'):
-            images.get(conn, image)
-    elif 'block_device_mapping_v2' not in wanted:
+            images.get(conn, wanted['imageRef'])
+    elif not boots_from_volume(wanted):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
             field=f'{KEY}.imageRef',
@@ -187,7 +186,12 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
         _check_network(conn, each, f'{KEY}.networks[{number}]', wanted.get('count', 1))
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
     sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], ephemeral)
-    return amounts.of_server(*sizes, boots_from_volume=not image)
+    return amounts.of_server(*sizes, boots_from_volume=boots_from_volume(wanted))
+
+
+def boots_from_volume(wanted: Mapping[str, Any]) -> bool:
+    """Tell whether the root disk of a server takes nothing of its host."""
+    return 'imageRef' not in wanted and 'block_device_mapping_v2' in wanted
 
 
 def _check_network(

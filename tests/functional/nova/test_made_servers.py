@@ -2,6 +2,7 @@
 """Servers that the lease service makes for a lease, by a real engine in a real nova."""
 
 import base64
+import datetime
 
 import fixtures
 import pytest
@@ -13,12 +14,14 @@ from openstack import connection
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
+from climate_core.db import usage as db
+from climate_core.lease import usage
 from climate_core.plugins.server import making
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.functional.lease_service import refusal
 from tests.functional.nova.hosts import Cloud, Crash, HostsTest
 from tests.support.kinds import kind_cell
-from tests.support.world import Time, World, user
+from tests.support.world import NOON, Time, World, user
 
 IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 SCRIPT = base64.b64encode(b'#!/bin/sh\n').decode()
@@ -86,6 +89,7 @@ class MadeServersTest(HostsTest):
         self.plugin = ServerPlugin(conf, self.cloud)
         self.plugin.now = self.time
         self.world.plugins[ServerPlugin.resource_type] = self.plugin
+        self.world.operations.room.cloud = self.cloud
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.
         for name in ('images.get', 'networks.check_network'):
@@ -235,3 +239,86 @@ class TestMadeServers(MadeServersTest):
                 self.lease(**wanted)
             assert caught.value.field == f'reservations[0].server.{field}'
         assert self.world.trusts.present == set()
+
+
+class TestScheduled(MadeServersTest):
+    """The host has two VCPUs, and a server takes one."""
+
+    def setUp(self):
+        super().setUp()
+        self.set_ratio('VCPU', 1.0)
+
+    def scheduled(self, start=START, end=END, **server):
+        return self.lease(start, more={'kind': 'scheduled', 'end_date': end}, **server)
+
+    def others(self, count):
+        """Have another user boot servers."""
+        for _ in range(count):
+            assert self.assert_status(self.boot(name='other'), 'ACTIVE')
+
+    @kind_cell('Servers that are made for the lease', 'scheduled')
+    def test_made_shortly_before_the_start_and_woken_at_it(self):
+        lease_id = self.scheduled(count=2)
+        self.world.run_until_idle(minutes=54)
+        assert self.state(lease_id) == ('PENDING', ['pending'] * 2)
+        self.assert_nothing_left()
+        self.world.run_until_idle(minutes=1)
+        self.look_around()
+        assert self.servers() == [('web-1', 'RESERVED'), ('web-2', 'RESERVED')]
+        self.world.run_until_idle(minutes=5)
+        self.look_around()
+        assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
+        period = usage.Span(NOON, NOON + datetime.timedelta(hours=2))
+        found = self.world.database.read(lambda session: list(db.uses(session, period)))
+        assert {each.held_at for each in found} == {NOON + datetime.timedelta(hours=1)}
+
+    def test_room_that_another_user_took_is_told_and_nothing_left(self):
+        lease_id = self.scheduled(count=2)
+        self.others(1)
+        self.world.run_until_idle(minutes=55)
+        self.look_around(10)
+        assert self.state(lease_id) == ('ERROR', ['error'] * 2)
+        reason = self.world.lease(lease_id).status_reason
+        assert 'No valid host was found' in reason
+        assert 'there is too little VCPU on 1 host.' in reason
+        assert self.servers() == [('other', 'ACTIVE')]
+        assert self.used() == 1
+        self.world.run_until_idle(minutes=10)
+        assert self.state(lease_id) == ('ERROR', ['error'] * 2)
+        self.world.operations.delete_lease(user(self.api.project_id, 'fake'), lease_id)
+        self.look_around(2)
+        assert self.state(lease_id)[0] == 'TERMINATED'
+
+    def test_without_room_it_is_refused_until_a_lease_frees_some(self):
+        self.lease(count=2)
+        self.look_around()
+        with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as caught:
+            self.scheduled(end='2026-12-01 13:30')
+        assert caught.value.available_from == '2026-12-01T14:00:00.000000'
+        assert caught.value.field == 'reservations[0].server'
+        self.scheduled('2026-12-01 14:00', '2026-12-01 15:00')
+
+    def test_other_scheduled_leases_take_their_room(self):
+        self.scheduled(count=2)
+        with pytest.raises(exceptions.NotEnough) as caught:
+            self.scheduled('2026-12-01 13:30', '2026-12-01 14:30')
+        assert caught.value.available_from == '2026-12-01T14:00:00.000000'
+        self.scheduled('2026-12-01 14:00', '2026-12-01 15:00', count=2)
+
+    def test_dry_run_says_whether_they_are_expected_to_find_room(self):
+        self.others(1)
+        for count, granted in ((1, True), (2, False)):
+            server = {'name': 'web', 'flavorRef': self.flavor['id'], 'imageRef': IMAGE}
+            found = self.world.operations.check_lease(
+                user(self.api.project_id, 'fake'),
+                {
+                    'name': 'lease',
+                    'start_date': START,
+                    'end_date': END,
+                    'kind': 'scheduled',
+                    'reservations': [
+                        {'resource_type': 'virtual:instance', 'server': {**server, 'count': count}}
+                    ],
+                },
+            )
+            assert found['granted'] is granted

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The room for servers on the hosts that everybody uses, as Nova and Placement tell it now.
+
+Two calls to Placement tell it of all hosts. Hosts of pools are not among them.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_common import amounts
+from climate_core.calendar.emptying import RunningServer, TargetHost
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected
+from climate_core.cloud import flavors, hypervisors, placement
+from climate_core.plugins.capacity import flavor_demand
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+_CLASSES: Final[Mapping[str, str]] = {
+    amounts.VCPUS: 'VCPU',
+    amounts.MEMORY_MB: 'MEMORY_MB',
+    amounts.DISK_GB: 'DISK_GB',
+}
+
+
+def by_class(found: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts by resource classes; without what Placement does not count, as servers."""
+    named = {_CLASSES.get(name, name): amount for name, amount in found.items()}
+    return {name: amount for name, amount in named.items() if name.isupper()}
+
+
+def of_flavor(flavor: Mapping[str, Any], *, boots_from_volume: bool = False) -> RunningServer:
+    """Return what a server of a flavor takes of its host, with an empty id.
+
+    :raises climate_core.exceptions.BadRequest: that cannot be told
+    """
+    if boots_from_volume:
+        flavor = {**flavor, 'disk': 0}
+    demand = flavor_demand.read(flavor)
+    return RunningServer(
+        id='',
+        amounts=by_class(demand.piece),
+        required=demand.required,
+        forbidden=demand.forbidden,
+    )
+
+
+def hosts_up(conn: 'connection.Connection') -> dict[str, Any]:
+    """Return the hosts that take servers by the ids of their providers, with their servers."""
+    return {
+        each['id']: each
+        for each in hypervisors.list_with_servers(conn)
+        if (each['state'], each['status']) == ('up', 'enabled')
+    }
+
+
+def read(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
+    """Give the ordinary hosts with what is free of them.
+
+    :param up: those that take servers
+    """
+    rooms = placement.find_targets(conn)
+    for provider_id in placement.list_ordinary_roots(conn):
+        if provider_id not in up:
+            continue
+        room = rooms.get(provider_id)
+        if room is None:
+            # It has no memory left. What else is free there is of no use until a lease frees some.
+            yield TargetHost(name=provider_id, free={}, traits=None)
+            continue
+        # What several of its providers have no server can take as a whole.
+        whole = room.used.keys() - room.divided
+        free = {kind: room.capacity[kind] - room.used[kind] for kind in whole}
+        yield TargetHost(name=provider_id, free=free, traits=room.traits)
+
+
+def lacking(conn: 'connection.Connection', flavor_id: str, *, boots_from_volume: bool) -> str:
+    """Say what there is too little of for one more server; empty if there is enough.
+
+    :param conn: the rights of the service
+    :raises climate_core.exceptions.BadRequest: it cannot be told
+    """
+    server = of_flavor(flavors.get(conn, flavor_id), boots_from_volume=boots_from_volume)
+    forecast = Forecast(read(conn, hosts_up(conn)))
+    try:
+        forecast.check(FutureDemand(start=0, end=1, servers=[dataclasses.replace(server, id='1')]))
+    except NotExpected as exc:
+        return str(exc)
+    return ''
