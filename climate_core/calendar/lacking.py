@@ -42,14 +42,17 @@ def lacking(
         return None
     one, search = wanted[missing.index], searches[missing.index]
     units = [each.unit for each in kinds(search.demand.kind) if search.demand.admits(each.unit)]
-    told = f'{_of_one(one, units) or _of_number(one, missing.count)}.'
+    told = f'{of_one(one, units) or _of_number(one, missing.count)}.'
     if try_all(lambda unit: dataclasses.replace(unit, available=unit.lanes > 0)) is None:
         told += ' More would do, but are disabled at the moment.'
     return one, told
 
 
-def _of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> str | None:
-    """Return why no single unit would do; None: some would."""
+def of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> str | None:
+    """Return why no single unit would do; None: some would.
+
+    :param units: those that the demand may have
+    """
     demand = wanted.demand
     pool = [each for each in units if demand.pool in (None, each.pool)]
     fitting = [each for each in pool if demand.matches(each)]

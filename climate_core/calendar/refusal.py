@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import windows
-from climate_core.calendar.lacking import lacking
+from climate_core.calendar.lacking import lacking, of_one
 from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
@@ -47,7 +47,7 @@ def refusal(
     )
     if any(each.keep for each in searches):
         last = min(until - duration(blamed.after), end)
-        return _while_it_runs(sentence, blamed, searches, kinds, dice, last)
+        return _while_it_runs(sentence, blamed, search, searches, kinds, dice, last)
     later = _later(searches, kinds, dice)
     if later is not None:
         return _not_now(
@@ -76,6 +76,7 @@ def _not_now(sentence: str, blamed: ReservationDemand, available: int) -> except
 def _while_it_runs(
     sentence: str,
     blamed: ReservationDemand,
+    missed: Search,
     searches: Sequence[Search],
     kinds: Kinds,
     dice: random.Random,
@@ -83,6 +84,7 @@ def _while_it_runs(
 ) -> exceptions.NotEnough:
     """Return the refusal of a change of a lease that runs.
 
+    :param missed: the search of what is blamed
     :param until: when the lease ends, as it is and as it is asked for
     """
     begin = max(each.begin for each in searches)
@@ -108,8 +110,10 @@ def _while_it_runs(
 
     # What fits at one time fits at all later ones: less time is left, and nothing is added.
     if not times or not fits(times[-1]):
+        never = of_one(blamed, [each.unit for each in _usable(missed, kinds)])
+        told = f': {never}' if never else ''
         return exceptions.NotEnough(
-            f'{sentence}, and there will not be enough at any time until the lease ends.',
+            f'{sentence}, and there will not be enough at any time until the lease ends{told}.',
             field=blamed.field,
         )
     # The earliest one, or when all looks are taken one at which there is enough, too.
