@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which promises get another end when they are freed, by tables."""
+
+import pytest
+
+from climate_core.calendar import ends
+from climate_core.calendar.moments import time_of
+from climate_core.db.calendar import OwnPromise
+
+SECOND = 1_000_000
+
+
+def own(end: int, *, piece: bool = False, released: bool = False) -> OwnPromise:
+    amounts = {'vcpus': 1} if piece else None
+    return OwnPromise('r', 1, 1, 0, end * SECOND, 2, 3, amounts, released)
+
+
+@pytest.mark.parametrize(
+    ('promise', 'end', 'used', 'moved'),
+    [
+        (own(100), 50, True, True),
+        (own(100), 100, True, False),
+        # It is late, but only what was in use until now takes longer.
+        (own(100), 120, True, True),
+        (own(100), 120, False, False),
+        (own(100), 104, True, False),
+        # Others have the room after a piece, and what was given up is left as it is.
+        (own(100, piece=True), 120, True, False),
+        (own(100, released=True), 120, True, False),
+        (own(100, piece=True), 50, False, True),
+    ],
+)
+def test_is_moved(promise, end, used, moved) -> None:
+    assert ends.is_moved(promise, 60 * SECOND, end * SECOND, used) is moved
+
+
+@pytest.mark.parametrize(('start', 'begins'), [(40, 40), (100, 100), (130, 100)])
+def test_later_promise_does_not_outlive_its_end(start, begins) -> None:
+    promise = ends.later(own(100, piece=True), start * SECOND)
+    assert (promise.start, promise.end) == (time_of(begins * SECOND), time_of(100 * SECOND))
+    assert (promise.lane, promise.pieces, promise.piece) == (2, 3, {'vcpus': 1})

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is lacking at any time, by tables."""
+
+import random
+
+import pytest
+
+from climate_core.calendar.lacking import lacking
+from climate_core.calendar.model import ReservationDemand
+from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'timelines', 'told'),
+    [
+        (demand(3), GAPS, None),
+        (demand(4), GAPS, 'there is room for 3 hosts in all, not for 4.'),
+        (
+            demand(pool='b', matches=lambda unit: unit.pool == 'b'),
+            GAPS,
+            'no host is in a pool that may be used.',
+        ),
+        (
+            demand(matches=lambda _unit: False, lacking=lambda _units: 'no host has gpu'),
+            GAPS,
+            'no host has gpu.',
+        ),
+        (demand(piece={'vcpus': 5}), SHARES, 'no host has 5 vcpus; the largest has 4.'),
+        (demand(13, piece=VCPU), SHARES, 'there is room for 12 hosts in all, not for 13.'),
+        (
+            demand(5, piece=VCPU, one_unit=True),
+            SHARES,
+            'no host has 5 vcpus; the largest has 4.',
+        ),
+        (
+            demand(2),
+            [timeline(1), timeline(2, available=False)],
+            'there is room for 1 host in all, not for 2. '
+            'More would do, but are disabled at the moment.',
+        ),
+    ],
+)
+def test_lacking_says_what_no_time_would_have(wanted, timelines, told) -> None:
+    one = ReservationDemand(reservation_id='r', demand=wanted, field='min', noun='hosts')
+    found = lacking([one], [search(wanted)], lambda _kind: timelines, random.Random(0))
+    assert found == (None if told is None else (one, told))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of the calendar as numbers."""
+
+import datetime
+
+import pytest
+
+from climate_core.calendar import moments
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ('time', 'number'),
+    [
+        (EPOCH, 0),
+        (EPOCH + datetime.timedelta(microseconds=1), 1),
+        (EPOCH - datetime.timedelta(seconds=1), -1_000_000),
+        (datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC), 1_796_126_400_000_000),
+    ],
+)
+def test_moment_and_time_are_inverse(time, number) -> None:
+    assert moments.moment(time) == number
+    assert moments.time_of(number) == time
+
+
+def test_time_of_forever_is_the_last_time() -> None:
+    assert moments.time_of(moments.FOREVER) == LAST
+    assert moments.NEVER < moments.moment(EPOCH.replace(year=1)) < moments.FOREVER

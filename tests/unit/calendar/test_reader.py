@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that reads the calendar ahead of the first request."""
+
+from unittest import mock
+
+from climate_core.calendar.reader import CalendarReader
+
+
+def test_reader_reads_at_each_look_and_says_so_once(caplog) -> None:
+    calendar = mock.Mock()
+    reader = CalendarReader(calendar)
+    with caplog.at_level('INFO'):
+        assert [reader.look(), reader.look()] == [None, None]
+    assert calendar.read.call_count == 2
+    assert caplog.messages == ['The calendar is in memory']

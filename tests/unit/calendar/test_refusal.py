@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors of demands that cannot be promised, by tables; those of requests: test_admission."""
+
+import random
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.calendar import refusal
+from climate_core.calendar.model import ReservationDemand
+from climate_core.calendar.together import NoRoom
+from tests.unit.calendar.units import GAPS, demand, search, timeline
+
+SECOND = 1_000_000
+
+
+def refused(wanted, timelines, count=0, field='min'):
+    one = ReservationDemand(reservation_id='r', demand=wanted, field=field, noun='hosts')
+    place = search(wanted, 10 * SECOND, 20 * SECOND)
+    return refusal.refusal(
+        [one], [place], NoRoom(0, count), lambda _kind: timelines, random.Random(0)
+    )
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'timelines', 'count', 'text', 'available'),
+    [
+        (
+            demand(),
+            [timeline(1, (0, 30 * SECOND))],
+            0,
+            'None of the hosts that would do are free from 1970-01-01 00:00:10 UTC '
+            'to 1970-01-01 00:00:20 UTC. There is enough for the same duration from '
+            '1970-01-01 00:00:30 UTC on.',
+            '1970-01-01T00:00:30.000000',
+        ),
+        (demand(4), GAPS, 3, 'There will not be enough at any time: there is room for 3', None),
+    ],
+)
+def test_refusal_says_when_there_is_enough_or_why_never(
+    wanted, timelines, count, text, available
+) -> None:
+    error = refused(wanted, timelines, count)
+    assert isinstance(error, exceptions.NotEnough)
+    assert (error.field, error.available_from) == ('min', available)
+    assert text in error.message
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'error', 'field'),
+    [
+        (demand(pool='b'), exceptions.HostPoolNotFound, 'reservations[1].pool'),
+        (demand(names={'gpu': 'resources'}), exceptions.BadRequest, 'reservations[1].resources'),
+    ],
+)
+def test_demand_for_what_nothing_has_is_a_mistake(wanted, error, field) -> None:
+    found = refused(wanted, [timeline(1, properties={'vcpus': 4})], field='reservations[1].min')
+    assert isinstance(found, error)
+    assert found.field == field

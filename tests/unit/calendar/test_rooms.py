@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of the units that have room, by tables."""
+
+import dataclasses
+import random
+
+import pytest
+
+from climate_core.calendar import rooms
+from climate_core.calendar.model import Order
+from climate_core.calendar.rooms import UnitPick
+from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'more', 'timelines', 'units'),
+    [
+        (demand(order=Order.FIT), {}, GAPS, [(1, 1), (2, 1), (3, 1)]),
+        (demand(order=Order.SPREAD), {}, GAPS, [(3, 1), (2, 1), (1, 1)]),
+        (demand(order=Order.PACK, piece=VCPU), {}, SHARES, [(1, 1), (2, 2), (3, 4)]),
+        # Its own units come first, and then those that fewer others can have.
+        (demand(), {'own': {3: UnitPick(3, 1, 0)}}, GAPS, [(3, 1), (1, 1), (2, 1)]),
+        (demand(), {'rivals': {1: 2, 2: 1, 3: 2}}, GAPS, [(2, 1), (1, 1), (3, 1)]),
+        (demand(matches=lambda unit: unit.id == 2), {}, GAPS, [(2, 1)]),
+        (demand(), {}, [timeline(1, (15, 16)), timeline(2, available=False)], []),
+    ],
+)
+def test_rooms_yields_units_best_first(wanted, more, timelines, units) -> None:
+    wanted = dataclasses.replace(wanted, order=wanted.order or Order.FIT)
+    found = rooms.rooms(search(wanted, **more), timelines, random.Random(0))
+    assert [(each.unit_id, each.fits) for each in found] == units
+
+
+def test_shifted_search_keeps_its_length() -> None:
+    later = rooms.shifted(search(demand()), 7)
+    assert (later.start, later.end, later.length) == (17, 27, 10)
+
+
+def test_entry_of_search_that_has_begun_starts_now() -> None:
+    entry = search(demand(piece=VCPU), now=12).entry(UnitPick(1, 3, 2))
+    assert (entry.start, entry.end, entry.lane, entry.amounts) == (12, 20, 2, {'vcpus': 3})

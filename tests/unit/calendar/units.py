@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units, demands and searches for the tests of the pure parts of the calendar."""
+
+from typing import Any
+
+from climate_core.calendar.model import Demand, Unit
+from climate_core.calendar.rooms import Search
+from climate_core.calendar.timeline import Entry, Timeline
+
+VCPU = {'vcpus': 1}
+
+
+def timeline(number: int, *entries: tuple[int, int], **values: Any) -> Timeline:
+    unit = Unit(
+        **{
+            'id': number,
+            'kind': 'host',
+            'pool': 'a',
+            'capacity': {'vcpus': 4},
+            'lanes': 9,
+            **values,
+        }
+    )
+    return Timeline.of(unit, [Entry(*each) for each in entries])
+
+
+def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
+    return Demand(kind='host', least=least, most=most or least, **more)
+
+
+def search(wanted: Demand, start: int = 10, end: int = 20, **more: Any) -> Search:
+    return Search(demand=wanted, start=start, end=end, **more)
+
+
+#: Units 1, 2, 3: free for 10, for 15, and for ever around the time.
+GAPS = [timeline(3), timeline(1, (5, 10), (20, 30)), timeline(2, (0, 8), (23, 30))]
+#: Units 1, 2, 3 with room for 1, 2 and 4 vcpus.
+SHARES = [
+    Timeline.of(timeline(number).unit, [Entry(0, 99, 0, {'vcpus': taken})])
+    for number, taken in ((1, 3), (2, 2), (3, 0))
+]

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make_room``: hosts are emptied until they are, or time is up."""
+
+import pytest
+
+from climate_core.lease import changes, model
+from climate_core.lease.events import room
+from climate_core.lease.results import Outcome, Result
+from tests.support import leases
+from tests.support.leases import HOUR, NOON
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'status', 'reason', 'progress', 'told'),
+    [
+        (
+            Outcome(Result.WAIT, 2.0, 'moved 1 of 2', {'closed': {}}),
+            'IN_PROGRESS',
+            'moved 1 of 2',
+            {'closed': {}},
+            {},
+        ),
+        (Outcome(Result.RETRY, 2.0), 'IN_PROGRESS', 'full', {'until': 'x'}, {}),
+        (
+            Outcome(Result.FAILED, reason='too late'),
+            'TIMEDOUT',
+            'too late',
+            {'until': 'x'},
+            {room.TIMED_OUT: 'too late'},
+        ),
+    ],
+)
+def test_settle(outcome, status, reason, progress, told) -> None:
+    new = leases.lease(leases.reservation('r'), start=NOON + HOUR)
+    lease = changes.wait.begin_room(new, {'until': 'x'}, None, 'full', NOON)
+    busy, event = leases.claimed(lease, model.MAKE_ROOM)
+    change = room.MakeRoom().settle(busy, event, {event.id: outcome}, NOON)
+    after = change.lease
+    assert (after.status, after.status_reason) == (status, reason)
+    assert after.reservations[0].progress == progress
+    assert change.notifications == told
+    assert leases.event(after, model.MAKE_ROOM).open is (status == 'IN_PROGRESS')

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Idempotency-Key of a project is one request and one lease."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.lease import idempotency
+from tests.support.leases import NOON, lease
+
+KEY = {'idempotency_key': 'k', 'name': 'lease1'}
+
+
+def test_lease_id_never_changes() -> None:
+    # With another one the keys that users sent before would make new leases.
+    assert idempotency.lease_id('p', 'k') == '5f0aefa5-37fd-5ee6-b656-21bc44a2cc60'
+
+
+@pytest.mark.parametrize(
+    ('project_id', 'values', 'chosen'),
+    [
+        ('p', {'id': 'i'}, 'i'),
+        ('p', {}, None),
+        ('p', KEY, idempotency.lease_id('p', 'k')),
+    ],
+)
+def test_chosen_id(project_id, values, chosen) -> None:
+    assert idempotency.chosen_id(project_id, values) == chosen
+
+
+def test_key_of_another_project_is_another_lease() -> None:
+    assert idempotency.lease_id('p', 'k') != idempotency.lease_id('q', 'k')
+
+
+@pytest.mark.parametrize(
+    ('values', 'equal'),
+    [
+        ({**KEY, 'idempotency_key': 'other'}, True),
+        ({**KEY, 'may_join': False, 'api_release': '2'}, True),
+        ({'name': 'lease1', 'idempotency_key': 'k'}, True),
+        ({**KEY, 'name': 'lease2'}, False),
+        ({**KEY, 'end_date': 'now'}, False),
+    ],
+)
+def test_digest_is_equal_for_equal_requests(values, equal) -> None:
+    assert (idempotency.digest(values) == idempotency.digest(KEY)) is equal
+
+
+def test_request_without_key_has_no_digest() -> None:
+    assert idempotency.digest({'name': 'lease1'}) is None
+
+
+@pytest.mark.parametrize(
+    ('fields', 'refused'),
+    [
+        ({'request_digest': 'd'}, False),
+        ({'request_digest': 'other'}, True),
+        ({'request_digest': None}, True),
+        ({'request_digest': 'd', 'deleted_at': NOON}, True),
+    ],
+)
+def test_check_repeated_refuses_another_request_and_deleted_lease(fields, refused) -> None:
+    one = lease(**fields)
+    if not refused:
+        idempotency.check_repeated(one, 'd')
+        return
+    with pytest.raises(exceptions.IdempotencyConflict) as caught:
+        idempotency.check_repeated(one, 'd')
+    assert caught.value.field == 'Idempotency-Key'
