@@ -89,7 +89,8 @@ def read_request(
     """
     start, end, lasts = _read_period(values, now)
     if end <= start:
-        errors.add(exceptions.InvalidDate('The end must be after the start.', field='end_date'))
+        told = f'The end must be after the start ({dates.sentence(start)}).'
+        errors.add(exceptions.InvalidDate(told, field='end_date'))
     get = errors.get
     asked = LeaseRequest(
         name=get('', name, values.get('name')),
@@ -146,7 +147,7 @@ def _read_period(
     given = [each for each in ('end_date', 'duration') if values.get(each) is not None]
     if len(given) != 1:
         raise exceptions.BadRequest(
-            'Exactly one of end_date and duration is needed.',
+            'Exactly one of end_date and duration must be given.',
             field='duration' if given else 'end_date',
         )
     with times.in_field('start_date'):
@@ -185,7 +186,7 @@ def max_retries(value: Any, of_kind: Any) -> int | None:
         return None
     if of_kind != states.LeaseKind.RETRY:
         raise exceptions.BadRequest(
-            'Only a lease of the kind retry is tried again.', field='max_retries'
+            'It is for the kind retry: leases of other kinds are not tried again.', 'max_retries'
         )
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limits.RETRIES:
         raise exceptions.BadRequest(
@@ -207,7 +208,7 @@ def priority(value: Any) -> int | None:
 def _priority_of(value: Any, of_kind: Any) -> int | None:
     if value is not None and of_kind != states.LeaseKind.RETRY:
         raise exceptions.BadRequest(
-            'Only a lease of the kind retry has a priority: others do not wait.', field='priority'
+            'It is for the kind retry: leases of other kinds do not wait.', field='priority'
         )
     return priority(value)
 
@@ -219,7 +220,7 @@ def best_effort_timeout(value: Any, of_kind: Any) -> int | None:
     field = 'best_effort_timeout'
     if of_kind != states.LeaseKind.BEST_EFFORT:
         raise exceptions.BadRequest(
-            'Hosts are only emptied for a lease of the kind best_effort.', field=field
+            'It is for the kind best_effort: for other kinds no hosts are emptied.', field=field
         )
     longest = limits.BEST_EFFORT_SECONDS
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= longest:
