@@ -40,10 +40,10 @@ from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc import client, server
 from climate_core.sync import listener
-from climate_core.sync.host_refresh import HostRefresher
-from climate_core.sync.host_watch import HostWatch
+from climate_core.sync.hosts.refresh import HostRefresher
+from climate_core.sync.hosts.shared_hosts import SharedHosts
+from climate_core.sync.hosts.watch import HostWatch
 from climate_core.sync.reconcile import Reconciler
-from climate_core.sync.shared_hosts import SharedHosts
 from climate_core.threads import Background, MessageServer
 
 LOG = log.getLogger(__name__)

@@ -15,7 +15,7 @@ from climate_core.cloud.placement import PLACEMENT
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
-from climate_core.sync import host_checks
+from climate_core.sync.hosts import checks as host_checks
 
 #: The errors of a database that does not answer.
 _AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)

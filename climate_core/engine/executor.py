@@ -130,7 +130,7 @@ class EventExecutor:
         """End what the calendar promised to reservations that end, after a claim was lost.
 
         A start that is superseded by the end of its lease may open a host after the end has closed
-        it. If a manager dies before this, :mod:`climate_core.sync.host_lanes` closes it later.
+        it. If a manager dies before this, :mod:`climate_core.sync.hosts.lanes` closes it later.
         """
         lease = self.database.read(leases.find, claim.lease_id)
         if lease is None:

@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.db import hosts as db
 from climate_core.db import leases
 from climate_core.lease import hosts, states
-from climate_core.sync import shared_hosts
+from climate_core.sync.hosts import shared_hosts
 
 _TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
 _LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'

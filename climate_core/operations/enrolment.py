@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enrol a host in a pool.
 
-The row of a host says what is being done with it, before it is done: one that is being enrolled
-or taken out (:mod:`climate_core.operations.host_removal`) takes no promises. Its aggregate in
-Placement follows the row, see :mod:`climate_core.sync.pool_aggregate`. So two requests at once, or
-one after another that was cut off, end with a host that is in a pool as a whole or not at all.
-Lanes are kept when a host leaves: nova-compute remembers them, and refuses every server of its
-host for minutes when one is gone.
+The row of a host says what is being done with it, before it is done: one that is being enrolled or
+taken out (:mod:`climate_core.operations.host_removal`) takes no promises. Its aggregate in
+Placement follows the row, see :mod:`climate_core.sync.hosts.pool_aggregate`. So two requests at
+once, or one after another that was cut off, end with a host that is in a pool as a whole or not at
+all. Lanes are kept when a host leaves: nova-compute remembers them, and refuses every server of
+its host for minutes when one is gone.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ from climate_core.db.engine import TROUBLE, Database, signal
 from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import hosts
 from climate_core.operations import movable
-from climate_core.sync import pool_aggregate
-from climate_core.sync.host_refresh import learn_one
+from climate_core.sync.hosts import pool_aggregate
+from climate_core.sync.hosts.refresh import learn_one
 
 if TYPE_CHECKING:
     from openstack import connection

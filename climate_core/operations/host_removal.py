@@ -17,7 +17,7 @@ from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import hosts
 from climate_core.operations.enrolment import check_empty
-from climate_core.sync import pool_aggregate
+from climate_core.sync.hosts import pool_aggregate
 
 if TYPE_CHECKING:
     from openstack import connection

@@ -26,7 +26,7 @@ from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import hosts
 from climate_core.operations import enrolment, host_removal
-from climate_core.sync.host_refresh import learn_one
+from climate_core.sync.hosts.refresh import learn_one
 
 if TYPE_CHECKING:
     from openstack import connection

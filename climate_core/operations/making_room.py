@@ -4,8 +4,8 @@
 The hosts are taken from ordinary servers in the transaction that writes the lease. From then on
 each look compares: a host must be kept from ordinary servers, and each server on it must be moved.
 Nova knows what is being moved, so a manager that dies leaves nothing to repair. No server is
-stopped or deleted. Hosts that are not needed any more :mod:`climate_core.sync.shared_hosts` gives
-back, whatever became of the lease.
+stopped or deleted. Hosts that are not needed any more :mod:`climate_core.sync.hosts.shared_hosts`
+gives back, whatever became of the lease.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ from climate_core.operations.promises import Promises
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import Wait
 from climate_core.plugins.loading import PluginError
-from climate_core.sync import pool_aggregate
+from climate_core.sync.hosts import pool_aggregate
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -154,7 +154,7 @@ class RoomMaker:
         progress, now = dict(reservation.progress or {}), self.clock.now()
         until = datetime.datetime.fromisoformat(progress[_UNTIL])
         if now >= until:
-            # Its hosts are given back by sync.shared_hosts once the lease is written as given up.
+            # sync.hosts.shared_hosts gives its hosts back once the lease is written as given up.
             told = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
             raise exceptions.Permanent(told.strip())
         wait = _Emptying(self, self._connect(), lease, progress, now).step()

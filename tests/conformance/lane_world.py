@@ -12,8 +12,8 @@ from climate_core.cloud import lane_providers, placement
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.plugins.base import Wait
-from climate_core.plugins.lane_plugin import LanePlugin
-from climate_core.sync.host_watch import HostWatch
+from climate_core.plugins.lanes.plugin import LanePlugin
+from climate_core.sync.hosts.watch import HostWatch
 from tests.support.fakes import hypervisors, nova
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.cloud_server import Server

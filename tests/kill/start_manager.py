@@ -26,9 +26,12 @@ from climate_core.delivery import webhooks
 from climate_core.operations import making_room, reduction
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins import departures, lane_plugin, loading, progress
+from climate_core.plugins import loading, progress
+from climate_core.plugins.lanes import departures
+from climate_core.plugins.lanes import plugin as lane_plugin
 from climate_core.plugins.server import making
-from climate_core.sync import host_watch, reconcile
+from climate_core.sync import reconcile
+from climate_core.sync.hosts import watch as host_watch
 
 
 class Hook:

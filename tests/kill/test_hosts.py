@@ -19,8 +19,8 @@ from climate_core.db.clock import Clock
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
-from climate_core.sync.host_refresh import every
-from climate_core.sync.host_repair import HostRepair
+from climate_core.sync.hosts.refresh import every
+from climate_core.sync.hosts.repair import HostRepair
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases

@@ -21,7 +21,9 @@ from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import TOPIC, transport
-from climate_core.sync import flavor_repair, host_repair, orphans, repair
+from climate_core.sync import orphans, repair
+from climate_core.sync.hosts import flavor_repair
+from climate_core.sync.hosts import repair as host_repair
 
 LOG = log.getLogger(__name__)
 

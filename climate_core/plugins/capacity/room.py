@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts
 from climate_core.calendar.model import Demand, Unit
-from climate_core.plugins import lane_options, lane_plugin
+from climate_core.plugins.lanes import options as lane_options
+from climate_core.plugins.lanes import plugin as lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.lease.model import Allocation

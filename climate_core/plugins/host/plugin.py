@@ -8,7 +8,8 @@ from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.cloud import lane_providers
-from climate_core.plugins import lane_options, lane_plugin
+from climate_core.plugins.lanes import options as lane_options
+from climate_core.plugins.lanes import plugin as lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext

@@ -16,8 +16,8 @@ from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
 from climate_core.operations import emptied_hosts, making_room
-from climate_core.sync.host_refresh import HostRefresher
-from climate_core.sync.shared_hosts import SharedHosts
+from climate_core.sync.hosts.refresh import HostRefresher
+from climate_core.sync.hosts.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support.kinds import kind_cell
@@ -148,7 +148,7 @@ class TestBestEffort(BestEffortTest):
         with pytest.raises(exceptions.HostChanging, match='given back'):
             self.operations.update_host(self.context, self.host().id, {'available': False})
         refresher = HostRefresher(self.conf, self.world.database, self.cloud)
-        with self.assertNoLogs('climate_core.sync.host_refresh', 'WARNING'):
+        with self.assertNoLogs('climate_core.sync.hosts.refresh', 'WARNING'):
             refresher.refresh()
         self.cloud.before = lambda method, url: None
         self.assert_given_back()

@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.plugins.capacity import flavor_demand
 from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.sync.host_refresh import HostRefresher
+from climate_core.sync.hosts.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
 
 _CLASSES = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}

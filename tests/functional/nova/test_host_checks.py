@@ -7,7 +7,7 @@ import tempfile
 from climate_common import lanes
 from climate_core.cloud import lane_providers
 from climate_core.db import hosts as db
-from climate_core.sync import host_checks
+from climate_core.sync.hosts import checks as host_checks
 from tests.functional.nova.hosts import HostsTest
 
 LOADED = 'available_filters = nova.scheduler.filters.all_filters\n'

@@ -7,8 +7,8 @@ from climate_core import exceptions
 from climate_core.cloud import lane_providers
 from climate_core.db import hosts as db
 from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.sync.host_refresh import HostRefresher
-from climate_core.sync.host_watch import HostWatch
+from climate_core.sync.hosts.refresh import HostRefresher
+from climate_core.sync.hosts.watch import HostWatch
 from tests.functional.nova.host_leases import HostLeasesTest
 
 

@@ -14,9 +14,9 @@ from climate_core.lease import limits, serialize, usage
 from climate_core.operations import reduction as operations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.lane_plugin import lane_of
-from climate_core.sync.host_refresh import HostRefresher
-from climate_core.sync.host_repair import HostRepair
+from climate_core.plugins.lanes.plugin import lane_of
+from climate_core.sync.hosts.refresh import HostRefresher
+from climate_core.sync.hosts.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support.world import NOON, user

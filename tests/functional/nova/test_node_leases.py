@@ -3,7 +3,7 @@
 
 from climate_core.db import hosts as db
 from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.sync.host_watch import HostWatch
+from climate_core.sync.hosts.watch import HostWatch
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import use_nodes
 

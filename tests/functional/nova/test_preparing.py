@@ -6,8 +6,8 @@ import fixtures
 from climate_common import lanes
 from climate_core.cloud import lane_providers
 from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.plugins.lane_plugin import lane_of
-from climate_core.sync.host_repair import HostRepair
+from climate_core.plugins.lanes.plugin import lane_of
+from climate_core.sync.hosts.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 
 START = '2026-12-01 13:00'

@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.lease import serialize
 from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.sync import flavor_repair
+from climate_core.sync.hosts import flavor_repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.support.world import user
 

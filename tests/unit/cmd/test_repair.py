@@ -19,7 +19,8 @@ from climate_core.cmd.manage import repair as command
 from climate_core.db import history, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.sync import flavor_repair, repair
+from climate_core.sync import repair
+from climate_core.sync.hosts import flavor_repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
 from tests.support.hosts import EnrolledHosts

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from climate_core.db import hosts as db
 from climate_core.db import leases, rows, shared_hosts, tables
 from climate_core.lease.hosts import Known, State
-from climate_core.sync.shared_hosts import SharedHosts
+from climate_core.sync.hosts.shared_hosts import SharedHosts
 from tests.support.hosts import START, promise
 from tests.support.world import World
 

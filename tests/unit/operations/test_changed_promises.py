@@ -18,7 +18,7 @@ from climate_core.db import hosts as db
 from climate_core.lease.hosts import Known
 from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.lane_plugin import LanePlugin
+from climate_core.plugins.lanes.plugin import LanePlugin
 from tests.support.world import World, at, user
 
 #: What asks for one host, and for two.

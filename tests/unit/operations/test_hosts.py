@@ -16,8 +16,8 @@ from climate_core.cloud import lane_providers, services
 from climate_core.db import hosts as db
 from climate_core.lease.hosts import STAYING, Known, State
 from climate_core.operations import enrolment, host_removal
-from climate_core.sync import pool_aggregate
-from climate_core.sync.host_refresh import HostRefresher
+from climate_core.sync.hosts import pool_aggregate
+from climate_core.sync.hosts.refresh import HostRefresher
 from tests.support.fakes import hypervisors
 from tests.support.fakes import placement as fake_placement
 

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from climate_common import lanes
 from climate_core.cloud import lane_providers, placement
 from climate_core.db import tables
-from climate_core.sync import host_lanes
-from climate_core.sync.host_refresh import HostRefresher
-from climate_core.sync.host_repair import HostRepair
+from climate_core.sync.hosts import lanes as host_lanes
+from climate_core.sync.hosts.refresh import HostRefresher
+from climate_core.sync.hosts.repair import HostRepair
 from tests.support.hosts import promise
 from tests.support.leases import NOON
 

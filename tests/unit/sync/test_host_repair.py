@@ -6,7 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import lane_providers, placement
 from climate_core.db import hosts as db
-from climate_core.sync import host_repair
+from climate_core.sync.hosts import repair as host_repair
 from tests.support.fakes import hypervisors
 
 

@@ -8,7 +8,7 @@ from climate_core.db import leases as db_leases
 from climate_core.db import tables
 from climate_core.delivery.metrics import Metrics
 from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.sync.host_watch import HostWatch
+from climate_core.sync.hosts.watch import HostWatch
 from tests.support.fakes import hypervisors, leases
 from tests.support.hosts import promise
 

@@ -23,7 +23,7 @@ from climate_core.db import hosts as db
 from climate_core.db import shared_hosts as db_shared
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import hosts
-from climate_core.sync import pool_aggregate
+from climate_core.sync.hosts import pool_aggregate
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from oslo_config import cfg
 
 from climate_common import limits
 from climate_core.calendar.model import Order
-from climate_core.plugins import departures
 from climate_core.plugins.host import filters
+from climate_core.plugins.lanes import departures
 from climate_core.plugins.server import lost_tasks
 
 #: As Keystone makes them, and as other sources of its projects have them.

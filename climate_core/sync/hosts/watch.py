@@ -35,7 +35,7 @@ from climate_core.db.host_failures import HostHolder, WatchedHost
 from climate_core.lease import changes, host_failure, hosts, model, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.lane_plugin import LanePlugin
+from climate_core.plugins.lanes.plugin import LanePlugin
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)

@@ -17,7 +17,7 @@ from climate_core.cloud import hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host, State
-from climate_core.sync.host_refresh import every
+from climate_core.sync.hosts.refresh import every
 
 if TYPE_CHECKING:
     from openstack import connection

@@ -21,9 +21,13 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand, Order, ReservationDemand, Unit
 from climate_core.cloud import errors, lane_providers, placement, servers
 from climate_core.lease.hosts import KIND
-from climate_core.plugins import base, departures, lane_obstacles, lane_options, lane_reduction
+from climate_core.plugins import base
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
+from climate_core.plugins.lanes import departures
+from climate_core.plugins.lanes import obstacles as lane_obstacles
+from climate_core.plugins.lanes import options as lane_options
+from climate_core.plugins.lanes import reduction as lane_reduction
 from climate_core.plugins.progress import END, Progress
 from climate_core.plugins.step_context import EndContext
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from climate_core.cloud import lane_providers, placement
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
-from climate_core.sync import host_lanes, lost_lanes, pool_aggregate
-from climate_core.sync.host_refresh import every
+from climate_core.sync.hosts import lanes as host_lanes
+from climate_core.sync.hosts import lost_lanes, pool_aggregate
+from climate_core.sync.hosts.refresh import every
 from climate_core.sync.repair import Repaired, repair
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import hosts
-from climate_core.sync import host_lanes, pool_aggregate
+from climate_core.sync.hosts import lanes as host_lanes
+from climate_core.sync.hosts import pool_aggregate
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class HostRefresher(Worker):
         """Tell what is wrong with a host, and repair what can be.
 
         One that is new is left to who enrols it: nothing is lost that was not made. One that is
-        given back is left to :mod:`climate_core.sync.shared_hosts`.
+        given back is left to :mod:`climate_core.sync.hosts.shared_hosts`.
 
         :param room: what Placement has of it if it keeps ordinary servers off it
         :param outside: what Placement has of hosts that take ordinary servers
