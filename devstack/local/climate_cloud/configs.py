@@ -134,6 +134,7 @@ class Configs:
             'heat_key': secrets['heat_key'],
             'heat_plugins': HEAT / 'plugins',
             'nova_key': secrets['nova_key'],
+            'climate_key': secrets['climate_key'],
         }
 
     def _credentials(self, user: str) -> str:

@@ -20,7 +20,8 @@ def load(data: pathlib.Path) -> dict[str, str]:
     kept = json.loads(path.read_text()) if path.exists() else {}
     made = {name: secrets.token_hex(16) for name in _PASSWORDS}
     made['heat_key'] = secrets.token_hex(16)
-    made['nova_key'] = Fernet.generate_key().decode()
+    for name in ('nova_key', 'climate_key'):
+        made[name] = Fernet.generate_key().decode()
     values = made | kept
     if values != kept:
         data.mkdir(parents=True, exist_ok=True)
