@@ -4,7 +4,7 @@
 import datetime
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -12,6 +12,9 @@ from sqlalchemy import orm
 from climate_core.db import rows, tables, utcnow
 from climate_core.lease import states
 from climate_core.lease.model import UNMADE, Reservation
+
+#: Signals that resources were freed, for which leases may wait.
+FREED: Final = 'reservations.freed'
 
 _RESERVATION = tables.RESERVATIONS
 COLUMNS = rows.columns(_RESERVATION, Reservation)
@@ -77,6 +80,7 @@ class ToBeMade(NamedTuple):
     start: datetime.datetime
     end: datetime.datetime
     amounts: Mapping[str, int]
+    params: Mapping[str, Any]
 
 
 def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeMade]]:
@@ -86,7 +90,13 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
     """
     lease = tables.LEASES
     query = (
-        sa.select(lease.c.id, lease.c.start_date, lease.c.end_date, _RESERVATION.c.amounts)
+        sa.select(
+            lease.c.id,
+            lease.c.start_date,
+            lease.c.end_date,
+            _RESERVATION.c.amounts,
+            _RESERVATION.c.params,
+        )
         .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
         .where(
             held_of(resource_type),
@@ -98,8 +108,8 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
         .order_by(lease.c.created_at, lease.c.id)
     )
     found: dict[str, list[ToBeMade]] = defaultdict(list)
-    for lease_id, start, end, amounts in session.execute(query):
-        found[lease_id].append(ToBeMade(start, end, amounts or {}))
+    for lease_id, start, end, amounts, params in session.execute(query):
+        found[lease_id].append(ToBeMade(start, end, amounts or {}, params))
     return found
 
 

@@ -17,9 +17,9 @@ from sqlalchemy import orm
 from climate_core import context, exceptions, test_points
 from climate_core.backoff import Backoff
 from climate_core.calendar.admission import Calendar
-from climate_core.db import leases, store
+from climate_core.db import leases, reservations, store
 from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import Database, signal
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
 from climate_core.engine import ranks, retry
@@ -123,6 +123,8 @@ class EventExecutor:
         held = {each.id for each in after.live}
         promised = (each for each in lease.live if each.unit_kind is not None)
         self._release(session, [each for each in promised if each.id not in held], now)
+        if any(each.amounts and each.id not in held for each in lease.live):
+            signal(session, reservations.FREED)
         self._keep(session, after, claim, now)
         return lease, after
 

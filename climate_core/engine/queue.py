@@ -6,7 +6,7 @@ It is a hint: what is missed, as by a manager that dies, the events ``retry_leas
 
 from collections.abc import Callable
 
-from climate_core.db import calendar, events
+from climate_core.db import calendar, events, reservations
 from climate_core.db.engine import Database
 from climate_core.threads import Worker
 
@@ -28,6 +28,7 @@ class QueueWorker(Worker):
         super().__init__(self._IDLE_SECONDS)
         self._look = look
         database.listen(calendar.FREED, self.nudge)
+        database.listen(reservations.FREED, self.nudge)
         database.listen(events.QUEUED, self.nudge)
 
     def look(self) -> float | None:

@@ -24,6 +24,7 @@ from climate_core.db import reservations as db
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.lease.model import Reservation
 from climate_core.operations.draft import Draft
 from climate_core.plugins.server import room, specification
 
@@ -50,7 +51,7 @@ def admit(
     draft: Draft,
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Refuse servers that are to be made at the start and will not find room then.
+    """Refuse servers that are to be made, but not in any case now, if they will find no room.
 
     Nothing is asked for a draft without such servers.
 
@@ -58,7 +59,7 @@ def admit(
     :raises climate_core.exceptions.NotEnough: see :func:`check`
     :raises climate_core.exceptions.ClimateError: see :func:`read_servers`
     """
-    if draft.lease.kind != states.LeaseKind.SCHEDULED:
+    if draft.lease.kind not in (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY):
         return
     made = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
@@ -68,12 +69,12 @@ def admit(
     if not made:
         return
     with errors.collected():
-        if cloud is None:
-            raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
+        forecast = read(database, cloud)
+        assert cloud is not None, 'it told what is free'
         servers = read_servers(cloud, context, made)
         field = next(iter(made)) if len(made) == 1 else 'reservations'
         start = max(draft.lease.start_date, draft.now)
-        check(read(database, cloud), servers, start, draft.lease.end_date, field)
+        check(forecast, servers, start, draft.lease.end_date, field)
 
 
 def read_servers(
@@ -95,7 +96,7 @@ def read_servers(
                 # The user may see the flavor, but not these.
                 flavor = flavors.get(cloud.service(), each['flavorRef'])
         try:
-            one = room.of_flavor(flavor, boots_from_volume=specification.boots_from_volume(each))
+            one = room.of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
             told = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc
@@ -142,25 +143,73 @@ def find(
         yield moments.time_of(start), moments.time_of(end)
 
 
-def read(database: Database, cloud: UserConnector) -> Forecast:
+@dataclasses.dataclass
+class Expectation:
+    """What is expected of the room on the hosts that everybody uses, as it is now.
+
+    :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
+    """
+
+    database: Database
+    cloud: UserConnector | None
+
+    def __post_init__(self) -> None:
+        if self.cloud is None:
+            raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
+        try:
+            conn = self.cloud.service()
+            up = room.hosts_up(conn)
+            self._hosts = list(room.read(conn, up))
+            self._releases = list(_releases(self.database, up))
+            self._demands = list(_claims(self.database))
+        except cloud_errors.EXPECTED as exc:
+            raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+    @property
+    def forecast(self) -> Forecast:
+        """Return the forecast."""
+        return Forecast(self._hosts, self._releases, self._demands)
+
+    def take(
+        self, reservations: Sequence[Reservation], start: datetime.datetime, end: datetime.datetime
+    ) -> None:
+        """Expect room for the servers of a lease that are to be made; others get it no more.
+
+        :raises climate_core.exceptions.NotEnough: there will not be enough, or it is not known
+        """
+        servers = [_server(each.id, each.params, each.amounts) for each in reservations]
+        check(self.forecast, servers, start, end)
+        first, last = moments.moment(start), moments.moment(end)
+        self._demands.append(FutureDemand(start=first, end=last, servers=servers))
+
+
+def read(database: Database, cloud: UserConnector | None) -> Forecast:
     """Return the forecast as it is now.
 
     :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
     """
-    try:
-        conn = cloud.service()
-        up = room.hosts_up(conn)
-        hosts = room.read(conn, up)
-        return Forecast(hosts, _releases(database, up), _claims(database))
-    except cloud_errors.EXPECTED as exc:
-        raise exceptions.ServiceUnavailable(str(exc)) from exc
+    return Expectation(database, cloud).forecast
+
+
+def _server(
+    server_id: str, params: Mapping[str, Any], amounts: Mapping[str, int]
+) -> RunningServer:
+    """Return what a server takes that is to be made for a reservation."""
+    needs = params.get(specification.NEEDS) or {'amounts': room.by_class(amounts)}
+    return RunningServer(
+        id=server_id,
+        amounts=needs['amounts'],
+        required=frozenset(needs.get('required', ())),
+        forbidden=frozenset(needs.get('forbidden', ())),
+        zone=needs.get('zone'),
+    )
 
 
 def _claims(database: Database) -> Iterator[FutureDemand]:
     """Give what scheduled leases will take whose servers are not made yet."""
     for lease_id, found in database.read(db.to_be_made, resource_types.SERVER).items():
         servers = [
-            RunningServer(id=f'{lease_id}.{number}', amounts=room.by_class(each.amounts))
+            _server(f'{lease_id}.{number}', each.params, each.amounts)
             for number, each in enumerate(found)
         ]
         yield FutureDemand(

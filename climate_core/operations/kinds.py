@@ -40,10 +40,11 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             f'immediate; {asked} is for hosts and capacity.',
             field='kind',
         )
-    if made and asked != LeaseKind.SCHEDULED:
+    mixed = asked == LeaseKind.RETRY and len(made) < len(items)
+    if made and (mixed or asked == LeaseKind.BEST_EFFORT):
         raise exceptions.BadRequest(
-            f'{made[0].field}: servers that are made for a lease are held at once (immediate) or '
-            f'made at its start (scheduled); {asked} is for hosts and capacity.',
+            f'{made[0].field}: servers that are made for a lease can be in one of the kind '
+            'immediate or scheduled, or retry if it has nothing else.',
             field='kind',
         )
     types = [each.reservation.resource_type for each in items]

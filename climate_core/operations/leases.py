@@ -79,7 +79,13 @@ class LeaseOperations:
         provisioner = Provisioner(self.database, self.plugins, self.trusts)
         self.promises = Promises(self.calendar or Calendar(self.database), self.plugins)
         self.queue = Queue(
-            self.conf, self.database, self.clock, self.plugins, self.promises, self.quota
+            self.conf,
+            self.database,
+            self.clock,
+            self.plugins,
+            self.promises,
+            self.quota,
+            self.cloud,
         )
         self.reduction = Reduction(self.database, self.clock, self.plugins, self.promises)
         self.room = RoomMaker(

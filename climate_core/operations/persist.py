@@ -72,8 +72,7 @@ class WritePath:
 
     def _write(self, context: RequestContext, draft: Draft) -> Written:
         most = self.quota.check_quota(draft.lease, draft.now, draft.before)
-        forecasting.admit(self.database, self.room.cloud, context, draft)
-        draft = self._admit(draft)
+        draft = self._admit(context, draft)
         done = self.provisioner.provision(context, draft)
         action = 'lease.create' if draft.before is None else 'reservation.create'
         cause = user_cause(context, action)
@@ -88,8 +87,8 @@ class WritePath:
         made = tuple(held[each.reservation.key] for each in done.items)
         return Written(lease, draft.found + made, draft.before is None)
 
-    def _admit(self, draft: Draft) -> Draft:
-        """Ask the calendar; return the draft of a lease that may wait as one that does, if so.
+    def _admit(self, context: RequestContext, draft: Draft) -> Draft:
+        """Ask the calendar and the forecast; return the draft of a lease that waits as such a one.
 
         It also waits if there is enough while others wait: they come first. The index in memory is
         trusted where an error of it only costs a trust made for nothing: the transaction decides.
@@ -98,6 +97,7 @@ class WritePath:
         try:
             if best_effort or not self.promises.seem_granted(draft):
                 self.promises.check(draft)
+            forecasting.admit(self.database, self.room.cloud, context, draft)
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
                 emptied = self.room.find(draft, exc)

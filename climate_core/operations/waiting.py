@@ -22,6 +22,7 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database, Stale, signal
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import Cause
+from climate_core.operations import forecasting
 from climate_core.operations.draft import Draft
 from climate_core.operations.promises import Promises
 from climate_core.operations.quota import Quota
@@ -44,6 +45,8 @@ class Queue:
     plugins: Mapping[str, ResourcePlugin]
     promises: Promises
     quota: Quota
+    #: Tells what is free for servers; None: nobody can.
+    cloud: forecasting.UserConnector | None = None
 
     def add(self, draft: Draft, lease: model.Lease) -> model.Lease:
         """Return the new lease of a draft as one that waits."""
@@ -116,11 +119,17 @@ class Queue:
         self, waiting: Iterable[model.Lease], refused: dict[str, str]
     ) -> dict[str, WaitingDemand]:
         now, demands = self.clock.now(), {}
+        expected: forecasting.Expectation | None = None
         for lease in waiting:
             with self._refused(lease.id, refused):
                 one = self.promises.waiting(lease, now)
-                if one.start < one.end:
-                    demands[lease.id] = one
+                if one.start >= one.end:
+                    continue
+                made = [each for each in changes.wait.asleep(lease) if each.group]
+                if made:
+                    expected = expected or forecasting.Expectation(self.database, self.cloud)
+                    expected.take(made, one.start, one.end)
+                demands[lease.id] = one
         return demands
 
     def grant(

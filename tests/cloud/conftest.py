@@ -35,6 +35,7 @@ from tests.cloud.stacking import Stacking
 
 #: Modules whose tests run in one process, for what they share.
 TOGETHER = {
+    'tests/cloud/test_made_servers.py': 'zone',
     'tests/cloud/test_stack_room.py': 'zone',
     'tests/cloud/test_hosts.py': 'pool',
     'tests/cloud/test_hosts_choices.py': 'pool',

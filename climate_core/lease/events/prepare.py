@@ -170,8 +170,8 @@ def add(lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime) 
     groups = {each.id for each in lease.reservations if each.group}
     if lease.has_started(now):
         preparing = dict.fromkeys(groups & preparing.keys())
-    elif lease.kind == states.LeaseKind.IMMEDIATE:
-        # What is made for it is held from the moment of the request.
+    elif lease.kind != states.LeaseKind.SCHEDULED:
+        # What is made for it is held from the moment of the request, or from when it is granted.
         preparing = {**preparing, **dict.fromkeys(groups & preparing.keys())}
     times = {
         each: now if before is None else max(now, lease.start_date - before)

@@ -97,11 +97,7 @@ def _lacking(context: StepContext, told: str) -> str:
         return ''
     wanted = context.reservation.params[specification.KEY]
     try:
-        found = room.lacking(
-            context.service,
-            wanted['flavorRef'],
-            boots_from_volume=specification.boots_from_volume(wanted),
-        )
+        found = room.lacking(context.service, wanted)
     except errors.EXPECTED as exc:
         LOG.info('What there is too little of for %s is not known: %s', wanted['name'], exc)
         return ''

@@ -89,7 +89,12 @@ class ServerPlugin(wakeable.HintedPlugin):
             return self.reserve(context, values)
         user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
         wanted = values[specification.KEY]
-        return specification.claim(user, lease_id, wanted, self._params(values), keys)
+        params = self._params(values)
+        service = self.cloud.service()
+        return specification.claim(user, service, lease_id, wanted, params, keys)
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
+        return params.get(specification.HOLDS)
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         if specification.MADE_FOR in values:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts
+from climate_core import exceptions
 from climate_core.calendar.emptying import RunningServer, TargetHost
 from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected
 from climate_core.cloud import flavors, hypervisors, placement
@@ -30,12 +31,14 @@ def by_class(found: Mapping[str, int]) -> dict[str, int]:
     return {name: amount for name, amount in named.items() if name.isupper()}
 
 
-def of_flavor(flavor: Mapping[str, Any], *, boots_from_volume: bool = False) -> RunningServer:
-    """Return what a server of a flavor takes of its host, with an empty id.
+def of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> RunningServer:
+    """Return what a server takes of its host, with an empty id.
+
+    :param wanted: what else is said of it, as POST /servers takes it
 
     :raises climate_core.exceptions.BadRequest: that cannot be told
     """
-    if boots_from_volume:
+    if boots_from_volume(wanted):
         flavor = {**flavor, 'disk': 0}
     demand = flavor_demand.read(flavor)
     return RunningServer(
@@ -43,13 +46,35 @@ def of_flavor(flavor: Mapping[str, Any], *, boots_from_volume: bool = False) -> 
         amounts=by_class(demand.piece),
         required=demand.required,
         forbidden=demand.forbidden,
+        # Administrators may add a host to it.
+        zone=str(wanted.get('availability_zone') or '').partition(':')[0] or None,
     )
 
 
-def hosts_up(conn: 'connection.Connection') -> dict[str, Any]:
-    """Return the hosts that take servers by the ids of their providers, with their servers."""
+def boots_from_volume(wanted: Mapping[str, Any]) -> bool:
+    """Tell whether the root disk of a server takes nothing of its host."""
+    return 'imageRef' not in wanted and 'block_device_mapping_v2' in wanted
+
+
+def needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a server takes and needs of its host, as JSON types; None: it cannot be told."""
+    try:
+        server = of_flavor(flavor, wanted)
+    except exceptions.BadRequest:
+        return None
     return {
-        each['id']: each
+        'amounts': dict(server.amounts),
+        'required': sorted(server.required),
+        'forbidden': sorted(server.forbidden),
+        'zone': server.zone,
+    }
+
+
+def hosts_up(conn: 'connection.Connection') -> dict[str, Any]:
+    """Return the hosts that take servers by the ids of their providers: ``servers``, ``zone``."""
+    services = hypervisors.list_services(conn)
+    return {
+        each['id']: {**each, 'zone': services.get(each['service']['host'], {}).get('zone')}
         for each in hypervisors.list_with_servers(conn)
         if (each['state'], each['status']) == ('up', 'enabled')
     }
@@ -64,24 +89,24 @@ def read(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[Targe
     for provider_id in placement.list_ordinary_roots(conn):
         if provider_id not in up:
             continue
-        room = rooms.get(provider_id)
+        room, zone = rooms.get(provider_id), up[provider_id]['zone']
         if room is None:
             # It has no memory left. What else is free there is of no use until a lease frees some.
-            yield TargetHost(name=provider_id, free={}, traits=None)
+            yield TargetHost(name=provider_id, free={}, zone=zone, traits=None)
             continue
         # What several of its providers have no server can take as a whole.
         whole = room.used.keys() - room.divided
         free = {kind: room.capacity[kind] - room.used[kind] for kind in whole}
-        yield TargetHost(name=provider_id, free=free, traits=room.traits)
+        yield TargetHost(name=provider_id, free=free, zone=zone, traits=room.traits)
 
 
-def lacking(conn: 'connection.Connection', flavor_id: str, *, boots_from_volume: bool) -> str:
+def lacking(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:
     """Say what there is too little of for one more server; empty if there is enough.
 
     :param conn: the rights of the service
     :raises climate_core.exceptions.BadRequest: it cannot be told
     """
-    server = of_flavor(flavors.get(conn, flavor_id), boots_from_volume=boots_from_volume)
+    server = of_flavor(flavors.get(conn, wanted['flavorRef']), wanted)
     forecast = Forecast(read(conn, hosts_up(conn)))
     try:
         forecast.check(FutureDemand(start=0, end=1, servers=[dataclasses.replace(server, id='1')]))

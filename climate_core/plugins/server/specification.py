@@ -19,6 +19,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, flavors, images, networks, servers
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed
+from climate_core.plugins.server import room
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -34,6 +35,9 @@ _SECRETS: Final = ('adminPass', 'user_data')
 #: Keep with a reservation what is sealed, and a digest of what the request said; not shown.
 _SEALED: Final = '_sealed'
 _SAID: Final = '_said'
+#: Keep what it will hold, and what its host needs; not shown.
+HOLDS: Final = '_holds'
+NEEDS: Final = '_needs'
 _ROUNDS: Final = 100_000
 
 _TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': 255}
@@ -131,6 +135,7 @@ def is_requested(values: Mapping[str, Any]) -> bool:
 
 def claim(
     conn: 'connection.Connection',
+    service: 'connection.Connection',
     lease_id: str,
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
@@ -138,13 +143,15 @@ def claim(
 ) -> Claimed:
     """Check what is said of servers with the rights of the user, and claim each of them.
 
+    :param service: the rights of the service, for what users may not see of their flavor
     :param wanted: the ``server`` of the request
     :param params: what each reservation keeps besides
     :param keys: those of the operator, with which secrets are sealed
     :raises climate_core.exceptions.ClimateError: something of it is not there, or cannot be kept;
         naming the field
     """
-    held = _check(conn, wanted)
+    flavor = _check(conn, wanted)
+    held = _amounts(flavor, wanted)
     secrets = {name: wanted[name] for name in _SECRETS if name in wanted}
     if secrets and not keys:
         raise exceptions.BadRequest(
@@ -155,25 +162,32 @@ def claim(
     group = uuidutils.generate_uuid()
     shown = {name: each for name, each in wanted.items() if name not in (*_SECRETS, 'count')}
     count = wanted.get('count', 1)
-    said = _said(lease_id, wanted)
+    if 'extra_specs' not in flavor:
+        flavor = flavors.get(service, wanted['flavorRef'])
+    hidden = {
+        model.GROUP: group,
+        _SAID: _said(lease_id, wanted),
+        HOLDS: held,
+        NEEDS: room.needs(flavor, wanted),
+    }
     claims = []
     for number in range(1, count + 1):
         name = wanted['name'] if count == 1 else f'{wanted["name"]}-{number}'
-        kept = {**params, KEY: {**shown, 'name': name}, model.GROUP: group, _SAID: said}
+        kept = {**params, **hidden, KEY: {**shown, 'name': name}}
         if secrets and number == 1:
             kept[_SEALED] = sealing.seal(secrets, keys)
         claims.append(Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, held))
     return dataclasses.replace(claims[0], others=claims[1:])
 
 
-def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str, int]:
-    """Return what one server holds; refuse what refers to things that the user has not."""
+def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flavor; refuse what refers to things that the user has not."""
     with errors.for_user(f'{KEY}.flavorRef'):
         flavor = flavors.get(conn, wanted['flavorRef'])
     if 'imageRef' in wanted:
         with errors.for_user(f'{KEY}.imageRef'):
             images.get(conn, wanted['imageRef'])
-    elif not boots_from_volume(wanted):
+    elif not room.boots_from_volume(wanted):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
             field=f'{KEY}.imageRef',
@@ -184,14 +198,13 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
     listed = wanted.get('networks', ())
     for number, each in enumerate(() if isinstance(listed, str) else listed):
         _check_network(conn, each, f'{KEY}.networks[{number}]', wanted.get('count', 1))
+    return flavor
+
+
+def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, int]:
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
     sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], ephemeral)
-    return amounts.of_server(*sizes, boots_from_volume=boots_from_volume(wanted))
-
-
-def boots_from_volume(wanted: Mapping[str, Any]) -> bool:
-    """Tell whether the root disk of a server takes nothing of its host."""
-    return 'imageRef' not in wanted and 'block_device_mapping_v2' in wanted
+    return amounts.of_server(*sizes, boots_from_volume=room.boots_from_volume(wanted))
 
 
 def _check_network(

@@ -89,7 +89,8 @@ class MadeServersTest(HostsTest):
         self.plugin = ServerPlugin(conf, self.cloud)
         self.plugin.now = self.time
         self.world.plugins[ServerPlugin.resource_type] = self.plugin
-        self.world.operations.room.cloud = self.cloud
+        operations = self.world.operations
+        operations.room.cloud = operations.queue.cloud = self.cloud
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.
         for name in ('images.get', 'networks.check_network'):
@@ -118,6 +119,7 @@ class MadeServersTest(HostsTest):
             **server,
         }
         body = {'name': 'lease', 'start_date': start, 'end_date': END, **(more or {})}
+        body = {name: value for name, value in body.items() if value is not None}
         body['reservations'] = [{'resource_type': 'virtual:instance', 'server': wanted}]
         lease_id = self.world.operations.create_lease(user(self.api.project_id, 'fake'), body)
         shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
@@ -241,20 +243,24 @@ class TestMadeServers(MadeServersTest):
         assert self.world.trusts.present == set()
 
 
-class TestScheduled(MadeServersTest):
+class SmallHostTest(MadeServersTest):
     """The host has two VCPUs, and a server takes one."""
 
     def setUp(self):
         super().setUp()
         self.set_ratio('VCPU', 1.0)
 
+    def others(self, count):
+        """Have another user boot servers; return them."""
+        made = [self.boot(name='other') for _ in range(count)]
+        for each in made:
+            self.assert_status(each, 'ACTIVE')
+        return made
+
+
+class TestScheduled(SmallHostTest):
     def scheduled(self, start=START, end=END, **server):
         return self.lease(start, more={'kind': 'scheduled', 'end_date': end}, **server)
-
-    def others(self, count):
-        """Have another user boot servers."""
-        for _ in range(count):
-            assert self.assert_status(self.boot(name='other'), 'ACTIVE')
 
     @kind_cell('Servers that are made for the lease', 'scheduled')
     def test_made_shortly_before_the_start_and_woken_at_it(self):
@@ -322,3 +328,54 @@ class TestScheduled(MadeServersTest):
                 },
             )
             assert found['granted'] is granted
+
+
+class TestRetry(SmallHostTest):
+    def retry(self, **server):
+        more = {'kind': 'retry', 'end_date': None, 'duration': '1h'}
+        return self.lease(more=more, **server)
+
+    @kind_cell('Servers that are made for the lease', 'retry')
+    def test_waits_until_there_is_room_and_is_made_then(self):
+        first, _ = self.others(2)
+        lease_id = self.retry(count=1)
+        lease = self.world.lease(lease_id)
+        assert (lease.status, {str(each.amounts) for each in lease.reservations}) == (
+            'WAITING',
+            {'{}'},
+        )
+        assert 'too little VCPU on 1 host' in lease.status_reason
+        self.world.run_until_idle(minutes=5)
+        assert self.world.lease(lease_id).status == 'WAITING'
+        assert self.servers() == [('other', 'ACTIVE')] * 2
+        self.delete(first)
+        self.world.operations.queue.look()
+        self.look_around()
+        assert self.state(lease_id) == ('ACTIVE', ['active'])
+        assert self.servers() == [('other', 'ACTIVE'), ('web', 'ACTIVE')]
+        lease = self.world.lease(lease_id)
+        assert lease.end_date - lease.start_date == datetime.timedelta(hours=1)
+        assert lease.reservations[0].amounts['vcpus'] == 1
+
+    def test_with_room_it_does_not_wait(self):
+        lease_id = self.retry(count=2)
+        self.look_around()
+        assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
+
+    def test_those_that_wait_are_granted_no_more_than_there_is(self):
+        """A small one may pass a large one."""
+        first, _ = self.others(2)
+        large, small, last = self.retry(count=2), self.retry(), self.retry()
+        self.delete(first)
+        self.world.operations.queue.look()
+        self.look_around()
+        found = [self.world.lease(each).status for each in (large, small, last)]
+        assert found == ['WAITING', 'ACTIVE', 'WAITING']
+
+    def test_cancelled_while_it_waits(self):
+        self.others(2)
+        lease_id = self.retry()
+        self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
+        self.look_around(1)
+        assert self.state(lease_id)[0] == 'TERMINATED'
+        assert self.servers() == [('other', 'ACTIVE')] * 2

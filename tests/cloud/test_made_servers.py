@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that Climate makes for leases, with the real Nova. They fill a zone: see conftest.py."""
+
+import base64
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cloud.booking import Booking
+from tests.cloud.people import at, wait_for
+from tests.cloud.templates import ZONE
+from tests.support.kinds import kind_cell
+
+USER_DATA = base64.b64encode(b'#!/bin/sh\n').decode()
+
+
+class Making:
+    """Leases of servers that are made for them, in the zone that these tests fill."""
+
+    def __init__(self, booking: Booking) -> None:
+        self.booking, self.person = booking, booking.person
+        self.name = f'made-{uuid.uuid4().hex[:8]}'
+
+    def lease(self, flavor: str = 'm1.tiny', kind: str | None = None, **server: Any) -> Any:
+        """Make a lease that lasts ten minutes; ``start`` among the values is its start."""
+        start = server.pop('start', 'now')
+        found = self.person.sdk.compute.find_flavor(flavor, ignore_missing=False)
+        wanted = {
+            'name': self.name,
+            'flavorRef': found.id,
+            'imageRef': self.booking.image.id,
+            'networks': [{'uuid': self.booking.network.id}],
+            'availability_zone': ZONE,
+            **server,
+        }
+        reservation = {'resource_type': 'virtual:instance', 'server': wanted}
+        more = {'kind': kind} if kind else {}
+        lease = self.person.leases.create(
+            self.name, start=start, duration='10m', reservations=[reservation], **more
+        )
+        self.booking.leases.add(lease.id)
+        return lease
+
+    def reserved(self, lease_id: str) -> list[Any]:
+        """Wait until all of its servers are RESERVED; return the reservations."""
+        wait_for(lambda: set(self.servers().values()) == {'RESERVED'}, f'{self.name} RESERVED')
+        return list(self.person.leases.get(lease_id).reservations)
+
+    def servers(self) -> dict[str, str]:
+        """The status of each of its servers, by the name."""
+        found = self.person.sdk.compute.servers()
+        return {each.name: each.status for each in found if each.name.startswith(self.name)}
+
+    def fill(self) -> str:
+        """Have an ordinary server take all of the zone; return its id."""
+        compute = self.person.sdk.compute
+        flavor = compute.find_flavor('m1.xlarge', ignore_missing=False)
+        other = self.booking.post({}, flavorRef=flavor.id, availability_zone=ZONE)
+        assert other.status_code == 202, other.text
+        return str(self.booking.wait(other.json()['server']['id'], 'ACTIVE').id)
+
+
+@pytest.fixture
+def making(booking: Booking) -> Iterator[Making]:
+    return Making(booking)
+
+
+def test_made_at_once_are_reserved_and_woken(
+    making: Making, allocations: Callable[[str], dict[str, Any]]
+) -> None:
+    lease = making.lease(start=at(seconds=40), count=2, user_data=USER_DATA)
+    ids = {each.resource_id for each in making.reserved(lease.id)}
+    assert all(allocations(each) for each in ids)
+    shown = making.person.leases.get(lease.id)
+    assert USER_DATA not in str(shown)
+    lease = making.person.wait_lease(lease.id, 'ACTIVE', 'ERROR')
+    assert lease.status == 'ACTIVE', lease.status_reason
+    assert making.servers() == {f'{making.name}-{n}': 'ACTIVE' for n in (1, 2)}
+    making.person.leases.end(lease.id)
+    making.person.wait_lease(lease.id, 'TERMINATED')
+    assert making.servers() == {}
+
+
+@kind_cell('Servers that are made for the lease', 'scheduled')
+def test_scheduled_are_made_shortly_before_the_start(making: Making) -> None:
+    lease = making.lease(kind='scheduled', start=at(seconds=60), count=2)
+    assert making.servers() == {}
+    lease = making.person.wait_lease(lease.id, 'ACTIVE', 'ERROR')
+    assert lease.status == 'ACTIVE', lease.status_reason
+    assert set(making.servers().values()) == {'ACTIVE'}
+
+
+def test_scheduled_whose_room_another_user_took_says_so(making: Making) -> None:
+    lease = making.lease('m1.xlarge', kind='scheduled', start=at(seconds=60))
+    making.fill()
+    lease = making.person.wait_lease(lease.id, 'ERROR')
+    assert 'No valid host' in lease.status_reason
+    making.person.leases.delete(lease.id)
+    making.person.wait_lease_gone(lease.id)
+    assert making.servers() == {}
+
+
+@kind_cell('Servers that are made for the lease', 'retry')
+def test_retry_waits_until_one_is_freed(making: Making) -> None:
+    other = making.lease('m1.xlarge')
+    assert making.person.wait_lease(other.id, 'ACTIVE', 'ERROR').status == 'ACTIVE'
+    lease = making.lease('m1.xlarge', kind='retry', name=f'{making.name}-waits')
+    assert lease.status == 'WAITING', lease.status_reason
+    making.person.leases.end(other.id)
+    lease = making.person.wait_lease(lease.id, 'ACTIVE', 'ERROR')
+    assert lease.status == 'ACTIVE', lease.status_reason
+    assert making.servers() == {f'{making.name}-waits': 'ACTIVE'}
