@@ -93,8 +93,8 @@ class LeaseParams(dict[str, Any]):
         if kind not in (None, limits.KINDS[0]):
             raise BadHint(
                 self.field('kind'),
-                f'must be {limits.KINDS[0]}, because it is built and held now; a lease of hosts '
-                f'or capacity can be {kind}: openstack lease create --kind {kind}',
+                f'must be {limits.KINDS[0]}, because it is built and held now; a lease of hosts, '
+                f'capacity or new servers can be {kind}: openstack lease create --kind {kind}',
             )
 
     def _not_past(self, key: str, now: datetime.datetime, fresh: bool) -> datetime.datetime:

@@ -43,8 +43,8 @@ class CreateLease(command.ShowOne):
             '--kind',
             choices=limits.KINDS,
             help='What happens if there is not enough: the request fails (immediate, scheduled), '
-            'or the lease waits until there is (retry; only for hosts and capacity), or shared '
-            'hosts are emptied for it (best_effort; only for hosts)',
+            'or the lease waits until there is (retry; for hosts, capacity and new servers), or '
+            'shared hosts are emptied for it (best_effort; only for hosts)',
         )
         parser.add_argument(
             '--best-effort-timeout',

@@ -106,8 +106,8 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
         if 'flavor' not in values:
             read.append((resource_types.SERVER, _by_sizes(text)))
             continue
-        flavor_id = _flavor_id(cmd, CAPACITY, text, values.pop('flavor'))
-        read.append((resource_types.CAPACITY, {'flavor_id': flavor_id, **values}))
+        found = flavor_id(cmd, CAPACITY, text, values.pop('flavor'))
+        read.append((resource_types.CAPACITY, {'flavor_id': found, **values}))
     return [{'resource_type': kind, **values} for kind, values in read]
 
 
@@ -119,12 +119,13 @@ def servers(cmd: command.Command, option: str, text: str) -> dict[str, Any]:
     values = _read(option, text, _OF_SERVERS)
     if 'flavor' not in values:
         raise exceptions.CommandError(f'{option} {text}: flavor=<name or id> is missing.')
-    flavor_id = _flavor_id(cmd, option, text, values.pop('flavor'))
-    server = {'flavorRef': flavor_id, **values}
+    found = flavor_id(cmd, option, text, values.pop('flavor'))
+    server = {'flavorRef': found, **values}
     return {'resource_type': resource_types.SERVER, 'server': server}
 
 
-def _flavor_id(cmd: command.Command, option: str, text: str, name: str) -> str:
+def flavor_id(cmd: command.Command, option: str, text: str, name: str) -> str:
+    """Return the id of a flavor that an option names; CommandError if there is none."""
     flavor = options.clients(cmd).compute.find_flavor(name)
     if flavor is None:
         raise exceptions.CommandError(

@@ -9,7 +9,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import amounts, resource_types
-from climateclient.osc import arguments, hosts, options, stack_template
+from climateclient.osc import arguments, hosts, new_servers, options, stack_template
 
 #: The types of resources that are named by an option, and its name.
 _NAMED = {
@@ -51,6 +51,7 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         '(repeat for several)',
     )
     stack_template.add_options(parser)
+    new_servers.add_option(parser)
     hosts.add_options(parser)
     parser.add_argument(
         '--reservation',
@@ -104,12 +105,14 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
     """Return the reservations of all options with names; asks the services for ids."""
     found = [kind | {'resource_id': _find(cmd, kind, name)} for kind, name in _named(parsed_args)]
     found += hosts.reservations(cmd, parsed_args)
+    found += new_servers.reservations(cmd, parsed_args)
     return [on_end(parsed_args, each) | each for each in found]
 
 
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the types of the resources that the options name, in order."""
     made = stack_template.kind(parsed_args) + hosts.kinds(parsed_args)
+    made += new_servers.kinds(parsed_args)
     return [kind for kind, _ in _named(parsed_args)] + made
 
 

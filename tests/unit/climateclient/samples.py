@@ -71,11 +71,15 @@ KEYSTONE = 'http://keystone.example.org/v3'
 NOVA = 'http://nova.example.org/v2.1'
 CINDER = 'http://cinder.example.org/v3'
 HEAT = 'http://heat.example.org/v1/project1'
+GLANCE = 'http://glance.example.org'
+NEUTRON = 'http://neutron.example.org'
 CATALOGUE = {
     'reservation': ENDPOINT,
     'compute': NOVA,
     'block-storage': CINDER,
     'orchestration': HEAT,
+    'image': GLANCE,
+    'network': NEUTRON,
     'identity': KEYSTONE,
 }
 ENVIRONMENT = {

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The option ``--new-server``: servers that the lease service makes for a lease."""
+
+import argparse
+import base64
+import pathlib
+from typing import Any, Final
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climate_common import resource_types
+from climateclient.osc import hosts, options
+
+OPTION: Final = '--new-server'
+_EXAMPLE: Final = 'flavor=m1.small,image=cirros,network=shared,count=3'
+#: Keys that stand for themselves in the body of POST /servers.
+_SAME: Final = ('name', 'key_name', 'availability_zone', 'description')
+_LISTS: Final = ('network', 'security_group')
+_KEYS: Final = (*_SAME, 'flavor', 'image', *_LISTS, 'count', 'user_data')
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    parser.add_argument(
+        OPTION,
+        dest='new_server',
+        metavar=f'{_EXAMPLE}[,<key>=<value>...]',
+        action='append',
+        default=[],
+        help='Have servers made for the lease, all or none; also name (default: that of the '
+        'lease), key_name, security_group, availability_zone, description, and user_data, which '
+        'is the name of a file; network=none for none (repeat for several)',
+    )
+
+
+def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the type of each of the reservations."""
+    return [{'resource_type': resource_types.SERVER}] * len(parsed_args.new_server)
+
+
+def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the reservations of the option; asks the services for ids.
+
+    :raises CommandError: something cannot be read, or is not there
+    """
+    name = getattr(parsed_args, 'name', None)
+    return [
+        {'resource_type': resource_types.SERVER, 'server': _server(cmd, text, name)}
+        for text in parsed_args.new_server
+    ]
+
+
+def _server(cmd: command.Command, text: str, name: str | None) -> dict[str, Any]:
+    given = _read(text)
+    flavor = given.get('flavor')
+    if flavor is None:
+        raise _wrong(text, 'flavor=<name or id> is missing')
+    if 'name' not in given and not name:
+        raise _wrong(text, 'name=<name> is missing')
+    server: dict[str, Any] = {'name': name}
+    server |= {key: given[key] for key in _SAME if key in given}
+    server['flavorRef'] = hosts.flavor_id(cmd, OPTION, text, flavor)
+    sdk = options.clients(cmd).sdk_connection
+    if 'image' in given:
+        server['imageRef'] = sdk.image.find_image(given['image'], ignore_missing=False).id
+    if networks := given.get('network'):
+        words = networks[0] if networks in (['none'], ['auto']) else None
+        find = sdk.network.find_network
+        server['networks'] = words or [
+            {'uuid': find(each, ignore_missing=False).id} for each in networks
+        ]
+    if groups := given.get('security_group'):
+        server['security_groups'] = [{'name': each} for each in groups]
+    if 'count' in given:
+        server['count'] = _count(text, given['count'])
+    if 'user_data' in given:
+        server['user_data'] = _file(text, given['user_data'])
+    return server
+
+
+def _read(text: str) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for part in text.split(','):
+        key, equals, value = (each.strip() for each in part.partition('='))
+        if key not in _KEYS or not equals or not value:
+            raise _wrong(text, f'"{part}" is not one of {", ".join(_KEYS)} with =<value>')
+        if key in _LISTS:
+            given.setdefault(key, []).append(value)
+        elif key in given:
+            raise _wrong(text, f'{key} is given twice')
+        else:
+            given[key] = value
+    return given
+
+
+def _count(text: str, value: str) -> int:
+    if not value.isdecimal() or not int(value):
+        raise _wrong(text, f'count must be a number from 1 on, not "{value}"')
+    return int(value)
+
+
+def _file(text: str, name: str) -> str:
+    try:
+        return base64.b64encode(pathlib.Path(name).read_bytes()).decode()
+    except OSError as error:
+        raise _wrong(text, f'user_data: {error}') from error
+
+
+def _wrong(text: str, why: str) -> exceptions.CommandError:
+    return exceptions.CommandError(f'{OPTION} {text}: {why}. Right would be: {OPTION} {_EXAMPLE}')
