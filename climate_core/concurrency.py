@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep threads free of requests that wait for Nova, Cinder or Heat.
+"""Limit how many threads wait for Nova, Cinder or Heat, so that some stay free.
 
 A user's request to reserve a resource makes the lease service ask Nova, Cinder or Heat. These may
 wait for the lease service at the same moment, with the requests of their extensions. If users'

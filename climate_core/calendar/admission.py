@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promise units to reservations, and take them back: proposed in memory, judged by the database.
+"""Promise units to reservations, and free them: proposed in memory, judged by the database.
 
 A promise is a search in the index and one guarded write in the caller's transaction. If others
 were faster, the transaction is run again (:class:`climate_core.db.engine.Stale`) and searches

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose which shared hosts are emptied for a lease, and where their servers find room. Pure.
+"""Choose the shared hosts to empty for a lease, and find room for their servers. Pure.
 
 A host is only chosen if none of its servers is of a kind that cannot move, and if all servers of
 all chosen hosts fit on other hosts together. Nova decides itself where each server goes, so room

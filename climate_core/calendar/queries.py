@@ -26,7 +26,7 @@ from climate_core.db import calendar
 from climate_core.db.calendar import OwnPromise
 from climate_core.db.engine import Database, TransactionRefused
 
-#: So many looks at units are taken for windows: a second or two.
+#: How many looks at units a search for windows may take: a second or two.
 LOOKS = 150_000
 
 
@@ -152,7 +152,7 @@ class CalendarQueries:
         return found
 
     def fitting(self, waiting: Iterable[WaitingDemand]) -> tuple[list[str], float | None]:
-        """Choose who of those that wait has enough now, in their order; see :mod:`.queue`.
+        """Choose which of the leases that wait have enough now, in their order; see :mod:`.queue`.
 
         Where very much waits, the last ones are not looked at.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose who of those that wait has enough now. Pure.
+"""Choose which of the leases that wait have enough now. Pure.
 
 Each has what is free in the order in which they wait. One for which there is not enough now keeps
 the earliest room that there will be for it, so that a later one may pass it only if it makes it no

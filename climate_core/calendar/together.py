@@ -12,7 +12,7 @@ from climate_core.calendar.timeline import Timeline
 
 #: Returns the timelines of all units of a kind.
 Kinds = Callable[[str], Sequence[Timeline]]
-#: So many orders are tried in which searches choose.
+#: How many orders are tried in which searches choose.
 TRIES: Final = 8
 
 

@@ -73,7 +73,7 @@ _UNREGISTERED = {
 _MIDDLEWARE = frozenset({'oslo_middleware', 'cors', 'healthcheck'})
 #: Where the data is when ``[database] connection`` says nothing: good for one machine.
 DATABASE = 'sqlite:///$state_path/climate.sqlite'
-#: So many connections stay open: as many as a manager with the default workers uses at once.
+#: How many connections stay open: as many as a manager with the default workers uses at once.
 CONNECTIONS = 20
 
 

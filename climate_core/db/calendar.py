@@ -28,9 +28,9 @@ _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 FREED = 'calendar.freed'
 #: Seconds for which a change may wait for its commit until an index may overlook it.
 LATE = 5.0
-#: So many units, of those that an index has seen changed, are not read again.
+#: How many units, of those that an index has seen changed, are not read again.
 _KNOWN = 200
-#: So many units are read with their promises at once when an index is filled.
+#: How many units are read with their promises at once when an index is filled.
 _CHUNK = 500
 
 #: Of a unit; JSON as it is stored.

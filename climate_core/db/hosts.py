@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of the pools in the database: each is a unit of the calendar and what is known of it.
+"""Read and write the hosts of the pools: each is a unit of the calendar and what is known of it.
 
 Each change of a unit counts its generation up and sets ``changed_at``, so that no promise is made
 of what it was before, and the indexes of all managers read it again.

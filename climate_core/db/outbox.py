@@ -34,7 +34,7 @@ def add(
     notices: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime.datetime,
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Put notifications into the outbox.
+    """Insert notifications into the outbox.
 
     :param notices: event types and payloads
     :returns: them again; each payload has got an ``event_id``, by which a receiver knows one that

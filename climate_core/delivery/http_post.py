@@ -21,7 +21,7 @@ from climate_core.lease import webhook
 
 #: How many addresses of a name are tried.
 _ADDRESSES = 4
-#: So many bytes of an answer are read, so that its sender can end in peace.
+#: How many bytes of an answer are read, so that its sender is not cut off.
 _BODY = 4096
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends what is in the outbox, at least once, and sleeps while it is empty."""
+"""Send the notifications of the outbox, at least once, and sleep while it is empty."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the usage of the leases, period by period, and sleeps until the next one is over.
+"""Notify the usage of leases, period by period, and sleep until the next one is over.
 
 A period is told by the one manager that writes its row in ``usage_periods``, in one transaction
 with what it puts into the outbox. Periods in which no manager ran are told afterwards, in order.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls the webhooks of leases: at least once, signed, again until they answer with success.
+"""Call the webhooks of leases: at least once, signed, again until they answer with success.
 
 The scheme of the signature is that of the Standard Webhooks specification, 1.0; the secret is
 used as the user gave it.

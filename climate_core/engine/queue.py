@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look through the leases that wait as soon as there may be enough for one of them.
+"""Try the leases that wait as soon as there may be enough for one of them.
 
-It is a hint: what is missed, as by a manager that dies, the events ``retry_lease`` find.
+The events ``retry_lease`` find what is missed, as by a manager that dies.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sleep until something is due, take everything that is, with bounded concurrency.
+"""Sleep until an event is due, and hand all due events to workers, with bounded concurrency.
 
 One indexed query says what is due and when to wake up next; a write of something that is due
 earlier nudges the scheduler.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases as the API shows them, in the format that today's clients read. Pure.
+"""Serialize leases as the API shows them, in the format that clients of Blazar read. Pure.
 
-Three formats of time in one answer are the price of that: dates carry microseconds and a ``T``,
-``created_at`` and ``updated_at`` have neither. All are UTC.
+So one answer has two formats of time: dates carry microseconds and a ``T``, ``created_at`` and
+``updated_at`` have neither. All are UTC.
 """
 
 import datetime
@@ -18,7 +18,7 @@ RELEASE: Final = importlib.metadata.version('openstack-climate')
 
 
 def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
-    """A lease; neither the owner's trust nor the secret of the webhook is ever shown.
+    """Return a lease; the owner's trust and the secret of the webhook are never shown.
 
     :param position: its place in the queue, if it waits
     """
@@ -42,7 +42,7 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
 
 
 def reservation(one: model.Reservation) -> dict[str, Any]:
-    """A reservation; what its plugin keeps stands beside the rest and never replaces it."""
+    """Return a reservation; what its plugin keeps never replaces other fields."""
     return {
         **serialize.reservation(one),
         'lease_id': one.lease_id,
@@ -52,7 +52,7 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
 
 
 def event(one: model.Event) -> dict[str, Any]:
-    """An event; claims and attempts are the engine's own affair."""
+    """Return an event, without the engine's claims and attempts."""
     return {
         **serialize.event(one),
         'lease_id': one.lease_id,

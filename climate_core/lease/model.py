@@ -115,7 +115,7 @@ class Reservation:
 
     @property
     def is_made(self) -> bool:
-        """Tell whether its resource is there, or was."""
+        """Return whether its resource is there, or was."""
         return not self.resource_id.startswith(UNMADE)
 
 

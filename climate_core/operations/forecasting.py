@@ -206,7 +206,7 @@ def _server(
 
 
 def _claims(database: Database) -> Iterator[FutureDemand]:
-    """Give what scheduled leases will take whose servers are not made yet."""
+    """Return what scheduled leases will take whose servers are not made yet."""
     for lease_id, found in database.read(db.to_be_made, resource_types.SERVER).items():
         servers = [
             _server(f'{lease_id}.{number}', each.params, each.amounts)

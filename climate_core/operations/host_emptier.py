@@ -90,7 +90,7 @@ class HostEmptier(Worker):
 
 
 def _describe(left: Sequence[RunningServer]) -> str:
-    """Say what is still on a host, and what has to be done by hand."""
+    """Return what is still on a host, and what has to be done by hand."""
     told = f'{words.counted(len(left), "server")} left.'
     stuck = [each for each in left if each.obstacle and each.status != movable.MOVING]
     if not stuck:

@@ -54,7 +54,7 @@ _STRATEGIES: Final[Mapping[str, emptying.Strategy]] = {
 _LOOK: Final = 2.0
 #: After so many requests that did not move a server its host is given up.
 _TRIES: Final = 3
-#: So many hosts are looked at, or twice as many as are wanted, with two calls for each.
+#: How many hosts are read at once, or twice as many as are wanted, with two calls for each.
 _BATCH: Final = 10
 #: If too few of them can be emptied others are, up to so many: then the request is refused.
 _MOST: Final = 100

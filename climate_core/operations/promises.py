@@ -28,7 +28,7 @@ from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
-#: So far ahead room is kept for a lease that waits and may begin later.
+#: How far ahead room is kept for a lease that waits and may begin later.
 _PATIENCE = datetime.timedelta(days=366)
 
 

@@ -64,7 +64,7 @@ class ClosedUnits:
 
 @dataclasses.dataclass
 class Reduction:
-    """Put what is given back out of use, before it is written."""
+    """Close what a change gives back before the change is written."""
 
     database: Database
     clock: Clock
@@ -78,7 +78,7 @@ class Reduction:
         generation: int | None,
         change: Callable[[model.Lease, datetime.datetime], Change],
     ) -> Iterator[ClosedUnits]:
-        """Put out of use what a change gives back of a lease that runs, while it is written.
+        """Close what a change gives back of a lease that runs, while the change is written.
 
         If it is not written, that is put into use again.
 

@@ -148,5 +148,5 @@ class LeaseEndpoint(_Served):
     remove_reservation = _writes(LeaseOperations.remove_reservation)
 
     def nudge(self, context: 'RequestContext') -> None:
-        """Look at what is due: another manager wrote something."""
+        """Wake the scheduler, since another manager wrote something."""
         self._nudged(context)

@@ -119,7 +119,7 @@ def _settle_pending(
 
 
 def _fail_group(lease: Lease, failed: Reservation, now: datetime) -> Lease:
-    """Have those freed, too, that are made together with one that cannot be."""
+    """Free the other reservations of a group of which one cannot be made."""
     others = [
         each
         for each in lease.live
@@ -163,7 +163,7 @@ def _reason(lease: Lease) -> str | None:
 
 
 def add(lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime) -> Lease:
-    """Have reservations prepared; the start does it if that has begun, except for groups.
+    """Add the preparation of reservations; except for groups, a start that has begun does it.
 
     :param preparing: by their ids: how long before the start; None: now
     """

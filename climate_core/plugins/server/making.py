@@ -92,7 +92,7 @@ def find_late(context: EndContext) -> Wait | None:
 
 
 def _lacking(context: StepContext, told: str) -> str:
-    """Say what the hosts have too little of, if Nova found none; it does not say that itself."""
+    """Return what the hosts have too little of, if Nova found none, which does not tell that."""
     if _NO_HOST not in told:
         return ''
     wanted = context.reservation.params[specification.KEY]

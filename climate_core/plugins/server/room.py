@@ -81,7 +81,7 @@ def hosts_up(conn: 'connection.Connection') -> dict[str, Any]:
 
 
 def read(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
-    """Give the ordinary hosts with what is free of them.
+    """Return the ordinary hosts with what is free of them.
 
     :param up: those that take servers
     """
@@ -101,7 +101,7 @@ def read(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[Targe
 
 
 def lacking(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:
-    """Say what there is too little of for one more server; empty if there is enough.
+    """Return what there is too little of for one more server; empty if there is enough.
 
     :param conn: the rights of the service
     :raises climate_core.exceptions.BadRequest: it cannot be told
