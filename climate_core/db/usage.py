@@ -28,9 +28,11 @@ _FREED = sa.case(
     (_RESERVATION.c.hold == 1, sa.null()),
     else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
 )
-# Until the start of its lease others can have what the calendar promises, or is made then.
+#: What is made for leases of these kinds is made at their start, or when they wait no more.
+_LATER = (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY)
+# Until the start of its lease others can have what the calendar promises, or is made later.
 _IS_PROMISED = sa.and_(
-    sa.or_(_RESERVATION.c.unit_kind.is_not(None), _LEASE.c.kind == states.LeaseKind.SCHEDULED),
+    sa.or_(_RESERVATION.c.unit_kind.is_not(None), _LEASE.c.kind.in_(_LATER)),
     _LEASE.c.start_date > _RESERVATION.c.created_at,
 )
 _SUM = (

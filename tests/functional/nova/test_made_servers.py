@@ -257,6 +257,12 @@ class SmallHostTest(MadeServersTest):
             self.assert_status(each, 'ACTIVE')
         return made
 
+    def held_at(self):
+        """Since when reservations are billed."""
+        period = usage.Span(NOON, NOON + datetime.timedelta(hours=2))
+        found = self.world.database.read(lambda session: list(db.uses(session, period)))
+        return {each.held_at for each in found}
+
 
 class TestScheduled(SmallHostTest):
     def scheduled(self, start=START, end=END, **server):
@@ -274,9 +280,7 @@ class TestScheduled(SmallHostTest):
         self.world.run_until_idle(minutes=5)
         self.look_around()
         assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
-        period = usage.Span(NOON, NOON + datetime.timedelta(hours=2))
-        found = self.world.database.read(lambda session: list(db.uses(session, period)))
-        assert {each.held_at for each in found} == {NOON + datetime.timedelta(hours=1)}
+        assert self.held_at() == {NOON + datetime.timedelta(hours=1)}
 
     def test_room_that_another_user_took_is_told_and_nothing_left(self):
         lease_id = self.scheduled(count=2)
@@ -356,6 +360,8 @@ class TestRetry(SmallHostTest):
         lease = self.world.lease(lease_id)
         assert lease.end_date - lease.start_date == datetime.timedelta(hours=1)
         assert lease.reservations[0].amounts['vcpus'] == 1
+        assert self.held_at() == {lease.start_date}
+        assert lease.start_date > lease.created_at
 
     def test_with_room_it_does_not_wait(self):
         lease_id = self.retry(count=2)
