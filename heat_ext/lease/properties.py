@@ -181,6 +181,10 @@ def validate(given: Mapping[str, Any]) -> None:
         if each is not None and reservations.AMOUNTS in each:
             field = f'{RESERVATIONS}[{number}].{reservations.AMOUNTS}'
             raise _invalid(field, 'must be left out; the service that builds the resource sets it')
+        if each is not None and 'server' in each:
+            # An update could not tell which of the servers of the lease they are.
+            told = 'must be left out; write the servers into the template'
+            raise _invalid(f'{RESERVATIONS}[{number}].server', told)
     _validate_kind(given)
     start, end, before_end = (_parse(given[name]) for name in (START, END, BEFORE_END))
     if start and end and end <= start:

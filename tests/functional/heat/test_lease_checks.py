@@ -49,6 +49,10 @@ class TestValidation(LeaseTest):
                 {'reservations': [server, {**server, 'amounts': {'servers': 0}}]},
                 'reservations[1].amounts: must be left out',
             ),
+            (
+                {'reservations': [{'resource_type': 'virtual:instance', 'server': {}}]},
+                'reservations[0].server: must be left out',
+            ),
             ({'start_policy': 'later'}, 'start_policy'),
             ({'on_end': 'stop'}, 'on_end'),
             ({'before_start': [0]}, 'before_start'),
