@@ -81,6 +81,6 @@ class Availability(command.Lister):
         if not found:
             print(_NOTHING, file=sys.stderr)
         return ('Start', 'End', 'Guaranteed'), [
-            (output.Time(each.start_date), output.Time(each.end_date), each.guaranteed)
+            (output.TimeColumn(each.start_date), output.TimeColumn(each.end_date), each.guaranteed)
             for each in found
         ]

@@ -39,25 +39,7 @@ class CreateLease(command.ShowOne):
         options.add_before_end(parser)
         resources.add_resources(parser)
         options.add_events(parser)
-        parser.add_argument(
-            '--kind',
-            choices=limits.KINDS,
-            help='What happens if there is not enough: the request fails (immediate, scheduled), '
-            'or the lease waits until there is (retry; for hosts, capacity and new servers), or '
-            'shared hosts are emptied for it (best_effort; only for hosts)',
-        )
-        parser.add_argument(
-            '--best-effort-timeout',
-            metavar='<seconds>',
-            type=int,
-            help='In how many seconds hosts must be empty for a lease of the kind best_effort',
-        )
-        parser.add_argument(
-            '--max-retries',
-            metavar='<number>',
-            type=int,
-            help='How often a lease of the kind retry is tried again at most',
-        )
+        _add_kind(parser)
         options.add_priority(parser)
         options.add_terms(parser)
         parser.add_argument(
@@ -113,6 +95,28 @@ class CreateLease(command.ShowOne):
         reservations = resources.reservations(parsed_args)
         properties['reservations'] = reservations + resources.named(self, parsed_args)
         return properties
+
+
+def _add_kind(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--kind',
+        choices=limits.KINDS,
+        help='What happens if there is not enough: the request fails (immediate, scheduled), '
+        'or the lease waits until there is (retry; for hosts, capacity and new servers), or '
+        'shared hosts are emptied for it (best_effort; only for hosts)',
+    )
+    parser.add_argument(
+        '--best-effort-timeout',
+        metavar='<seconds>',
+        type=int,
+        help='In how many seconds hosts must be empty for a lease of the kind best_effort',
+    )
+    parser.add_argument(
+        '--max-retries',
+        metavar='<number>',
+        type=int,
+        help='How often a lease of the kind retry is tried again at most',
+    )
 
 
 def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from cliff import columns
 
 from climate_common import dates
 from climateclient import host_models
-from climateclient.osc.output import Time
+from climateclient.osc.output import TimeColumn
 
 SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'VCPUs', 'Memory MB', 'Disk GB')
 LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Shared', 'Reason', 'Extra')
@@ -19,7 +19,7 @@ PROPERTIES = ('Property', 'Private', 'Values')
 POOLS = ('Pool', 'Hosts', 'Projects', 'Domains')
 
 
-class Json(columns.FormattableColumn[Any]):
+class JsonColumn(columns.FormattableColumn[Any]):
     """A mapping."""
 
     def human_readable(self) -> str:
@@ -29,7 +29,7 @@ class Json(columns.FormattableColumn[Any]):
         return self._value
 
 
-class Lines(columns.FormattableColumn[Any]):
+class LinesColumn(columns.FormattableColumn[Any]):
     """A list of texts, one a line."""
 
     def human_readable(self) -> str:
@@ -39,7 +39,7 @@ class Lines(columns.FormattableColumn[Any]):
         return list(self._value)
 
 
-class Reservations(columns.FormattableColumn[Any]):
+class AllocationsColumn(columns.FormattableColumn[Any]):
     """The reservations that a host is promised to, one a line."""
 
     def human_readable(self) -> str:
@@ -70,15 +70,15 @@ def show(
     fields = {each.name: getattr(host, each.name) for each in dataclasses.fields(host)}
     del fields['cpu_info']
     fields |= {
-        'capacity': Json(dict(host.capacity)),
-        'extra': Json(dict(host.extra)),
-        'traits': Lines(host.traits),
-        'aggregates': Lines(host.aggregates),
-        'created_at': Time(host.created_at),
-        'updated_at': Time(host.updated_at),
+        'capacity': JsonColumn(dict(host.capacity)),
+        'extra': JsonColumn(dict(host.extra)),
+        'traits': LinesColumn(host.traits),
+        'aggregates': LinesColumn(host.aggregates),
+        'created_at': TimeColumn(host.created_at),
+        'updated_at': TimeColumn(host.updated_at),
     }
     if reservations is not None:
-        fields['reservations'] = Reservations(reservations)
+        fields['reservations'] = AllocationsColumn(reservations)
     return tuple(fields), tuple(fields.values())
 
 
@@ -96,23 +96,23 @@ def row(host: host_models.Host, long: bool) -> tuple[Any, ...]:
     if not long:
         return short
     rest = (host.service_name, host.availability_zone, host.state, host.lanes, host.shared)
-    return (*short, *rest, host.disabled_reason, Json(dict(host.extra)))
+    return (*short, *rest, host.disabled_reason, JsonColumn(dict(host.extra)))
 
 
 def allocations(found: Iterable[host_models.HostAllocation]) -> Iterator[tuple[Any, ...]]:
     """Return rows in the order of :data:`ALLOCATIONS`, one for each promise."""
     for allocation in found:
         for each in allocation.reservations:
-            times = (Time(each.start_date), Time(each.end_date))
+            times = (TimeColumn(each.start_date), TimeColumn(each.end_date))
             host = (allocation.host_id, allocation.hypervisor_hostname)
             yield (*host, each.id, each.lease_id, each.lease_name, *times)
 
 
 def property_row(one: host_models.HostProperty) -> tuple[Any, ...]:
     """Return a property in the order of :data:`PROPERTIES`."""
-    return one.name, one.private, Lines(one.values)
+    return one.name, one.private, LinesColumn(one.values)
 
 
 def pool_row(one: host_models.HostPool) -> tuple[Any, ...]:
     """Return a pool in the order of :data:`POOLS`."""
-    return one.name, one.hosts, Lines(one.project_ids), Lines(one.domain_ids)
+    return one.name, one.hosts, LinesColumn(one.project_ids), LinesColumn(one.domain_ids)

@@ -17,7 +17,7 @@ from climate_common import dates, durations
 from climateclient import exceptions, models
 
 
-class Time(columns.FormattableColumn[Any]):
+class TimeColumn(columns.FormattableColumn[Any]):
     """A time; None is shown as nothing."""
 
     def human_readable(self) -> str:
@@ -27,10 +27,10 @@ class Time(columns.FormattableColumn[Any]):
         return dates.isoformat(self._value)
 
     def __lt__(self, other: object) -> bool:
-        return isinstance(other, Time) and _order(self._value) < _order(other._value)
+        return isinstance(other, TimeColumn) and _order(self._value) < _order(other._value)
 
 
-class Reservations(columns.FormattableColumn[Any]):
+class ReservationsColumn(columns.FormattableColumn[Any]):
     """The reservations of a lease, one a line."""
 
     def human_readable(self) -> str:
@@ -40,7 +40,7 @@ class Reservations(columns.FormattableColumn[Any]):
         return [_plain(each) for each in self._value]
 
 
-class Events(columns.FormattableColumn[Any]):
+class EventsColumn(columns.FormattableColumn[Any]):
     """The events of a lease, one a line, in the order of their times."""
 
     def human_readable(self) -> str:
@@ -50,7 +50,7 @@ class Events(columns.FormattableColumn[Any]):
         return [_plain(each) for each in self._value]
 
 
-class Seconds(columns.FormattableColumn[Any]):
+class SecondsColumn(columns.FormattableColumn[Any]):
     """Numbers of seconds."""
 
     def human_readable(self) -> str:
@@ -61,7 +61,7 @@ class Seconds(columns.FormattableColumn[Any]):
         return list(self._value)
 
 
-class Webhook(columns.FormattableColumn[Any]):
+class WebhookColumn(columns.FormattableColumn[Any]):
     """The URL of a webhook, and the patterns of its notifications."""
 
     def human_readable(self) -> str:
@@ -73,7 +73,7 @@ class Webhook(columns.FormattableColumn[Any]):
         return None if self._value is None else _plain(self._value)
 
 
-class Refusals(columns.FormattableColumn[Any]):
+class RefusalsColumn(columns.FormattableColumn[Any]):
     """The reasons why a lease would not be granted, one a line."""
 
     def human_readable(self) -> str:
@@ -83,7 +83,7 @@ class Refusals(columns.FormattableColumn[Any]):
         return [_plain(each) for each in self._value]
 
 
-class Changes(columns.FormattableColumn[Any]):
+class ChangesColumn(columns.FormattableColumn[Any]):
     """The changes of a history entry, one field a line: ``status: PENDING -> ACTIVE``."""
 
     def human_readable(self) -> str:
@@ -101,24 +101,24 @@ def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'status': lease.status,
         'status_reason': lease.status_reason,
         'degraded': lease.degraded,
-        'start_date': Time(lease.start_date),
-        'end_date': Time(lease.end_date),
-        'before_end_date': Time(lease.before_end_date),
+        'start_date': TimeColumn(lease.start_date),
+        'end_date': TimeColumn(lease.end_date),
+        'before_end_date': TimeColumn(lease.before_end_date),
         'kind': lease.kind,
         'retries_left': lease.retries_left,
         'priority': lease.priority,
-        'next_retry_at': Time(lease.next_retry_at),
+        'next_retry_at': TimeColumn(lease.next_retry_at),
         'queue_position': lease.queue_position,
         'start_policy': lease.start_policy,
-        'before_start': Seconds(lease.before_start),
-        'webhook': Webhook(lease.webhook),
-        'reservations': Reservations(lease.reservations),
-        'events': Events(lease.events),
+        'before_start': SecondsColumn(lease.before_start),
+        'webhook': WebhookColumn(lease.webhook),
+        'reservations': ReservationsColumn(lease.reservations),
+        'events': EventsColumn(lease.events),
         'project_id': lease.project_id,
         'user_id': lease.user_id,
         'generation': lease.generation,
-        'created_at': Time(lease.created_at),
-        'updated_at': Time(lease.updated_at),
+        'created_at': TimeColumn(lease.created_at),
+        'updated_at': TimeColumn(lease.updated_at),
     }
     return tuple(fields), tuple(fields.values())
 
@@ -129,10 +129,16 @@ LONG = (*SHORT, 'Reservations', 'Project', 'User', 'Reason')
 
 def row(lease: models.Lease, long: bool) -> tuple[Any, ...]:
     """Return a lease in the order of the columns :data:`SHORT` or :data:`LONG`."""
-    short = (lease.id, lease.name, lease.status, Time(lease.start_date), Time(lease.end_date))
+    short = (
+        lease.id,
+        lease.name,
+        lease.status,
+        TimeColumn(lease.start_date),
+        TimeColumn(lease.end_date),
+    )
     if not long:
         return short
-    rest = (Reservations(lease.reservations), lease.project_id, lease.user_id)
+    rest = (ReservationsColumn(lease.reservations), lease.project_id, lease.user_id)
     return (*short, *rest, lease.status_reason)
 
 
@@ -142,7 +148,7 @@ HISTORY_LONG = ('ID', *HISTORY, 'User', 'Request')
 
 def entry(one: models.HistoryEntry, long: bool) -> tuple[Any, ...]:
     """Return a history entry in the order of :data:`HISTORY` or :data:`HISTORY_LONG`."""
-    short = (Time(one.time), one.action, one.result, one.reason, Changes(one.changes))
+    short = (TimeColumn(one.time), one.action, one.result, one.reason, ChangesColumn(one.changes))
     return (one.id, *short, one.user_id, one.request_id) if long else short
 
 
@@ -151,10 +157,10 @@ def dry_run(one: models.DryRun) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     fields = {
         'granted': one.granted,
         'waits': one.waits,
-        'refusals': Refusals(one.refusals),
-        'available_from': Time(one.available_from),
-        'start_date': Time(one.start_date),
-        'end_date': Time(one.end_date),
+        'refusals': RefusalsColumn(one.refusals),
+        'available_from': TimeColumn(one.available_from),
+        'start_date': TimeColumn(one.start_date),
+        'end_date': TimeColumn(one.end_date),
     }
     return tuple(fields), tuple(fields.values())
 
@@ -164,7 +170,7 @@ def reservation(one: models.Reservation) -> tuple[tuple[str, ...], tuple[Any, ..
     fields = {each.name: getattr(one, each.name) for each in dataclasses.fields(one)}
     fields |= fields.pop('params', {})
     shown = {
-        key: Time(each) if isinstance(each, datetime.datetime) else each
+        key: TimeColumn(each) if isinstance(each, datetime.datetime) else each
         for key, each in fields.items()
     }
     return tuple(shown), tuple(shown.values())
@@ -192,7 +198,7 @@ USAGE = (
 def usage(one: models.Usage) -> tuple[Any, ...]:
     """Return the usage of a project in the order of :data:`USAGE`, in hours."""
     hours = (kind.get(key) for kind in (one.reserved, one.used) for key in _HOURS)
-    return (one.project_id, Time(one.start), Time(one.end), one.leases, *hours)
+    return (one.project_id, TimeColumn(one.start), TimeColumn(one.end), one.leases, *hours)
 
 
 def _refusal_line(refusal: models.Refusal) -> str:
