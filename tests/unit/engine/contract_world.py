@@ -232,6 +232,9 @@ class Rooms(Others):
 class Room:
     """Has rooms emptied in no time, as the mood of the ledger is."""
 
+    #: Nobody tells what is free for servers.
+    cloud = None
+
     def __init__(self, world: 'ContractWorld') -> None:
         self._world = world
 
