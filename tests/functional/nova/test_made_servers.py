@@ -118,6 +118,7 @@ class MadeServersTest(HostsTest):
             'networks': self.network(),
             **server,
         }
+        wanted = {name: value for name, value in wanted.items() if value is not None}
         body = {'name': 'lease', 'start_date': start, 'end_date': END, **(more or {})}
         body = {name: value for name, value in body.items() if value is not None}
         body['reservations'] = [{'resource_type': 'virtual:instance', 'server': wanted}]
