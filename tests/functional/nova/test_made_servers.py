@@ -372,11 +372,14 @@ class TestRetry(SmallHostTest):
     def test_those_that_wait_are_granted_no_more_than_there_is(self):
         """A small one may pass a large one."""
         first, _ = self.others(2)
-        large, small, last = self.retry(count=2), self.retry(), self.retry()
+        waiting = []
+        for count in (2, 1, 1):
+            waiting.append(self.retry(count=count))
+            self.time.forward(seconds=1)
         self.delete(first)
         self.world.operations.queue.look()
         self.look_around()
-        found = [self.world.lease(each).status for each in (large, small, last)]
+        found = [self.world.lease(each).status for each in waiting]
         assert found == ['WAITING', 'ACTIVE', 'WAITING']
 
     def test_cancelled_while_it_waits(self):
