@@ -48,6 +48,8 @@ def test_200_leases_in_the_same_second(stage):
 def test_one_of_two_dies_on_the_way(stage):
     servers = due_at_once(stage, 40)
     dying = stage.manager('remote.after:start_lease:10')
+    # The other one must not have done all of it before this one has begun.
+    stage.until(lambda: ['wake_up'] in stage.cloud.effects().values())
     stage.manager()
     dying.dies()
     stage.until(lambda: statuses(stage) == {'ACTIVE': 40})
