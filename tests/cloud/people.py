@@ -41,6 +41,17 @@ def cloud(*arguments: str, check: bool = True) -> str:
     return done.stdout
 
 
+def upgrade_check() -> str:
+    """Return what ``climate-status upgrade check`` prints on the cloud, as one line."""
+    command = [STATE / 'venv' / 'bin' / 'climate-status', '--config-file', CONF]
+    done = subprocess.run(
+        [*command, 'upgrade', 'check'], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    # The words are wrapped in a table.
+    return ' '.join(done.stdout.replace('|', ' ').split())
+
+
 def pid(service: str) -> int:
     """Return the process id of a service, as ``cloud status`` shows it."""
     rows = [line.split() for line in cloud('status', check=False).splitlines()]

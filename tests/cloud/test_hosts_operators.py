@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import STATE, Person, cloud, wait_for
+from tests.cloud.people import STATE, Person, cloud, upgrade_check, wait_for
 from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts
 
 #: Another nova-scheduler would be seen by other tests.
@@ -19,20 +19,17 @@ FILE = STATE / 'etc' / 'nova' / 'nova.conf'
 FILTER = ',PoolFilter'
 #: Of another nova-scheduler.
 HOST = 'ctl2'
+NOT_ISOLATED = 'In no host aggregate with trait:CUSTOM_CLIMATE_POOL=required'
 
 
 @pytest.fixture
-def belt(admin: Person) -> Iterator[None]:
-    """Nova's own aggregate, as the guide has it."""
-    compute = admin.sdk.compute
-    aggregate = compute.create_aggregate(name='climate-pool')
-    compute.set_aggregate_metadata(aggregate, {'trait:CUSTOM_CLIMATE_POOL': 'required'})
-    for host in POOL:
-        compute.add_host_to_aggregate(aggregate, host)
-    yield
-    for host in POOL:
-        compute.remove_host_from_aggregate(aggregate, host)
-    compute.delete_aggregate(aggregate)
+def not_isolated(admin: Person) -> Iterator[str]:
+    """A host of the pool that is not in Nova's aggregate."""
+    compute, host = admin.sdk.compute, POOL[0]
+    aggregate = compute.find_aggregate('climate-pool', ignore_missing=False)
+    compute.remove_host_from_aggregate(aggregate, host)
+    yield host
+    compute.add_host_to_aggregate(aggregate, host)
 
 
 @pytest.fixture
@@ -64,8 +61,8 @@ def without_filter(admin: Person, tmp_path: pathlib.Path) -> Iterator[None]:
             compute.delete_service(service())
 
 
-@pytest.mark.usefixtures('belt', 'without_filter')
-def test_scheduler_without_the_filter_beside_others_keeps_the_pool_shut_by_the_belt(
+@pytest.mark.usefixtures('without_filter')
+def test_scheduler_without_the_filter_beside_others_keeps_the_pool_shut_by_the_aggregate(
     booking: Booking, admin: Person
 ) -> None:
     """Which of them a server gets, RabbitMQ says; it lands as the one says that it got."""
@@ -88,11 +85,12 @@ def test_scheduler_without_the_filter_beside_others_keeps_the_pool_shut_by_the_b
     assert named & {*POOL} == promised
 
 
-@pytest.mark.usefixtures('belt')
-def test_belt_lets_servers_of_a_lease_in(booking: Booking, admin: Person) -> None:
-    lease = lease_hosts(booking)
-    inside = boot(booking, reservation=lease.reservations[0].id)
-    assert [host_of(admin, inside.id)] == hosts_of(lease)
+def test_upgrade_check_finds_all_hosts_of_the_pool_isolated() -> None:
+    assert NOT_ISOLATED not in upgrade_check()
+
+
+def test_upgrade_check_names_a_host_that_is_not_isolated(not_isolated: str) -> None:
+    assert f'{NOT_ISOLATED}: {not_isolated}.' in upgrade_check()
 
 
 def test_host_is_neither_enrolled_with_servers_nor_taken_out_of_a_lease(

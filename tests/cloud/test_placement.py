@@ -11,14 +11,13 @@ room in three of six. ``devstack/local/cloud up`` writes the line anew.
 """
 
 import pathlib
-import subprocess
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import CONF, STATE, Person, cloud
+from tests.cloud.people import STATE, Person, cloud, upgrade_check
 from tests.cloud.pooling import boot_at_once
 
 pytestmark = pytest.mark.alone
@@ -28,16 +27,6 @@ LINE = 'allocation_conflict_retry_count = 1\n'
 #: Servers that are booted at once on a host which has CPUs for three of them.
 BOOTS, ROOM, VCPUS = 50, 3, 20
 WARNING = 'Placement gives more away than there is'
-
-
-def upgrade_check() -> str:
-    command = [STATE / 'venv' / 'bin' / 'climate-status', '--config-file', CONF]
-    done = subprocess.run(
-        [*command, 'upgrade', 'check'], capture_output=True, text=True, check=False
-    )
-    assert done.returncode in (0, 1), done.stderr
-    # The words are wrapped in a table.
-    return ' '.join(done.stdout.replace('|', ' ').split())
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ class Cloud:
         # Nova or the manager may not know a host yet.
         steps.retry(
             lambda: pool.enrol(self.settings, admin),
-            ClientException,
+            (ClientException, openstack.exceptions.HttpException),
             SETTLE,
             self.processes.give_up,
         )

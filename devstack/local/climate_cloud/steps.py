@@ -51,7 +51,7 @@ def run(
 
 def retry(
     action: Callable[[], None],
-    refusal: type[Exception],
+    refusal: type[Exception] | tuple[type[Exception], ...],
     seconds: float,
     give_up: threading.Event,
 ) -> None:
