@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator does with hosts of the pool in the wrong order harms nobody."""
 
+import contextlib
 import pathlib
 import subprocess
 from collections.abc import Iterator
@@ -32,17 +33,20 @@ def not_isolated(admin: Person) -> Iterator[str]:
     compute.add_host_to_aggregate(aggregate, host)
 
 
-@pytest.fixture
-def without_filter(admin: Person, tmp_path: pathlib.Path) -> Iterator[None]:
-    """A nova-scheduler that knows nothing of the pool, beside those of the cloud."""
+@contextlib.contextmanager
+def another_scheduler(
+    admin: Person, directory: pathlib.Path, changes: dict[str, str]
+) -> Iterator[pathlib.Path]:
+    """Run a nova-scheduler beside those of the cloud; give the file of its log.
+
+    :param changes: of what stands in nova.conf
+    """
     text = FILE.read_text()
-    for old, new in {FILTER: '', 'host = ctl\n': f'host = {HOST}\n', 'workers = 2': ''}.items():
+    for old, new in {'host = ctl\n': f'host = {HOST}\ndebug = true\n', **changes}.items():
         assert old in text
         text = text.replace(old, new)
-    # A filter that is available is loaded, and its row with it.
-    lines = [line for line in text.splitlines() if not line.endswith('scheduler.PoolFilter')]
-    file = tmp_path / 'nova.conf'
-    file.write_text('\n'.join(lines))
+    file, log = directory / 'nova.conf', directory / 'log'
+    file.write_text(text)
     command = [STATE / 'venv' / 'bin' / 'nova-scheduler', '--config-file', file]
     compute = admin.sdk.compute
 
@@ -50,15 +54,50 @@ def without_filter(admin: Person, tmp_path: pathlib.Path) -> Iterator[None]:
         found = compute.services(binary='nova-scheduler', host=HOST)
         return next((each for each in found if each.state == 'up'), None)
 
-    with (tmp_path / 'log').open('w') as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+    with log.open('w') as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             wait_for(service, 'another nova-scheduler')
-            yield
+            yield log
         finally:
             process.terminate()
             process.wait()
             compute.delete_service(service())
+
+
+@pytest.fixture
+def scheduler(admin: Person, tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Another nova-scheduler that has all that those of the cloud have; the file of its log."""
+    with another_scheduler(admin, tmp_path, {}) as log:
+        yield log
+
+
+@pytest.fixture
+def without_filter(admin: Person, tmp_path: pathlib.Path) -> Iterator[None]:
+    """A nova-scheduler that knows nothing of the pool, beside those of the cloud."""
+    # A filter that is available is loaded, and its row with it.
+    available = 'available_filters = nova_ext.scheduler.PoolFilter\n'
+    with another_scheduler(admin, tmp_path, {FILTER: '', available: '', 'workers = 2': ''}):
+        yield
+
+
+def test_two_schedulers_keep_the_pool_shut_and_let_servers_of_the_lease_in(
+    booking: Booking, admin: Person, scheduler: pathlib.Path
+) -> None:
+    (promised,) = hosts_of(lease := lease_hosts(booking))
+    inside, outside = {'reservation': lease.reservations[0].id}, {}
+    by_both: set[tuple[bool, bool]] = set()
+
+    def both() -> bool:
+        for hints in (inside, outside):
+            server = boot(booking, **hints)
+            assert server.status == 'ACTIVE', server.fault
+            host = host_of(admin, server.id)
+            assert host == promised if hints else host not in POOL
+            by_both.add((bool(hints), server.id in scheduler.read_text()))
+        return len(by_both) == 4
+
+    wait_for(both, 'servers inside and outside of the lease, by the one scheduler and the other')
 
 
 @pytest.mark.usefixtures('without_filter')
