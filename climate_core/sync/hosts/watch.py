@@ -9,7 +9,8 @@ harmless: each step looks at what is, and writes only what differs.
 A host that failed is out of use until its nova-compute is up and the servers of the leases that
 gave it up are gone. What is promised of it is promised of others, at once or at a later look. Of
 a host that an operator disabled, or that became too small for what is promised of it, leases that
-have not begun are moved, if there is room.
+have not begun are moved, if there is room. While a lease lacks a host, a manager also looks when
+it has freed one itself.
 
 When too many hosts look down at once, Nova itself has failed: nothing is written until it works.
 """
@@ -27,6 +28,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.cloud import Cloud, errors, hypervisors, lane_providers, placement
+from climate_core.db import calendar as db_calendar
 from climate_core.db import host_failures as db
 from climate_core.db import hosts as db_hosts
 from climate_core.db import leases, store, utcnow
@@ -96,6 +98,13 @@ class HostWatch(Worker):
         self._tell_outage = tell_outage
         #: What hosts had at the last look; nothing is decided by it.
         self._capacities: dict[int, str] | None = None
+        #: Whether some lease lacked a host at the last look; only when to look depends on it.
+        self._lacking = False
+        database.listen(db_calendar.FREED, self._freed)
+
+    def _freed(self) -> None:
+        if self._lacking:
+            self.nudge()
 
     def look(self) -> float:
         self.watch()
@@ -103,6 +112,7 @@ class HostWatch(Worker):
 
     def watch(self) -> None:
         """Look once: one request to Nova and two statements where nothing is wrong."""
+        self._lacking = False
         watched, now = self._database.read(db.every)
         if not watched:
             return
@@ -279,6 +289,7 @@ class HostWatch(Worker):
                 replaced[names[unit_id]] = new
             elif new is None and loss.told and _has(ours, unit_id):
                 missing[names[unit_id]] = loss.told
+                self._lacking = True
         if lost and not replaced and not missing:
             return None
         change = changes.failed_units.apply(lease, reservation_id, replaced, missing, now)

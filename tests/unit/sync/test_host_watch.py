@@ -176,3 +176,21 @@ def test_two_managers_replace_a_host_once(hosts, watch, monkeypatch, write):
 
 def test_watch_waits_for_the_interval(hosts, watch):
     assert watch.look() == pytest.approx(hosts.conf.hosts.watch_interval, rel=0.11)
+
+
+def test_watch_looks_at_once_when_a_host_is_freed_that_a_lease_lacks(hosts, watch, monkeypatch):
+    nudges = []
+    monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
+    hosts.conf.set_override('max_down_share', 1.0, group='hosts')
+    lease, _ = (promise(hosts.database, each) for each in hosts.ids)
+    silence(hosts)
+    watch.watch()
+    assert hosts.database.read(db_leases.get, lease.id).degraded
+    nudges.clear()
+    hosts.enrol('cn3')
+    assert nudges
+    watch.watch()
+    assert not hosts.database.read(db_leases.get, lease.id).degraded
+    nudges.clear()
+    hosts.enrol('cn4')
+    assert not nudges
