@@ -21,8 +21,10 @@ PROMISED = 100
 EVENTS = 100
 #: What ends in .error or .stop is told of the service's own events.
 EVENT_TYPE_PATTERN = r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}'
-#: Types of events that the service makes and a user cannot give. ``before_end_lease`` is none of
-#: them: clients of today may give it with a new lease.
+#: The type of the event before the end of a lease. Clients of today may give it with a new lease.
+BEFORE_END_EVENT = 'before_end_lease'
+#: Types of events that the service makes and a user cannot give: the types in the table of
+#: ``climate_core.lease.events``, which clients do not import.
 OWN_EVENT_TYPES = frozenset(
     (
         'start_lease',

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from climate_common import limits
+
 _RESERVATION_KEYS = frozenset(
     {
         'id',
@@ -54,6 +56,16 @@ class Event:
             status=body.get('status'),
             status_reason=body.get('status_reason'),
         )
+
+    @property
+    def is_before_end(self) -> bool:
+        """Return whether it tells that the end of the lease comes."""
+        return self.event_type == limits.BEFORE_END_EVENT
+
+    @property
+    def is_by_user(self) -> bool:
+        """Return whether a user named it and gave its time."""
+        return not self.is_before_end and self.event_type not in limits.OWN_EVENT_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +161,7 @@ class Lease:
         events = sorted(
             (Event.from_dict(each) for each in body.get('events') or ()), key=_event_order
         )
-        before_end = (each.time for each in events if each.event_type == 'before_end_lease')
+        before_end = (each.time for each in events if each.is_before_end)
         webhook = body.get('webhook')
         return cls(
             id=body['id'],

@@ -7,13 +7,10 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates, durations, limits
+from climate_common import dates, durations
 from climateclient.osc import arguments, options, reservation, resources
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
-
-#: Events that every lease has; all others were given by a user.
-_OWN_EVENTS = limits.OWN_EVENT_TYPES | {'before_end_lease'}
 
 
 class SetLease(command.ShowOne):
@@ -209,5 +206,5 @@ def _given(lease: Any) -> list[dict[str, Any]]:
     return [
         {'event_type': each.event_type, 'time': each.time}
         for each in lease.events
-        if each.event_type not in _OWN_EVENTS and each.status == 'UNDONE'
+        if each.is_by_user and each.status == 'UNDONE'
     ]

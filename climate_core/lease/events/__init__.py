@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """List the types of events: what each does, its priority and its notifications. Pure.
 
-A new type of event is a class in a module of this package and a row here.
+A new type of event is
+
+- a class in a module of this package, and a row of :data:`TABLE`;
+- unless users may give it, its name in ``climate_common.limits.OWN_EVENT_TYPES``: clients do not
+  import this package, and refuse it before they send a request;
+- if it has a ``lease_call``, what is called: an item of ``LeaseOperations.lease_calls``.
+
+``tests/unit/lease/events/test_table.py`` names the place that is missing.
 """
 
 from typing import Final

@@ -59,8 +59,7 @@ class EventHandler:
 
     #: The methods of a resource plugin of which it calls one for each reservation.
     plugin_methods: ClassVar[tuple[str, ...]] = ()
-    #: What is called instead, once for the lease: ``release_trust``, ``notify_external_end``,
-    #: ``retry_lease`` or ``make_room``.
+    #: What is called instead, once for the lease: an item of ``LeaseOperations.lease_calls``.
     lease_call: ClassVar[str | None] = None
     #: The status of a reservation that is done.
     done_status: ClassVar[states.ReservationStatus] = states.ReservationStatus.DELETED

@@ -4,7 +4,6 @@ import re
 import pytest
 
 from climate_common import limits
-from climate_core.lease import events
 
 
 @pytest.mark.parametrize('name', ['x', 'x' * 255, ' a name\u00a0with spaces '])
@@ -35,10 +34,6 @@ def test_event_type_is_returned(event_type: str) -> None:
 def test_event_type_is_refused(event_type: object) -> None:
     with pytest.raises(ValueError, match='must be lower-case letters'):
         limits.check_event_type(event_type)
-
-
-def test_own_event_types_are_those_of_the_service() -> None:
-    assert limits.OWN_EVENT_TYPES == events.OWN_TYPES
 
 
 @pytest.mark.parametrize('notices', [[], [600, 60], (1,), [31622400], [60] * 20])

@@ -5,10 +5,12 @@ import dataclasses
 
 import pytest
 
+from climate_common import limits
 from climate_core.lease import events, model
 from climate_core.lease.events import cleanup
 from climate_core.lease.events.base import Stage
 from tests.support.leases import HOUR, NOON, lease, reservation
+from tests.support.world import World
 
 TYPES = [handler.event_type for handler in events.TABLE]
 
@@ -37,6 +39,24 @@ def test_types_without_a_row_are_of_users() -> None:
     given = {each for each in (*TYPES, 'note') if events.of(each).accepted}
     assert given == {model.BEFORE_END, 'of_user', 'note'}
     assert set(TYPES) - given == events.OWN_TYPES
+
+
+def test_clients_refuse_the_types_of_the_table_that_users_cannot_give() -> None:
+    missing, left = (
+        events.OWN_TYPES - limits.OWN_EVENT_TYPES,
+        limits.OWN_EVENT_TYPES - events.OWN_TYPES,
+    )
+    place = 'climate_common.limits.OWN_EVENT_TYPES'
+    assert not missing, f'add {sorted(missing)} to {place}'
+    assert not left, f'take {sorted(left)} out of {place}: the table has no such event'
+    assert limits.BEFORE_END_EVENT == model.BEFORE_END
+
+
+def test_operations_have_every_call_of_the_table() -> None:
+    wanted = {each.lease_call for each in events.TABLE} - {None}
+    operations = World('sqlite://').operations
+    missing = wanted - operations.lease_calls.keys()
+    assert not missing, f'add {sorted(missing)} to LeaseOperations.lease_calls'
 
 
 def test_hidden_events_are_not_shown() -> None:
