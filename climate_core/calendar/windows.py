@@ -45,16 +45,16 @@ def changes(
     room = False
     cost = sum(len(kinds(each.demand.kind)) for each in searches) // FASTER
     while delay is not None and delay <= latest and looks.spend(cost):
-        lasting = _lasting(searches, delay, kinds, dice)
-        if (lasting is not None) != room:
+        change = _next_start(searches, delay, kinds, dice)
+        if (change is not None) != room:
             room = not room
             yield delay, room
-        if lasting is None:
-            lasting = next_room(searches, delay, kinds, latest, dice, looks)
-        delay = lasting
+        if change is None:
+            change = next_room(searches, delay, kinds, latest, dice, looks)
+        delay = change
 
 
-def _lasting(
+def _next_start(
     searches: Sequence[Search], delay: int, kinds: Kinds, dice: random.Random
 ) -> int | None:
     """Return after which delay what is found now is not free any more; None: nothing is found."""

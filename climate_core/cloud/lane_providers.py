@@ -250,21 +250,21 @@ def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collecti
 
 
 def clear_lane_if(
-    conn: 'connection.Connection', lane_id: str, is_wanted: Callable[[frozenset[str]], bool]
+    conn: 'connection.Connection', lane_id: str, should_clear: Callable[[frozenset[str]], bool]
 ) -> bool:
     """Close a lane and remove its aggregates, whether or not servers are in it.
 
     What another one does with it meanwhile is left as it is.
 
-    :param is_wanted: tells by its aggregates whether it is to be done; it is asked after each look
-        at the lane, and nothing is written if the lane has changed since that look
+    :param should_clear: tells by its aggregates whether it is to be done; it is asked after each
+        look at the lane, and nothing is written if the lane has changed since that look
     :returns: whether it was done
     :raises climate_core.cloud.errors.Busy: others were always faster
     """
     path = f'/resource_providers/{lane_id}/inventories'
     for _ in range(placement.TRIES):
         found = read_access(conn, lane_id)
-        if not is_wanted(found.aggregates):
+        if not should_clear(found.aggregates):
             return False
         total = PLACEMENT.read(conn, path, 'inventories')[lanes.SLOT]['total']
         # The slots first, then the aggregates: neither is written if the lane has changed since it

@@ -252,29 +252,29 @@ def is_in_pool(conn: 'connection.Connection', provider_id: str) -> bool:
 
 
 def update_pool_aggregate(
-    conn: 'connection.Connection', provider_id: str, is_wanted: Callable[[], bool]
+    conn: 'connection.Connection', provider_id: str, is_kept: Callable[[], bool]
 ) -> bool:
     """Keep ordinary servers off a host, or let them onto it again; its other aggregates stay.
 
     Of several that do so at once the last one is right: each one looks at the generation first,
-    asks then what is wanted, and always writes, also what is so already. One that asked before
-    that has an old generation then, and asks again.
+    asks then whether they are to be kept off, and always writes, also what is so already. One that
+    asked before that has an old generation then, and asks again.
 
-    :param is_wanted: tells whether they are to be kept off; it is asked again after each write
+    :param is_kept: tells whether they are to be kept off; it is asked again after each write
         that others were faster than
     :returns: what it told
     :raises climate_core.cloud.errors.Gone: there is no such provider
     """
-    wanted = False
+    kept = False
 
     def aggregates(found: Mapping[str, Any]) -> dict[str, Any]:
-        nonlocal wanted
-        wanted = is_wanted()
+        nonlocal kept
+        kept = is_kept()
         others = {*found['aggregates']} - {lanes.POOL}
-        return {'aggregates': sorted(others | {lanes.POOL} if wanted else others)}
+        return {'aggregates': sorted(others | {lanes.POOL} if kept else others)}
 
     write(conn, f'/resource_providers/{provider_id}/aggregates', aggregates)
-    return wanted
+    return kept
 
 
 def write(

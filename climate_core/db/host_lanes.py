@@ -25,12 +25,12 @@ class TakenLane(NamedTuple):
 
 
 def taken(
-    session: orm.Session, unit_ids: Collection[int], live: bool, begun: bool = True
+    session: orm.Session, unit_ids: Collection[int], live: bool, started: bool = True
 ) -> list[TakenLane]:
     """Read which reservations have lanes of hosts; one statement.
 
     :param live: those that are not over; else those that are
-    :param begun: only those whose time has come; else those as well whose lanes may be prepared
+    :param started: only those whose time has come; else those as well whose lanes may be prepared
     """
     now = utcnow.now(session)
     query = (
@@ -43,7 +43,7 @@ def taken(
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .where(
             _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
-            *([_ALLOCATION.c.start <= now] if begun else []),
+            *([_ALLOCATION.c.start <= now] if started else []),
             _RESERVATION.c.hold == 1 if live else _RESERVATION.c.hold.is_(None),
         )
     )

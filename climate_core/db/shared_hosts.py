@@ -96,7 +96,7 @@ def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]
         _RESERVATION.c.status.in_(_LIVE),
         sa.not_(allocations.is_released()),
     )
-    is_wanted = sa.exists().where(
+    is_needed = sa.exists().where(
         _LEASE.c.id == _HOST.c.emptied_for, _LEASE.c.status == states.LeaseStatus.IN_PROGRESS
     )
     until = sa.select(sa.func.max(_ALLOCATION.c.end)).where(
@@ -113,7 +113,7 @@ def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]
         .where(
             _HOST.c.takes_ordinary.is_(False),
             _HOST.c.state.not_in((_State.LEAVING, _State.FAILED)),
-            sa.case((is_emptied, sa.not_(is_wanted)), else_=sa.not_(has_promise)),
+            sa.case((is_emptied, sa.not_(is_needed)), else_=sa.not_(has_promise)),
         )
     )
     if host_id is not None:

@@ -151,7 +151,7 @@ def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.
         return lease.with_events(again or model.new_event(lease.id, model.END, time, now))
     wanted = _PUSHED.get(found.kind)
     event = lease.event(wanted) if wanted else _event(lease, found.event_id)
-    return lease if event is None else _rearmed(lease, event, now)
+    return lease if event is None else _reschedule(lease, event, now)
 
 
 #: The event that is pushed for a lease that does not go on.
@@ -162,7 +162,7 @@ def _event(lease: model.Lease, event_id: str | None) -> model.Event | None:
     return next((each for each in lease.events if each.id == event_id), None)
 
 
-def _rearmed(lease: model.Lease, event: model.Event, now: datetime.datetime) -> model.Lease:
+def _reschedule(lease: model.Lease, event: model.Event, now: datetime.datetime) -> model.Lease:
     waits = event.next_at is not None and event.next_at > now
     if not event.open or (event.status == _BUSY and waits) or event.next_at == now:
         return lease

@@ -45,7 +45,7 @@ _STACKS: Final = 1000
 _SECONDS: Final = 10.0
 
 
-def leader(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
+def parent_stack(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
     """Return the reservation of the stack that a member belongs to: the last one there was."""
     stack = STACK, member.params.get(KEY)
     found = [r for r in lease.reservations if (r.resource_type, r.resource_id) == stack]
@@ -54,7 +54,7 @@ def leader(lease: model.Lease, member: model.Reservation) -> model.Reservation |
 
 def woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
     """Tell whether a member is woken with its stack, so that its own plugin need not."""
-    stack = leader(lease, member)
+    stack = parent_stack(lease, member)
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 
 
@@ -74,7 +74,7 @@ class ParentStacks:
 
         :param conn: the rights to look at the stack
         """
-        stack = leader(lease, member)
+        stack = parent_stack(lease, member)
         if stack is None or not _kept(lease, stack):
             return member
         status = self._status(conn, lease, stack.resource_id)

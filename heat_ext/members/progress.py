@@ -22,8 +22,8 @@ class StartProgress(state.ReservedState):
     WAKEABLE_STATUSES: ClassVar[frozenset[str]]
     #: Whether this action of heat has requested the wake-up.
     _wake_requested = False
-    #: When it was requested for the last time, or seen for the first time that somebody had
-    #: (:func:`time.monotonic`).
+    #: When it was requested for the last time, or seen for the first time that the lease
+    #: service or a user had (:func:`time.monotonic`).
     _wake_requested_at: float | None = None
 
     def _advance(self, initial: frozenset[str]) -> bool:

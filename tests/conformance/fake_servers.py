@@ -77,7 +77,7 @@ class FakeServers(World):
         """Make a resource that waits, unless the fields say something else."""
         return nova.add(self.state, **{'name': f'vm-{uuid.uuid4().hex[:6]}', **fields})
 
-    def reservable(self, **wish: Any) -> Mapping[str, Any]:
+    def reservable(self, **params: Any) -> Mapping[str, Any]:
         return {'resource_type': self.plugin_class.resource_type, 'resource_id': self.add()['id']}
 
     def running(self) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ class RealServers(World):
     def stranger(self) -> RequestContext:
         return self._stranger
 
-    def reservable(self, **wish: Any) -> Mapping[str, Any]:
+    def reservable(self, **params: Any) -> Mapping[str, Any]:
         now = datetime.datetime.now(datetime.UTC)
         lease = {
             'name': f'conformance-{uuid.uuid4().hex[:8]}',
@@ -78,7 +78,7 @@ class RealServers(World):
         }
         hints = {'reserved': 'True', 'lease_params': json.dumps(lease)}
         # Nova's fake hypervisor uploads no image, but a volume is imaged by Cinder.
-        own = self._on_volume() if wish.get('on_end') == 'create_image' else {}
+        own = self._on_volume() if params.get('on_end') == 'create_image' else {}
         return self._boot('RESERVED', hints, **own)
 
     def running(self) -> Mapping[str, Any]:

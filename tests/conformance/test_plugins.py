@@ -116,29 +116,29 @@ def test_wake_up_without_the_rights_of_the_owner(world):
 
 
 def test_every_end_again_does_nothing(world):
-    for wish in world.wishes():
-        case = reserved(world, **wish)
+    for params in world.end_params():
+        case = reserved(world, **params)
         case.woken()
         case.end()
-        assert world.ended(case.reservation), wish
+        assert world.ended(case.reservation), params
         assert case.end_once() is None
         assert case.end_once(world.plugin()) is None
-        assert world.ended(case.reservation), wish
+        assert world.ended(case.reservation), params
 
 
 def test_every_end_goes_on_after_a_restart_at_each_look(world):
-    for wish in world.wishes():
-        case = reserved(world, **wish)
+    for params in world.end_params():
+        case = reserved(world, **params)
         case.woken()
         settle(lambda case=case: case.end_once(world.plugin()))
-        assert world.ended(case.reservation), wish
+        assert world.ended(case.reservation), params
 
 
 def test_what_never_ran_is_always_freed(world):
-    for wish in world.wishes():
-        case = reserved(world, **wish)
+    for params in world.end_params():
+        case = reserved(world, **params)
         case.end()
-        assert world.gone(case.resource_id), wish
+        assert world.gone(case.resource_id), params
 
 
 def test_end_of_what_is_gone(world):

@@ -52,17 +52,17 @@ class World(abc.ABC):
         """A user of another project."""
 
     @abc.abstractmethod
-    def reservable(self, **wish: Any) -> Mapping[str, Any]:
+    def reservable(self, **params: Any) -> Mapping[str, Any]:
         """Make a resource that waits; return the reservation a user would ask for.
 
-        :param wish: the parameters of its end, which it must be good for
+        :param params: the parameters of its end, which it must be good for
         """
 
     @abc.abstractmethod
     def running(self) -> Mapping[str, Any]:
         """Make a resource that was never reserved; return what a user would ask for."""
 
-    def wishes(self) -> Sequence[Mapping[str, Any]]:
+    def end_params(self) -> Sequence[Mapping[str, Any]]:
         """The parameters that choose each possible end."""
         return [{'on_end': name} for name in self.plugin().schema['on_end']['enum']]
 
@@ -262,9 +262,9 @@ class Case:
         settle(lambda: self.end_once(plugin))
 
 
-def reserved(world: World, **wish: Any) -> Case:
+def reserved(world: World, **params: Any) -> Case:
     """Make a resource and reserve it."""
     plugin = world.plugin()
-    claimed = plugin.reserve(world.user(), {**world.reservable(**wish), **wish})
+    claimed = plugin.reserve(world.user(), {**world.reservable(**params), **params})
     reservation = reservation_of(claimed, plugin.resource_type)
     return Case(world, plugin, lease_of(reservation, world.user(), world.trust()), reservation)

@@ -15,7 +15,7 @@ from tests.support.fakes import leases
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 SERVERS = {name: {'type': 'OS::Nova::Server'} for name in ('a', 'b')}
-SHELL = {'heat_template_version': '2021-04-16'}
+EMPTY = {'heat_template_version': '2021-04-16'}
 REQUEST = {
     'id': ID,
     'name': 'lease1',
@@ -25,7 +25,7 @@ REQUEST = {
         {
             'resource_type': 'virtual:stack',
             'name': 'web',
-            'template': {**SHELL, 'resources': SERVERS},
+            'template': {**EMPTY, 'resources': SERVERS},
         }
     ],
 }
@@ -38,8 +38,8 @@ def placeholder(stage, resources, hold='now', starts=False):
         'stacks',
         [
             {
-                'template': SHELL,
-                'files': {'climate:template': json.dumps({**SHELL, 'resources': resources})},
+                'template': EMPTY,
+                'files': {'climate:template': json.dumps({**EMPTY, 'resources': resources})},
                 'tags': [UNFILLED, lease.id],
             }
         ],

@@ -18,9 +18,9 @@ def apply(lease: Lease, now: datetime) -> Change:
     """
     if lease.status in states.ENDING:
         return Change(lease)
-    begun = now > lease.start_date and lease.status not in states.UNGRANTED
-    after = _until(lease, min(lease.end_date, now)) if begun else lease
-    reason = 'Its user ended the lease.' if begun else end.CANCELLED
+    has_started = now > lease.start_date and lease.status not in states.UNGRANTED
+    after = _until(lease, min(lease.end_date, now)) if has_started else lease
+    reason = 'Its user ended the lease.' if has_started else end.CANCELLED
     after = events.cancel_events(after, events.Stage.END_REQUESTED, reason, now)
     if not lease.live:
         told = {'lease.update': None, end.DONE: None}

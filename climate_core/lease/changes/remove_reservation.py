@@ -39,8 +39,8 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
         after = wait.try_now(after, now)
     after = prepare.cancel(after, [reservation], 'It is taken out of the lease.', now)
     start = lease.event(model.START)
-    begun = lease.status != _L.PENDING and lease.has_started(now)
-    if begun and start is not None and start.status == _E.UNDONE:
+    has_started = lease.status != _L.PENDING and lease.has_started(now)
+    if has_started and start is not None and start.status == _E.UNDONE:
         # The start may have waited for this resource only.
         after = after.with_events(schedule.reschedule(start, now, now))
     return Change(after, {'lease.update': None})

@@ -73,12 +73,12 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateR
     if after != dataclasses.replace(lease, name=after.name):
         wait.check_not_given_up(lease)
     if lease.status == _WAITING:
-        after = wait.try_now(_lasting(after, wanted), now)
+        after = wait.try_now(_with_duration(after, wanted), now)
     revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
 
 
-def _lasting(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
+def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
     """Return a lease that waits with the duration that it has by now, if that was given."""
     if 'duration' in wanted:
         seconds = round(times.duration(wanted['duration']).total_seconds())

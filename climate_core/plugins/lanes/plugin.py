@@ -44,7 +44,7 @@ _GONE_LOOK: Final = 10.0
 #: The same for servers that are being evacuated.
 _EVACUATE_LOOK: Final = 5.0
 #: The reason of a lease whose host is promised to the earlier lease for longer than it was.
-_HELD_UP: Final = (
+_HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
     'cleaned after them.'
 )
@@ -221,7 +221,7 @@ class LanePlugin(base.ResourcePlugin):
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         waits = [
-            self._held_up(lease, each) or self._open(conn, reservation, each, aggregates)
+            self._wait_for_host(lease, each) or self._open(conn, reservation, each, aggregates)
             for each in reservation.allocations
         ]
         # What was prepared, and is promised to it no more.
@@ -229,14 +229,14 @@ class LanePlugin(base.ResourcePlugin):
             lane_providers.leave_lane(conn, lane_id, reservation.id)
         return next((each for each in waits if each is not None), None)
 
-    def _held_up(self, lease: 'Lease', allocation: 'Allocation') -> Wait | None:
+    def _wait_for_host(self, lease: 'Lease', allocation: 'Allocation') -> Wait | None:
         """Wait for a host that is promised from some time after the start of the lease on."""
         rest = (allocation.start - self.now()).total_seconds()
         # The clocks of the database and of this machine may differ a little.
         if allocation.start <= lease.start_date or rest <= LOOK:
             return None
         name = allocation.unit['hypervisor_hostname']
-        return Wait(max(LOOK, rest / _LOOKS), _HELD_UP.format(name))
+        return Wait(max(LOOK, rest / _LOOKS), _HOST_NOT_FREE.format(name))
 
     def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return what lets the servers of a reservation into a lane."""

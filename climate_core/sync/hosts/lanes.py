@@ -74,7 +74,7 @@ def find_unexplained(
         except errors.Gone:
             continue
         # Read after the lane was looked at: the reservation that had it then is known by now.
-        live = database.read(db.taken, [host.id], True, begun=False) if found else []
+        live = database.read(db.taken, [host.id], True, started=False) if found else []
         own = {
             aggregate(each.reservation_id)
             for each in live

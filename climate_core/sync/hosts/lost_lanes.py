@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make lanes anew that Placement has no more.
 
-Somebody deleted them, or a backup of Placement was restored. A lane gets the id that it had: it is
+An operator deleted them, or restored a backup of Placement. A lane gets the id that it had: it is
 in the row of its host, and nova-compute remembers it, too, and fails each server on that host
 until the lane is there again. A lease that runs opens it again; what it was prepared for opens it
 at its start.

@@ -20,8 +20,8 @@ def update(database: Database, conn: 'connection.Connection', provider_id: str) 
 
     :returns: whether they are kept off; not if Placement has no such provider
     """
-    is_wanted = functools.partial(database.read, db.is_kept, provider_id)
+    is_kept = functools.partial(database.read, db.is_kept, provider_id)
     try:
-        return placement.update_pool_aggregate(conn, provider_id, is_wanted)
+        return placement.update_pool_aggregate(conn, provider_id, is_kept)
     except errors.Gone:
         return False

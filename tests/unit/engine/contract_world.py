@@ -26,11 +26,11 @@ from tests.support.world import NOON, TYPE, Things, Time, World
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]
 
-BASE, LEADER, HOST = 'test:base', 'test:leader', resource_types.HOST
+BASE, PARENT, HOST = 'test:base', 'test:parent', resource_types.HOST
 #: Type -> rank at the start, rank at the end.
 RANKS = {
     HOST: (Things.rank + 10, Things.rank + 10),
-    LEADER: (Things.rank - 15, Things.rank + 80),
+    PARENT: (Things.rank - 15, Things.rank + 80),
     BASE: (Things.rank - 10, Things.rank - 10),
     TYPE: (Things.rank, Things.rank),
 }
@@ -195,11 +195,11 @@ class Bases(Others):
     rank, _ = RANKS[BASE]
 
 
-class Leaders(Others):
+class Parents(Others):
     """What comes first at both ends."""
 
-    resource_type = LEADER
-    rank, rank_at_end = RANKS[LEADER]
+    resource_type = PARENT
+    rank, rank_at_end = RANKS[PARENT]
 
 
 class Rooms(Others):
@@ -266,7 +266,7 @@ class ContractWorld(World):
     def __init__(self) -> None:
         self.ledger = Ledger()
         super().__init__('sqlite://', self.ledger.time, things=self.ledger)
-        others = {BASE: Bases, LEADER: Leaders, HOST: Rooms}
+        others = {BASE: Bases, PARENT: Parents, HOST: Rooms}
         self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
@@ -302,7 +302,7 @@ class ContractWorld(World):
 
     def wanted(self, thing: str) -> dict[str, str]:
         """Return the reservation of a thing; its number says its type."""
-        kind = (LEADER, TYPE, BASE)[int(thing.removeprefix('thing')) % 3]
+        kind = (PARENT, TYPE, BASE)[int(thing.removeprefix('thing')) % 3]
         return {'resource_type': kind, 'resource_id': thing}
 
     def fresh(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any order of wishes, events, failures and deaths, on the real code and a real database.
+"""Any order of requests, events, failures and deaths, on the real code and a real database.
 
 Managers die at points of the engine and before any SQL statement, work on what they read long
 ago, and are disturbed between two of their steps. :mod:`contract_invariants` is what must be true
@@ -31,7 +31,7 @@ from tests.unit.engine.contract_invariants import (
     in_the_order_of_the_ranks,
     woken_while_its_lease_runs,
 )
-from tests.unit.engine.contract_wishes import HOOKS, MINUTES, WISHES, Asker
+from tests.unit.engine.contract_requests import HOOKS, MINUTES, REQUESTS, Asker
 from tests.unit.engine.contract_world import (
     ANSWERS,
     HOLDING,
@@ -198,34 +198,36 @@ class Contract(RuleBasedStateMachine):
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
-    def wish(self, data: st.DataObject) -> None:
-        self._wish(self._some_lease(data), data, None)
+    def request(self, data: st.DataObject) -> None:
+        self._request(self._some_lease(data), data, None)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), kind=st.sampled_from(['join', 'remove', 'move']))
     def change_what_goes_on(self, data: st.DataObject, kind: str) -> None:
-        self._wish(self._some_lease(data), data, None, kind)
+        self._request(self._some_lease(data), data, None, kind)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), kind=st.sampled_from(['end', 'delete', 'start']))
     def change_how_it_goes_on(self, data: st.DataObject, kind: str) -> None:
-        self._wish(self._some_lease(data), data, None, kind)
+        self._request(self._some_lease(data), data, None, kind)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), death=_deaths)
-    def wish_while_managers_die(self, data: st.DataObject, death: int | None) -> None:
-        self._wish(self._some_lease(data), data, death)
+    def request_while_managers_die(self, data: st.DataObject, death: int | None) -> None:
+        self._request(self._some_lease(data), data, death)
 
     def _some_lease(self, data: st.DataObject) -> str:
         """Draw a lease; mostly one that is not over."""
         going = [row['id'] for row in self.judge.rows['leases'] if row['status'] != 'TERMINATED']
         return data.draw(st.sampled_from(going * 3 + self.leases))
 
-    def _wish(
+    def _request(
         self, lease_id: str, data: st.DataObject, death: int | None, kind: str | None = None
     ) -> None:
-        kind = kind or data.draw(st.sampled_from(sorted(WISHES)))
-        WISHES[kind](Asker(self.world, lease_id, data, functools.partial(self._ask, death=death)))
+        kind = kind or data.draw(st.sampled_from(sorted(REQUESTS)))
+        REQUESTS[kind](
+            Asker(self.world, lease_id, data, functools.partial(self._ask, death=death))
+        )
 
     # What happens by itself.
 
@@ -280,7 +282,7 @@ class Contract(RuleBasedStateMachine):
         data=st.data(),
         mood=_moods,
         point=st.sampled_from(HOLDING),
-        wish=st.none() | st.sampled_from(_ENDS),
+        request=st.none() | st.sampled_from(_ENDS),
         seconds=st.sampled_from([0, 61, 61, 3600]),
         others=st.sampled_from(['work', 'work', 'claim']),
     )
@@ -289,7 +291,7 @@ class Contract(RuleBasedStateMachine):
         data: st.DataObject,
         mood: list[str],
         point: str,
-        wish: str | None,
+        request: str | None,
         seconds: int,
         others: str,
     ) -> None:
@@ -302,8 +304,8 @@ class Contract(RuleBasedStateMachine):
 
         def meanwhile() -> None:
             self.disturbed.add(due.lease_id)
-            if wish is not None:
-                self._wish(due.lease_id, data, None, wish)
+            if request is not None:
+                self._request(due.lease_id, data, None, request)
             self.time.forward(seconds=seconds)
             rest, self.world.ledger.mood = self.world.ledger.mood, []
             for row in self.world.due():
@@ -325,11 +327,11 @@ class Contract(RuleBasedStateMachine):
             self._survive(self.world.executor.run, due)
 
     def _disturb(self, lease_id: str, data: st.DataObject) -> None:
-        """Between two steps of a manager: a wish, or its claim expires and another goes on."""
+        """Between two steps of a manager: a request, or its claim expires and another goes on."""
         self.disturbed.add(lease_id)
         mood, self.world.ledger.mood = self.world.ledger.mood, []
         if data.draw(st.booleans()):
-            self._wish(lease_id, data, None)
+            self._request(lease_id, data, None)
         if data.draw(st.booleans()):
             self.time.forward(seconds=data.draw(_seconds))
             for row in self.world.due():

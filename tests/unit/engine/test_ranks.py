@@ -10,7 +10,7 @@ from climate_core.lease import model
 from climate_core.plugins.base import Wait
 from tests.support.world import NOON, TYPE, Things, Time, World, statuses
 
-BASE, LEADER = 'test:base', 'test:leader'
+BASE, PARENT = 'test:base', 'test:parent'
 
 
 class Bases(Things):
@@ -20,15 +20,15 @@ class Bases(Things):
     rank = 10
 
 
-class Leaders(Things):
+class Parents(Things):
     """What wakes things, and ends them."""
 
-    resource_type = LEADER
+    resource_type = PARENT
     rank = 5
     rank_at_end = 100
 
 
-class Choosy(Leaders):
+class SelectiveParents(Parents):
     """Keeps only those waiting whose name ends as its own does."""
 
     def blocks(self, own: model.Reservation, other: model.Reservation) -> bool:
@@ -43,12 +43,12 @@ class RankedWorld(World):
 
     def __init__(self, url: str, time: Time) -> None:
         super().__init__(url, time)
-        self.bases, self.leaders = Bases(), Leaders()
-        self.bases.journal = self.leaders.journal = self.things.journal
-        self.plugins |= {BASE: self.bases, LEADER: self.leaders}
+        self.bases, self.parents = Bases(), Parents()
+        self.bases.journal = self.parents.journal = self.things.journal
+        self.plugins |= {BASE: self.bases, PARENT: self.parents}
 
     def wanted(self, thing: str) -> dict[str, str]:
-        types = {'base': BASE, 'leader': LEADER}
+        types = {'base': BASE, 'parent': PARENT}
         kind = next((types[name] for name in types if thing.startswith(name)), TYPE)
         return {'resource_type': kind, 'resource_id': thing}
 
@@ -183,20 +183,20 @@ def test_one_that_is_given_back_waits_for_nobody(world: RankedWorld) -> None:
     assert world.things.state == {'server1': 'awake'}
 
 
-def test_a_leader_is_the_first_at_both_ends(world: RankedWorld) -> None:
-    world.create('server1', 'base1', 'leader1')
+def test_a_parent_is_the_first_at_both_ends(world: RankedWorld) -> None:
+    world.create('server1', 'base1', 'parent1')
     world.run_until_idle()
-    assert world.things.journal == [('wake', 'leader1'), ('wake', 'base1'), ('wake', 'server1')]
+    assert world.things.journal == [('wake', 'parent1'), ('wake', 'base1'), ('wake', 'server1')]
     world.things.journal.clear()
     world.run_until_idle(hours=2)
-    assert world.things.journal == [('end', 'leader1'), ('end', 'server1'), ('end', 'base1')]
+    assert world.things.journal == [('end', 'parent1'), ('end', 'server1'), ('end', 'base1')]
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
-def test_everybody_waits_for_the_end_of_a_leader(world: RankedWorld, trouble: object) -> None:
-    lease_id = world.create('base1', 'leader1', 'server1')
+def test_everybody_waits_for_the_end_of_a_parent(world: RankedWorld, trouble: object) -> None:
+    lease_id = world.create('base1', 'parent1', 'server1')
     world.run_until_idle()
-    world.leaders.answers['end', 'leader1'] = [trouble]
+    world.parents.answers['end', 'parent1'] = [trouble]
     world.run_until_idle(hours=2)
     assert set(world.things.state.values()) == {'awake'}
     assert world.settle(lease_id, hours=1).status == 'TERMINATED'
@@ -204,67 +204,67 @@ def test_everybody_waits_for_the_end_of_a_leader(world: RankedWorld, trouble: ob
 
 def test_those_that_come_later_see_what_became_of_the_others(world: RankedWorld) -> None:
     seen = world.watch()
-    world.leaders.answers['wake', 'leader1'] = [exceptions.Permanent('It never will.')]
-    lease_id = world.create('leader1', 'leader2', 'server1')
+    world.parents.answers['wake', 'parent1'] = [exceptions.Permanent('It never will.')]
+    lease_id = world.create('parent1', 'parent2', 'server1')
     world.run_until_idle()
     world.run_until_idle(hours=2)
     assert seen == [
-        {'leader1': 'error', 'leader2': 'active', 'server1': 'pending'},
-        {'leader1': 'deleted', 'leader2': 'deleted', 'server1': 'active'},
+        {'parent1': 'error', 'parent2': 'active', 'server1': 'pending'},
+        {'parent1': 'deleted', 'parent2': 'deleted', 'server1': 'active'},
     ]
     (one, two, _) = world.lease(lease_id).reservations
     assert (one.woken_at, two.woken_at is None) == (None, False)
 
 
 @pytest.fixture
-def choosy(world: RankedWorld) -> RankedWorld:
-    """A world whose leaders lead some."""
-    leaders = Choosy()
-    leaders.journal = world.things.journal
-    world.leaders = world.plugins[LEADER] = leaders
+def selective(world: RankedWorld) -> RankedWorld:
+    """A world in which each parent has members of its own."""
+    parents = SelectiveParents()
+    parents.journal = world.things.journal
+    world.parents = world.plugins[PARENT] = parents
     return world
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
-def test_a_leader_keeps_only_its_own_asleep(choosy: RankedWorld, trouble: object) -> None:
-    """Nor does what waits for the leader keep anybody else asleep."""
-    choosy.leaders.answers['wake', 'leader1'] = [trouble]
-    lease_id = choosy.create('leader1', 'base1', 'base2', 'server1', 'server2')
-    choosy.run_until_idle()
-    assert choosy.things.journal == [('wake', 'base2'), ('wake', 'server2')]
-    assert choosy.lease(lease_id).status == 'STARTING'
-    choosy.run_until_idle(minutes=1)
-    assert choosy.things.journal[2:] == [
-        ('wake', 'leader1'),
+def test_a_parent_keeps_only_its_own_asleep(selective: RankedWorld, trouble: object) -> None:
+    """Nor does what waits for the parent keep anybody else asleep."""
+    selective.parents.answers['wake', 'parent1'] = [trouble]
+    lease_id = selective.create('parent1', 'base1', 'base2', 'server1', 'server2')
+    selective.run_until_idle()
+    assert selective.things.journal == [('wake', 'base2'), ('wake', 'server2')]
+    assert selective.lease(lease_id).status == 'STARTING'
+    selective.run_until_idle(minutes=1)
+    assert selective.things.journal[2:] == [
+        ('wake', 'parent1'),
         ('wake', 'base1'),
         ('wake', 'server1'),
     ]
-    assert choosy.lease(lease_id).status == 'ACTIVE'
+    assert selective.lease(lease_id).status == 'ACTIVE'
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
-def test_a_leader_keeps_only_its_own_from_ending(choosy: RankedWorld, trouble: object) -> None:
-    lease_id = choosy.create('leader1', 'base1', 'base2', 'server1', 'server2')
-    choosy.run_until_idle()
-    choosy.things.journal.clear()
-    choosy.leaders.answers['end', 'leader1'] = [trouble]
-    choosy.run_until_idle(hours=2)
-    assert choosy.things.journal == [('end', 'server2'), ('end', 'base2')]
-    assert choosy.settle(lease_id, minutes=10).status == 'TERMINATED'
+def test_a_parent_keeps_only_its_own_from_ending(selective: RankedWorld, trouble: object) -> None:
+    lease_id = selective.create('parent1', 'base1', 'base2', 'server1', 'server2')
+    selective.run_until_idle()
+    selective.things.journal.clear()
+    selective.parents.answers['end', 'parent1'] = [trouble]
+    selective.run_until_idle(hours=2)
+    assert selective.things.journal == [('end', 'server2'), ('end', 'base2')]
+    assert selective.settle(lease_id, minutes=10).status == 'TERMINATED'
 
 
-def test_one_that_others_than_its_leader_keep_waiting(choosy: RankedWorld) -> None:
-    choosy.leaders.answers['wake', 'leader1'] = [Wait(7)]
-    choosy.bases.answers['wake', 'base2'] = [Wait(9)]
-    choosy.create('leader1', 'base1', 'base2', 'server3')
-    choosy.run_until_idle()
-    assert choosy.things.journal == []
+def test_one_that_others_than_its_parent_keep_waiting(selective: RankedWorld) -> None:
+    selective.parents.answers['wake', 'parent1'] = [Wait(7)]
+    selective.bases.answers['wake', 'base2'] = [Wait(9)]
+    selective.create('parent1', 'base1', 'base2', 'server3')
+    selective.run_until_idle()
+    assert selective.things.journal == []
 
 
-def test_a_leader_that_is_given_up_keeps_its_own_asleep(choosy: RankedWorld) -> None:
+def test_a_parent_that_is_given_up_keeps_its_own_asleep(selective: RankedWorld) -> None:
     """Only its own have lost what they may use."""
-    choosy.leaders.answers['wake', 'leader1'] = [exceptions.Permanent('It never will.')]
-    lease_id = choosy.create('leader1', 'server1', 'server2', end='2026-12-01 12:00:01')
-    choosy.run_until_idle()
-    assert statuses(choosy.lease(lease_id).reservations) == ['error', 'error', 'active']
-    assert choosy.things.journal == [('wake', 'server2')]
+    selective.parents.answers['wake', 'parent1'] = [exceptions.Permanent('It never will.')]
+    lease_id = selective.create('parent1', 'server1', 'server2', end='2026-12-01 12:00:01')
+    selective.run_until_idle()
+    assert statuses(selective.lease(lease_id).reservations) == ['error', 'error', 'active']
+    assert selective.things.journal == [('wake', 'server2')]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any order of users' wishes, events, failures and crashes, on the pure part alone.
+"""Any order of users' requests, events, failures and crashes, on the pure part alone.
 
 Whatever happens, every move is one of the tables, a resource is never woken after its end, and
 once time has passed the lease is over, holds nothing, and its trust is being released.

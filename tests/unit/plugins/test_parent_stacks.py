@@ -30,8 +30,8 @@ def member(members, **stack):
     """Reserve a member; the fields are those of its stack's reservation, None for no stack."""
     case = reserved(members, stack_id=STACK)
     members.stack['members'] = [case.resource_id]
-    leader = reservation_of(Claimed(STACK, {'on_end': 'delete'}), 'virtual:stack', **stack)
-    case.lease = dataclasses.replace(case.lease, reservations=(leader, case.reservation))
+    parent = reservation_of(Claimed(STACK, {'on_end': 'delete'}), 'virtual:stack', **stack)
+    case.lease = dataclasses.replace(case.lease, reservations=(parent, case.reservation))
     return case
 
 
@@ -41,8 +41,8 @@ def awake(case):
     up = {'status': 'available', 'mark': False}
     change(case, **(up if isinstance(case.world, FakeVolumes) else {'status': 'ACTIVE', **at}))
     case.reservation = dataclasses.replace(case.reservation, status='active')
-    (leader, _) = case.lease.reservations
-    case.lease = dataclasses.replace(case.lease, reservations=(leader, case.reservation))
+    (parent, _) = case.lease.reservations
+    case.lease = dataclasses.replace(case.lease, reservations=(parent, case.reservation))
     return case
 
 
@@ -51,10 +51,10 @@ def ended(case, on_end, **fields):
     if on_end in ('suspend', 'snapshot'):
         case.world.stack['status'] = 'SUSPEND_COMPLETE'
     now = datetime.datetime.now(datetime.UTC)
-    (leader, own) = case.lease.reservations
+    (parent, own) = case.lease.reservations
     values = {'status': 'deleted', 'woken_at': now, 'params': {'on_end': on_end}, **fields}
-    leader = dataclasses.replace(leader, **values)
-    case.lease = dataclasses.replace(case.lease, reservations=(leader, own))
+    parent = dataclasses.replace(parent, **values)
+    case.lease = dataclasses.replace(case.lease, reservations=(parent, own))
     return case
 
 
@@ -97,26 +97,26 @@ def test_a_member_whose_stack_wakes_nobody_is_woken(members, stack):
 
 def test_a_stack_that_is_reserved_again_wakes_its_members(members):
     case = member(members, status='deleted')
-    (leader, own) = case.lease.reservations
-    later = leader.created_at - datetime.timedelta(seconds=1)
-    again = dataclasses.replace(leader, id='again', status='pending', created_at=later)
-    case.lease = dataclasses.replace(case.lease, reservations=(again, leader, own))
+    (parent, own) = case.lease.reservations
+    later = parent.created_at - datetime.timedelta(seconds=1)
+    again = dataclasses.replace(parent, id='again', status='pending', created_at=later)
+    case.lease = dataclasses.replace(case.lease, reservations=(again, parent, own))
     assert parent_stacks.woken_by_heat(case.lease, case.reservation)
 
 
 def test_others_are_woken_by_us(members):
     case = member(members)
     own = dataclasses.replace(case.reservation, params={'on_end': 'delete'})
-    assert parent_stacks.leader(case.lease, own) is None
+    assert parent_stacks.parent_stack(case.lease, own) is None
     assert not parent_stacks.woken_by_heat(case.lease, own)
 
 
 def test_only_a_stack_has_members(members):
     case = member(members)
-    (leader, own) = case.lease.reservations
-    leader = dataclasses.replace(leader, resource_type='virtual:thing')
-    case.lease = dataclasses.replace(case.lease, reservations=(leader, own))
-    assert parent_stacks.leader(case.lease, case.reservation) is None
+    (parent, own) = case.lease.reservations
+    parent = dataclasses.replace(parent, resource_type='virtual:thing')
+    case.lease = dataclasses.replace(case.lease, reservations=(parent, own))
+    assert parent_stacks.parent_stack(case.lease, case.reservation) is None
 
 
 @pytest.mark.parametrize('on_end', KEPT)
@@ -160,9 +160,9 @@ def test_a_member_of_a_stack_that_was_not_kept(members, on_end, fields, status):
 def test_a_stack_that_was_taken_out_before(members):
     """What is left in the lease is the lease's to end."""
     case = ended(awake(member(members)), 'nothing')
-    (leader, _) = case.lease.reservations
-    now = leader.created_at
-    removal = model.new_event(case.lease.id, 'end_reservation', now, now, leader.id)
+    (parent, _) = case.lease.reservations
+    now = parent.created_at
+    removal = model.new_event(case.lease.id, 'end_reservation', now, now, parent.id)
     case.lease = dataclasses.replace(case.lease, events=(removal,))
     case.end()
     assert members.gone(case.resource_id)
@@ -207,8 +207,8 @@ def test_a_kept_stack_is_looked_at_once(members, count):
     case = ended(awake(member(members)), 'nothing')
     others = [awake(member(members)) for _ in range(count - 1)]
     every = [case.reservation, *(each.reservation for each in others)]
-    leader = case.lease.reservations[0]
-    lease = dataclasses.replace(case.lease, reservations=(leader, *every))
+    parent = case.lease.reservations[0]
+    lease = dataclasses.replace(case.lease, reservations=(parent, *every))
     with members.counted() as sent:
         for each in every:
             assert case.plugin.end(lease, each) is None

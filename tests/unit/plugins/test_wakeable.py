@@ -35,7 +35,7 @@ def test_only_a_stack_is_its_owners_alone_and_only_the_end_action_changes(plugin
 
 
 def test_the_end_action_comes_from_the_configuration(place):
-    *_, usual, other = (each['on_end'] for each in place.wishes())
+    *_, usual, other = (each['on_end'] for each in place.end_params())
     plugin, user, values = place.plugin(), place.user(), place.reservable()
     place.conf.set_override('on_end', usual, group=plugin.resource_type)
     assert plugin.reserve(user, values).params == {'on_end': usual}

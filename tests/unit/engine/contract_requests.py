@@ -149,7 +149,7 @@ def lose(asker: Asker) -> None:
             missing.mark_resource_lost(asker.world.database, kind, thing, 'It was deleted.')
 
 
-WISHES: dict[str, Callable[[Asker], None]] = {
+REQUESTS: dict[str, Callable[[Asker], None]] = {
     'rename': rename,
     'move': move,
     'put': put,
