@@ -12,7 +12,16 @@ from openstack import exceptions
 
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at, cloud, pid, wait_for
-from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts, servers_on
+from tests.cloud.pooling import (
+    POOL,
+    boot,
+    enrolled,
+    host_of,
+    hosts_of,
+    lease_hosts,
+    make_lease,
+    servers_on,
+)
 
 pytestmark = pytest.mark.usefixtures('pool')
 
@@ -136,6 +145,25 @@ def test_host_that_died_is_replaced_as_soon_as_there_is_another(
     assert host_of(admin, again.id) == spare
     wait_for(lambda: evacuated(admin, inside.id), 'Nova takes the host for down')
     wait_for(lambda: host_of(admin, inside.id) == spare, 'evacuated to the other host')
+
+
+def test_host_that_died_before_the_start_is_replaced_and_the_lease_starts_on_another(
+    booking: Booking, admin: Person, killed: Any
+) -> None:
+    start = {'start': at(hours=1), 'end': at(hours=2)}
+    lease = make_lease(booking, {'resource_type': 'physical:host', 'min': 1}, **start)
+    (host,) = hosts_of(lease)
+    killed(host)
+    (spare,) = {*POOL} - {host}
+    wait_for(lambda: hosts_of(look(booking, lease)) == [spare], 'another host')
+    replaced = look(booking, lease)
+    assert (replaced.status, replaced.degraded) == ('PENDING', False)
+    assert replaced.reservations[0].resources_changed
+
+    booking.person.leases.update(lease.id, start='now')
+    booking.wait_lease(lease.id, 'ACTIVE')
+    inside = boot(booking, reservation=lease.reservations[0].id)
+    assert host_of(admin, inside.id) == spare
 
 
 def look(booking: Booking, lease: Any) -> Any:
