@@ -83,6 +83,8 @@ function configure_climate {
     iniset "$CLIMATE_CONF" keystone_authtoken service_token_roles_required True
     configure_keystone_authtoken_middleware "$CLIMATE_CONF" climate cloud
     iniset "$CLIMATE_CONF" cloud region_name "$REGION_NAME"
+    iniset "$CLIMATE_CONF" virtual:instance secret_keys \
+        "$(climate_key climate "$CLIMATE_SECRET_KEY")"
     if [[ -n "$CLIMATE_LIMITS" ]]; then
         iniset "$CLIMATE_CONF" limits enabled True
         iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"
@@ -106,15 +108,15 @@ function configure_climate_nova {
     is_service_enabled n-api n-sch n-cpu || return 0
     climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-climate.conf" "$NOVA_CONF" \
         climate_url="$SERVICE_PROTOCOL://$SERVICE_HOST$CLIMATE_PATH" \
-        nova_key="$(climate_nova_key)"
+        nova_key="$(climate_key nova "$CLIMATE_NOVA_KEY")"
 }
 
-# climate_nova_key - the key that protects what nova keeps for a reserved server. All nodes need
-# the same: with several, set CLIMATE_NOVA_KEY in each local.conf.
-function climate_nova_key {
-    local file=$CLIMATE_DATA_DIR/nova.key
-    if [[ -n "$CLIMATE_NOVA_KEY" ]]; then
-        echo "$CLIMATE_NOVA_KEY"
+# climate_key - a key that protects what a service keeps: the one that is set, or one that is made
+# once. All nodes need the same: with several, set them in each local.conf.
+function climate_key {
+    local file=$CLIMATE_DATA_DIR/$1.key
+    if [[ -n "$2" ]]; then
+        echo "$2"
         return
     fi
     if [[ ! -s "$file" ]]; then

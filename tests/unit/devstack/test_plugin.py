@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from climate_common import sealing
 from climate_core.lease import limits
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -32,19 +33,27 @@ DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf PLACEMENT_CONF=placement.conf
 CINDER_CONF=cinder.conf HEAT_CONF=heat.conf
 STACK_USER=stack REGION_NAME=RegionOne
 ENABLE_DEBUG_LOG_LEVEL=True SERVICE_PROTOCOL=http SERVICE_HOST=controller
-SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret
+SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret CLIMATE_SECRET_KEY=$2
+CLIMATE_DATA_DIR=$1
 source devstack/settings
 """
+POST_CONFIG = ('stack', 'post-config')
+OPTION = 'iniset /etc/climate/climate.conf virtual:instance secret_keys'
 CONTROLLER = 'climate-api,climate-manager,key,placement-api,n-cpu,cinder,c-vol,heat,h-eng'
 
 
 def phase(
-    tmp_path: pathlib.Path, *arguments: str, enabled: str = CONTROLLER, pool: str = ''
+    tmp_path: pathlib.Path,
+    *arguments: str,
+    enabled: str = CONTROLLER,
+    pool: str = '',
+    key: str = 'sealed',
 ) -> list[str]:
     """Run one phase of the plugin; return the calls of DevStack's functions.
 
     :param enabled: the services of this node
     :param pool: hosts that leases shall have
+    :param key: with which leases keep what is secret; empty: it is to be made
     """
     lines = [
         STUBS,
@@ -54,7 +63,7 @@ def phase(
     ]
     script = '\n'.join(['set -eu', *lines, 'source devstack/plugin.sh'])
     done = subprocess.run(
-        ['bash', '-c', script, 'stack', str(tmp_path)],
+        ['bash', '-c', script, 'stack', str(tmp_path), key],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -65,7 +74,7 @@ def phase(
 
 
 def test_post_config_enables_climate_in_nova(tmp_path: pathlib.Path) -> None:
-    calls = phase(tmp_path, 'stack', 'post-config')
+    calls = phase(tmp_path, *POST_CONFIG)
     assert 'iniadd nova.conf oslo_messaging_notifications driver climate' in calls
     enabled = 'iniset nova.conf filter_scheduler enabled_filters SomeFilter'
     assert {f'{enabled},{name}' for name in ('ReservationFilter', 'PoolFilter')} <= set(calls)
@@ -78,7 +87,7 @@ def test_post_config_enables_climate_in_nova(tmp_path: pathlib.Path) -> None:
 
 
 def test_post_config_enables_climate_in_cinder(tmp_path: pathlib.Path) -> None:
-    calls = phase(tmp_path, 'stack', 'post-config')
+    calls = phase(tmp_path, *POST_CONFIG)
     default = 'cinder.conf DEFAULT'
     assert f'iniset {default} volume_manager cinder_ext.manager.VolumeManager' in calls
     extensions = [call.split()[-1] for call in calls if f'{default} osapi_volume_ext' in call]
@@ -94,7 +103,7 @@ def test_post_config_enables_climate_in_cinder(tmp_path: pathlib.Path) -> None:
 
 
 def test_post_config_enables_climate_in_heat(tmp_path: pathlib.Path) -> None:
-    calls = phase(tmp_path, 'stack', 'post-config')
+    calls = phase(tmp_path, *POST_CONFIG)
     plugins = '/opt/stack/climate/heat_ext/plugins'
     assert f'iniset heat.conf DEFAULT plugin_dirs SomeFilter,{plugins}' in calls
     assert 'iniset heat.conf DEFAULT allow_trusts_redelegation true' in calls
@@ -106,7 +115,7 @@ def test_post_config_enables_climate_in_heat(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize('service', ['cinder', 'heat'])
 def test_a_service_is_left_alone_where_it_is_not(tmp_path: pathlib.Path, service: str) -> None:
-    calls = phase(tmp_path, 'stack', 'post-config', enabled='climate-api,climate-manager,key')
+    calls = phase(tmp_path, *POST_CONFIG, enabled='climate-api,climate-manager,key')
     assert not [call for call in calls if f'{service}.conf' in call]
 
 
@@ -126,20 +135,30 @@ def test_a_service_is_left_alone_where_it_is_not(tmp_path: pathlib.Path, service
 def test_other_nodes_get_what_runs_there(
     tmp_path: pathlib.Path, enabled: str, files: set[str]
 ) -> None:
-    calls = phase(tmp_path, 'stack', 'post-config', enabled=enabled)
+    calls = phase(tmp_path, *POST_CONFIG, enabled=enabled)
     assert {call.split()[1] for call in calls if call.startswith('ini')} == files
     assert not [call for call in calls if call.startswith(('get_or_create', 'recreate'))]
 
 
 def test_post_config_writes_the_uwsgi_configuration(tmp_path: pathlib.Path) -> None:
-    calls = phase(tmp_path, 'stack', 'post-config')
+    calls = phase(tmp_path, *POST_CONFIG)
     [uwsgi] = [call for call in calls if call.startswith('write_uwsgi_config')]
     assert 'climate_core.wsgi.api:application /reservation' in uwsgi
     assert 'climate-manage --config-file /etc/climate/climate.conf db upgrade' in calls
 
 
+@pytest.mark.parametrize('key', ['sealed', ''], ids=['set', 'made'])
+def test_leases_keep_what_is_secret_with_one_key(tmp_path: pathlib.Path, key: str) -> None:
+    first, second = (
+        [call.split()[-1] for call in phase(tmp_path, *POST_CONFIG, key=key) if OPTION in call]
+        for _ in range(2)
+    )
+    assert first == second
+    assert first == [key] if key else sealing.unseal(sealing.seal({'a': 'b'}, first), second)
+
+
 def test_limits_are_registered_and_turned_on(tmp_path: pathlib.Path) -> None:
-    calls = phase(tmp_path, 'stack', 'post-config')
+    calls = phase(tmp_path, *POST_CONFIG)
     assert 'iniset /etc/climate/climate.conf limits enabled True' in calls
     made = [call.split() for call in calls if 'registered limit create' in call]
     assert {words[-1] for words in made} == set(limits.NAMES)
