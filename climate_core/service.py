@@ -48,7 +48,7 @@ from climate_core.threads import Background, MessageServer
 
 LOG = log.getLogger(__name__)
 
-#: Seconds for closing the connections to the bus.
+#: Seconds for closing the connections to the bus, if so many are left of the grace.
 CLOSE_SECONDS = 5.0
 
 
@@ -201,16 +201,16 @@ class ManagerService:
         late += threads.stop(self._finishing[::-1], deadline)
         if late:
             LOG.warning('Not finished in time: %s', ', '.join(late))
-        self._close_the_bus()
+        self._close_bus(deadline)
         self.database.dispose()
         self._stopped.set()
         return not late
 
-    def _close_the_bus(self) -> None:
+    def _close_bus(self, deadline: float) -> None:
         # oslo.messaging waits for its heartbeat, which waits for a RabbitMQ that may be away.
         closing = threading.Thread(target=self._transport.cleanup, name='bus', daemon=True)
         closing.start()
-        closing.join(CLOSE_SECONDS)
+        closing.join(min(CLOSE_SECONDS, threads.seconds_left(deadline)))
         if closing.is_alive():
             LOG.warning('The bus does not answer; its connections end with the process')
 
