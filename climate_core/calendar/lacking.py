@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from climate_common import words
-from climate_core.calendar.model import ReservationDemand, Unit
+from climate_core.calendar.model import Lack, ReservationDemand, Unit
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NoRoom, find_together
@@ -17,8 +17,8 @@ def lacking(
     searches: Sequence[Search],
     kinds: Kinds,
     dice: random.Random,
-) -> tuple[ReservationDemand, str] | None:
-    """Return what is lacking at any time, and for which search; None: other times would do.
+) -> tuple[ReservationDemand, Lack] | None:
+    """Return for which demand something is lacking at any time; None: other times would do.
 
     Units that a demand may not have are not spoken of.
 
@@ -42,13 +42,14 @@ def lacking(
         return None
     one, search = wanted[missing.index], searches[missing.index]
     units = [each.unit for each in kinds(search.demand.kind) if search.demand.admits(each.unit)]
-    told = f'{of_one(one, units) or _of_number(one, missing.count)}.'
+    lack = of_one(one, units) or _of_number(one, missing.count)
+    told = f'{lack.text}.'
     if try_all(lambda unit: dataclasses.replace(unit, available=unit.lanes > 0)) is None:
         told += ' More would do, but are disabled at the moment.'
-    return one, told
+    return one, lack._replace(text=told)
 
 
-def of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> str | None:
+def of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> Lack | None:
     """Return why no single unit would do; None: some would.
 
     :param units: those that the demand may have
@@ -57,20 +58,20 @@ def of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> str | None:
     pool = [each for each in units if demand.pool in (None, each.pool)]
     fitting = [each for each in pool if demand.matches(each)]
     if not pool:
-        return f'no {demand.kind} is in a pool that may be used'
+        return Lack(f'no {demand.kind} is in a pool that may be used')
     if not fitting:
-        return demand.lacking(pool) or f'no {demand.kind} would do'
+        return demand.lacking(pool) or Lack(f'no {demand.kind} would do')
     pieces = demand.least if demand.one_unit else 1
     for name, size in (demand.piece or {}).items():
         # A unit with an inventory of nothing is withheld by Nova for a time.
         largest = max(each.capacity.get(name, 0) for each in fitting)
         if 0 < largest < size * pieces:
-            return f'no {demand.kind} has {size * pieces} {name}; the largest has {largest}'
+            return Lack(f'no {demand.kind} has {size * pieces} {name}; the largest has {largest}')
     return None
 
 
-def _of_number(wanted: ReservationDemand, count: int) -> str:
+def _of_number(wanted: ReservationDemand, count: int) -> Lack:
     if not count:
-        return f'no {wanted.demand.kind} would do'
+        return Lack(f'no {wanted.demand.kind} would do')
     room = words.counted(count, wanted.noun.removesuffix('s'))
-    return f'there is room for {room} in all, not for {wanted.demand.least}'
+    return Lack(f'there is room for {room} in all, not for {wanted.demand.least}')

@@ -5,7 +5,7 @@ import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +90,17 @@ class Order(enum.StrEnum):
     RANDOM = 'random'
 
 
+class Lack(NamedTuple):
+    """What is asked for and no unit has.
+
+    :param text: a part of a sentence, as ``no host has gpu==True``
+    :param field: the field of the request that asks for it; None: no single one does
+    """
+
+    text: str
+    field: str | None = None
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What a reservation wants of the units of a kind.
@@ -103,7 +114,7 @@ class Demand:
     :param pool: the only pool that would do, which the field ``pool`` of the request names
     :param admits: tells whether the one who demands it may use a unit at all
     :param names: the properties that it looks at -> the field of the request that names each
-    :param lacking: says what is asked for and none of some units has, none of which would do
+    :param lacking: returns what is asked for and none of some units has, none of which would do
     """
 
     kind: str
@@ -116,7 +127,7 @@ class Demand:
     pool: str | None = None
     admits: Callable[[Unit], bool] = lambda _unit: True
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    lacking: Callable[[Sequence[Unit]], str | None] = lambda _units: None
+    lacking: Callable[[Sequence[Unit]], Lack | None] = lambda _units: None
     order: Order = Order.FIT
 
 

@@ -9,7 +9,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import windows
 from climate_core.calendar.lacking import lacking, of_one
-from climate_core.calendar.model import ReservationDemand
+from climate_core.calendar.model import Lack, ReservationDemand
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
@@ -55,9 +55,9 @@ def refusal(
         )
     never = lacking(wanted, searches, kinds, dice)
     if never is not None:
-        blamed, told = never
+        blamed, lack = never
         return exceptions.NotEnough(
-            f'There will not be enough at any time: {told}', field=blamed.field
+            f'There will not be enough at any time: {lack.text}', field=_field(blamed, lack)
         )
     return exceptions.NotEnough(
         f'{sentence}, and no time was found in the next year at which there is enough.',
@@ -111,10 +111,10 @@ def _while_it_runs(
     # What fits at one time fits at all later ones: less time is left, and nothing is added.
     if not times or not fits(times[-1]):
         never = of_one(blamed, [each.unit for each in _usable(missed, kinds)])
-        told = f': {never}' if never else ''
+        told = f': {never.text}' if never else ''
         return exceptions.NotEnough(
             f'{sentence}, and there will not be enough at any time until the lease ends{told}.',
-            field=blamed.field,
+            field=_field(blamed, never),
         )
     # The earliest one, or when all looks are taken one at which there is enough, too.
     first, last = 0, len(times) - 1
@@ -131,19 +131,29 @@ def mistake(
 
     :param kinds: as they were searched
     """
-    place = blamed.field.rpartition('.')[0]
     pool = search.demand.pool
     if pool and not any(each.unit.pool == pool for each in _usable(search, kinds)):
         # One that is for others is told like one that is not there.
-        field = f'{place}.pool' if place else 'pool'
+        field = _beside(blamed, 'pool')
         told = f'{field}: there is no pool {pool} with {blamed.noun}.'
         return exceptions.HostPoolNotFound(told, field=field)
     unknown = _unknown(search, kinds)
     if unknown is not None:
         name, field = unknown
-        field = f'{place}.{field}' if place else field
+        field = _beside(blamed, field)
         return exceptions.BadRequest(f'{field}: there is no property {name}.', field=field)
     return None
+
+
+def _field(blamed: ReservationDemand, lack: Lack | None) -> str:
+    """Return the field that asks for what is lacking; if no single one does, the amount."""
+    return _beside(blamed, lack.field) if lack and lack.field else blamed.field
+
+
+def _beside(blamed: ReservationDemand, field: str) -> str:
+    """Return the place in the request of another field of the same reservation."""
+    place = blamed.field.rpartition('.')[0]
+    return f'{place}.{field}' if place else field
 
 
 def _of_use(search: Search, kinds: Kinds) -> Iterator[Timeline]:

@@ -71,8 +71,12 @@ BAD = [
     ({'pool': LaneWorld.OTHERS}, 'pool'),
     ({'share_with': ['demo-id']}, 'share_with'),
 ]
-#: Of what there is nothing: the amount is blamed.
-MISSING = [{'names': 'nowhere'}, {'traits': 'CUSTOM_NONE'}]
+#: What no host has -> the field that asks for it.
+MISSING = [
+    ({'names': 'nowhere'}, 'names'),
+    ({'traits': 'CUSTOM_NONE'}, 'traits'),
+    ({'resource_properties': '["==", "$traits", "CUSTOM_NONE"]'}, 'resource_properties'),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -129,8 +133,8 @@ def test_order_that_the_operator_chooses_is_wanted_of_the_calendar(world):
 
 def test_bad_input_names_its_field_and_leaves_nothing(world):
     world.restrict(1)
-    too_much = [(each, world.plugin.amount_field) for each in (*MISSING, world.kind.too_much)]
-    for values, field in (*BAD, *world.kind.bad, *too_much):
+    too_much = (world.kind.too_much, world.plugin.amount_field)
+    for values, field in (*BAD, *world.kind.bad, *MISSING, too_much):
         with pytest.raises(exceptions.ClimateError) as caught:
             world.lease(**values)
         assert 400 <= caught.value.status < 500, values

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from climate_common import conditions, limits
 from climate_core import exceptions
+from climate_core.calendar.model import Lack
 from climate_core.lease.hosts import number
 
 #: Tells whether a host with these properties would do.
@@ -68,7 +69,7 @@ _EQUALITY: Final = frozenset({'==', '=', '!='})
 _JUNCTIONS: Final[Mapping[str, Callable[[Iterable[bool]], bool]]] = {'and': all, 'or': any}
 #: How deep conditions may be nested.
 _DEPTH: Final = 16
-_TRAIT: Final = re.compile(r'[A-Z0-9_]{1,255}')
+_TRAIT: Final = re.compile(rf'[A-Z0-9_]{{1,{limits.NAME_LENGTH}}}')
 _LISTS: Final = frozenset({'traits', 'aggregates'})
 #: The properties that any user may know of the hosts of their pools.
 _SIZES: Final = frozenset({'vcpus', 'memory_mb', 'local_gb'})
@@ -80,11 +81,13 @@ class Clause(NamedTuple):
     """A part of a condition, all of whose parts must be met.
 
     :param text: it, for people, as what a host has
+    :param field: the field of the request that it stands in
     :param size: the size of hosts that it wants to be large, if it does
     """
 
     matches: Matches
     text: str
+    field: str
     size: str | None = None
 
 
@@ -98,7 +101,7 @@ class Filter(NamedTuple):
     names: Mapping[str, str]
     clauses: Sequence[Clause]
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> str | None:
+    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Lack | None:
         """Return what is wanted that none of some hosts has; None: some host would do.
 
         Only sizes of hosts are told, and nothing that its operator has said of a host.
@@ -109,12 +112,12 @@ class Filter(NamedTuple):
             if any(map(each.matches, hosts)):
                 continue
             if each.size is None:
-                return f'no host has {each.text}'
+                return Lack(f'no host has {each.text}', each.field)
             largest = max(number(host.get(each.size) or 0) for host in hosts)
-            return f'no host has {each.text}; the largest has {largest}'
+            return Lack(f'no host has {each.text}; the largest has {largest}', each.field)
         if any(map(self.matches, hosts)):
             return None
-        return f'no host has all of {", ".join(each.text for each in self.clauses)}'
+        return Lack(f'no host has all of {", ".join(each.text for each in self.clauses)}')
 
 
 def compile_filter(values: Mapping[str, Any]) -> Filter:
@@ -151,11 +154,12 @@ def _compile(field: str, value: Any, names: dict[str, str]) -> Sequence[Clause]:
                         or properties.get('service_name') in hosts
                     ),
                     f'the name {" or ".join(sorted(hosts))}',
+                    field,
                 )
             ]
         case _:
             zone = f'the availability zone {value}'
-            return [Clause(lambda properties: properties.get(field) == value, zone)]
+            return [Clause(lambda properties: properties.get(field) == value, zone, field)]
 
 
 def _all(conditions: Iterable[Matches]) -> Matches:
@@ -168,13 +172,15 @@ def _required(field: str, text: str) -> Clause:
     name = text.removeprefix('!').strip()
     if field == 'traits' and not _TRAIT.fullmatch(name):
         raise _wrong(
-            field, f'{name!r} is no trait: capital letters, digits and "_", as HW_CPU_X86_VMX.'
+            field,
+            f'{name!r} must be the name of a trait: 1 to {limits.NAME_LENGTH} capital letters, '
+            'digits and "_", as HW_CPU_X86_VMX.',
         )
     if not name:
-        raise _wrong(field, 'must have a name behind each "!".')
+        raise _wrong(field, 'must have a name after each "!".')
     wanted = not text.startswith('!')
     told = f'{"the" if wanted else "not the"} {field.removesuffix("s")} {name}'
-    return Clause(_listed(field, name, wanted), told)
+    return Clause(_listed(field, name, wanted), told, field)
 
 
 def _listed(field: str, name: str, wanted: bool) -> Matches:
@@ -184,39 +190,41 @@ def _listed(field: str, name: str, wanted: bool) -> Matches:
 def _readable(field: str, text: str, names: dict[str, str]) -> Clause:
     found = conditions.parse(text)
     if found is None:
-        raise _wrong(field, f'{text!r} is no condition. Write conditions {_READABLE}.')
+        raise _wrong(
+            field,
+            f'{text!r} must be the name of a property, one of {" ".join(_OPERATORS)} and a value, '
+            f'{_READABLE}.',
+        )
     name, sign, value = found
-    return _clause(sign, name, value, _condition(field, sign, name, value, names))
+    return _clause(field, sign, name, value, _condition(field, sign, name, value, names))
 
 
-def _clause(sign: str, name: str, value: Any, matches: Matches) -> Clause:
+def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> Clause:
     size = name if name in _SIZES and sign in ('>', '>=') else None
-    return Clause(matches, f'{name}{sign}{value}', size)
+    return Clause(matches, f'{name}{sign}{value}', field, size)
 
 
 def _of_json(field: str, text: Any, names: dict[str, str]) -> Sequence[Clause]:
     try:
         tree = json.loads(text) if isinstance(text, str) else text
     except json.JSONDecodeError as exc:
-        raise _wrong(
-            field, f'is not JSON ({exc.msg} at character {exc.pos + 1}). Write it {_JSON}.'
-        )
+        raise _wrong(field, f'must be JSON, {_JSON} ({exc.msg} at character {exc.pos + 1}).')
     except (ValueError, RecursionError):
-        raise _wrong(field, f'is not JSON. Write it {_JSON}.')
+        raise _wrong(field, f'must be JSON, {_JSON}.')
     matches = _node(field, tree, names, _DEPTH)
     match tree:
         case ['and', *parts]:
-            return [_told(part, _node(field, part, names, _DEPTH)) for part in parts]
+            return [_told(field, part, _node(field, part, names, _DEPTH)) for part in parts]
         case _:
-            return [_told(tree, matches)]
+            return [_told(field, tree, matches)]
 
 
-def _told(tree: Any, matches: Matches) -> Clause:
+def _told(field: str, tree: Any, matches: Matches) -> Clause:
     match tree:
         case [str(sign), str(name), value] if sign in _OPERATORS:
-            return _clause(sign, name.removeprefix('$'), value, matches)
+            return _clause(field, sign, name.removeprefix('$'), value, matches)
         case _:
-            return Clause(matches, json.dumps(tree)[:80])
+            return Clause(matches, json.dumps(tree)[:80], field)
 
 
 def _node(field: str, tree: Any, names: dict[str, str], depth: int) -> Matches:
@@ -234,7 +242,7 @@ def _node(field: str, tree: Any, names: dict[str, str], depth: int) -> Matches:
     told = json.dumps(tree)[:80]
     raise _wrong(
         field,
-        f'{told} is no condition. Write it {_JSON}, with and, or and {", ".join(_OPERATORS)}.',
+        f'{told} must be a condition in JSON, {_JSON}, with and, or and {", ".join(_OPERATORS)}.',
     )
 
 

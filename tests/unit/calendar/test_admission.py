@@ -9,7 +9,7 @@ from sqlalchemy import orm
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import refusal
-from climate_core.calendar.model import Demand, Promise, Unit, Window
+from climate_core.calendar.model import Demand, Lack, Promise, Unit, Window
 from climate_core.db import calendar as db_calendar
 from climate_core.db import engine
 from tests.support.world import executed
@@ -130,7 +130,7 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
         (shares(5, one_unit=True), 'no host has 5 vcpus; the largest has 4.'),
         (shares(9), 'there is room for 8 hosts in all, not for 9.'),
         (shares(3, most_per_unit=1), 'there is room for 2 hosts in all, not for 3.'),
-        (demand(matches=no_unit, lacking=lambda units: f'{len(units)} lack it'), 'k it.'),
+        (demand(matches=no_unit, lacking=lambda units: Lack(f'{len(units)} lack it')), 'k it.'),
         (demand(admits=no_unit, matches=no_unit), 'no host is in a pool that may be used.'),
     ],
 )

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from climate_core.calendar.lacking import lacking
-from climate_core.calendar.model import ReservationDemand
+from climate_core.calendar.model import Lack, ReservationDemand
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
 
 
@@ -21,9 +21,9 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
             'no host is in a pool that may be used.',
         ),
         (
-            demand(matches=lambda _unit: False, lacking=lambda _units: 'no host has gpu'),
+            demand(matches=lambda _unit: False, lacking=lambda _units: Lack('no GPU', 'traits')),
             GAPS,
-            'no host has gpu.',
+            'no GPU.',
         ),
         (demand(piece={'vcpus': 5}), SHARES, 'no host has 5 vcpus; the largest has 4.'),
         (demand(13, piece=VCPU), SHARES, 'there is room for 12 hosts in all, not for 13.'),
@@ -43,4 +43,5 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
 def test_lacking_says_what_no_time_would_have(wanted, timelines, told) -> None:
     one = ReservationDemand(reservation_id='r', demand=wanted, field='min', noun='hosts')
     found = lacking([one], [search(wanted)], lambda _kind: timelines, random.Random(0))
-    assert found == (None if told is None else (one, told))
+    field = 'traits' if told == 'no GPU.' else None
+    assert found == (None if told is None else (one, Lack(told, field)))

@@ -194,10 +194,10 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
     [('14:00', 'There will not be enough at any time: '), ('12:00', 'until the lease ends: ')],
 )
 @pytest.mark.parametrize(
-    ('values', 'told'),
+    ('values', 'field', 'told'),
     [
-        ({'resources': 'vcpus>=65'}, 'no host has vcpus>=65; the largest has 64'),
-        ({'affinity': True}, 'no host has 128 vcpus; the largest has 64'),
+        ({'resources': 'vcpus>=65'}, 'resources', 'no host has vcpus>=65; the largest has 64'),
+        ({'affinity': True}, 'amount', 'no host has 128 vcpus; the largest has 64'),
     ],
 )
 def test_change_to_what_there_never_is_says_what_no_host_has(
@@ -206,12 +206,14 @@ def test_change_to_what_there_never_is_says_what_no_host_has(
     start: str,
     sentence: str,
     values: dict[str, Any],
+    field: str,
     told: str,
 ) -> None:
     if values.keys() <= {*plugin.changeable}:
         with pytest.raises(exceptions.NotEnough) as refused:
             change(start, [], {**TWO, **ANY, **values})
         assert f'{sentence}{told}.' in refused.value.message
+        assert refused.value.field == field
         assert refused.value.available_from is None
 
 

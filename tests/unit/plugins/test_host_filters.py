@@ -92,23 +92,27 @@ def test_readable_words(values: dict[str, Any], expected: bool) -> None:
 @pytest.mark.parametrize(
     ('field', 'value', 'said'),
     [
-        ('resource_properties', '["==", "$vcpus"', 'is not JSON .* at character 16'),
-        ('resource_properties', '[' * 100_000, 'is not JSON'),
-        ('resource_properties', '{}', 'is no condition'),
-        ('resource_properties', '["like", "$vcpus", "1"]', 'is no condition.*and, or and =='),
-        ('resource_properties', '["==", "vcpus", "1"]', 'is no condition'),
-        ('resource_properties', '["==", "$vcpus", ["1"]]', 'is no condition'),
-        ('resource_properties', '["and"]', 'is no condition'),
+        ('resource_properties', '["==", "$vcpus"', 'must be JSON, as .* at character 16'),
+        ('resource_properties', '[' * 100_000, 'must be JSON, as'),
+        ('resource_properties', '{}', 'must be a condition in JSON'),
+        (
+            'resource_properties',
+            '["like", "$vcpus", "1"]',
+            'in JSON, as.*and, or and ==',
+        ),
+        ('resource_properties', '["==", "vcpus", "1"]', 'must be a condition in JSON'),
+        ('resource_properties', '["==", "$vcpus", ["1"]]', 'must be a condition in JSON'),
+        ('resource_properties', '["and"]', 'must be a condition in JSON'),
         ('hypervisor_properties', '["and", ' * 17 + '["==", "$gpu", 1]' + ']' * 17, 'deeper'),
         ('hypervisor_properties', '[">", "$traits", "A"]', 'can only be compared with == and !='),
-        ('resources', 'vcpus', 'is no condition'),
-        ('resources', 'vcpus>=', 'is no condition'),
-        ('resources', 'vcpus=>16', 'is no condition'),
+        ('resources', 'vcpus', 'must be the name of a property, one of'),
+        ('resources', 'vcpus>=', 'must be the name of a property, one of'),
+        ('resources', 'vcpus=>16', 'must be the name of a property, one of'),
         ('resources', 'vcpus>=16,', 'between its commas'),
         ('resources', {'vcpus': 16}, 'a list of texts'),
-        ('traits', 'ssd', 'is no trait'),
-        ('traits', '!', 'is no trait'),
-        ('aggregates', 'rack7,!', 'behind each "!"'),
+        ('traits', 'ssd', 'must be the name of a trait: 1 to 255 capital letters'),
+        ('traits', '!', 'must be the name of a trait: 1 to 255 capital letters'),
+        ('aggregates', 'rack7,!', 'must have a name after each "!"'),
         ('names', ['cn1', 7], 'a list of texts'),
     ],
 )
@@ -119,31 +123,53 @@ def test_what_is_no_filter_is_refused(field: str, value: Any, said: str) -> None
 
 
 @pytest.mark.parametrize(
-    ('values', 'said'),
+    ('values', 'field', 'said'),
     [
-        ({'resources': 'vcpus>8,vcpus>=64'}, 'no host has vcpus>=64; the largest has 16'),
-        ({'resources': 'vcpus==64'}, 'no host has vcpus==64'),
+        (
+            {'resources': 'vcpus>8,vcpus>=64'},
+            'resources',
+            'no host has vcpus>=64; the largest has 16',
+        ),
+        ({'resources': 'vcpus==64'}, 'resources', 'no host has vcpus==64'),
         # Users need not know the values of this.
-        ({'resources': 'gpus>16'}, 'no host has gpus>16'),
+        ({'resources': 'gpus>16'}, 'resources', 'no host has gpus>16'),
         (
             {'hypervisor_properties': '["and", [">", "$gpus", 1], [">", "$memory_mb", 99999]]'},
+            'hypervisor_properties',
             'no host has memory_mb>99999; the largest has 65536',
         ),
         (
             {'resource_properties': '["or", ["==", "$gpus", 1]]'},
+            'resource_properties',
             'no host has ["or", ["==", "$gpus", 1]]',
         ),
-        ({'traits': 'CUSTOM_SSD,CUSTOM_GPU'}, 'no host has the trait CUSTOM_GPU'),
-        ({'aggregates': '!fast'}, 'no host has not the aggregate fast'),
-        ({'availability_zone': 'az2'}, 'no host has the availability zone az2'),
-        ({'names': 'cn3,cn2'}, 'no host has the name cn2 or cn3'),
-        ({'names': 'small', 'resources': 'gpus=9'}, 'no host has all of gpus=9, the name small'),
-        ({'names': 'cn1', 'resources': 'gpus=9'}, None),
+        (
+            {'resource_properties': '["==", "$traits", "CUSTOM_GPU"]'},
+            'resource_properties',
+            'no host has traits==CUSTOM_GPU',
+        ),
+        ({'traits': 'CUSTOM_SSD,CUSTOM_GPU'}, 'traits', 'no host has the trait CUSTOM_GPU'),
+        ({'aggregates': '!fast'}, 'aggregates', 'no host has not the aggregate fast'),
+        (
+            {'availability_zone': 'az2'},
+            'availability_zone',
+            'no host has the availability zone az2',
+        ),
+        ({'names': 'cn3,cn2'}, 'names', 'no host has the name cn2 or cn3'),
+        (
+            {'names': 'small', 'resources': 'gpus=9'},
+            None,
+            'no host has all of gpus=9, the name small',
+        ),
+        ({'names': 'cn1', 'resources': 'gpus=9'}, None, None),
     ],
 )
-def test_filter_says_what_no_host_has(values: dict[str, Any], said: str | None) -> None:
+def test_filter_says_what_no_host_has_and_names_the_field(
+    values: dict[str, Any], field: str | None, said: str | None
+) -> None:
     small = {'service_name': 'small', 'vcpus': 4, 'memory_mb': 8, 'aggregates': ['fast']}
-    assert filters.compile_filter(values).lacking([HOST, small]) == said
+    found = filters.compile_filter(values).lacking([HOST, small])
+    assert found == (said and (said, field))
 
 
 def test_properties_that_are_compared_are_named_with_their_fields() -> None:
