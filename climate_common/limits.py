@@ -19,6 +19,8 @@ RESERVATIONS = 1000
 #: Reservations of one request for which the calendar is asked: hosts and shares of them.
 PROMISED = 100
 EVENTS = 100
+#: Servers that one reservation of a request makes, or that are asked for in the availability.
+NEW_SERVERS = 100
 #: What ends in .error or .stop is told of the service's own events.
 EVENT_TYPE_PATTERN = r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}'
 #: The type of the event before the end of a lease. Clients of today may give it with a new lease.

@@ -20,7 +20,7 @@ SERVERS: Final[dict[str, Any]] = common.closed(
         'server': common.closed(
             {
                 'flavorRef': {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH},
-                'count': {'type': 'integer', 'minimum': 1, 'maximum': 1000},
+                'count': {'type': 'integer', 'minimum': 1, 'maximum': limits.NEW_SERVERS},
             },
             ('flavorRef',),
         ),
