@@ -24,7 +24,7 @@ from climate_core.db import reservations as db
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
-from climate_core.lease.model import Reservation
+from climate_core.lease.model import Lease, Reservation
 from climate_core.operations.draft import Draft
 from climate_core.plugins.server import room, specification
 
@@ -75,6 +75,45 @@ def admit(
         field = next(iter(made)) if len(made) == 1 else 'reservations'
         start = max(draft.lease.start_date, draft.now)
         check(forecast, servers, start, draft.lease.end_date, field)
+
+
+class NeedsForecast(Exception):
+    """A change of dates is granted only if servers that are not made yet will find room then.
+
+    :ivar before: the lease as it is
+    :ivar after: the lease as it would be
+    """
+
+    def __init__(self, before: Lease, after: Lease) -> None:
+        super().__init__(before.id)
+        self.before = before
+        self.after = after
+
+
+def check_change(before: Lease, after: Lease) -> None:
+    """Raise :class:`NeedsForecast` if a change has to be admitted. Nothing is asked."""
+    same = (before.start_date, before.end_date) == (after.start_date, after.end_date)
+    if not same and after.kind == states.LeaseKind.SCHEDULED and _to_make(after):
+        raise NeedsForecast(before, after)
+
+
+def admit_change(
+    database: Database, cloud: UserConnector | None, needed: NeedsForecast, now: datetime.datetime
+) -> None:
+    """Refuse other dates of servers that are not made yet, if they will find no room then.
+
+    :param cloud: None: nobody can tell
+    :raises climate_core.exceptions.NotEnough: see :func:`check`
+    :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
+    """
+    before, after = needed.before, needed.after
+    field = 'end_date' if before.start_date == after.start_date else 'start_date'
+    expected = Expectation(database, cloud, without=before.id)
+    expected.take(_to_make(after), max(after.start_date, now), after.end_date, field)
+
+
+def _to_make(lease: Lease) -> list[Reservation]:
+    return [each for each in lease.live if each.group and not each.is_made]
 
 
 def read_servers(
@@ -147,11 +186,13 @@ def find(
 class Expectation:
     """What is expected of the room on the hosts that everybody uses, as it is now.
 
+    :ivar without: the id of a lease that is to take nothing
     :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
     """
 
     database: Database
     cloud: UserConnector | None
+    without: str | None = None
 
     def __post_init__(self) -> None:
         if self.cloud is None:
@@ -161,7 +202,7 @@ class Expectation:
             up = room.hosts_up(conn)
             self._hosts = list(room.read(conn, up))
             self._releases = list(_releases(self.database, up))
-            self._demands = list(_claims(self.database))
+            self._demands = list(_claims(self.database, self.without))
         except cloud_errors.EXPECTED as exc:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
@@ -171,14 +212,19 @@ class Expectation:
         return Forecast(self._hosts, self._releases, self._demands)
 
     def take(
-        self, reservations: Sequence[Reservation], start: datetime.datetime, end: datetime.datetime
+        self,
+        reservations: Sequence[Reservation],
+        start: datetime.datetime,
+        end: datetime.datetime,
+        field: str = 'reservations',
     ) -> None:
         """Expect room for the servers of a lease that are to be made; others get it no more.
 
+        :param field: of the request that asks for it
         :raises climate_core.exceptions.NotEnough: there will not be enough, or it is not known
         """
         servers = [_server(each.id, each.params, each.amounts) for each in reservations]
-        check(self.forecast, servers, start, end)
+        check(self.forecast, servers, start, end, field)
         first, last = moments.moment(start), moments.moment(end)
         self._demands.append(FutureDemand(start=first, end=last, servers=servers))
 
@@ -205,9 +251,11 @@ def _server(
     )
 
 
-def _claims(database: Database) -> Iterator[FutureDemand]:
-    """Return what scheduled leases will take whose servers are not made yet."""
+def _claims(database: Database, without: str | None) -> Iterator[FutureDemand]:
+    """Return what scheduled leases will take whose servers are not made yet, all but one."""
     for lease_id, found in database.read(db.to_be_made, resource_types.SERVER).items():
+        if lease_id == without:
+            continue
         servers = [
             _server(f'{lease_id}.{number}', each.params, each.amounts)
             for number, each in enumerate(found)

@@ -33,10 +33,10 @@ from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause, user_cause
 from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
-from climate_core.operations import availability, dry_run
+from climate_core.operations import availability, dry_run, forecasting
 from climate_core.operations.build import Builder, check_generation, webhook_rules
 from climate_core.operations.duplicates import built_anew
-from climate_core.operations.forecasting import UserConnector
+from climate_core.operations.forecasting import NeedsForecast, UserConnector
 from climate_core.operations.interfaces import (
     ExternalService,
     Limits,
@@ -280,26 +280,33 @@ class LeaseOperations:
         :param limited: its project and the limits of that, if it may hold more than before
         """
         write = functools.partial(
-            self._write_change, user_cause(context, action), lease_id, generation, change, limited
+            self._write_change, user_cause(context, action), lease_id, change, limited
         )
         try:
-            write(None)
+            write(generation)
+        except NeedsForecast as needed:
+            forecasting.admit_change(self.database, self.cloud, needed, self.clock.now())
+            # What was found holds for the lease as it was then.
+            write(needed.before.generation, is_admitted=True)
         except NeedsReduction:
             with self.reduction.closing(lease_id, generation, change) as closed:
-                write(closed)
+                write(generation, closed)
 
     def _write_change(
         self,
         cause: Cause,
         lease_id: str,
-        generation: int | None,
         change: _Change,
         limited: tuple[str, Amounts] | None,
-        closed: ClosedUnits | None,
+        generation: int | None,
+        closed: ClosedUnits | None = None,
+        is_admitted: bool = False,
     ) -> None:
         """Change a lease in one transaction.
 
         :param closed: what it gives back while it runs
+        :param is_admitted: whether its new dates were found to do
+        :raises climate_core.operations.forecasting.NeedsForecast: they were not, and must be
         :raises climate_core.operations.promises.NeedsReduction: it gives back more than that
         """
         now = self.clock.now()
@@ -313,6 +320,8 @@ class LeaseOperations:
             if closed is not None:
                 closed.check(lease)
             changed = change(lease, now)
+            if not is_admitted:
+                forecasting.check_change(lease, changed.lease)
             if limited is not None:
                 project_id, most = limited
                 db_limits.check(session, project_id, added(changed.lease, lease), most)

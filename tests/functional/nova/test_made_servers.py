@@ -90,7 +90,7 @@ class MadeServersTest(HostsTest):
         self.plugin.now = self.time
         self.world.plugins[ServerPlugin.resource_type] = self.plugin
         operations = self.world.operations
-        operations.room.cloud = operations.queue.cloud = self.cloud
+        operations.cloud = operations.room.cloud = operations.queue.cloud = self.cloud
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.
         for name in ('images.get', 'networks.check_network'):
@@ -315,6 +315,23 @@ class TestScheduled(SmallHostTest):
             self.scheduled('2026-12-01 13:30', '2026-12-01 14:30')
         assert caught.value.available_from == '2026-12-01T14:00:00.000000'
         self.scheduled('2026-12-01 14:00', '2026-12-01 15:00', count=2)
+
+    def test_dates_change_only_if_they_will_find_room_then(self):
+        owner = user(self.api.project_id, 'fake')
+        lease_id, _ = self.scheduled(count=2), self.scheduled(END, '2026-12-01 15:00', count=2)
+        for field, start, end in (
+            ('end_date', START, '2026-12-01 14:30'),
+            ('start_date', '2026-12-01 13:30', '2026-12-01 14:30'),
+        ):
+            with pytest.raises(exceptions.NotEnough, match='too little') as caught:
+                self.world.operations.update_lease(
+                    owner, lease_id, {'start_date': start, 'end_date': end}
+                )
+            assert caught.value.field == field
+            assert caught.value.available_from == '2026-12-01T15:00:00.000000'
+        earlier = {'start_date': '2026-12-01 12:30', 'end_date': '2026-12-01 13:30'}
+        self.world.operations.update_lease(owner, lease_id, earlier)
+        assert self.world.lease(lease_id).start_date == NOON + datetime.timedelta(minutes=30)
 
     def test_dry_run_says_whether_they_are_expected_to_find_room(self):
         self.others(1)
