@@ -1,61 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``retry_lease``: tried until there is enough, or given up."""
-
-import datetime
+"""Events of leases that are not granted yet: there is nothing to do in another status."""
 
 import pytest
 
-from climate_core.lease import changes, model
-from climate_core.lease.events import retry, room
-from climate_core.lease.results import Change, Outcome, Result
+from climate_core.lease import model
+from climate_core.lease.events import retry, room, ungranted
 from tests.support import leases
-from tests.support.leases import HOUR, NOON
-
-NONE_FREE = Outcome(Result.WAIT, 60.0, 'none is free')
+from tests.support.leases import NOON
 
 
-def waiting(retries: int = 1, duration: datetime.timedelta | None = None) -> model.Lease:
-    new = leases.lease(leases.reservation('r'), start=NOON + HOUR)
-    return changes.wait.wait(new, retries, duration, 'none is free', NOON, 60.0)
-
-
-def settle(lease: model.Lease, outcome: Outcome, now: datetime.datetime = NOON) -> Change:
-    busy, event = leases.claimed(lease, model.RETRY)
-    return retry.RetryLease().settle(busy, event, {event.id: outcome}, now)
-
-
-@pytest.mark.parametrize(
-    ('retries', 'outcome', 'status', 'left', 'told'),
-    [
-        (2, NONE_FREE, 'WAITING', 1, []),
-        (1, NONE_FREE, 'WAITING', 0, []),
-        (0, NONE_FREE, 'ERROR', 0, [retry.GIVEN_UP]),
-        # What failed for a while is not counted.
-        (0, Outcome(Result.RETRY, 5.0, 'away'), 'WAITING', 0, []),
-        (2, Outcome(Result.FAILED, reason='no flavor'), 'ERROR', 0, [retry.GIVEN_UP]),
-    ],
-)
-def test_settle(retries, outcome, status, left, told) -> None:
-    change = settle(waiting(retries), outcome)
-    assert (change.lease.status, change.lease.retries_left) == (status, left)
-    assert [*change.notifications] == told
-
-
-@pytest.mark.parametrize(
-    ('duration', 'now', 'end'),
-    [(None, NOON, NOON + 3 * HOUR), (HOUR, NOON + 9 * HOUR, NOON + 10 * HOUR)],
-)
-def test_lease_that_is_given_up_stays_readable_until_an_end(duration, now, end) -> None:
-    lease = settle(waiting(0, duration), NONE_FREE, now).lease
-    assert lease.gave_up
-    assert leases.event(lease, model.END).time == end
-    assert [(each.status, each.amounts) for each in lease.reservations] == [('error', {})]
-
-
-def test_event_of_a_lease_that_waits_no_more_is_skipped() -> None:
+@pytest.mark.parametrize('handler', [retry.RetryLease(), room.MakeRoom()])
+def test_event_of_a_lease_in_another_status_is_skipped(handler: ungranted.UngrantedEvent) -> None:
     lease = leases.lease(leases.reservation('r'))
-    event = model.new_event(lease.id, model.RETRY, NOON, NOON)
-    for handler in (retry.RetryLease(), room.MakeRoom()):
-        assert handler.begin(lease, event, NOON).skip_reason == handler.needless
-        after = handler.settle(lease.with_events(event), event, {}, NOON).lease
-        assert leases.event(after, model.RETRY).status == 'DONE'
+    event = model.new_event(lease.id, handler.event_type, NOON, NOON)
+    assert handler.begin(lease, event, NOON).skip_reason == handler.needless
+    after = handler.settle(lease.with_events(event), event, {}, NOON).lease
+    assert leases.event(after, handler.event_type).status == 'DONE'

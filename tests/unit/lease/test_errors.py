@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of a request: the first is raised, or all are collected."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+
+WRONG = exceptions.BadRequest('end_date: must be a date.', field='end_date')
+OTHER = exceptions.NotEnough('None is free.', field='min')
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_collector_returns_the_default_and_goes_on() -> None:
+    errors = ErrorCollector()
+    assert errors.get('default', fail, WRONG) == 'default'
+    assert errors.get('default', str.upper, 'fine') == 'FINE'
+    with errors.collected():
+        raise OTHER
+    assert errors.found == [WRONG, OTHER]
+
+
+@pytest.mark.parametrize(
+    'error',
+    [
+        exceptions.ServiceUnavailable('Nova does not answer.'),
+        exceptions.Unauthorized('The token is not valid.'),
+        ValueError('a bug'),
+    ],
+)
+def test_collector_raises_what_says_nothing_about_the_request(error: Exception) -> None:
+    errors = ErrorCollector()
+    with pytest.raises(type(error)):
+        errors.get(None, fail, error)
+    assert errors.found == []
+
+
+def test_first_error_is_raised() -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        RAISE_FIRST.get(None, fail, WRONG)
+    assert caught.value is WRONG
+    assert RAISE_FIRST.found == []
+
+
+@pytest.mark.parametrize(
+    ('place', 'field', 'message', 'told'),
+    [
+        ('events[2]', 'time', 'time: must be a date.', ('events[2].time', 'events[2].time: must')),
+        ('events[2]', 'time', 'It is past.', ('events[2].time', 'It is')),
+        ('events[2]', None, 'It is past.', (None, 'It is')),
+        ('', 'time', 'time: must be a date.', ('time', 'time: must')),
+    ],
+)
+def test_within_names_the_place_in_the_field_and_in_the_sentence(
+    place, field, message, told
+) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught, within(place):
+        raise exceptions.BadRequest(message, field=field)
+    assert (caught.value.field, caught.value.message[: len(told[1])]) == told
