@@ -74,7 +74,7 @@ class ManagerService:
         database: Database | None = None,
         cloud: Cloud | None = None,
         plugins: Mapping[str, ResourcePlugin] | None = None,
-        trusts: interfaces.Trusts | None = None,
+        trusts: interfaces.TrustService | None = None,
         send: publisher.Send | None = None,
         watch: bool = True,
     ) -> None:

@@ -22,7 +22,7 @@ from keystoneauth1.exceptions import http
 from climateclient import exceptions
 from climateclient.hosts import Hosts
 from climateclient.leases import Leases
-from climateclient.models import Limit, Plugin, Usage, Window
+from climateclient.models import Limit, Plugin, ProjectUsage, Window
 from climateclient.parameters import When
 from climateclient.serialization import read, to_json, to_query
 
@@ -96,7 +96,7 @@ class Client(adapter.Adapter):
         end: When | None = None,
         *,
         project_id: str | None = None,
-    ) -> list[Usage]:
+    ) -> list[ProjectUsage]:
         """Return what projects reserved and used in a period, one value for each project.
 
         :param start: when the period begins; the service's choice if None
@@ -106,7 +106,7 @@ class Client(adapter.Adapter):
         return read(
             self.get('/usage', params=values),
             'usage',
-            lambda rows: [Usage.from_dict(row) for row in rows],
+            lambda rows: [ProjectUsage.from_dict(row) for row in rows],
         )
 
     def limits(self, *, project_id: str | None = None) -> list[Limit]:

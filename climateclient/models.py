@@ -263,7 +263,7 @@ class DryRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProjectUsage:
     """The usage of a project in a period: what it reserved, and what it used.
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,

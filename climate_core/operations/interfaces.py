@@ -8,7 +8,7 @@ from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
 
 
-class Limits(Protocol):
+class LimitsService(Protocol):
     """Return the limits of a project by name, see ``climate_core.cloud.limits``."""
 
     def of(self, project_id: str) -> Mapping[str, int]: ...
@@ -28,7 +28,7 @@ class ExternalService(Protocol):
     def tell_end(self, lease: Lease) -> None: ...
 
 
-class Trusts(Protocol):
+class TrustService(Protocol):
     """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
 
     def create(self, context: RequestContext) -> str: ...

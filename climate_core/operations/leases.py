@@ -39,10 +39,10 @@ from climate_core.operations.duplicates import built_anew
 from climate_core.operations.forecasting import NeedsForecast, UserConnector
 from climate_core.operations.interfaces import (
     ExternalService,
-    Limits,
+    LimitsService,
     NoExternalService,
     NoLimits,
-    Trusts,
+    TrustService,
 )
 from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.persist import WritePath
@@ -64,8 +64,8 @@ class LeaseOperations:
     database: Database
     clock: Clock
     plugins: Mapping[str, ResourcePlugin]
-    trusts: Trusts
-    limits: Limits = dataclasses.field(default_factory=NoLimits)
+    trusts: TrustService
+    limits: LimitsService = dataclasses.field(default_factory=NoLimits)
     external: ExternalService = dataclasses.field(default_factory=NoExternalService)
     calendar: Calendar | None = None
     #: Gives the rights of the service, with which hosts are emptied and what is free is read.

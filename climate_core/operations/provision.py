@@ -18,7 +18,7 @@ from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import events, model
 from climate_core.lease.errors import within
 from climate_core.operations.draft import Draft, Item
-from climate_core.operations.interfaces import Trusts
+from climate_core.operations.interfaces import TrustService
 from climate_core.plugins.base import Claimed, ResourcePlugin
 
 LOG = log.getLogger(__name__)
@@ -58,7 +58,7 @@ class Provisioner:
 
     database: Database
     plugins: Mapping[str, ResourcePlugin]
-    trusts: Trusts
+    trusts: TrustService
 
     def provision(self, context: RequestContext, draft: Draft) -> Provisioned:
         """Make what a draft needs, in the order of the request, or leave nothing behind."""

@@ -15,7 +15,7 @@ from climate_core.db import limits as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
-from climate_core.operations.interfaces import ExternalService, Limits
+from climate_core.operations.interfaces import ExternalService, LimitsService
 
 
 @dataclasses.dataclass
@@ -24,7 +24,7 @@ class Quota:
 
     conf: cfg.ConfigOpts
     database: Database
-    most: Limits
+    most: LimitsService
     external: ExternalService
 
     def check_quota(

@@ -195,7 +195,7 @@ USAGE = (
 )
 
 
-def usage(one: models.Usage) -> tuple[Any, ...]:
+def usage(one: models.ProjectUsage) -> tuple[Any, ...]:
     """Return the usage of a project in the order of :data:`USAGE`, in hours."""
     hours = (kind.get(key) for kind in (one.reserved, one.used) for key in _HOURS)
     return (one.project_id, TimeColumn(one.start), TimeColumn(one.end), one.leases, *hours)

@@ -18,8 +18,8 @@ from climate_core.plugins import base, loading
 LOG = log.getLogger(__name__)
 
 
-class Trusts:
-    """Trusts without Keystone: ids that mean nothing."""
+class NoTrusts:
+    """Stand in for trusts without Keystone: ids that mean nothing."""
 
     def create(self, context: RequestContext) -> str:  # noqa: ARG002
         return uuid.uuid4().hex

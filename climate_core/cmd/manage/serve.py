@@ -104,7 +104,7 @@ def _manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:
         conf,
         database=database,
         plugins=noauth.plugins(conf),
-        trusts=noauth.Trusts(),
+        trusts=noauth.NoTrusts(),
         send=noauth.send,
         watch=False,
     )
