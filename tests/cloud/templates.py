@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from tests.cloud.people import ROOT
+from tests.support import stacks
 
 #: What users read; used as it is.
 TEMPLATES = ROOT / 'doc' / 'source' / 'user' / 'templates'
@@ -31,7 +32,7 @@ def template(
     """
     return json.dumps(
         {
-            'heat_template_version': '2021-04-16',
+            **stacks.EMPTY,
             'parameters': parameters or {},
             'resources': resources,
             'outputs': {name: {'value': value} for name, value in (outputs or {}).items()},
@@ -41,8 +42,7 @@ def template(
 
 def resource(kind: str, depends_on: str | None = None, **properties: Any) -> dict[str, Any]:
     """Describe a resource; ``kind`` is its type without OS::."""
-    more = {'depends_on': depends_on} if depends_on else {}
-    return {'type': f'OS::{kind}', 'properties': properties, **more}
+    return stacks.resource(f'OS::{kind}', depends_on, **properties)
 
 
 def server(depends_on: str | None = None, **properties: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
-from tests.conformance.world import World
+from tests.conformance.world import PluginWorld
 from tests.support.fakes import cloud_server
 
 FAKES = {'fake-servers': FakeServers, 'fake-stacks': FakeStacks, 'fake-volumes': FakeVolumes}
@@ -22,7 +22,7 @@ WORLDS = ['real-servers'] if os.environ.get('CLIMATE_TEST_CLOUD') else sorted(FA
 
 
 @pytest.fixture(scope='session', params=WORLDS)
-def world(request: Any, tmp_path_factory: Any) -> Iterator[World]:
+def world(request: Any, tmp_path_factory: Any) -> Iterator[PluginWorld]:
     """A place to reserve in, one for each plugin."""
     if request.param == 'real-servers':
         from tests.conformance.real_servers import RealServers
@@ -35,7 +35,7 @@ def world(request: Any, tmp_path_factory: Any) -> Iterator[World]:
 
 
 @pytest.fixture(autouse=True)
-def room(world: World) -> Iterator[None]:
+def room(world: PluginWorld) -> Iterator[None]:
     """Leave nothing behind for the next test."""
     yield
     world.clean()

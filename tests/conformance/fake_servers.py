@@ -11,13 +11,13 @@ from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.wakeable import WakeablePlugin
-from tests.conformance.world import LEFT_SERVERS, World
+from tests.conformance.world import LEFT_SERVERS, PluginWorld
 from tests.support.fakes import nova, settings
 from tests.support.fakes.cloud_server import Server
 from tests.support.fakes.state import Record
 
 
-class FakeServers(World):
+class FakeServers(PluginWorld):
     """Servers change when they are looked at, so :meth:`pause` has nothing to do."""
 
     plugin_class: ClassVar[type[WakeablePlugin]] = ServerPlugin

@@ -23,13 +23,13 @@ from climate_core.conf import cloud as cloud_conf
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
 from climate_core.plugins.server.plugin import ServerPlugin
-from tests.conformance.world import LEFT_SERVERS, World
+from tests.conformance.world import LEFT_SERVERS, PluginWorld
 
 #: Seconds after which a server should be there, or gone.
 PATIENCE = 120
 
 
-class RealServers(World):
+class RealServers(PluginWorld):
     """Servers of the user ``demo``."""
 
     def __init__(self) -> None:

@@ -21,6 +21,7 @@ from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from climate_core.plugins.step_context import AT_ONCE
 from tests.support import leases
+from tests.support.world import Time
 
 #: Looks after which something that should have happened did not.
 LOOKS = 200
@@ -33,7 +34,7 @@ LEFT_SERVERS = {
 }
 
 
-class World(abc.ABC):
+class PluginWorld(abc.ABC):
     """A cloud with users, and a way to make and watch one type of resource."""
 
     cloud: Cloud
@@ -174,19 +175,6 @@ def lease_of(reservation: Reservation, context: RequestContext, trust_id: str) -
     )
 
 
-class Time:
-    """A clock that goes on by as much as is waited."""
-
-    def __init__(self) -> None:
-        self.now = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
-
-    def __call__(self) -> datetime.datetime:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += datetime.timedelta(seconds=seconds)
-
-
 def settle(call: Callable[[], Wait | None]) -> None:
     """Call until there is nothing to wait for."""
     for _ in range(LOOKS):
@@ -201,7 +189,7 @@ def settle(call: Callable[[], Wait | None]) -> None:
 class Case:
     """One reserved resource in its world."""
 
-    world: World
+    world: PluginWorld
     plugin: ResourcePlugin
     lease: Lease
     reservation: Reservation
@@ -262,7 +250,7 @@ class Case:
         settle(lambda: self.end_once(plugin))
 
 
-def reserved(world: World, **params: Any) -> Case:
+def reserved(world: PluginWorld, **params: Any) -> Case:
     """Make a resource and reserve it."""
     plugin = world.plugin()
     claimed = plugin.reserve(world.user(), {**world.reservable(**params), **params})

@@ -12,10 +12,10 @@ from climate_core.plugins.stack.template_stack import UNFILLED
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
+from tests.support.stacks import EMPTY
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 SERVERS = {name: {'type': 'OS::Nova::Server'} for name in ('a', 'b')}
-EMPTY = {'heat_template_version': '2021-04-16'}
 REQUEST = {
     'id': ID,
     'name': 'lease1',

@@ -39,8 +39,8 @@ class Time:
     def __call__(self) -> datetime.datetime:
         return self.now
 
-    def forward(self, **delta: float) -> None:
-        self.now += datetime.timedelta(**delta)
+    def forward(self, seconds: float = 0.0, **delta: float) -> None:
+        self.now += datetime.timedelta(seconds=seconds, **delta)
 
 
 class Things(ResourcePlugin):

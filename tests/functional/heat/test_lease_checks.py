@@ -8,6 +8,7 @@ from heat_ext.lease.reservations import clean_items
 from tests.functional.heat import leases
 from tests.functional.heat.leased import SERVER, LeaseTest
 from tests.functional.heat.users import BOB
+from tests.support.stacks import EMPTY
 
 INVALID = exception.StackValidationFailed
 
@@ -94,7 +95,7 @@ class TestConstraint(LeaseTest):
     """climate.lease."""
 
     TEMPLATE = {
-        'heat_template_version': '2018-08-31',
+        **EMPTY,
         'parameters': {
             'lease': {'type': 'string', 'constraints': [{'custom_constraint': 'climate.lease'}]}
         },

@@ -26,8 +26,8 @@ from climate_core.plugins.stack import lost_actions
 from climate_core.plugins.step_context import StepContext
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE, ALICES, BOB, User
+from tests.support.stacks import EMPTY
 
-EMPTY = {'heat_template_version': '2021-04-16'}
 NOTHING = {'a': {'type': 'OS::Heat::None'}, 'b': {'type': 'OS::Heat::TestResource'}}
 GROUP = {
     'type': 'OS::Heat::ResourceGroup',

@@ -3,12 +3,13 @@
 
 from climate_core.lease import model
 from tests.support.fakes import nova
+from tests.support.stacks import EMPTY
 from tests.unit.plugins.leased import END, Leased
 
 START = '2026-12-01 13:00'
 SERVER = {'type': 'OS::Nova::Server'}
 TEMPLATE = {
-    'heat_template_version': '2021-04-16',
+    **EMPTY,
     'parameters': {'flavor': {'type': 'string'}, 'key': {'type': 'string', 'hidden': True}},
     'resources': {'server': SERVER, 'disk': {'type': 'OS::Cinder::Volume'}},
 }
