@@ -39,14 +39,14 @@ def members(person: Person, lease_id: str) -> list[str]:
     return sorted(each.resource_id for each in person.leases.get(lease_id).reservations)
 
 
-def test_servers(booking: Booking, lease: str) -> None:
+def test_servers_join_a_lease_at_once(booking: Booking, lease: str) -> None:
     made = [each['server']['id'] for each in at_once(booking.post, lease)]
     for each in made:
         booking.wait(each, 'RESERVED')
     assert members(booking.person, lease) == sorted(made)
 
 
-def test_volumes(volumes: Reserving, lease: str) -> None:
+def test_volumes_join_a_lease_at_once(volumes: Reserving, lease: str) -> None:
     made = [each['volume']['id'] for each in at_once(volumes.post, lease)]
     for each in made:
         volumes.wait(each, RESERVED)

@@ -19,7 +19,7 @@ from tests.support.fakes import leases
 
 
 @pytest.mark.parametrize('kill', kills('start_lease'))
-def test_start(stage, kill):
+def test_killed_start_wakes_the_server_once(stage, kill):
     (server,) = stage.cloud.servers(1)
     lease = leases.make(stage.database, [server], stage.cloud.trust())
     leases.write(stage.database, lease)
@@ -38,7 +38,7 @@ def test_start(stage, kill):
         *(('stop', kill, ['os-stop']) for kill in kills('end_lease', looks=(1,))),
     ],
 )
-def test_end(stage, on_end, kill, effects):
+def test_killed_end_ends_the_server_once(stage, on_end, kill, effects):
     (server,) = stage.cloud.servers(1, status='ACTIVE')
     trust_id = stage.cloud.trust()
     lease = leases.started(leases.make(stage.database, [server], trust_id, on_end))

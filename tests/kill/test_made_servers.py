@@ -41,7 +41,7 @@ def check_none_left(stage):
 
 @pytest.mark.parametrize('look', [1, 3, 5])
 @pytest.mark.parametrize('point', EVENT)
-def test_making(stage, point, look):
+def test_killed_preparation_makes_each_server_once(stage, point, look):
     lease = lease_of_two(stage, start=OF_START)
 
     stage.survive(f'{point}:prepare_reservation:{look}')

@@ -95,7 +95,7 @@ def test_a_placeholder_that_nobody_asks_for_again(stage):
 
 @pytest.mark.parametrize('look', [1, 2])
 @pytest.mark.parametrize('point', EVENT)
-def test_filling(stage, point, look):
+def test_killed_preparation_fills_the_stack_once(stage, point, look):
     """Between the lease and the filling, and in the midst of it."""
     lease, stack_id = placeholder(stage, SERVERS)
 

@@ -44,7 +44,7 @@ def woken_by_heat(stage):
 
 
 @pytest.mark.parametrize('kill', kills('start_lease', looks=(1, 2, 3)))
-def test_start(stage, kill):
+def test_killed_start_wakes_each_member_once(stage, kill):
     """Heat wakes each member once; nobody else wakes anything."""
     stack, servers, volumes = build(stage)
     lease = leases.write(stage.database, hold(stage, stack, servers, volumes))
@@ -59,7 +59,7 @@ def test_start(stage, kill):
 
 
 @pytest.mark.parametrize('kill', kills('end_lease', looks=(1, 2)))
-def test_end(stage, kill):
+def test_killed_end_deletes_the_stack_once(stage, kill):
     stack, servers, volumes = build(stage, 'ACTIVE', 'available')
     lease = over(stage, hold(stage, stack, servers, volumes))
 

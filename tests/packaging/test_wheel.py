@@ -105,7 +105,7 @@ def test_database_is_made_from_the_wheel_alone(
 
 
 @pytest.mark.parametrize('command', ['climate-manager', 'climate-status', 'climate-manage'])
-def test_commands_start(installed: pathlib.Path, command: str) -> None:
+def test_command_of_the_wheel_shows_its_help(installed: pathlib.Path, command: str) -> None:
     done = subprocess.run(
         [installed / command, '--help'], capture_output=True, text=True, check=False
     )

@@ -108,7 +108,9 @@ def test_who_may_not_is_told_the_field(post: Post) -> None:
         ({'servers': 1, 'vcpus': 2, 'memory_mb': 512}, 'disk_gb'),
     ],
 )
-def test_bad_amounts(post: Post, database: Database, amounts: dict[str, Any], field: str) -> None:
+def test_wrong_amounts_are_refused_and_name_the_field(
+    post: Post, database: Database, amounts: dict[str, Any], field: str
+) -> None:
     refused = post(LEASE | {'reservations': [SERVER | {'amounts': amounts}]}, NOVA)
     assert refused.status_code == 400
     assert refused.json['field'] == f'reservations[0].amounts.{field}'

@@ -68,7 +68,7 @@ def availability(application: Any, status: int = 200, **query: Any) -> Any:
         (3, {}, []),
     ],
 )
-def test_earliest_windows(
+def test_earliest_windows_are_guaranteed(
     application: Any, count: int, query: dict[str, Any], starts: list[str]
 ) -> None:
     wanted = json.dumps([{**HOST, 'min': count}])

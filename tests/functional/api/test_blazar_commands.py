@@ -60,7 +60,7 @@ def _fields(out: str) -> dict[str, Any]:
     return fields
 
 
-def test_create(lease: Callable[..., str]) -> None:
+def test_create_of_blazar_makes_a_lease(lease: Callable[..., str]) -> None:
     server_id = str(uuid.uuid4())
     out = lease(
         *('create', *DATES, '--before-end-date', '2099-01-01 11:45', '-f', 'json'),
@@ -114,7 +114,7 @@ def test_list_show_and_delete(
         (['--name', 'two'], 'name', 'two'),
     ],
 )
-def test_set(
+def test_set_of_blazar_changes_a_lease(
     lease: Callable[..., str], made: dict[str, Any], argv: list[str], field: str, value: str
 ) -> None:
     assert lease('set', *argv, 'one') == 'Updated lease: one\n'

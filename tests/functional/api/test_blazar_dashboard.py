@@ -110,6 +110,6 @@ def test_the_form_of_a_create_knows_other_resources(
     assert leases.list() == []
 
 
-def test_delete(leases: Any, lease: dict[str, Any]) -> None:
+def test_deleted_lease_is_not_pending_any_more(leases: Any, lease: dict[str, Any]) -> None:
     leases.delete(lease['id'])
     assert lease['id'] not in {each['id'] for each in leases.list() if each['status'] == 'PENDING'}

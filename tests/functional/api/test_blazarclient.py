@@ -113,7 +113,7 @@ def test_nothing_to_change_is_said_by_the_client(client: Any) -> None:
     assert client.lease.update(NOWHERE) == 'No values to update passed.'
 
 
-def test_hosts(client: Any) -> None:
+def test_hosts_are_listed_as_not_reservable(client: Any) -> None:
     assert [host['reservable'] for host in client.host.list()] == [False]
 
 

@@ -83,7 +83,7 @@ def test_dry_run_says_why_not(lease: Callable[..., Any], openstack: shell.Openst
     assert checked['refusals'][0]['code'] == 'reservation.resource_reserved'
 
 
-def test_list(lease: Callable[..., Any]) -> None:
+def test_list_filters_and_sorts_leases(lease: Callable[..., Any]) -> None:
     wanted = thing()
     made = {
         'late': lease('create', 'late', *SPAN, '--reservation', wanted),
@@ -110,7 +110,7 @@ def test_list(lease: Callable[..., Any]) -> None:
     assert shown['Reservations'][0]['resource_id'] == resource_id
 
 
-def test_pages(client: Client) -> None:
+def test_client_follows_the_pages_of_a_list(client: Client) -> None:
     made = [
         client.leases.create(f'lease{n}', duration='1h', start='2099-01-01 10:00')
         for n in range(5)
@@ -149,7 +149,9 @@ def test_set_and_unset(lease: Callable[..., Any]) -> None:
     assert lease('set', 'two', '--for', '30m')['end_date'] == '2099-01-01T10:30:00+00:00'
 
 
-def test_webhook(lease: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhook_is_set_without_showing_its_secret(
+    lease: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv('CLIMATE_WEBHOOK_SECRET', 'a secret of some length')
     made = lease('create', 'one', *SPAN, '--webhook', 'https://hook.example.org/')
     assert made['webhook']['url'] == 'https://hook.example.org/'
@@ -165,7 +167,9 @@ def test_webhook(lease: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> 
     assert lease('unset', 'one', '--webhook')['webhook'] is None
 
 
-def test_reservations(lease: Callable[..., Any], openstack: shell.Openstack) -> None:
+def test_reservations_are_added_and_removed(
+    lease: Callable[..., Any], openstack: shell.Openstack
+) -> None:
     first, second = thing(), thing()
     lease('create', 'one', *SPAN, '--reservation', first)
     grown = lease('reservation', 'add', 'one', '--reservation', second)
@@ -192,7 +196,9 @@ def test_start_too_early_and_end(lease: Callable[..., Any], openstack: shell.Ope
     assert lease('show', 'one')['status'] == 'TERMINATED'
 
 
-def test_history(lease: Callable[..., Any], openstack: shell.Openstack) -> None:
+def test_history_shows_changes_after_a_marker(
+    lease: Callable[..., Any], openstack: shell.Openstack
+) -> None:
     made = lease('create', 'one', *SPAN)
     lease('set', 'one', '--name', 'two')
     first, second = lease('history', 'two', '--long')

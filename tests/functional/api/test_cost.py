@@ -33,7 +33,9 @@ def count(application: Any, statements: list[str]) -> Callable[..., int]:
 
 
 @pytest.mark.parametrize('number', [1, 50])
-def test_reading(database: Database, count: Callable[..., int], number: int) -> None:
+def test_reads_cost_the_same_for_any_number_of_leases(
+    database: Database, count: Callable[..., int], number: int
+) -> None:
     for each in range(number):
         database.write(store.create, lease(each), NOW, Cause('lease.create'))
     assert len(database.read(listing.page, listing.LeaseQuery())[0]) == number
@@ -48,7 +50,9 @@ def test_reading(database: Database, count: Callable[..., int], number: int) -> 
     assert count('GET', f'{one}/history') == 2
 
 
-def test_reading_pages(database: Database, count: Callable[..., int]) -> None:
+def test_page_costs_one_more_statement_for_its_marker(
+    database: Database, count: Callable[..., int]
+) -> None:
     for each in range(5):
         database.write(store.create, lease(each), NOW, Cause('lease.create'))
     assert count('GET', '/v1/leases?limit=2') == READ
@@ -60,7 +64,9 @@ def test_reading_pages(database: Database, count: Callable[..., int]) -> None:
 
 
 @pytest.mark.parametrize('number', [1, 50])
-def test_writing(database: Database, count: Callable[..., int], number: int) -> None:
+def test_writes_cost_the_same_for_any_number_of_reservations(
+    database: Database, count: Callable[..., int], number: int
+) -> None:
     body = {
         'name': 'many',
         'end_date': '2099-01-01 10:00',

@@ -46,7 +46,7 @@ def test_without_tables_it_is_the_operators_fault(
 
 
 @pytest.mark.parametrize('size', [1536 * 1024 + 1, 10_000_000])
-def test_large_bodies(application: Any, size: int) -> None:
+def test_body_that_is_too_large_is_refused(application: Any, size: int) -> None:
     response = post(application, b' ' * size)
     assert response.status_code == 413
     assert response.json['error_name'] == 'request.too_large'
@@ -61,7 +61,7 @@ def test_large_bodies_of_unknown_length(application: Any) -> None:
     assert request.get_response(application).status_code == 413
 
 
-def test_deep_nesting(application: Any) -> None:
+def test_body_that_is_nested_too_deep_is_refused(application: Any) -> None:
     assert post(application, b'[' * 100_000).status_code == 400
 
 

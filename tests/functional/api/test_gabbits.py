@@ -10,5 +10,5 @@ from tests.functional.api.gabbi_files import HERE, run_file
 
 
 @pytest.mark.parametrize('file', sorted(HERE.glob('*.yaml')), ids=lambda file: file.stem)
-def test_gabbit(file: pathlib.Path, application: Any) -> None:
+def test_requests_are_answered_as_the_file_says(file: pathlib.Path, application: Any) -> None:
     run_file(file, application)

@@ -125,7 +125,7 @@ def test_a_whole_life(service: Service) -> None:
     assert by_action['event.start_lease']['request_id'].startswith('req-')
 
 
-def test_pages(service: Service) -> None:
+def test_pages_of_a_history_are_linked(service: Service) -> None:
     lease_id = service.create(reservations=[], start_date='2098-01-01 10:00').json['lease']['id']
     for name in ('a', 'b', 'c'):
         service.ask('PUT', f'/v1/leases/{lease_id}', {'name': name})

@@ -77,7 +77,7 @@ def blazar_run(run: Run) -> Run:
     return functools.partial(run, 'reservation')
 
 
-def test_our_commands(run: Run, tmp_path: pathlib.Path, config: pathlib.Path) -> None:
+def test_own_commands_change_hosts(run: Run, tmp_path: pathlib.Path, config: pathlib.Path) -> None:
     host = functools.partial(run, 'lease', 'host')
     made = host('create', 'cn1', '--pool', 'gpu', '--extra', 'rack=7', '-f', 'json')
     assert (made['id'], made['pool'], made['extra']) == ('1', 'gpu', {'rack': '7'})
@@ -120,13 +120,13 @@ def test_life_of_a_host(blazar_run: Run) -> None:
     assert [each['id'] for each in blazar_run('host', 'list', '-f', 'json')] == ['shared']
 
 
-def test_unset(url: str, blazar_run: Run) -> None:
+def test_extra_property_is_unset_by_none(url: str, blazar_run: Run) -> None:
     blazar_run('host', 'create', 'cn1', '--extra', 'gpu=True')
     client = blazar.Client(session=session.Session(auth=noauth.NoAuth(endpoint=url)))
     assert 'gpu' not in client.host.update('1', values={'gpu': None})
 
 
-def test_properties(blazar_run: Run) -> None:
+def test_properties_of_blazar_are_listed_and_made_private(blazar_run: Run) -> None:
     for name, rack in (('cn1', '7'), ('cn2', '8')):
         blazar_run('host', 'create', name, '--extra', f'rack={rack}', '-f', 'json')
     blazar_run('host', 'property', 'set', 'rack', '--private')
@@ -138,7 +138,9 @@ def test_properties(blazar_run: Run) -> None:
     assert shown['property'] == 'rack'
 
 
-def test_allocations(blazar_run: Run, tmp_path: pathlib.Path, config: pathlib.Path) -> None:
+def test_allocations_of_blazar_are_listed_by_host(
+    blazar_run: Run, tmp_path: pathlib.Path, config: pathlib.Path
+) -> None:
     for name in ('cn1', 'cn2'):
         blazar_run('host', 'create', name)
     conf = configuration.load([], [str(config)])

@@ -24,7 +24,7 @@ def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.Config
 
 
 @pytest.mark.parametrize('file', FILES, ids=lambda file: file.stem)
-def test_requests(file: pathlib.Path, application: Any) -> None:
+def test_requests_are_answered_as_the_file_says(file: pathlib.Path, application: Any) -> None:
     run_file(file, application)
 
 

@@ -120,7 +120,7 @@ def delete(session: orm.Session, number: int, when: datetime.datetime) -> None:
     ('words', 'removed'),
     [((), 1), (('--before', 'now'), 2), (('--before', '2001-02-03'), 0)],
 )
-def test_purge(
+def test_purge_removes_leases_that_were_deleted_long_ago(
     file: pathlib.Path,
     database: Database,
     capsys: pytest.CaptureFixture[str],

@@ -106,7 +106,9 @@ def lease(application: Any) -> dict[str, Any]:
     [(method, path) for path, methods in routes.ROUTES.items() for method in methods],
 )
 @pytest.mark.parametrize('who', WHO)
-def test_role(application: Any, lease: dict[str, Any], who: str, method: str, path: str) -> None:
+def test_role_may_call_what_the_matrix_says(
+    application: Any, lease: dict[str, Any], who: str, method: str, path: str
+) -> None:
     assert (method, path) in MATRIX, 'A new call needs a row.'
     body, statuses = MATRIX[method, path]
     if body is THING:

@@ -111,7 +111,7 @@ def known(
 
 @pytest.mark.parametrize(('path', 'method'), OPERATIONS)
 @pytest.mark.parametrize('mode', [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=str)
-def test_every_call(
+def test_every_call_answers_as_the_openapi_document_says(
     document: schemathesis.BaseSchema,
     excluded: list[Any],
     known: dict[str, str],

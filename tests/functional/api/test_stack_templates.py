@@ -40,7 +40,7 @@ def application(tmp_path: pathlib.Path, fake: cloud_server.Server) -> Iterator[A
 
 
 @pytest.mark.parametrize('file', FILES, ids=lambda file: file.stem)
-def test_requests(file: pathlib.Path, application: Any) -> None:
+def test_requests_are_answered_as_the_file_says(file: pathlib.Path, application: Any) -> None:
     run_file(file, application)
 
 

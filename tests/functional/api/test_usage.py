@@ -59,7 +59,9 @@ def write(
     database.write(store.create, lease, START, Cause('lease.create'))
 
 
-def test_resource_hours(application: Any, database: Database) -> None:
+def test_hours_are_counted_within_the_period_of_the_query(
+    application: Any, database: Database
+) -> None:
     write(database, 1, 2, 10, 'project')
     write(database, 2, None, 5, 'project')
     write(database, 3, 0, 10, 'other')
@@ -108,7 +110,9 @@ def test_what_is_not_freed_counts_until_now(application: Any, database: Database
 
 
 @pytest.mark.parametrize('number', [1, 50])
-def test_cost(application: Any, database: Database, number: int) -> None:
+def test_usage_and_limits_cost_the_same_for_any_number_of_leases(
+    application: Any, database: Database, number: int
+) -> None:
     for each in range(number):
         write(database, each, 0, None, 'project')
     with world.selects(database) as seen:

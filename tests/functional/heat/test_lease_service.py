@@ -91,7 +91,7 @@ class TestLeaseService(HeatTest):
 
         return mock.Mock(request=request)
 
-    def test_a_stack(self):
+    def test_stack_is_read_with_its_status(self):
         made = self.create(TEMPLATE, name='web')
         found = stacks.get(ALICE, made)
         assert found == stacks.Stack(
@@ -200,7 +200,7 @@ class TestLeaseService(HeatTest):
         stack_object.Stack.update_by_id(ALICE.context(), stack, values)
         return stacks.get(ALICE, stack)
 
-    def test_a_snapshot(self):
+    def test_snapshot_is_made_and_found_by_its_reservation(self):
         made = self.create(TEMPLATE)
         found = stacks.get(ALICE, made)
         name = stacks.snapshot_name('reserved_', found, 'r1')
@@ -212,7 +212,7 @@ class TestLeaseService(HeatTest):
         stacks.delete_snapshot(ALICE, found, snapshot.id)
         assert stacks.find_snapshot(ALICE, found, 'r1') is None
 
-    def test_deletion(self):
+    def test_deleted_stack_is_gone(self):
         made = self.create(TEMPLATE)
         found = stacks.get(ALICE, made)
         stacks.delete(ALICE, found)
@@ -221,7 +221,7 @@ class TestLeaseService(HeatTest):
         with pytest.raises(errors.Gone):
             stacks.delete(ALICE, found)
 
-    def test_nested_stacks(self):
+    def test_nested_stack_has_a_parent_and_a_root(self):
         made = self.create({**EMPTY, 'resources': {'group': GROUP}}, name='web')
         nested = self.nested(made, 'group')
         found = stacks.get(ALICE, nested)

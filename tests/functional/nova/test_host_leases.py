@@ -314,7 +314,7 @@ class TestCapacityLeases(HostLeasesTest):
         assert self.hosts_of(self.settled(lease)) == {used}
         assert self.inside(lease)[1] is None
 
-    def test_affinity(self):
+    def test_affinity_puts_servers_on_one_host_or_on_several(self):
         apart = self.lease_room(2, affinity=False)
         assert self.hosts_of(apart) == {'host1', 'host2'}
         together = self.lease_room(2, affinity='True', name='together')

@@ -29,7 +29,9 @@ def respond(raised: Any) -> webob.Response:
 
 
 @pytest.mark.parametrize('kind', OURS, ids=lambda kind: kind.__name__)
-def test_ours(kind: type[exceptions.ClimateError]) -> None:
+def test_error_of_ours_is_answered_with_its_code_and_field(
+    kind: type[exceptions.ClimateError],
+) -> None:
     response = respond(kind('what is wrong', field='name'))
     assert response.status_code == kind.status
     assert response.json == {

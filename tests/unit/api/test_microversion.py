@@ -15,21 +15,21 @@ def request(value: str) -> webob.Request:
     'value',
     ['', 'reservation 1.0', 'reservation latest', 'compute 2.99', 'compute 2.1, reservation 1.0'],
 )
-def test_fine(value: str) -> None:
+def test_request_that_version_1_0_answers_is_accepted(value: str) -> None:
     microversion.check(request(value))
 
 
-def test_not_sent() -> None:
+def test_request_without_a_microversion_is_accepted() -> None:
     microversion.check(webob.Request.blank('/v1/leases'))
 
 
-def test_not_there() -> None:
+def test_microversion_that_is_not_served_is_not_acceptable() -> None:
     with pytest.raises(errors.NotAcceptable, match=r'1\.1'):
         microversion.check(request('reservation 1.1'))
 
 
 @pytest.mark.parametrize('value', ['reservation', 'reservation abc', 'compute 2.1,reservation 1'])
-def test_no_version(value: str) -> None:
+def test_malformed_microversion_is_a_bad_request(value: str) -> None:
     with pytest.raises(exceptions.BadRequest):
         microversion.check(request(value))
 

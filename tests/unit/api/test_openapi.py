@@ -86,7 +86,7 @@ def test_a_new_reservation_is_one_of_the_plugins(document: dict[str, Any]) -> No
     assert without['components']['schemas']['NewReservation']['properties']
 
 
-def test_parameters(document: dict[str, Any]) -> None:
+def test_parameters_of_path_and_query_have_their_schemas(document: dict[str, Any]) -> None:
     listed = document['paths']['/v1/leases']['get']['parameters']
     limit = next(each for each in listed if each['name'] == 'limit')
     assert limit['in'] == 'query'

@@ -69,7 +69,9 @@ def who(role: str) -> RequestContext:
 
 @pytest.mark.parametrize('rule', RULES)
 @pytest.mark.parametrize('role', MAY)
-def test_roles(enforcer: oslo_policy.Enforcer, role: str, rule: str) -> None:
+def test_role_may_do_to_leases_of_each_project_what_the_table_says(
+    enforcer: oslo_policy.Enforcer, role: str, rule: str
+) -> None:
     ours, theirs = MAY[role]
     assert policy.allows(enforcer, who(role), rule, OURS) == (rule in ours)
     assert policy.allows(enforcer, who(role), rule, THEIRS) == (rule in theirs)

@@ -35,7 +35,7 @@ def read(text: str) -> dict[str, Any]:
         ('status=ON&status=OFF', {'status': ['ON', 'OFF']}),
     ],
 )
-def test_good(text: str, values: dict[str, Any]) -> None:
+def test_query_is_read_into_values(text: str, values: dict[str, Any]) -> None:
     assert read(text) == values
 
 
@@ -62,7 +62,7 @@ def test_good(text: str, values: dict[str, Any]) -> None:
         ('%ff=1', None),
     ],
 )
-def test_bad(text: str, field: str | None) -> None:
+def test_wrong_query_is_refused_and_names_the_field(text: str, field: str | None) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
         read(text)
     assert (caught.value.field or None) == field

@@ -59,7 +59,7 @@ def test_every_documented_operation_has_a_route() -> None:
         ('//', None),
     ],
 )
-def test_find(path: str, found: dict[str, str] | None) -> None:
+def test_path_finds_its_route_and_the_ids_in_it(path: str, found: dict[str, str] | None) -> None:
     route = routes.find(path)
     assert (route and route[1]) == found
 

@@ -38,7 +38,7 @@ SERVER = '11111111-1111-4111-8111-111111111111'
         {'webhook': {'url': 'https://example.org', 'secret': 'x' * 16, 'events': ['lease.*']}},
     ],
 )
-def test_good_leases(values: dict[str, Any]) -> None:
+def test_lease_that_fits_the_schema_is_accepted(values: dict[str, Any]) -> None:
     validation.check({**GOOD, **values}, lease.CREATE)
 
 
@@ -75,7 +75,9 @@ def test_good_leases(values: dict[str, Any]) -> None:
         ({'reservations': [{}] * 1001}, 'reservations', 'must not have more than 1000 entries.'),
     ],
 )  # fmt: skip
-def test_bad_leases(values: dict[str, Any], field: str, said: str) -> None:
+def test_lease_that_breaks_the_schema_is_refused_and_names_the_field(
+    values: dict[str, Any], field: str, said: str
+) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
         validation.check({**GOOD, **values}, lease.CREATE)
     assert caught.value.field == field

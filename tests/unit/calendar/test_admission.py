@@ -420,7 +420,7 @@ def _values(promise: Promise) -> dict[str, object]:
     return {name: getattr(promise, name) for name in promise.__dataclass_fields__}
 
 
-def test_windows(any_hall: Hall) -> None:
+def test_windows_are_the_earliest_times_with_enough_units(any_hall: Hall) -> None:
     hall = any_hall
     hall.units(2)
     hall.book(demand(), start=0, end=2)
@@ -490,7 +490,9 @@ def test_promise_that_is_rolled_back_leaves_nothing(any_hall: Hall) -> None:
 
 
 @pytest.mark.parametrize('units', [1, 30])
-def test_statements(any_hall: Hall, units: int) -> None:
+def test_promises_cost_the_same_statements_for_any_number_of_units(
+    any_hall: Hall, units: int
+) -> None:
     hall = any_hall
     hall.units(units)
     hall.check(demand())

@@ -30,7 +30,7 @@ def own(end: int, *, piece: bool = False, released: bool = False) -> OwnPromise:
         (own(100, piece=True), 50, False, True),
     ],
 )
-def test_is_moved(promise, end, used, moved) -> None:
+def test_promise_is_moved_if_it_ends_at_another_time(promise, end, used, moved) -> None:
     assert ends.is_moved(promise, 60 * SECOND, end * SECOND, used) is moved
 
 

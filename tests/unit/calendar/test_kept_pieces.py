@@ -23,7 +23,7 @@ from climate_core.calendar import kept_pieces
         ({1: 2, 2: 1}, {1: 5}, 2, {1: 2, 2: 0}),
     ],
 )
-def test_choose(
+def test_choose_keeps_pieces_in_use(
     own: Mapping[int, int], used: Mapping[int, int], most: int, left: Mapping[int, int]
 ) -> None:
     assert kept_pieces.choose(own, used, most) == left
@@ -33,7 +33,9 @@ _PIECES = st.dictionaries(st.integers(1, 5), st.integers(1, 4), min_size=1)
 
 
 @given(_PIECES, _PIECES, st.integers(1, 20))
-def test_choose_any(own: Mapping[int, int], used: Mapping[int, int], most: int) -> None:
+def test_choose_never_gives_back_pieces_in_use(
+    own: Mapping[int, int], used: Mapping[int, int], most: int
+) -> None:
     in_use = {unit_id: min(each, used.get(unit_id, 0)) for unit_id, each in own.items()}
     if sum(in_use.values()) > most:
         with pytest.raises(kept_pieces.InUse) as caught:

@@ -51,7 +51,9 @@ def hours(
         ([1, 1, 1], [wanting(3, 1), wanting(3, 1), wanting(1, 1)], [1, 2, 3]),
     ],
 )
-def test_order(busy: list[int], waiting: list[QueuedLease], expected: list[int | None]) -> None:
+def test_leases_that_wait_start_in_the_expected_order(
+    busy: list[int], waiting: list[QueuedLease], expected: list[int | None]
+) -> None:
     assert hours(timelines(*busy), *waiting) == expected
 
 

@@ -48,7 +48,9 @@ def chosen(
         (demand(2, piece=VCPU, one_unit=True), SHARES, {2: 2}),
     ],
 )
-def test_order(wanted: Demand, timelines: Sequence[Timeline], units: Mapping[int, int]) -> None:
+def test_order_decides_which_units_are_chosen(
+    wanted: Demand, timelines: Sequence[Timeline], units: Mapping[int, int]
+) -> None:
     for number in range(5):
         assert chosen(wanted, timelines, number) == units
 
@@ -100,7 +102,9 @@ OWN = {1: UnitPick(1, 1, 2), 3: UnitPick(3, 2, 5)}
         (demand(6, piece=VCPU), False, {1: 1, 2: 1, 3: 4}),
     ],
 )
-def test_own_units(wanted: Demand, keep: bool, units: Mapping[int, int] | None) -> None:
+def test_reservation_keeps_its_own_units_and_lanes(
+    wanted: Demand, keep: bool, units: Mapping[int, int] | None
+) -> None:
     if units is None:
         with pytest.raises(TooFew):
             chosen(wanted, SHARES, own=OWN, keep=keep)

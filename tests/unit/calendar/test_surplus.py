@@ -40,7 +40,9 @@ def promised(
         ([(1, 10, 20, None), (2, 20, 30, 5)], {'r2': 5}, 30),
     ],
 )
-def test_surplus(rows: list[tuple[int, ...]], found: dict[str, int], until: int) -> None:
+def test_promises_beyond_the_capacity_are_found_as_surplus(
+    rows: list[tuple[int, ...]], found: dict[str, int], until: int
+) -> None:
     unit = Unit(id=1, kind='host', pool='', capacity={'vcpus': 4}, lanes=9)
     own = [promised(*each) for each in rows]  # type: ignore[arg-type]
     expected = [Surplus(1, name, {'vcpus': (4, most)}) for name, most in found.items()]

@@ -46,7 +46,9 @@ LONG = shared((0, 100, 0, 1), (10, 20, 1, 1), (30, 40, 1, 1))
         (LONG, 100, 101, (100, FOREVER)),
     ],
 )
-def test_gap(timeline: Timeline, start: int, end: int, gap: tuple[int, int] | None) -> None:
+def test_gap_is_what_is_free_around_a_period(
+    timeline: Timeline, start: int, end: int, gap: tuple[int, int] | None
+) -> None:
     assert timeline.gap(start, end) == gap
     assert timeline.fits(start, end, None) == (gap is not None)
 
@@ -66,7 +68,9 @@ def test_gap(timeline: Timeline, start: int, end: int, gap: tuple[int, int] | No
         (TWO, 12, 9, 15, 30),
     ],
 )
-def test_free_at(timeline: Timeline, start: int, length: int, now: int, free: int) -> None:
+def test_free_at_returns_the_first_time_that_is_long_enough(
+    timeline: Timeline, start: int, length: int, now: int, free: int
+) -> None:
     assert timeline.free_at(start, length, now) == free
 
 
@@ -91,7 +95,9 @@ def test_free_at(timeline: Timeline, start: int, length: int, now: int, free: in
         (whole((0, 9)), 3, 4, 0),
     ],
 )
-def test_fits_pieces(timeline: Timeline, start: int, end: int, count: int) -> None:
+def test_fits_counts_the_pieces_that_find_room(
+    timeline: Timeline, start: int, end: int, count: int
+) -> None:
     assert timeline.fits(start, end, SMALL) == count
     assert timeline.fits(start, end, SMALL, 1) == min(count, 1)
 
@@ -104,7 +110,9 @@ def test_fits_of_what_the_unit_does_not_have() -> None:
 @pytest.mark.parametrize(
     ('liked', 'start', 'lane'), [(None, 0, 1), (2, 0, 2), (0, 0, 1), (1, 5, 1), (None, 5, 0)]
 )
-def test_lane(liked: int | None, start: int, lane: int) -> None:
+def test_lane_that_is_liked_is_taken_if_it_is_free(
+    liked: int | None, start: int, lane: int
+) -> None:
     assert shared((0, 5, 0, 1)).lane(start, 9, liked) == lane
 
 
@@ -122,13 +130,15 @@ def test_lane(liked: int | None, start: int, lane: int) -> None:
         ([(9, 10, 0, 1)], {}),
     ],
 )
-def test_clear(entries: list[tuple[int, int, int, int]], lanes: dict[int, int]) -> None:
+def test_clear_moves_promises_to_other_lanes(
+    entries: list[tuple[int, int, int, int]], lanes: dict[int, int]
+) -> None:
     moved = shared(*entries).clear(0, 2, 9, movable=4)
     assert {old.start: new.lane for old, new in moved} == lanes
     assert all(old == new._replace(lane=0) for old, new in moved)
 
 
-def test_next_moments() -> None:
+def test_next_start_and_next_end_follow_the_entries() -> None:
     assert [LONG.next_start(time) for time in (0, 1, 31)] == [0, 10, FOREVER]
     assert [LONG.next_end(*period) for period in ((0, 5), (12, 14), (100, 200))] == [
         100,

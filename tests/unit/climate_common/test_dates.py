@@ -46,7 +46,7 @@ def machine_in_berlin(monkeypatch):
         ('2026-12-01 16:07:00 -0530', '2026-12-01T21:37:00.000000'),
     ],
 )
-def test_parse_accepts(text: str, serialized: str) -> None:
+def test_parse_reads_each_form_of_a_date(text: str, serialized: str) -> None:
     assert dates.serialize(dates.parse(text, NOW)) == serialized
 
 
@@ -105,11 +105,11 @@ def test_parse_refuses_what_the_clocks_show_not_once(text, often, zone, machine_
         (None, False),
     ],
 )
-def test_is_relative(value, is_relative) -> None:
+def test_is_relative_tells_dates_that_depend_on_now(value, is_relative) -> None:
     assert dates.is_relative(value) is is_relative
 
 
-def test_display(machine_in_berlin) -> None:
+def test_display_names_the_zone_of_the_time(machine_in_berlin) -> None:
     assert dates.display(NOW) == '2026-12-01 13:00:01+01:00 CET'
     assert dates.display(NOW, datetime.UTC) == '2026-12-01 12:00:01 UTC'
     assert dates.display(NOW, zoneinfo.ZoneInfo('Asia/Tashkent')) == '2026-12-01 17:00:01+05:00'

@@ -33,7 +33,7 @@ from climate_common import durations
         ('3652058d', 3652058 * 86400),
     ],
 )
-def test_parse_accepts(value: object, seconds: int) -> None:
+def test_parse_reads_each_form_of_a_duration(value: object, seconds: int) -> None:
     assert durations.parse(value) == datetime.timedelta(seconds=seconds)
 
 

@@ -41,7 +41,7 @@ def of_heat(constraint, value):
 
 
 @pytest.mark.parametrize('value', ['tomorrow', '2026-02-30 12:00', '2026-12-01', '+soon'])
-def test_date(value):
+def test_wrong_date_is_refused_with_one_sentence_everywhere(value):
     with pytest.raises(dates.InvalidDate) as caught:
         dates.parse(value, NOW)
     assert {
@@ -53,7 +53,7 @@ def test_date(value):
 
 
 @pytest.mark.parametrize('value', ['long', '0', 'P1M', '3 weeks', '9999999d'])
-def test_duration(value):
+def test_wrong_duration_is_refused_with_one_sentence_everywhere(value):
     with pytest.raises(durations.InvalidDuration) as caught:
         durations.parse(value)
     assert {
@@ -65,16 +65,16 @@ def test_duration(value):
 
 
 @pytest.mark.parametrize('value', ['', ' ', 'x' * 256, 'a\nb'])
-def test_name(value):
+def test_wrong_name_is_refused_with_one_sentence(value):
     assert of_api(name=value, duration='1h') == of_hint(name=value)
 
 
 @pytest.mark.parametrize('value', [60, [0], ['1h'], [60] * 21])
-def test_start_notices(value):
+def test_wrong_start_notices_are_refused_with_one_sentence(value):
     assert of_api(before_start=value, duration='1h') == of_hint(before_start=value)
 
 
 @pytest.mark.parametrize('value', ['Upper', 'x.error', 'end_lease'])
-def test_event_type(value):
+def test_wrong_event_type_is_refused_with_one_sentence(value):
     events = [{'event_type': value, 'time': 'now'}]
     assert of_api(events=events, duration='1h') == of_hint(events=events)

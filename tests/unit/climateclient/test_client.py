@@ -160,7 +160,7 @@ def test_calls_for_a_reservation_send_the_generation(
         assert (made.lease_id, made.params) == (LEASE_ID, changes)
 
 
-def test_delete(client, http):
+def test_delete_of_a_missing_lease_raises_unless_ignored(client, http):
     http.delete(LEASE, [{'status_code': 204}, {'status_code': 404}, {'status_code': 404}])
 
     client.leases.delete(LEASE_ID)

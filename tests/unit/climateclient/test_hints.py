@@ -35,7 +35,7 @@ def test_other_hints_ask_for_no_reservation():
     assert not hints.mentioned({'group': 'x'})
 
 
-def test_defaults():
+def test_reserved_alone_gives_a_lease_of_the_usual_length_now():
     wanted = parse({'reserved': True})
     assert wanted.lease_id == ID
     assert not wanted.join
@@ -76,7 +76,7 @@ def test_reserved_that_is_no_boolean_is_refused(word):
         ('2026-11-21 11:59', NOW),
     ],
 )
-def test_start(start, expected):
+def test_start_of_the_hint_is_that_of_the_lease(start, expected):
     assert dates.parse(parse(params(start=start)).lease['start_date'], NOW) == expected
 
 
@@ -88,7 +88,7 @@ def test_past_start_is_accepted_in_a_checked_request():
 
 
 @pytest.mark.parametrize(('length', 'hours'), [('1d 12h', 36), ('PT3H', 3), (3600, 1)])
-def test_length(length, hours):
+def test_length_of_the_hint_sets_the_end(length, hours):
     lease = parse(params(length=length)).lease
     assert lease['end_date'] == dates.isoformat(NOW + datetime.timedelta(hours=hours))
 
@@ -195,7 +195,7 @@ def test_deeply_nested_json_is_refused(text):
         parse({'lease_params': text})
 
 
-def test_join():
+def test_lease_id_joins_that_lease():
     wanted = parse({'lease_id': ID, 'lease_params': {'on_end': 'stop'}})
     assert (wanted.join, wanted.lease, wanted.on_end) == (True, {}, 'stop')
 

@@ -102,7 +102,7 @@ def test_find_needs_one_node(client, http, nodes, error):
         (['cn1', '--empty'], {'empty': True}),
     ],
 )
-def test_create(run, http, sent, argv, body):
+def test_create_sends_what_the_options_say(run, http, sent, argv, body):
     http.post(URL, json={'host': host()}, status_code=201)
     assert json.loads(run('lease', 'host', 'create', *argv, '-f', 'json'))['id'] == '1'
     assert sent('POST') == [{'name': 'cn1', **body}]
@@ -117,7 +117,7 @@ def test_create(run, http, sent, argv, body):
         (['unset', '--extra', 'rack', '--extra', 'gpu'], {'rack': None, 'gpu': None}),
     ],
 )
-def test_change(run, sent, served, argv, body):
+def test_change_sends_only_what_is_given(run, sent, served, argv, body):
     run('lease', 'host', *argv, 'cn1')
     assert sent('PUT') == [body]
 
@@ -145,14 +145,14 @@ def test_who_may_not_see_promises_sees_the_host(run, http, served):
         (['--long', '--limit', '5', '--marker', '3'], {'limit': ['5'], 'marker': ['3']}),
     ],
 )
-def test_list(run, http, served, argv, query):
+def test_list_asks_for_what_the_options_say(run, http, served, argv, query):
     (row,) = json.loads(run('lease', 'host', 'list', *argv, '-f', 'json'))
     assert (row['Name'], row['VCPUs']) == ('cn1', 64)
     assert row.get('Extra', {'rack': '7'}) == {'rack': '7'}
     assert http.last_request.qs == query
 
 
-def test_delete(run, http, served):
+def test_delete_takes_names_and_ids(run, http, served):
     run('lease', 'host', 'delete', 'cn1', '1')
     assert [each.url for each in http.request_history if each.method == 'DELETE'] == [
         f'{URL}/1',
@@ -160,7 +160,7 @@ def test_delete(run, http, served):
     ]
 
 
-def test_allocations(run, http, served):
+def test_allocations_are_shown_with_names_of_hosts_and_leases(run, http, served):
     rows = [_allocation('1', PROMISED), _allocation('2')]
     http.get(f'{URL}/allocations', json={'allocations': rows})
     http.get(f'{ENDPOINT}/leases', json={'leases': [lease()]})
@@ -173,7 +173,7 @@ def test_allocations(run, http, served):
     assert asked == [{}, {'lease_id': [LEASE_ID]}]
 
 
-def test_properties(run, http, sent):
+def test_properties_are_listed_and_made_private(run, http, sent):
     url = f'{URL}/properties'
     row = {'property': 'rack', 'private': True, 'values': ['7', 8]}
     http.get(url, json={'resource_properties': [row]})

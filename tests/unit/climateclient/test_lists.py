@@ -77,7 +77,7 @@ def test_later_page_of_another_service_is_unexpected(client, http):
         [*client.leases.list()]
 
 
-def test_history(client, http):
+def test_history_is_read_over_its_pages(client, http):
     entry = {
         'id': 7,
         'time': '2026-11-21T04:00:01.000000',

@@ -10,7 +10,7 @@ from tests.unit.climateclient.samples import ENDPOINT
 PROJECT_ID = 32 * 'a'
 
 
-def test_usage(run, http):
+def test_usage_shows_hours_reserved_and_used(run, http):
     row = {
         'project_id': PROJECT_ID,
         'start': '2026-11-01T00:00:00.000000',
@@ -50,7 +50,7 @@ def test_usage_without_dates_sends_none(run, http):
     ('argv', 'asked'),
     [([], {}), (['--project', PROJECT_ID], {'project_id': [PROJECT_ID]})],
 )
-def test_limits(run, http, argv, asked):
+def test_limits_show_what_is_used(run, http, argv, asked):
     limits = {'leases': {'limit': 10, 'used': 3}, 'reserved_servers': {'limit': -1}}
     http.get(f'{ENDPOINT}/limits', json={'limits': limits})
     out = run('lease', 'limits', '-f', 'value', *argv)
@@ -58,7 +58,7 @@ def test_limits(run, http, argv, asked):
     assert http.last_request.qs == asked
 
 
-def test_plugins(openstack, http):
+def test_plugins_are_listed_with_their_titles(openstack, http):
     row = {'resource_type': 'virtual:instance', 'title': 'Server', 'description': 'It waits.'}
     http.get(f'{ENDPOINT}/plugins', json={'plugins': [row]})
     status, out, err = openstack('lease', 'plugins', '-f', 'value')

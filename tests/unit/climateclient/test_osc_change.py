@@ -63,7 +63,7 @@ def lease(http):
         ),
     ],
 )
-def test_set(run, http, sent, lease, monkeypatch, argv, expected):
+def test_set_sends_what_its_options_say(run, http, sent, lease, monkeypatch, argv, expected):
     monkeypatch.setenv('CLIMATE_WEBHOOK_SECRET', 'from the environment')
     out = run('lease', 'set', LEASE_ID, *argv)
     assert sent('PUT') == [expected]
@@ -210,7 +210,7 @@ def test_missing_secret_file_is_refused(fail, http, lease):
         ),
     ],
 )
-def test_unset(run, sent, lease, argv, expected):
+def test_unset_sends_what_is_taken_away(run, sent, lease, argv, expected):
     out = run('lease', 'unset', LEASE_ID, *argv)
     assert sent('PUT') == [expected]
     assert 'changed' in out
@@ -253,7 +253,7 @@ def test_end_several_goes_on_after_a_failure(fail, http):
     assert '1 of 2 leases could not be ended.' in err
 
 
-def test_reservation_add(run, http, sent, lease):
+def test_reservation_add_sends_the_resource_and_its_end(run, http, sent, lease):
     http.post(
         f'{LEASE}/reservations', status_code=201, json={'reservation': samples.reservation()}
     )
@@ -269,7 +269,7 @@ def test_reservation_add(run, http, sent, lease):
 
 
 @pytest.mark.parametrize('which', [RESERVATION_ID, SERVER_ID])
-def test_reservation_set(run, http, sent, lease, which):
+def test_reservation_set_changes_that_reservation(run, http, sent, lease, which):
     http.put(RESERVATION, json={'reservation': samples.reservation(on_end='shelve')})
     out = run(
         *('lease', 'reservation', 'set', LEASE_ID, which, '-f', 'json'),
@@ -287,7 +287,7 @@ def test_reservation_set_refuses_an_unknown_on_end(fail, sent, lease):
     assert sent('PUT') == []
 
 
-def test_reservation_remove(openstack, http, lease):
+def test_reservation_remove_deletes_by_resource_id(openstack, http, lease):
     http.delete(RESERVATION, status_code=204)
     status, out, err = openstack('lease', 'reservation', 'remove', LEASE_ID, SERVER_ID)
     assert (status, out, err) == (0, '', '')
@@ -302,6 +302,6 @@ def test_reservation_remove(openstack, http, lease):
         (['remove', LEASE_ID, 'x'], 'has no reservation "x"'),
     ],
 )
-def test_reservation_refuses(fail, http, lease, argv, words):
+def test_wrong_options_of_a_reservation_are_refused(fail, http, lease, argv, words):
     err = fail('lease', 'reservation', *argv)
     assert words in err

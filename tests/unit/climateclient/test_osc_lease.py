@@ -268,7 +268,9 @@ def look(status, reason=None):
         (['delete', LEASE_ID], [look('ERROR', 'Nova says no.')], 1, 'is ERROR: Nova says no.'),
     ],
 )
-def test_wait(openstack, http, created, argv, looks, status, words):
+def test_wait_ends_with_what_became_of_the_lease(
+    openstack, http, created, argv, looks, status, words
+):
     http.get(LEASE, looks)
     http.delete(LEASE, status_code=204)
     for action in ('start', 'end'):

@@ -27,7 +27,7 @@ def asked(http):
     return {name: value for name, (value,) in http.last_request.qs.items()}
 
 
-def test_list(run, http, listed):
+def test_list_shows_leases_by_their_start(run, http, listed):
     out = run('lease', 'list')
     assert out.index('early') < out.index('late')
     assert '2026-11-23 05:00:00+01:00' in out
@@ -39,7 +39,7 @@ def test_list(run, http, listed):
     }
 
 
-def test_list_long(run, http, listed):
+def test_list_long_shows_reservations_and_owners(run, http, listed):
     out = run('lease', 'list', '--long', '-f', 'json')
     early = json.loads(out)[0]
     assert early['Start'] == '2026-11-21T04:00:00+00:00'
@@ -97,7 +97,7 @@ def test_list_sorted_by_a_column_of_cliff(run, listed):
         ('--project', 'x', '--all-projects'),
     ],
 )
-def test_list_refuses(fail, listed, argv):
+def test_wrong_options_of_list_are_refused(fail, listed, argv):
     err = fail('lease', 'list', *argv)
     assert argv[0] in err
 

@@ -52,13 +52,13 @@ def flavor(http):
         ),
     ],
 )
-def test_hosts(run, sent, created, text, wanted):
+def test_hosts_option_sends_a_reservation_of_hosts(run, sent, created, text, wanted):
     run(*CREATE, '--hosts', text)
     (body,) = sent('POST')
     assert body['reservations'] == [{'resource_type': 'physical:host', **wanted}]
 
 
-def test_capacity(run, sent, created, flavor):
+def test_capacity_option_sends_the_id_of_the_flavor(run, sent, created, flavor):
     run(*CREATE, '--capacity', 'flavor=m1.small,amount=10,affinity=False,rack=7')
     (body,) = sent('POST')
     wanted = {'flavor_id': FLAVOR, 'amount': 10, 'affinity': False, 'resources': 'rack=7'}
@@ -111,7 +111,7 @@ def test_what_cannot_be_read_is_refused_before_any_request(fail, sent, option, t
     assert not sent('POST')
 
 
-def test_availability(run, http):
+def test_availability_shows_windows_and_asks_for_the_duration(run, http):
     window = {
         'start_date': '2026-12-01T16:00:00.000000',
         'end_date': '2026-12-01T20:00:00.000000',

@@ -40,7 +40,7 @@ def test_recent_lets_the_least_recently_used_go():
     assert recent.get('b', lambda: 'b2') == 'b2'
 
 
-def test_recent_drops():
+def test_dropped_value_is_asked_for_again():
     recent = auth.RecentCache(2, 10.0, Clock())
     recent.get('a', lambda: 'A')
     recent.drop('a')

@@ -124,7 +124,7 @@ def external(cloud: Cloud, **options: Any) -> External:
     return External(conf, cloud)  # type: ignore[arg-type]
 
 
-def test_nobody(cloud: Cloud) -> None:
+def test_no_service_is_asked_without_an_endpoint(cloud: Cloud) -> None:
     asked = external(cloud)
     assert (asked.on_create, asked.on_update, asked.on_end) == (False, False, False)
     asked.check_create(LEASE)
@@ -133,7 +133,7 @@ def test_nobody(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize('slash', ['', '/'])
-def test_create(service: Service, cloud: Cloud, slash: str) -> None:
+def test_service_is_asked_about_a_new_lease(service: Service, cloud: Cloud, slash: str) -> None:
     asked = external(cloud, endpoint=f'{service.url}/usage{slash}')
     assert (asked.on_create, asked.on_update, asked.on_end) == (True, True, True)
     asked.check_create(LEASE)
@@ -217,7 +217,7 @@ def test_keystone_is_away(service: Service, cloud: Cloud) -> None:
         asked.tell_end(LEASE)
 
 
-def test_the_end(service: Service, cloud: Cloud) -> None:
+def test_service_is_told_the_end_without_allocations(service: Service, cloud: Cloud) -> None:
     over = dataclasses.replace(
         LEASE, reservations=(dataclasses.replace(LEASE.reservations[0], status='deleted'),)
     )

@@ -31,7 +31,7 @@ def test_keystone_is_away(world):
         world.trust()
 
 
-def test_delete_twice(world):
+def test_trust_that_is_gone_is_deleted_again_without_error(world):
     trust_id = world.trust()
     world.trusts.delete(trust_id)
     world.trusts.delete(trust_id)
@@ -53,6 +53,6 @@ def test_nobody_may_delete(world):
         world.trusts.delete(trust_id)
 
 
-def test_mine(world):
+def test_trusts_of_the_service_are_listed(world):
     made = {world.trust(), world.trust()}
     assert set(world.trusts.mine()) == made

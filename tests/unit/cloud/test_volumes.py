@@ -17,7 +17,7 @@ def conn(volumes):
 @pytest.mark.parametrize(
     ('status', 'reason'), [(200, 'No space.'), (403, 'not say why'), (404, 'not say why')]
 )
-def test_the_reason(volumes, conn, status, reason):
+def test_reason_of_a_failed_volume_is_its_message(volumes, conn, status, reason):
     volume = cinder.add(volumes.state, message='No space.')
     if status != 200:
         volumes.fault('GET', '/messages', status)

@@ -130,7 +130,7 @@ def test_what_is_promised(any_world: World) -> None:
     database.write(db.delete, host_id)
 
 
-def test_properties(any_world: World) -> None:
+def test_properties_have_all_values_and_can_be_private(any_world: World) -> None:
     database = any_world.database
     add(database, 'cn1', rack='7', gpu=True)
     add(database, 'cn2', rack=8)

@@ -169,7 +169,9 @@ DAY = datetime.timedelta(days=1)
         (Query('p', until=datetime.timedelta()), []),
     ],
 )
-def test_filters(any_world: World, query: Query, numbers: list[int]) -> None:
+def test_filters_find_the_leases_that_match(
+    any_world: World, query: Query, numbers: list[int]
+) -> None:
     values: dict[int, dict[str, Any]] = {
         1: {'status': 'ACTIVE', 'name': 'Name', 'end_date': NOON + DAY},
         2: {'status': 'ERROR', 'name': 'näme', 'end_date': NOON + HOUR},
@@ -207,7 +209,9 @@ def test_filters(any_world: World, query: Query, numbers: list[int]) -> None:
         ({'resource_id': 'c'}, []),
     ],
 )
-def test_by_resource(any_world: World, values: dict[str, str], numbers: list[int]) -> None:
+def test_resource_filter_finds_the_leases_that_hold_it(
+    any_world: World, values: dict[str, str], numbers: list[int]
+) -> None:
     world = any_world
     far = '2099-01-01 00:00'
     made = [world.create(thing, end=far, name=thing) for thing in 'ab']
@@ -234,7 +238,9 @@ def test_a_resource_that_was_freed_is_found_too(world: World) -> None:
         ({'name': 'nobody', 'marker': row(0)['id']}, 2),
     ],
 )
-def test_statements(world: World, values: dict[str, Any], statements: int) -> None:
+def test_page_costs_the_statements_of_its_parts(
+    world: World, values: dict[str, Any], statements: int
+) -> None:
     write(world.database, *(row(number) for number in range(9)))
     query = Query('ours', **values)
     seen = world.statements(lambda: world.database.read(listing.page, query))

@@ -53,7 +53,7 @@ def test_reading_one_is_reading_it_in_the_list(any_world: World) -> None:
     assert any_world.database.read(listing.page, listing.LeaseQuery()) == ([one], False)
 
 
-def test_purge(any_world: World) -> None:
+def test_purge_removes_leases_deleted_before_a_time(any_world: World) -> None:
     world = any_world
     old, kept = world.create('a', end=NEVER), world.create('b', end=NEVER, name='kept')
     world.delete(old)
@@ -177,7 +177,7 @@ def test_what_is_claimed_meanwhile_is_not_overwritten(any_world: World) -> None:
     assert any_world.lease(lease.id).status == 'PENDING'
 
 
-def test_the_outbox(any_world: World) -> None:
+def test_notification_in_the_outbox_is_claimed_once(any_world: World) -> None:
     world = any_world
     for n in range(3):
         world.create(f'a{n}', end=NEVER, name='x' * 200)
@@ -218,7 +218,7 @@ def test_a_payload_of_any_size(any_world: World) -> None:
     assert len(world.sent[0][1]['reservations']) == 300
 
 
-def test_any_text(any_world: World) -> None:
+def test_any_text_is_read_as_it_was_written(any_world: World) -> None:
     name = '借用 🚀 \' " % \\ ' + 'é' * 200
     lease_id = any_world.create('a', end=NEVER, name=name)
     assert any_world.lease(lease_id).name == name

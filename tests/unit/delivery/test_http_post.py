@@ -53,7 +53,7 @@ def _reason(url: str, *args: Any, **kw: Any) -> str:
     return str(failed.value)
 
 
-def test_it_arrives(receiver: Receiver) -> None:
+def test_post_arrives_with_its_body_and_headers(receiver: Receiver) -> None:
     assert _post(receiver.url()) == 204
     (got,) = receiver.got
     assert (got.path, got.body) == ('/hook?who=me', b'{}')

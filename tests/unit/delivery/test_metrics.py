@@ -227,12 +227,12 @@ def test_managers_in_one_process_do_not_share_a_registry(measured: Measured) -> 
     ('text', 'parsed'),
     [('127.0.0.1:9464', ('127.0.0.1', 9464)), ('[::1]:0', ('::1', 0)), ('name:1', ('name', 1))],
 )
-def test_addresses(text: str, parsed: tuple[str, int]) -> None:
+def test_address_to_listen_on_is_parsed(text: str, parsed: tuple[str, int]) -> None:
     assert metrics.parse(text) == parsed
 
 
 @pytest.mark.parametrize('text', ['9464', '127.0.0.1', ':9464', 'a:b', 'a:70000', 'a:1/x', '[::1'])
-def test_bad_addresses(text: str) -> None:
+def test_wrong_address_to_listen_on_is_refused(text: str) -> None:
     with pytest.raises(metrics.BadAddress, match='listen'):
         metrics.parse(text)
 

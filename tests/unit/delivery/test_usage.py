@@ -63,7 +63,7 @@ def test_nothing_was_ever_told(world: World, time: Time) -> None:
     assert world.database.read(db.told_until) == NOON
 
 
-def test_an_hour(world: World, time: Time) -> None:
+def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:
     one = teller(world)
     time.forward(minutes=15)
     lease_id = world.create('a', end='2026-12-01 18:00')
@@ -167,7 +167,7 @@ def test_periods_without_a_manager_are_told_in_order(world: World, time: Time) -
     assert begins == ['12', '13', '14', '15', '16']
 
 
-def test_days(world: World, time: Time) -> None:
+def test_usage_is_told_after_each_day(world: World, time: Time) -> None:
     one = teller(world, 'day')
     all_of_it(one)
     world.create('a', end='2026-12-09 12:00')
@@ -209,7 +209,7 @@ def test_what_the_release_before_freed(world: World, time: Time, one: UsageRepor
     assert payload['resources'][0]['reserved']['hours'] == 0.5
 
 
-def test_many_leases(
+def test_many_leases_are_told_in_batches(
     world: World, time: Time, one: UsageReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(db, '_PAGE', 7)
@@ -225,7 +225,7 @@ def test_many_leases(
     assert all(len(payload['resources']) == 3 for payload in payloads)
 
 
-def test_cost(world: World, time: Time) -> None:
+def test_usage_of_many_leases_costs_the_same_statements(world: World, time: Time) -> None:
     one = teller(world)
     time.forward(minutes=5)
     all_of_it(one)
@@ -268,7 +268,7 @@ def test_rows_are_kept_for_a_while_only(world: World, time: Time) -> None:
     assert count == 33
 
 
-def test_two_managers(any_world: World) -> None:
+def test_period_is_told_by_one_of_two_managers(any_world: World) -> None:
     """Both look at the same moment; the period is told by one of them."""
     any_world.create('a', start='2089-01-01 00:00', end='2090-01-01 00:00')
     with any_world.database.engine.begin() as connection:
@@ -300,7 +300,9 @@ def test_two_managers(any_world: World) -> None:
     assert len(told(any_world)) == 1
 
 
-def test_the_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_tells_usage_until_it_is_stopped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, '_JITTER', 0.0)
     done = threading.Event()
     made = teller(world)

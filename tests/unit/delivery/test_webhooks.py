@@ -129,7 +129,7 @@ def test_the_example_for_receivers_verifies_it(
     assert not verify(got.headers | {'webhook-id': 'other'}, got.body, SECRET, now)
 
 
-def test_the_signature() -> None:
+def test_signature_is_that_of_standard_webhooks() -> None:
     # printf '%s.%s.%s' ID TIME BODY | openssl dgst -sha256 -hmac SECRET -binary | base64
     told = webhooks.sign(
         SECRET, 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, b'{"test": 2432232314}'

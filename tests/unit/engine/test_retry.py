@@ -66,11 +66,13 @@ def test_only_a_start_fails_at_once_by_a_bug(kind: str) -> None:
         ([DONE, Outcome(Result.FAILED)], NEAR, True),
     ],
 )
-def test_follow(outcomes: list[Outcome], left: float, given_up: bool) -> None:
+def test_failure_shortly_before_the_end_is_given_up(
+    outcomes: list[Outcome], left: float, given_up: bool
+) -> None:
     one = lease(end=NOON + HOUR * left / 3600)
     assert (retry.follow(outcomes, one, NOON) is not None) == given_up
 
 
-def test_reason() -> None:
+def test_reason_is_never_empty_nor_too_long() -> None:
     assert retry.reason(exceptions.Transient('x' * 2000)) == 'x' * 1000
     assert retry.reason(exceptions.Permanent()) != ''

@@ -16,7 +16,7 @@ FOR_ALL = {'climate_lease_id': LEASE, 'something': 'else'}
 
 
 @pytest.mark.parametrize('own', [None, {}, {'group': 'x'}, {'reserved': False}])
-def test_ordinary(own):
+def test_resource_without_hints_is_not_reserved(own):
     assert reservation_request.parse(own, {}) is None
 
 
@@ -59,7 +59,7 @@ def test_another_lease_than_that_of_the_stack_is_not_woken_by_it():
     assert request.to_hints(OTHER, ROOT) == {'reserved': 'True', 'lease_id': OTHER}
 
 
-def test_left_out():
+def test_resource_that_is_left_out_is_not_reserved():
     assert reservation_request.parse({'reserved': 'no'}, FOR_ALL) is None
 
 

@@ -27,7 +27,9 @@ GONE = 'Nova has no nova-compute on cn1 any more.'
         (None, GONE, False),
     ],
 )
-def test_failure(service: dict[str, Any] | None, failed: str | None, up: bool) -> None:
+def test_failure_is_why_a_nova_compute_is_down(
+    service: dict[str, Any] | None, failed: str | None, up: bool
+) -> None:
     assert host_failure.failure(service, 'cn1', NOON, 300) == failed
     assert host_failure.is_up(service) is up
 
@@ -52,7 +54,9 @@ UNKNOWN = {'status': 'UNKNOWN'}
         ([DOWN, DOWN], 1.0, None),
     ],
 )
-def test_outage(services: list[dict[str, Any] | None], share: float, down: str | None) -> None:
+def test_outage_is_when_many_are_down_at_once(
+    services: list[dict[str, Any] | None], share: float, down: str | None
+) -> None:
     found = {f'cn{number}': each for number, each in enumerate(services) if each is not None}
     # Several nodes of a service fall silent with it.
     names = [f'cn{number}' for number in range(len(services))] * 2

@@ -23,7 +23,7 @@ def test_lease_id_never_changes() -> None:
         ('p', KEY, idempotency.lease_id('p', 'k')),
     ],
 )
-def test_chosen_id(project_id, values, chosen) -> None:
+def test_chosen_id_comes_from_the_request_or_its_key(project_id, values, chosen) -> None:
     assert idempotency.chosen_id(project_id, values) == chosen
 
 

@@ -12,7 +12,7 @@ NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 
 
-def test_length() -> None:
+def test_lease_that_is_too_long_is_refused() -> None:
     limits.check_length(NOW, NOW + HOUR, 3600)
     limits.check_length(NOW, NOW + 1000 * HOUR, 0)
     with pytest.raises(exceptions.LeaseTooLong, match=r'1:00:00.*1 day, 1:00:00') as caught:
@@ -29,7 +29,7 @@ def test_how_far_ahead() -> None:
     assert (caught.value.code, caught.value.field) == ('lease.too_far_ahead', 'start_date')
 
 
-def test_amounts() -> None:
+def test_amounts_are_the_sum_of_the_reservations() -> None:
     small = model.new_reservation('l', 't', 'a', {}, NOW, {'servers': 1, 'vcpus': 2, 'disk_gb': 5})
     unknown = model.new_reservation('l', 't', 'b', {}, NOW)
     assert limits.amounts([small, small, unknown], leases=1) == {

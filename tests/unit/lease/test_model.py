@@ -20,12 +20,14 @@ from tests.support.leases import HOUR, NOON, lease, reservation
         ('TERMINATED', 'auto', False, True),
     ],
 )
-def test_has_started(status: str, policy: str, due: bool, started: bool) -> None:
+def test_has_started_tells_from_status_and_policy(
+    status: str, policy: str, due: bool, started: bool
+) -> None:
     one = lease(status=status, start_policy=policy)
     assert one.has_started(NOON if due else NOON - HOUR) is started
 
 
-def test_events_of() -> None:
+def test_events_are_found_by_type_and_reservation() -> None:
     one = lease(given=[('note', NOON), ('note', NOON + HOUR)])
     one = one.with_events(model.new_event('lease', 'end_reservation', NOON, NOON, 'a'))
     assert [e.time for e in one.events_of('note')] == [NOON, NOON + HOUR]
@@ -36,7 +38,7 @@ def test_events_of() -> None:
     assert one.events_of('end_reservation', reservation_id='b') == ()
 
 
-def test_get_reservation() -> None:
+def test_reservation_is_found_by_its_id_or_refused() -> None:
     one = lease(reservation('a', 'deleted'), reservation('b'))
     assert one.get_reservation('a').status == 'deleted'
     assert [r.id for r in one.live] == ['b']

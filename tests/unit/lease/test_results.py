@@ -33,7 +33,7 @@ FAILED = Outcome(Result.FAILED, reason='never')
         ('deleted', DONE, 'deleted', 'deleted', 'old'),
     ],
 )
-def test_apply_outcomes(
+def test_outcomes_change_only_their_reservations(
     status: str, outcome: Outcome, done: str, becomes: str, reason: str | None
 ) -> None:
     one = lease(reservation('a', status, 'old'), reservation('b', status))
@@ -73,7 +73,7 @@ def test_progress_is_kept_until_nothing_is_left_to_do(outcome: Outcome, progress
         ('ERROR', False, ['error'], 'ERROR'),
     ],
 )
-def test_recovered_status(
+def test_recovered_status_follows_from_the_reservations(
     status: str, started: bool, reservations: list[str], becomes: str
 ) -> None:
     one = lease(*(reservation(str(n), s) for n, s in enumerate(reservations)), status=status)

@@ -17,7 +17,7 @@ EVENT = dataclasses.replace(
 
 
 @pytest.mark.parametrize('status', ['UNDONE', 'IN_PROGRESS'])
-def test_cancel_event(status: str) -> None:
+def test_cancelled_event_is_done_with_a_reason(status: str) -> None:
     after = schedule.cancel_event(dataclasses.replace(EVENT, status=status), 'why', NOON)
     assert (after.status, after.status_reason, after.next_at) == ('DONE', 'why', None)
     assert after.generation == EVENT.generation + 1
@@ -30,7 +30,7 @@ def test_cancel_event_leaves_what_is_done(status: str) -> None:
 
 
 @pytest.mark.parametrize('status', ['UNDONE', 'IN_PROGRESS', 'DONE', 'ERROR'])
-def test_reschedule(status: str) -> None:
+def test_rescheduled_event_is_undone_and_due_then(status: str) -> None:
     after = schedule.reschedule(dataclasses.replace(EVENT, status=status), NOON + HOUR, NOON)
     assert (after.status, after.status_reason, after.attempts) == ('UNDONE', None, 0)
     assert (after.next_at, after.time) == (NOON + HOUR, NOON)
@@ -41,7 +41,7 @@ def test_reschedule(status: str) -> None:
     ('status', 'hours', 'due'),
     [('UNDONE', 1, True), ('UNDONE', -1, True), ('DONE', 1, True), ('DONE', -1, False)],
 )
-def test_move_event(status: str, hours: int, due: bool) -> None:
+def test_moved_event_is_due_at_its_new_time(status: str, hours: int, due: bool) -> None:
     event = dataclasses.replace(EVENT, status=status, next_at=None)
     after = schedule.move_event(event, NOON + hours * HOUR, NOON)
     assert after.time == NOON + hours * HOUR
@@ -57,7 +57,9 @@ def test_move_event(status: str, hours: int, due: bool) -> None:
         ([Outcome(Result.WAIT, -1)], 0, None, 0),
     ],
 )
-def test_retry(outcomes: list[Outcome], seconds: float, reason: str | None, attempts: int) -> None:
+def test_retry_is_due_after_the_shortest_wait(
+    outcomes: list[Outcome], seconds: float, reason: str | None, attempts: int
+) -> None:
     due = dataclasses.replace(EVENT, status='IN_PROGRESS')
     after = schedule.retry(due, outcomes, NOON)
     assert after.status == 'UNDONE'

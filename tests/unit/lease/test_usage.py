@@ -64,7 +64,9 @@ def use(
         (use(0, 1, 2, amounts={}), 0, 0),
     ],
 )
-def test_hours(reservation: usage.ReservationUse, reserved: float, used: float) -> None:
+def test_hours_are_counted_within_the_period(
+    reservation: usage.ReservationUse, reserved: float, used: float
+) -> None:
     total = usage.of_lease([reservation], period(0, 4))
     for name, each in (
         ('server_hours', 1),
@@ -80,7 +82,7 @@ def test_hours(reservation: usage.ReservationUse, reserved: float, used: float) 
         assert total.used[name] == pytest.approx(used * each)
 
 
-def test_by_project() -> None:
+def test_usage_is_summed_by_project() -> None:
     totals = usage.by_project(
         [use(0, 0), use(0, 0, lease_id='m'), use(2), use(0, project_id='q')], period(0, 4)
     )
@@ -120,5 +122,5 @@ def test_the_length_is_changed() -> None:
     assert usage.next_period(at(12), HOUR, at(50)) == period(12, 13)
 
 
-def test_the_month() -> None:
+def test_month_begins_on_its_first_day() -> None:
     assert usage.month(NOON) == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)

@@ -34,7 +34,7 @@ def test_all_events_are_sent_by_default() -> None:
         'http://a.b.c.d4/',
     ],
 )
-def test_urls(url: str) -> None:
+def test_url_that_may_be_called_is_accepted(url: str) -> None:
     assert webhook.read_url(url) == url
 
 

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from nova_ext import conf
 
 
-def test_defaults():
+def test_options_have_their_defaults():
     config = cfg.ConfigOpts()
     conf.register(config)
     conf.register(config)
@@ -20,7 +20,7 @@ def test_defaults():
     assert (config.climate.connect_retries, config.climate.status_code_retries) == (3, 3)
 
 
-def test_length():
+def test_reservation_length_is_the_sum_of_its_options():
     config = cfg.ConfigOpts()
     conf.register(config)
     config([])

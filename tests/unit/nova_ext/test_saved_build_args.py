@@ -13,7 +13,7 @@ OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 VALUES = {'password': 'secret', 'files': [['/a', 'eA==']], 'networks': None}
 
 
-def test_round_trip():
+def test_saved_args_are_loaded_and_removed():
     metadata = {'other': 'x'}
     saved_build_args.save(metadata, VALUES, [NEW])
     assert saved_build_args.load(metadata, [NEW]) == VALUES

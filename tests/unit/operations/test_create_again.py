@@ -208,7 +208,7 @@ def test_the_lease_of_a_faster_request(world: World, monkeypatch: pytest.MonkeyP
     assert len(world.trusts.present) == 2
 
 
-def test_cost(world: World) -> None:
+def test_joins_cost_the_same_statements_for_any_number(world: World) -> None:
     world.create('a', id=ID)
     many = [f't{n}' for n in range(20)]
     # Three to find it, three to lock it, four to write; however many join.

@@ -115,7 +115,9 @@ def _let_it_end(world: World, time: Time) -> model.Lease:
 
 @pytest.mark.parametrize('claim', CLAIMS)
 @pytest.mark.parametrize(('status', 'held'), LEFT)
-def test_delete(world: World, time: Time, status: str, held: str, claim: str) -> None:
+def test_lease_in_any_status_can_be_deleted(
+    world: World, time: Time, status: str, held: str, claim: str
+) -> None:
     _leave(world, status, held, claim)
     world.delete('lease')
     assert _let_it_end(world, time).deleted_at is not None
@@ -127,7 +129,9 @@ def test_delete(world: World, time: Time, status: str, held: str, claim: str) ->
 
 @pytest.mark.parametrize('claim', CLAIMS)
 @pytest.mark.parametrize(('status', 'held'), LEFT)
-def test_end(world: World, time: Time, status: str, held: str, claim: str) -> None:
+def test_lease_in_any_status_can_be_ended(
+    world: World, time: Time, status: str, held: str, claim: str
+) -> None:
     _leave(world, status, held, claim)
     world.end('lease')
     lease = _let_it_end(world, time)

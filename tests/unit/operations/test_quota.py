@@ -161,7 +161,7 @@ def test_nothing_is_asked_while_it_is_off(world: World) -> None:
     assert not external.creates
 
 
-def test_cost(world: World) -> None:
+def test_limits_cost_the_same_statements_for_any_number(world: World) -> None:
     limit(world)
     world.create('first')
     # Two to count, and in the transaction one to lock and two to count again.

@@ -13,7 +13,7 @@ from tests.bench.calendar import make_unit
 from tests.support.world import NOON, Time, World, user
 
 
-def test_create(world: World) -> None:
+def test_create_takes_five_statements(world: World) -> None:
     assert len(world.statements(lambda: world.create('a'))) == 5
     assert len(world.statements(lambda: world.create(*(f't{n}' for n in range(50))))) == 5
 
@@ -52,7 +52,7 @@ def test_create_of_hosts(world: World, hosts: int) -> None:
 
 
 @pytest.mark.parametrize('many', [1, 30])
-def test_read(world: World, many: int) -> None:
+def test_reads_take_three_statements(world: World, many: int) -> None:
     ids = [world.create(f'a{n}', f'b{n}') for n in range(many)]
     assert len(world.statements(lambda: world.database.read(leases.get, ids[0]))) == 3
     for project_id in (None, 'project1'):
@@ -60,7 +60,7 @@ def test_read(world: World, many: int) -> None:
         assert len(world.statements(lambda q=query: world.database.read(listing.page, q))) == 3
 
 
-def test_change(world: World) -> None:
+def test_changes_take_few_statements(world: World) -> None:
     lease_id = world.create('a')
     assert len(world.statements(lambda: world.update(lease_id, name='b'))) == 6
     end = '2026-12-01 18:00'
@@ -92,12 +92,12 @@ def test_whatever_is_changed(world: World, time: Time, things: int) -> None:
     assert len(world.statements(lambda: world.end(lease_id))) == 8
 
 
-def test_delete(world: World) -> None:
+def test_delete_takes_eight_statements(world: World) -> None:
     lease_id = world.create('a')
     assert len(world.statements(lambda: world.delete(lease_id))) == 8
 
 
-def test_join(world: World) -> None:
+def test_join_takes_ten_statements(world: World) -> None:
     lease_id = world.create('a', start='2026-12-01 13:00')
     # Three to find it, three to lock it, four to write.
     assert len(world.statements(lambda: world.join(lease_id, 'b'))) == 10
@@ -123,7 +123,7 @@ def test_looking_for_what_is_due(world: World) -> None:
     assert len(world.statements(world.due)) == 1
 
 
-def test_telling(world: World) -> None:
+def test_notifications_are_sent_in_three_statements(world: World) -> None:
     for n in range(30):
         world.create(f'a{n}')
     # All thirty at once: find, claim, delete.

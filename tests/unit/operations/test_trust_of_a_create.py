@@ -54,7 +54,7 @@ def test_the_commit_went_through(
 
 @pytest.mark.parametrize('written', [True, False])
 @pytest.mark.parametrize('trouble', TROUBLE)
-def test_nobody_knows(
+def test_trust_is_kept_while_it_is_unknown_whether_the_lease_is_there(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

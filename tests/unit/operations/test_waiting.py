@@ -299,7 +299,9 @@ def test_new_one_with_a_higher_priority_does_not_wait_for_others(hotel: Hotel) -
         ({'priority': 10}, 'priority'),
     ],
 )
-def test_bad_requests(hotel: Hotel, values: dict[str, Any], field: str) -> None:
+def test_wrong_request_that_may_wait_is_refused_and_names_the_field(
+    hotel: Hotel, values: dict[str, Any], field: str
+) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
         hotel.book('one', **values)
     assert caught.value.field == field

@@ -134,7 +134,7 @@ def test_errors_come_back_as_they_are(run: Callable[..., Running]) -> None:
     assert missing.value.field is None
 
 
-def test_nobody_answers(conf: cfg.ConfigOpts) -> None:
+def test_call_that_no_manager_answers_is_unavailable(conf: cfg.ConfigOpts) -> None:
     conf.set_override('rpc_response_timeout', 1)
     conf.set_override('control_exchange', 'nobody')
     with pytest.raises(exceptions.ServiceUnavailable):

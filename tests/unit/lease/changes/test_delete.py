@@ -9,7 +9,7 @@ from tests.support.leases import HOUR, NOON, lease, reservation
 
 @pytest.mark.parametrize('status', ['PENDING', 'STARTING', 'ACTIVE', 'ERROR', 'TERMINATING'])
 @pytest.mark.parametrize('held', [True, False])
-def test_delete(status: str, held: bool) -> None:
+def test_delete_hides_a_lease_when_it_holds_nothing(status: str, held: bool) -> None:
     one = lease(
         reservation(status='active' if held else 'deleted'),
         status=status,

@@ -33,7 +33,9 @@ def test_one_reservation_is_freed_now(status: str) -> None:
         ('a', 'DELETING', exceptions.InvalidState),
     ],
 )
-def test_refused(reservation_id: str, lease_status: str, error: type[Exception]) -> None:
+def test_reservation_that_cannot_be_removed_is_refused(
+    reservation_id: str, lease_status: str, error: type[Exception]
+) -> None:
     one = lease(reservation('a'), reservation('gone', 'deleted'), status=lease_status)
     with pytest.raises(error):
         changes.remove_reservation.apply(one, reservation_id, NOON)

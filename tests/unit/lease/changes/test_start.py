@@ -26,7 +26,9 @@ def _manual(**fields: Any) -> model.Lease:
         ({'status': 'DELETING'}, NOON, 'is over'),
     ],
 )
-def test_refused(fields: dict[str, str], now: datetime.datetime, message: str) -> None:
+def test_start_is_refused_unless_the_lease_waits_for_its_user(
+    fields: dict[str, str], now: datetime.datetime, message: str
+) -> None:
     with pytest.raises(exceptions.InvalidState, match=message):
         changes.start.apply(lease(**{'start_policy': 'manual', **fields}), now)
 

@@ -42,7 +42,9 @@ def update(one: model.Lease, now: Any = NOW, **values: Any) -> results.Change:
         ({'before_start': [60]}, {'before_start': (60,)}),
     ],
 )
-def test_fields(values: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_update_changes_the_fields_that_are_given(
+    values: dict[str, Any], fields: dict[str, Any]
+) -> None:
     change = update(ONE, **values)
     assert {name: getattr(change.lease, name) for name in fields} == fields
     assert change.notifications == {'lease.update': None}
@@ -60,7 +62,7 @@ def test_fields(values: dict[str, Any], fields: dict[str, Any]) -> None:
         ({'events': [{'event_type': 'other', 'time': ONE_}]}, 'other', NOON + HOUR),
     ],
 )
-def test_events_move(values: dict[str, Any], kind: str, time: Any) -> None:
+def test_events_move_with_the_dates(values: dict[str, Any], kind: str, time: Any) -> None:
     (moved,) = update(ONE, **values).lease.events_of(kind)
     assert (moved.time, moved.next_at) == (time, time)
 
@@ -96,7 +98,7 @@ def test_events_of_the_user_are_replaced() -> None:
         ),
     ],
 )
-def test_refused(
+def test_wrong_update_is_refused(
     fields: dict[str, str], values: dict[str, Any], error: type[Exception], field: str | None
 ) -> None:
     with pytest.raises(error) as caught:

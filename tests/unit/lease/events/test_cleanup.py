@@ -24,7 +24,9 @@ def _over(kind: str) -> model.Lease:
         (Outcome(Result.FAILED, reason='refused'), 'ERROR', 'refused'),
     ],
 )
-def test_settle(kind: str, outcome: Outcome, status: str, reason: str | None) -> None:
+def test_cleanup_is_settled_without_a_notification(
+    kind: str, outcome: Outcome, status: str, reason: str | None
+) -> None:
     one = _over(kind)
     due = event(one, kind)
     change = events.of(kind).settle(one, due, {due.id: outcome}, NOON)

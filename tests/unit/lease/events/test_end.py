@@ -33,7 +33,7 @@ def _with(one: model.Lease, *types: str) -> model.Lease:
         ('DELETING', 'DELETING'),
     ],
 )
-def test_begin(status: str, becomes: str) -> None:
+def test_end_begins_with_its_reservations(status: str, becomes: str) -> None:
     one = _with(lease(reservation(), status=status), model.END_RESERVATION, model.PREPARE, 'note')
     one, event_ = claimed(one, model.END)
     work = HANDLER.begin(one, event_, one.end_date)
@@ -108,7 +108,7 @@ def test_begin_of_what_was_started_tells_no_error() -> None:
         ('TERMINATING', [DONE, None], 'TERMINATING', None, []),
     ],
 )
-def test_settle(
+def test_end_is_settled_by_its_outcomes(
     status: str, outcomes: list[Outcome | None], becomes: str, reason: str, told: list[str]
 ) -> None:
     held = [reservation(each, 'active') for each in 'ab']
@@ -149,7 +149,7 @@ def test_settle_keeps_why_a_resource_was_not_woken() -> None:
         ('manual', None, ['error'], 't 0: why'),
     ],
 )
-def test_end_reason(
+def test_end_reason_says_what_was_not_served(
     kind: str, why: str | None, reservations: list[str], reason: str | None
 ) -> None:
     held = (

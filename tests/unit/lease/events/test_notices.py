@@ -36,7 +36,7 @@ def test_a_notice_tells_of_its_lease_unless_that_is_deleted(kind: str) -> None:
         (model.BEFORE_START, NOON - HOUR, None, NOON - 10 * MINUTE),
     ],
 )
-def test_move(
+def test_notices_move_with_the_dates(
     kind: str, end: datetime.datetime, told: datetime.datetime | None, time: datetime.datetime
 ) -> None:
     after = dataclasses.replace(ONE, end_date=end, before_end_date=told)

@@ -46,7 +46,9 @@ def preparing(
         ('DELETING', 'pending', True),
     ],
 )
-def test_begin(status: str, held: str, skipped: bool) -> None:
+def test_preparation_is_skipped_once_the_lease_starts_or_ends(
+    status: str, held: str, skipped: bool
+) -> None:
     one, due = preparing(status, held)
     work = HANDLER.begin(one, due, NOON)
     assert (bool(work.skip_reason), len(work.reservations)) == (skipped, 0 if skipped else 1)
@@ -62,7 +64,7 @@ def test_begin(status: str, held: str, skipped: bool) -> None:
         (FAILED, 'ERROR', 'error', 'No room.', 'UNDONE'),
     ],
 )
-def test_settle(
+def test_preparation_is_settled_by_its_outcome(
     outcome: results.Outcome, status: str, held: str, reason: str | None, event_status: str
 ) -> None:
     one, due = preparing()

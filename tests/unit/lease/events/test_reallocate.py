@@ -40,7 +40,9 @@ def running(
         ('DELETING', 'active', 0, True),
     ],
 )
-def test_begin(status: str, held: str, hours: int, skipped: bool) -> None:
+def test_reallocation_is_skipped_unless_the_reservation_runs(
+    status: str, held: str, hours: int, skipped: bool
+) -> None:
     one, due = running(status, held)
     work = HANDLER.begin(one, due, NOON + hours * HOUR)
     assert (bool(work.skip_reason), len(work.reservations)) == (skipped, 0 if skipped else 1)
@@ -58,7 +60,7 @@ def test_begin(status: str, held: str, hours: int, skipped: bool) -> None:
         (FAILED, 't thing: No such lane.', 'ERROR'),
     ],
 )
-def test_settle(
+def test_reallocation_is_settled_by_its_outcome(
     outcome: results.Outcome, reason: str | None, event_status: str, before: str | None
 ) -> None:
     one, due = running(reason=before)

@@ -30,7 +30,7 @@ from tests.support.leases import HOUR, NOON
         ),
     ],
 )
-def test_settle(outcome, status, reason, progress, told) -> None:
+def test_room_is_made_until_the_time_is_over(outcome, status, reason, progress, told) -> None:
     new = leases.lease(leases.reservation('r'), start=NOON + HOUR)
     lease = changes.wait.begin_room(new, {'until': 'x'}, None, 'full', NOON)
     busy, event = leases.claimed(lease, model.MAKE_ROOM)

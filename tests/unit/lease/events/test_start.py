@@ -32,7 +32,9 @@ ERROR = 'lease.event.start_lease.error'
         ('PENDING', {}, True, 'The lease ended before it could be started.'),
     ],
 )
-def test_begin(status: str, fields: Any, late: bool, skip_reason: str | None) -> None:
+def test_start_begins_unless_there_is_a_reason_to_skip_it(
+    status: str, fields: Any, late: bool, skip_reason: str | None
+) -> None:
     one, start = claimed(lease(reservation(), status=status, **fields), model.START)
     work = HANDLER.begin(one, start, one.end_date if late else NOON)
     assert work.skip_reason == skip_reason
@@ -69,7 +71,7 @@ def test_begin_cancels_what_is_not_prepared() -> None:
         ([], [], 'ACTIVE', None, 'lease.event.start_lease'),
     ],
 )
-def test_settle(
+def test_start_is_settled_by_its_outcomes(
     outcomes: list[Outcome | None],
     statuses: list[str],
     status: str,
@@ -119,7 +121,7 @@ def test_settle_tells_what_was_lost() -> None:
     ('status', 'deleted', 'told'),
     [('PENDING', False, True), ('TERMINATING', False, False), ('PENDING', True, False)],
 )
-def test_skip(status: str, deleted: bool, told: bool) -> None:
+def test_skipped_start_is_in_error_and_told(status: str, deleted: bool, told: bool) -> None:
     one, start = claimed(lease(status=status, deleted_at=NOON if deleted else None), model.START)
     change = HANDLER.skip(one, start, 'Too late.', NOON)
     assert change.notifications == ({ERROR: 'Too late.'} if told else {})
@@ -135,7 +137,7 @@ def test_skip(status: str, deleted: bool, told: bool) -> None:
         ('auto', 'ERROR', True, 'error', 'start_lease', 1),
     ],
 )
-def test_move(
+def test_start_moves_with_the_dates_and_the_policy(
     policy: str, status: str, done: bool, reservations: str, becomes: str, due: int
 ) -> None:
     before = lease(reservation(status=reservations), status=status)
@@ -169,14 +171,16 @@ WAITING = event(MANUAL, model.READY)
         ({'deleted_at': NOON}, False, True),
     ],
 )
-def test_ready_begins(fields: dict[str, str], late: bool, skipped: bool) -> None:
+def test_ready_event_is_skipped_unless_the_lease_waits(
+    fields: dict[str, str], late: bool, skipped: bool
+) -> None:
     one = dataclasses.replace(MANUAL, **fields)
     work = READY.begin(one, WAITING, one.end_date if late else NOON)
     assert bool(work.skip_reason) == skipped
 
 
 @pytest.mark.parametrize('status', ['PENDING', 'ERROR'])
-def test_ready_settles(status: str) -> None:
+def test_ready_event_says_that_the_lease_waits_for_its_user(status: str) -> None:
     one = dataclasses.replace(MANUAL, status=status, status_reason='why')
     change = READY.settle(one, WAITING, {}, NOON)
     waits = status == 'PENDING'
@@ -195,7 +199,9 @@ def test_ready_settles(status: str) -> None:
         ('ACTIVE', 'manual', None, model.READY, 0),
     ],
 )
-def test_ready_moves(status: str, policy: str, done: str | None, becomes: str, due: int) -> None:
+def test_ready_event_moves_with_the_dates_and_the_policy(
+    status: str, policy: str, done: str | None, becomes: str, due: int
+) -> None:
     before = dataclasses.replace(MANUAL, status=status)
     after = dataclasses.replace(before, start_date=NOON + HOUR, start_policy=policy)
     why = 'There is nothing to start any more.' if done == 'given up' else None

@@ -80,7 +80,7 @@ def test_hidden_events_are_not_shown() -> None:
         (Stage.TERMINATED, {model.EXTERNAL_END, model.RELEASE_TRUST}),
     ],
 )
-def test_cancel_events(stage: Stage, left: set[str]) -> None:
+def test_cancel_events_leaves_those_of_later_stages(stage: Stage, left: set[str]) -> None:
     kinds = {*events.OWN_TYPES, model.BEFORE_END, 'note'}
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
     after = events.cancel_events(one, stage, 'Over.', NOON)
@@ -89,7 +89,7 @@ def test_cancel_events(stage: Stage, left: set[str]) -> None:
 
 
 @pytest.mark.parametrize(('status', 'hidden'), [('TERMINATING', False), ('DELETING', True)])
-def test_terminate(status: str, hidden: bool) -> None:
+def test_terminated_lease_has_only_its_cleanup_to_do(status: str, hidden: bool) -> None:
     one = lease(reservation(status='deleted'), status=status, given=[('note', NOON + HOUR)])
     one = one.with_events(cleanup.external_end('lease', NOON))
     after = events.terminate(one, NOON, 'why')
