@@ -156,6 +156,12 @@ class Lease:
     reservations: tuple[Reservation, ...] = ()
     events: tuple[Event, ...] = ()
 
+    @property
+    def waits_for_user(self) -> bool:
+        """Return whether its start has come, and its user has not started it yet."""
+        statuses = {each.event_type: each.status for each in self.events}
+        return statuses.get('ready_to_start') == 'DONE' and 'start_lease' not in statuses
+
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         events = sorted(

@@ -46,7 +46,7 @@ def for_start(
             return lease
         if lease.status in ('ERROR', 'TERMINATED', 'TIMEDOUT'):
             raise exceptions.CommandError(_outcome(lease))
-        if _waits_for_its_user(lease):
+        if lease.waits_for_user:
             raise exceptions.CommandError(
                 f'{_outcome(lease)} Start it: openstack lease start {lease.id}'
             )
@@ -180,11 +180,6 @@ def _interval(lease: Lease) -> float:
     if lease.status == 'PENDING' and lease.start_date:
         return min(max((lease.start_date - _now()).total_seconds(), SHORTEST), LONGEST)
     return SHORTEST
-
-
-def _waits_for_its_user(lease: Lease) -> bool:
-    kinds = {each.event_type: each.status for each in lease.events}
-    return kinds.get('ready_to_start') == 'DONE' and 'start_lease' not in kinds
 
 
 def _outcome(lease: Lease) -> str:
