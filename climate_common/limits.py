@@ -15,6 +15,8 @@ TIME_LENGTH = 64
 NAME_LENGTH = 255
 #: Something to read, and nothing that a database or a terminal chokes on.
 NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
+#: The name of a trait in Placement.
+TRAIT_PATTERN = rf'[A-Z0-9_]{{1,{NAME_LENGTH}}}'
 RESERVATIONS = 1000
 #: Reservations of one request for which the calendar is asked: hosts and shares of them.
 PROMISED = 100

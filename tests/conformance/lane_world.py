@@ -28,7 +28,7 @@ FLAVOR = {'id': 'm1', 'vcpus': 2, 'ram': 1024, 'disk': 10}
 class Kind:
     """A plugin, and what is asked of it.
 
-    :param wish: a reservation that one host is enough for
+    :param wanted: a reservation that one host is enough for
     :param shape: of the servers that may enter; None: any
     :param slots: how many of them may
     :param more: what makes two hosts of it; they are all that there are
@@ -37,7 +37,7 @@ class Kind:
     """
 
     plugin: type[LanePlugin]
-    wish: Mapping[str, Any]
+    wanted: Mapping[str, Any]
     shape: str | None
     slots: int
     more: Mapping[str, Any]
@@ -80,7 +80,7 @@ class LaneWorld:
 
     def ask(self, **values: Any) -> dict[str, Any]:
         """The reservation of a request, which asks for what else is said."""
-        return {'resource_type': self.plugin.resource_type, **self.kind.wish, **values}
+        return {'resource_type': self.plugin.resource_type, **self.kind.wanted, **values}
 
     def lease(
         self, start: str = 'now', end: str = '2026-12-01 14:00', **values: Any

@@ -29,7 +29,7 @@ NO_ROOM = [({'amount': 0}, 'amount'), ({'affinity': 'maybe'}, 'affinity')]
 KINDS = {
     'hosts': Kind(
         HostPlugin,
-        wish={'min': 1},
+        wanted={'min': 1},
         shape=None,
         slots=lane_providers.MAX_SLOTS,
         more={'min': 2},
@@ -38,7 +38,7 @@ KINDS = {
     ),
     'flavor': Kind(
         CapacityPlugin,
-        wish={'flavor_id': FLAVOR['id'], 'amount': 3},
+        wanted={'flavor_id': FLAVOR['id'], 'amount': 3},
         shape=SHAPE,
         slots=3,
         more={'amount': 2, 'affinity': False},
@@ -47,7 +47,7 @@ KINDS = {
     ),
     'sizes': Kind(
         SizesPlugin,
-        wish={**SIZES, 'amount': 3},
+        wanted={**SIZES, 'amount': 3},
         shape=SHAPE,
         slots=3,
         more={'amount': 2, 'affinity': False},

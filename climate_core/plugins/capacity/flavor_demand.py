@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from climate_common import amounts
+from climate_common import amounts, limits
 from climate_core import exceptions
 from climate_core.cloud import flavors
 
@@ -21,7 +21,7 @@ _NAMES: Final = {
     'DISK_GB': amounts.DISK_GB,
 }
 _KEY: Final = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)')
-_TRAIT: Final = re.compile(r'[A-Z0-9_]{1,255}')
+_TRAIT: Final = re.compile(limits.TRAIT_PATTERN)
 _VALUES: Final = ('required', 'forbidden')
 
 _WHOLE_HOSTS: Final = 'Reserve whole hosts (physical:host) for such servers'

@@ -69,7 +69,7 @@ _EQUALITY: Final = frozenset({'==', '=', '!='})
 _JUNCTIONS: Final[Mapping[str, Callable[[Iterable[bool]], bool]]] = {'and': all, 'or': any}
 #: How deep conditions may be nested.
 _DEPTH: Final = 16
-_TRAIT: Final = re.compile(rf'[A-Z0-9_]{{1,{limits.NAME_LENGTH}}}')
+_TRAIT: Final = re.compile(limits.TRAIT_PATTERN)
 _LISTS: Final = frozenset({'traits', 'aggregates'})
 #: The properties that any user may know of the hosts of their pools.
 _SIZES: Final = frozenset({'vcpus', 'memory_mb', 'local_gb'})
