@@ -15,12 +15,16 @@ from climate_core.cloud import errors, images, servers
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
 from climate_core.plugins.server import lost_tasks
-from climate_core.plugins.step_context import EndContext, Step, done, refuse, wait
+from climate_core.plugins.step_context import EndContext, Step, done, refuse
 
 LOG = log.getLogger(__name__)
 
 #: Seconds in which Nova begins to upload an image whose record it has made.
 _UPLOAD_BEGINS = 10.0
+_DEACTIVATED = (
+    'An administrator deactivated the image {0} of the server, which is not deleted before that '
+    'can be used: reactivate the image, or delete it to have another one made.'
+)
 #: The end actions with their explanation.
 CHOICES = [
     ('delete', 'Delete it.'),
@@ -45,6 +49,11 @@ def _action(name: str) -> Step:
 def _delete(context: EndContext, server: Server) -> Wait:
     servers.delete(context.conn, server['id'])
     return context.wait()
+
+
+def _wait(context: EndContext, server: Server) -> Wait:
+    """Wait for a server on which no task is shown."""
+    return context.wait(f'The server has been {server["status"]}')
 
 
 def _move(name: str, argument: Any = None) -> Step:
@@ -76,15 +85,19 @@ def _image(context: EndContext, server: Server) -> Wait:
     image = images.find(context.conn, key)
     if image and image.status == 'active':
         return _delete(context, server)
+    if image and image.status == 'deactivated':
+        raise exceptions.Transient(_DEACTIVATED.format(image.id))
+    if image and image.status != 'queued':
+        return lost_tasks.wait_for_image(context, image)
     # No nova-compute uploads an image that stays queued: it stopped on the way. The server has no
     # task any more; that must be so for a while, since the record is there before the task.
-    if image and (image.status != 'queued' or context.age < _UPLOAD_BEGINS):
+    if image and context.age < _UPLOAD_BEGINS:
         return context.wait()
     if image:
         images.delete(context.conn, image.id)
     name = context.prefix + server['name']
     return context.once(
-        'image',
+        lost_tasks.IMAGE,
         lambda: 'Nova could not make the image of the server.',
         lambda: images.create(context.conn, server['id'], name, key),
     )
@@ -92,7 +105,7 @@ def _image(context: EndContext, server: Server) -> Wait:
 
 #: Statuses that lead to another one or the end, whatever the end action is: DELETED is a server
 #: that Nova is about to forget, only then is its host free, and SOFT_DELETED still holds it.
-_GONE: Mapping[str, Step] = {'SOFT_DELETED': _action('forceDelete'), 'DELETED': wait}
+_GONE: Mapping[str, Step] = {'SOFT_DELETED': _action('forceDelete'), 'DELETED': _wait}
 #: And for every end action but delete.
 _KEPT: Mapping[str, Step] = {
     **_GONE,
@@ -142,7 +155,7 @@ def step(context: EndContext, server: Server) -> Wait | None:
     chosen = _choose(server, context.on_end, _has_run(context, server))
     if chosen is done:
         return None
-    if task and chosen is not _delete:
+    if (task or server['status'] == 'BUILD') and chosen is not _delete:
         return lost_tasks.wait(context, server)
     if server.get('locked'):
         try:
@@ -168,11 +181,11 @@ def _choose(server: Server, on_end: str, has_run: bool) -> Step:
     if status in _GONE:
         return _GONE[status]
     if server.get('OS-EXT-STS:task_state') == 'deleting':
-        return wait
+        return _wait
     if status == 'RESERVED' or (status == 'ERROR' and not has_run):
         return _delete
     if on_end == 'nothing':
-        return done if status != 'BUILD' else wait
+        return done if status != 'BUILD' else _wait
     if on_end == 'delete':
         return _delete
-    return STEPS[on_end].get(status, wait)
+    return STEPS[on_end].get(status, _wait)

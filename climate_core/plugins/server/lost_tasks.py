@@ -16,6 +16,7 @@ from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 
 if TYPE_CHECKING:
+    from climate_core.cloud.services import Copy
     from climate_core.plugins.step_context import EndContext, StepContext
 
 #: Those of the end.
@@ -38,7 +39,8 @@ END_OPTIONS: Final = (
         'lost_upload_minutes',
         default=180,
         min=1,
-        help='The same for a task that uploads an image, and whose image does not change.',
+        help='The same for a task that uploads an image, and whose image does not change, and for '
+        'an image that nobody uploads any more: that is deleted and made again.',
     ),
 )
 OPTIONS: Final = (
@@ -49,11 +51,21 @@ OPTIONS: Final = (
         help='Seconds after which a wake-up that no nova-compute has begun is asked for again. '
         'More than [climate] wake_up_timeout of Nova.',
     ),
+    cfg.IntOpt(
+        'lost_build_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which the request for a server that is made for its lease counts as '
+        'lost, if no host has it yet: it is deleted and made again. One that a host has is left '
+        'to [DEFAULT] instance_build_timeout of Nova.',
+    ),
     *END_OPTIONS,
 )
 _DELETING: Final = frozenset({'deleting', 'soft-deleting'})
 #: Tasks with an image (nova/compute/task_states.py).
 _UPLOADS: Final = ('image_', 'shelving')
+#: What counts as asked for while Nova makes an image.
+IMAGE: Final = 'image'
 
 
 def repeat_wake_up(context: 'StepContext') -> Wait:
@@ -73,12 +85,16 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
 def wait(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
     """Wait for the task of a server that ends; repair it when it is lost.
 
-    A server in BUILD is never touched: its host may come back and go on.
+    A server in BUILD that has a host is never touched: its host may come back and go on. One
+    without a host never ran, so nothing of it is lost when it is deleted.
     """
-    status, task = server['status'], str(server['OS-EXT-STS:task_state'])
-    doing = f'The server has been {status}, {task}'
-    if status == 'BUILD':
+    status, task = server['status'], server.get('OS-EXT-STS:task_state') or ''
+    doing = f'The server has been {f"{status}, {task}" if task else status}'
+    if status == 'BUILD' and server.get('hostId'):
         return context.wait(doing)
+    if status == 'BUILD':
+        minutes = context.options.lost_task_minutes
+        return lost.wait(context, doing, 60 * minutes, _give_up(context))
     if task in _DELETING:
         minutes = context.options.lost_delete_minutes
         return lost.wait(context, doing, 60 * minutes, _delete(context))
@@ -88,9 +104,27 @@ def wait(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
     return lost.wait(context, doing, 60 * minutes, _reset(context))
 
 
+def wait_for_image(context: 'EndContext', image: 'Copy') -> Wait:
+    """Wait for an image on which its server shows no task any more; let a lost one be made again.
+
+    nova-compute ends the task before it knows that the image is complete, and when it is started
+    anew (nova/compute/manager.py ``_init_instance``).
+    """
+    repair = lost.RepairStep(
+        'delete_image',
+        'it was deleted and is made again.',
+        lambda: images.delete(context.conn, image.id),
+        f'openstack image delete {image.id}',
+    )
+    doing = f'The image {image.id} of the server has been {image.status}'
+    return lost.wait(context, doing, 60 * context.options.lost_upload_minutes, repair)
+
+
 def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
-    """Return a text that changes as long as the image that a task makes does."""
-    if not (server.get('OS-EXT-STS:task_state') or '').startswith(_UPLOADS):
+    """Return a text that changes as long as the image does that a task makes, or made."""
+    task = server.get('OS-EXT-STS:task_state') or ''
+    is_left = not task and context.progress.asked == IMAGE
+    if not (is_left or task.startswith(_UPLOADS)):
         return ''
     return images.describe(context.conn, context.reservation.id, f'{server["name"]}-shelved')
 
@@ -107,6 +141,16 @@ def _delete(context: 'EndContext') -> lost.RepairStep:
         'its state was reset and it is deleted again.',
         make,
         f'openstack server set --state error {server_id} && openstack server delete {server_id}',
+    )
+
+
+def _give_up(context: 'EndContext') -> lost.RepairStep:
+    server_id = context.resource_id
+    return lost.RepairStep(
+        'delete_unbuilt',
+        'no host has it, so it is deleted.',
+        lambda: servers.delete(context.conn, server_id),
+        f'openstack server delete {server_id}',
     )
 
 

@@ -5,16 +5,23 @@ It is RESERVED, so that all that reserved servers have holds for it. That it is 
 for is written down first. It is looked up by its tag before it is asked for, so however often a
 manager dies there is one server: Nova lists a server with its tags as soon as it has answered,
 before there is a host for it (nova/objects/build_request.py ``_pass_exact_filters``).
+
+A server whose build no host has begun for long is made again: its message was lost. First the
+reservation has no server any more, so that nobody takes the deletion of this one for a loss.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_log import log
+from oslo_utils import uuidutils
 
 from climate_common import hints
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
+from climate_core.lease import model
+from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import END, Progress
 from climate_core.plugins.server import room, specification
@@ -29,6 +36,8 @@ LOG = log.getLogger(__name__)
 _NO_HOST: Final = 'No valid host'
 #: What is written down before a server is asked for.
 _ASK: Final = 'server'
+#: What is written down before a server is deleted that is made again.
+_REMAKE: Final = 'remake'
 #: Seconds after which nothing comes any more of a request whose answer nobody has seen.
 IN_FLIGHT: Final = 60.0
 _COMING: Final = frozenset({'BUILD', 'UNKNOWN'})
@@ -39,6 +48,8 @@ def make(context: StepContext, keys: Sequence[str]) -> Wait:
 
     :param keys: those that open what is secret
     """
+    if context.progress.asked == _REMAKE:
+        return _delete_lost(context)
     if context.progress.asked != _ASK:
         return context.rest() or context.intend(_ASK)
     reservation, conn = context.reservation, context.conn
@@ -70,7 +81,39 @@ def watch(context: StepContext, server: Mapping[str, Any]) -> Wait | None:
     if status == 'ERROR':
         told = str((server.get('fault') or {}).get('message') or 'Nova does not say why')
         raise exceptions.Permanent(_failed(context.reservation, told + _lacking(context, told)))
-    return context.wait(f'The server has been {status}') if status in _COMING else None
+    if status not in _COMING:
+        return None
+    doing = f'The server has been {status}'
+    if status == 'BUILD' and not server.get('hostId'):
+        return _remake_lost(context, doing)
+    return context.wait(doing)
+
+
+def _remake_lost(context: StepContext, doing: str) -> Wait:
+    """Wait for a host to begin a build; let go of a server for which none does."""
+    server_id = context.resource_id
+    repair = lost.RepairStep(
+        'make_again',
+        'it is deleted and made again.',
+        lambda: None,
+        f'openstack server delete {server_id}',
+        asked=_REMAKE,
+    )
+    waited = lost.wait(context, doing, 60 * context.options.lost_build_minutes, repair)
+    if waited.repair is None:
+        return waited
+    unmade = f'{model.UNMADE}{uuidutils.generate_uuid()}'
+    return dataclasses.replace(waited, seconds=AT_ONCE, resource_id=unmade)
+
+
+def _delete_lost(context: StepContext) -> Wait:
+    """Delete the server that a reservation has let go of; another is made when it is gone."""
+    tag = specification.tag(context.reservation)
+    found = servers.find(context.conn, tag, every_project=False)
+    if found is None:
+        return context.intend(_ASK)
+    servers.delete(context.conn, found)
+    return context.wait('The server that is to be made again has been deleting')
 
 
 def find_late(context: EndContext) -> Wait | None:
@@ -79,7 +122,7 @@ def find_late(context: EndContext) -> Wait | None:
     :returns: None when no server can come of it
     """
     stored = context.reservation.progress or {}
-    if stored.get('asked') != _ASK:
+    if stored.get('asked') not in (_ASK, _REMAKE):
         return None
     every_project = context.as_service
     tag = specification.tag(context.reservation)

@@ -10,6 +10,7 @@ import webob
 from cryptography.fernet import Fernet
 from keystoneauth1 import plugin
 from keystoneauth1 import session as ks_session
+from nova.conductor.api import ComputeTaskAPI
 from openstack import connection
 
 from climate_core import exceptions
@@ -227,6 +228,78 @@ class TestMadeServers(MadeServersTest):
         else:
             raise AssertionError('it never settled')
         assert answered > 5
+
+    def lose_builds(self, count):
+        """Lose the messages to nova-conductor of so many builds."""
+        name = 'nova.conductor.api.ComputeTaskAPI.schedule_and_build_instances'
+        lost, send = [], ComputeTaskAPI.schedule_and_build_instances
+
+        def build(*args, **kwargs):
+            if len(lost) < count:
+                lost.append(kwargs)
+            else:
+                send(*args, **kwargs)
+
+        self.useFixture(fixtures.MonkeyPatch(name, build))
+
+    def test_server_whose_message_is_lost_is_made_again(self):
+        self.lose_builds(1)
+        lease_id = self.lease(START, count=2)
+        self.look_around()
+        assert [status for _, status in self.servers()] == ['BUILD', 'RESERVED']
+        self.world.run_until_idle(minutes=6)
+        reason = self.world.lease(lease_id).status_reason
+        assert 'The server has been BUILD without a change for' in reason
+        self.world.run_until_idle(minutes=5)
+        self.look_around()
+        assert self.servers() == [('web-1', 'RESERVED'), ('web-2', 'RESERVED')]
+        self.world.run_until_idle(minutes=60)
+        self.look_around()
+        assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
+        self.world.run_until_idle(hours=1)
+        self.look_around()
+        assert self.state(lease_id)[0] == 'TERMINATED'
+        self.assert_nothing_left()
+
+    def test_manager_that_dies_while_it_makes_a_server_again_makes_one(self):
+        for answered in range(40):
+            self.lose_builds(1)
+            lease_id = self.lease(more={'end_date': None, 'duration': '1h'})
+            self.look_around()
+            self.time.forward(minutes=11)
+            self.cloud.left = answered
+            try:
+                self.look_around(10)
+            except Crash:
+                pass
+            finally:
+                died, self.cloud.left = self.cloud.left == 0, None
+            self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)
+            self.look_around(10)
+            assert self.servers() == [('web', 'ACTIVE')]
+            self.world.operations.delete_lease(user(self.api.project_id, 'fake'), lease_id)
+            self.look_around()
+            self.assert_nothing_left()
+            if not died:
+                break
+        else:
+            raise AssertionError('it never settled')
+        assert answered > 5
+
+    def test_lease_that_ends_while_a_server_is_made_again_leaves_nothing(self):
+        for looks in range(1, 5):
+            self.lose_builds(1)
+            lease_id = self.lease(START)
+            self.look_around()
+            self.time.forward(minutes=11)
+            for _ in range(looks):
+                self.world.run()
+            self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
+            self.look_around(2)
+            self.time.forward(seconds=making.IN_FLIGHT)
+            self.look_around()
+            assert self.state(lease_id)[0] == 'TERMINATED'
+            self.assert_nothing_left()
 
     def test_refusals_name_the_field_and_leave_nothing(self):
         for field, wanted in {

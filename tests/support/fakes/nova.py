@@ -51,6 +51,7 @@ def add(state: State, **fields: Any) -> Record:
         'next': [],
         'wake_failures': 0,
         'volumes': [],
+        'host_id': 'host1',
         'launched_at': None,
         'created': _MADE,
         'updated': _MADE,
@@ -74,6 +75,7 @@ def _create(request: Any) -> Any:
         tags=wanted.get('tags', []),
         asked=wanted,
         status='BUILD',
+        host_id='',
         next=['RESERVED' if 'lease_id' in hints else 'ACTIVE'],
     )
     if wanted['flavorRef'] == 'none':
@@ -117,6 +119,7 @@ def _shown(server: Record) -> Record:
         'OS-EXT-STS:task_state': server['task_state'],
         'OS-EXT-STS:vm_state': server['status'].lower(),
         'locked': bool(server['locked']),
+        'hostId': server['host_id'],
         'created': server['created'],
         'updated': server['updated'],
         'OS-SRV-USG:launched_at': server['launched_at'],
@@ -133,6 +136,7 @@ def _step(state: State, server: Record) -> None:
     if status == 'BUILD':
         task = 'spawning'
     changed = {**server, 'status': status, 'task_state': task, 'next': server['next'][1:]}
+    changed['host_id'] = server['host_id'] or 'host1'
     if status == 'ACTIVE':
         changed['launched_at'] = server['launched_at'] or '2026-12-01T12:00:00.000000'
     for image in state.images.values():

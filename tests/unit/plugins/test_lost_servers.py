@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from tests.conformance.world import reserved
-from tests.unit.plugins.cases import change, woken
+from tests.unit.plugins.cases import change, status, woken
 
 
 def lose(case):
@@ -129,3 +129,60 @@ def test_an_upload_that_moves_is_not_lost(world):
         case.time.forward(9000)
     case.time.forward(9000)
     assert case.end_once().repair == 'reset_state'
+
+
+def test_an_image_that_nobody_uploads_any_more_is_made_again(world):
+    case = woken(world, 'create_image')
+    case.end_once()
+    change(case, task_state=None, next=[])
+    (lost,) = world.state.images
+    world.state.images[lost]['status'] = 'saving'
+    case.end_once()
+    case.time.forward(60 * 179)
+    told = case.end_once()
+    assert f'The image {lost} of the server has been saving without a change' in told.reason
+    world.state.images[lost]['size'] = 1
+    case.end_once()
+    case.time.forward(60 * 180)
+    assert case.end_once().repair == 'delete_image'
+    with pytest.raises(exceptions.Transient, match='could not make the image'):
+        case.end()
+    case.end()
+    assert asked(case) == ['createImage', 'createImage', 'delete']
+
+
+def test_an_image_that_an_administrator_deactivated_is_left_to_them(world):
+    case = woken(world, 'create_image')
+    case.end_once()
+    change(case, task_state=None, next=[])
+    (image,) = world.state.images.values()
+    image['status'] = 'deactivated'
+    with pytest.raises(exceptions.Transient, match='reactivate the image'):
+        case.end_once()
+
+
+@pytest.mark.parametrize('on_end', ['stop', 'nothing'])
+@pytest.mark.parametrize('task', ['scheduling', None])
+def test_a_server_that_no_host_builds_is_deleted_at_its_end(world, on_end, task):
+    case = reserved(world, on_end=on_end)
+    change(case, status='BUILD', task_state=task, host_id='')
+    case.end_once()
+    case.time.forward(60 * 10)
+    told = case.end_once()
+    assert (told.repair, 'It counts as lost after 20 minutes' in told.reason) == (None, True)
+    case.time.forward(60 * 10)
+    assert case.end_once().repair == 'delete_unbuilt'
+    case.end()
+    assert status(case) is None
+
+
+def test_a_server_that_a_host_builds_is_waited_for_and_that_is_told(world):
+    case = reserved(world, on_end='stop')
+    change(case, status='BUILD', task_state='spawning')
+    case.end_once()
+    case.time.forward(60 * 60)
+    told = case.end_once()
+    assert (told.repair, told.reason) == (
+        None,
+        'The server has been BUILD, spawning for a long time already.',
+    )
