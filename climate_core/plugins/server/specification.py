@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 #: The property of a reservation that says what is to be made, and of one that says it was.
 KEY: Final = 'server'
 MADE_FOR: Final = 'made_for'
-#: Servers of one reservation of a request.
-_MOST: Final = 100
 _SECRETS: Final = ('adminPass', 'user_data')
 #: Keep with a reservation what is sealed, and a digest of what the request said; not shown.
 _SEALED: Final = '_sealed'
@@ -40,7 +38,7 @@ HOLDS: Final = '_holds'
 NEEDS: Final = '_needs'
 _ROUNDS: Final = 100_000
 
-_TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+_TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
 _UUID: Final = {'type': 'string', 'format': 'uuid'}
 _NETWORK: Final = {
     'type': 'object',
@@ -62,7 +60,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
             'count': {
                 'type': 'integer',
                 'minimum': 1,
-                'maximum': _MOST,
+                'maximum': limits.NEW_SERVERS,
                 'description': 'How many of them; by default 1.',
             },
             'networks': {
@@ -92,7 +90,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
             'metadata': {
                 'type': 'object',
                 'maxProperties': 128,
-                'additionalProperties': {'type': 'string', 'maxLength': 255},
+                'additionalProperties': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
             },
             'availability_zone': _TEXT,
             'config_drive': {'type': 'boolean'},
@@ -101,7 +99,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'maxItems': 64,
                 'items': {'type': 'object'},
             },
-            'description': {'type': 'string', 'maxLength': 255},
+            'description': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
         },
         'required': ['name', 'flavorRef'],
         'additionalProperties': False,

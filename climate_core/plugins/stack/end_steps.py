@@ -2,7 +2,7 @@
 """The end of a reserved stack: look at it, take the one step that brings it nearer to its end.
 
 Heat does one thing at a time with a stack, but deletes it in the middle of another. A stack that
-is being deleted is waited for, whoever asked for it: that frees its members and the lease in it.
+is being deleted by its owner is waited for, too: that frees its members and the lease in it.
 Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
 
 Heat suspends no stack of which a resource is broken. After a few tries the stack is left as it is,

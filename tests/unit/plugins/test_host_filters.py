@@ -85,7 +85,7 @@ def test_json_of_blazar(field: str, tree: Any, expected: bool) -> None:
         ({'resources': 'vcpus>=16', 'resource_properties': '["<", "$gpus", 9]'}, False),
     ],
 )
-def test_readable_words(values: dict[str, Any], expected: bool) -> None:
+def test_readable_conditions_are_compared(values: dict[str, Any], expected: bool) -> None:
     assert matches(**values) is expected
 
 

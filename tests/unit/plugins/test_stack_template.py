@@ -111,7 +111,7 @@ def test_the_start_comes_before_it_is_filled(templated):
     assert lease.status_reason is None
 
 
-def test_no_room(templated):
+def test_stack_without_room_is_in_error_and_leaves_nothing(templated):
     lease_id = templated.held(template=TOO_BIG, on_end='nothing')
     lease = templated.lease(lease_id)
     (reservation,) = lease.reservations

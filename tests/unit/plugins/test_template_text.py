@@ -103,7 +103,7 @@ def test_an_object_that_is_too_deep():
         'a: 0x' + 'f' * 5000,
     ],
 )
-def test_odd_yaml(text):
+def test_odd_yaml_is_refused(text):
     refused(text)
 
 

@@ -134,7 +134,7 @@ def test_what_a_wake_up_costs(volumes):
     assert len(sent) == 1
 
 
-def test_what_waits(volumes):
+def test_volumes_that_wait_without_a_lease_are_listed(volumes):
     volume = cinder.add(volumes.state, updated_at=None, created_at='2026-02-03T04:05:06.000000')
     cinder.add(volumes.state, status='available')
     plugin = volumes.plugin()
