@@ -16,6 +16,11 @@ from climate_core.lease import events, model, serialize
 #: Each release may show a lease in another way. An API asks a manager of the same one to show it.
 RELEASE: Final = importlib.metadata.version('openstack-climate')
 
+#: The answer of a manager to an API that asks for a lease: a new one as the API shows it; or only
+#: its id, by which the API reads it, if it was there before, waits, or that API shows it in
+#: another way. RPC of releases of two ages carries both.
+CreatedLease = dict[str, Any] | str
+
 
 def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
     """Return a lease; the owner's trust and the secret of the webhook are never shown.

@@ -118,7 +118,7 @@ class LeaseOperations:
     @built_anew
     def create_lease(
         self, context: RequestContext, values: Mapping[str, Any]
-    ) -> str | dict[str, Any]:
+    ) -> api_view.CreatedLease:
         """Create a lease with its reservations, all or nothing.
 
         With an ``idempotency_key`` that an equal request had, its lease is the answer as it is.
@@ -132,7 +132,7 @@ class LeaseOperations:
             ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
             ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``; ``api_release``: the
             release of the API that asks
-        :returns: the id of the lease; a new one as it is shown if the API shows it alike
+        :returns: a new lease as it is shown if the API shows it alike; else its id
         """
         draft = self.builder.build_lease(context, values)
         written = self.write_path.write_draft(context, draft)

@@ -77,11 +77,8 @@ def _key(request: Request) -> dict[str, str]:
 
 def _make(
     backend: Backend, context: RequestContext, values: dict[str, Any]
-) -> str | dict[str, Any]:
-    """Ask the manager to create the lease; resources join one only if the policy allows it.
-
-    :returns: the lease as it is shown if the manager does that; else its id
-    """
+) -> api_view.CreatedLease:
+    """Ask the manager to create the lease; resources join one only if the policy allows it."""
     may_join = _authorize_present(backend, context, values)
     try:
         return backend.manager.create_lease(context, values | may_join)
