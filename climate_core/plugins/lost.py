@@ -2,8 +2,8 @@
 """Repair what a service lost: a message that never arrived, a task whose process died.
 
 An action counts as lost when the state of its resource has not changed for some time. The user is
-told at half that time; then the repair is made with the rights of the service, and again after as
-long.
+told that it lasts after :data:`step_context.LONG`, and at half that time when it counts as lost.
+Then the repair is made with the rights of the service, and again after as long.
 """
 
 import dataclasses
@@ -44,17 +44,17 @@ def wait(
 
     :param doing: what is waited for, "The server has been deleting"
     :param seconds: after how long it counts as lost
-    :param tell: whether the user is told at half that time, because it should not last as long
+    :param tell: whether the user is told at half that time when it counts as lost
     :raises climate_core.exceptions.Transient: the service may not repair it, or it failed
     """
     # The look at which it counts as lost comes in time.
     left = max(1.0, seconds - context.progress.quiet(context.now))
-    usual = context.wait(None if tell else doing)
+    usual = context.wait(doing)
     usual = dataclasses.replace(usual, seconds=min(usual.seconds, left))
     if context.age < seconds / 2:
         return usual
     since = f'{doing} without a change for {_minutes(context.age)}'
-    later = context.put_off(None if tell else doing)
+    later = context.put_off(doing)
     if not context.is_due(seconds):
         told = f'{since}. It counts as lost after {_minutes(seconds)}.'
         return dataclasses.replace(usual, reason=told) if tell else usual
@@ -79,7 +79,7 @@ def wait(
     after = failed if repair.is_failure else context
     if repair.asked:
         after = after.note(repair.asked)
-    later = after.put_off(None if tell else doing)
+    later = after.put_off(doing)
     return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
 
 

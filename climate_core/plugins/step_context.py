@@ -162,11 +162,6 @@ def done(context: EndContext, found: Mapping[str, Any]) -> None:
     """Leave a resource as it is."""
 
 
-def wait(context: EndContext, found: Mapping[str, Any]) -> Wait:  # noqa: ARG001
-    """Wait for a resource that is on its way to another status."""
-    return context.wait()
-
-
 def refuse(reason: str) -> Step:
     """Return a step that leaves a resource to a person.
 

@@ -129,16 +129,21 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> Wait | 
         return context.put_off(lost_actions.doing(stack))
 
 
-def _take_over(context: EndContext, stack: 'Stack') -> Wait:
+def _take_over(
+    context: EndContext, stack: 'Stack', snapshot: stacks.Snapshot | None = None
+) -> Wait:
     """Wait for what Heat does with a stack; suspend it in the middle of that when it is lost.
 
     Heat makes no snapshot in the middle of something, but suspends a stack then.
+
+    :param snapshot: what is waited for if the stack does not show that Heat makes it: an engine
+        died before it began, or after its last change of the stack
     """
 
     def suspend() -> None:
         stacks.act(context.conn, stack, 'suspend')
 
-    return lost_actions.wait(context, stack, 'suspend', suspend)
+    return lost_actions.wait(context, stack, 'suspend', suspend, snapshot)
 
 
 def _snapshot(context: EndContext, stack: 'Stack') -> Wait | None:
@@ -152,7 +157,7 @@ def _snapshot(context: EndContext, stack: 'Stack') -> Wait | None:
         LOG.warning('Stack %s is kept without a snapshot: %s', stack.id, stack.reason)
         return _suspend(context, stack, 2 * TRIES)
     if found and found.status == 'IN_PROGRESS':
-        return context.wait(lost_actions.doing(stack))
+        return _take_over(context, stack, snapshot=found)
     if found:
         stacks.delete_snapshot(context.conn, stack, found.id)
         raise context.failure(f'Heat could not make the snapshot: {found.reason}')

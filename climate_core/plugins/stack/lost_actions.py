@@ -15,7 +15,7 @@ from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 
 if TYPE_CHECKING:
-    from climate_core.cloud.stacks import Stack
+    from climate_core.cloud.stacks import Snapshot, Stack
     from climate_core.plugins.step_context import StepContext
 
 OPTIONS: Final = (
@@ -56,13 +56,20 @@ def doing(stack: 'Stack') -> str:
     return f'The stack has been {stack.status}{_MEANINGS.get(stack.status, "")}'
 
 
-def wait(context: 'StepContext', stack: 'Stack', action: str, request: Callable[[], None]) -> Wait:
+def wait(
+    context: 'StepContext',
+    stack: 'Stack',
+    action: str,
+    request: Callable[[], None],
+    snapshot: 'Snapshot | None' = None,
+) -> Wait:
     """Wait for what Heat does with a stack; ask for an action when that is lost.
 
     :param action: the name under which the request is noted
+    :param snapshot: one that is waited for although the stack is not in progress
     """
     options = context.options
-    slow = stack.status == 'SNAPSHOT_IN_PROGRESS'
+    slow = snapshot or stack.status == 'SNAPSHOT_IN_PROGRESS'
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
     repair = lost.RepairStep(
         action,
@@ -74,4 +81,5 @@ def wait(context: 'StepContext', stack: 'Stack', action: str, request: Callable[
         # not finish: after some failures the members are ended by themselves.
         is_failure=stack.status == 'DELETE_IN_PROGRESS',
     )
-    return lost.wait(context, doing(stack), 60 * minutes, repair)
+    what = f'The snapshot of the stack has been {snapshot.status}' if snapshot else doing(stack)
+    return lost.wait(context, what, 60 * minutes, repair)

@@ -2,7 +2,7 @@
 """The end of a reserved volume: look at it, take the one step that brings it nearer to its end.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
-the table is on its way to another one, so it is looked at again. Statuses: VolumeStatus of
+the table is not known: it is looked at again, and told. Statuses: VolumeStatus of
 cinder/objects/fields.py, and ``lease-reserved`` of cinder_ext.
 """
 
@@ -16,7 +16,7 @@ from climate_core.cloud import copies, errors, servers, volumes
 from climate_core.cloud.copies import CopyKind
 from climate_core.cloud.services import Copy
 from climate_core.plugins.base import Wait
-from climate_core.plugins.step_context import EndContext, Step, done, refuse, wait
+from climate_core.plugins.step_context import EndContext, Step, done, refuse
 from climate_core.plugins.volume import lost_steps
 
 LOG = log.getLogger(__name__)
@@ -175,12 +175,13 @@ def _backing_up(context: EndContext, volume: Volume) -> Wait:
     found = copies.find(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
     if found and found.status == 'creating':
         return lost_steps.copying(context, volume, CopyKind.BACKUP, found)
-    return context.wait()
+    return lost_steps.working(context, volume)
 
 
 #: Statuses that lead to another one, whatever the end action is. A server has a volume that is
 #: ``reserved`` while it is shelved, or about to attach it.
 _COMMON: Mapping[str, Step] = {
+    **dict.fromkeys(lost_steps.WORK, lost_steps.working),
     'creating': lost_steps.creating,
     'downloading': lost_steps.creating,
     'deleting': lost_steps.deleting,
@@ -247,7 +248,7 @@ def end(context: EndContext, volume: Volume) -> Wait | None:
         return step(context, volume)
     except errors.Gone:
         # Something beside the volume is gone: the next look shows what that means.
-        return context.wait()
+        return lost_steps.unknown(context, volume)
 
 
 def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
@@ -265,4 +266,4 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
         return _NOTHING.get(status, done)
     if status.startswith('error') and attached:
         return _detach
-    return STEPS[on_end].get(status, wait)
+    return STEPS[on_end].get(status, lost_steps.unknown)

@@ -54,16 +54,34 @@ OPTIONS: Final = (
         default=360,
         min=1,
         help='Minutes after which a backup or a snapshot that is neither complete nor failed '
-        'counts as lost: its status is reset, and it is made again. Cinder does not show how far '
-        'a backup is, so this must be more than the longest one takes.',
+        'counts as lost: its status is reset, and it is made again. So does other work that '
+        'copies data: an upload as an image, a retype, a restored backup or image. Cinder does '
+        'not show how far these are, so this must be more than the longest one takes.',
+    ),
+    cfg.IntOpt(
+        'lost_extend_minutes',
+        default=60,
+        min=1,
+        help='Minutes after which the extension of a volume that does not change counts as lost: '
+        'its status is reset, and the end goes on. More than the longest one takes.',
     ),
 )
+#: Statuses of work that leaves the data of the volume as it is, until it succeeds.
+_KEEPS_DATA: Final = ('extending', 'retyping', 'uploading', 'backing-up')
+#: Statuses of work that writes into the volume. What is in it when the work broke off is not
+#: known, so Cinder itself puts it into an error (volume/manager.py reimage, revert_to_snapshot,
+#: backup/manager.py _cleanup_one_volume).
+_WRITES_DATA: Final = ('downloading', 'restoring-backup', 'reverting')
+#: Statuses of work that a message to cinder-volume or cinder-backup begins.
+WORK: Final = (*_KEEPS_DATA, *_WRITES_DATA)
 
 
 def repeat_wake_up(context: 'StepContext') -> Wait:
     """Wait for a creation; ask again for one that no cinder-volume has begun.
 
-    That is safe however often it is done: see cinder_ext/api/wake_up.py.
+    That is safe however often it is done: see cinder_ext/api/wake_up.py. One that was begun is
+    waited for until the lease ends, and the user is told: a copy of an image or a backup may take
+    hours, and a cinder-volume that died puts the volume into error when it starts again.
     """
 
     def make() -> None:
@@ -77,7 +95,7 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
 def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
     if context.has_run:
-        return context.wait(f'The volume has been {volume["status"]}')
+        return working(context, volume)
     repair = lost.RepairStep(
         'force_delete',
         'it is deleted by force.',
@@ -85,6 +103,44 @@ def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         f'openstack volume delete --force {context.resource_id}',
     )
     return _wait(context, volume, context.options.lost_create_minutes, repair)
+
+
+def working(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for work that a user or an operator asked for; reset the status when it is lost.
+
+    Cinder changes nothing of the volume while it uploads, extends or restores it, and a retype
+    with a migration changes ``updated_at`` at each of its steps only.
+    """
+    status, volume_id, options = volume['status'], context.resource_id, context.options
+    minutes = options.lost_extend_minutes if status == 'extending' else options.lost_copy_minutes
+    after = _after(context, volume)
+    # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
+    migrates = status == 'retyping'
+    repair = lost.RepairStep(
+        'reset_status',
+        f'its status was reset to {after}, and its end goes on.',
+        lambda: _reset(context, after, **({'migration_status': 'none'} if migrates else {})),
+        f'cinder reset-state --state {after} --reset-migration-status {volume_id}'
+        if migrates
+        else f'openstack volume set --state {after} {volume_id}',
+    )
+    return _wait(context, volume, minutes, repair)
+
+
+def _after(context: 'EndContext', volume: Mapping[str, Any]) -> str:
+    """Return the status of a volume whose work is lost, as an administrator would reset it."""
+    if volume['status'] not in _KEEPS_DATA:
+        return 'error'
+    found = volumes.attachments(context.conn, context.resource_id, context.as_service)
+    return 'in-use' if found else 'available'
+
+
+def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for a volume in any other status, as ``unmanaging``, without a limit.
+
+    Only an administrator knows what becomes of its data.
+    """
+    return context.wait(f'The volume has been {volume["status"]}')
 
 
 def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
@@ -176,5 +232,6 @@ def copying(
     return lost.wait(context, doing, 60 * context.options.lost_copy_minutes, repair)
 
 
-def _reset(context: 'EndContext', status: str) -> None:
-    volumes.act(context.service, context.resource_id, 'os-reset_status', {'status': status})
+def _reset(context: 'EndContext', status: str, **more: str) -> None:
+    argument = {'status': status, **more}
+    volumes.act(context.service, context.resource_id, 'os-reset_status', argument)

@@ -86,6 +86,7 @@ class VolumePlugin(wakeable.HintedPlugin):
         if status == 'creating':
             return lost_steps.repeat_wake_up(context)
         if status in CREATING:
+            # Begun, see repeat_wake_up.
             return context.wait(f'The volume has been {status}')
         if status in (RESERVED, *BROKEN):
             return self._ask_to_wake(context, status)

@@ -1,46 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lease service asks of Cinder, answered by the real one: the fake one must not lie."""
 
-import dataclasses
 from unittest import mock
 
 import pytest
-import requests
 from cinder import exception, objects
 
 from climate_core import exceptions
 from climate_core.cloud import copies, errors, services, volumes
-from tests.functional.cinder.base import ADMIN, ALICES, CLIMATE, CinderTest
+from tests.functional.cinder.lease_service import LeaseServiceTest
+from tests.functional.cinder.users import ADMIN, ALICES, CLIMATE
 
 
-class LeaseServiceTest(CinderTest):
+class TestLeaseService(LeaseServiceTest):
     """As the owner of the lease by its trust, and as the service itself."""
-
-    def setUp(self):
-        super().setUp()
-        cinder = dataclasses.replace(volumes.CINDER, client=self._client)
-        patch = mock.patch.object(volumes, 'CINDER', cinder)
-        patch.start()
-        self.addCleanup(patch.stop)
-
-    def _client(self, user):
-        """What keystoneauth's adapter does, without a network."""
-
-        def request(path, method, json=None, params=None, microversion=None, raise_exc=True):
-            assert raise_exc is False
-            query = requests.models.PreparedRequest()
-            query.prepare_url(f'http://cinder{path}', params)
-            found = self.request(method, query.path_url, json, user=user, version=microversion)
-            answer = requests.Response()
-            answer.status_code, answer._content = found.status_int, found.body
-            return answer
-
-        return mock.Mock(request=request)
-
-    def available(self, **body):
-        volume = self.volume_create(**body)
-        assert volume['status'] == 'available'
-        return volume
 
     def test_reserved_volume_is_shown_woken_and_deleted(self):
         made = self.reserve(size=3)

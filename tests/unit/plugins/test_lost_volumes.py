@@ -109,12 +109,89 @@ def test_a_backup_that_no_service_has_begun_is_left_and_made_again(volumes):
     assert asked(case)[-2:] == ['backup', 'delete']
 
 
-def test_a_backup_of_its_user_is_waited_for(volumes):
-    case = woken(volumes, 'backup', status='backing-up', next=[])
+@pytest.mark.parametrize(
+    ('before', 'on_end', 'minutes', 'after', 'effects'),
+    [
+        ('extending', 'delete', 60, 'available', ['os-reset_status', 'delete']),
+        ('retyping', 'delete', 360, 'available', ['os-reset_status', 'delete']),
+        ('uploading', 'snapshot', 360, 'available', ['os-reset_status', 'snapshot']),
+        ('backing-up', 'detach', 360, 'available', ['os-reset_status']),
+        ('backing-up', 'backup', 360, 'available', ['os-reset_status', 'backup', 'delete']),
+        ('restoring-backup', 'delete', 360, 'error', ['os-reset_status', 'delete']),
+        ('reverting', 'detach', 360, 'error', ['os-reset_status']),
+        ('downloading', 'nothing', 360, 'error', ['os-reset_status']),
+        ('creating', 'delete', 360, 'error', ['os-reset_status', 'delete']),
+    ],
+)
+def test_work_that_does_not_change_is_told_then_reset(
+    volumes, before, on_end, minutes, after, effects
+):
+    case = woken(volumes, on_end, status=before, next=[])
+    assert case.end_once().reason is None
+    case.time.forward(30 * minutes)
+    assert f'{before} without a change' in case.end_once().reason
+    case.time.forward(30 * minutes - 60)
+    assert (case.end_once().repair, asked(case)) == (None, [])
+    case.time.forward(60)
+    wait = case.end_once()
+    assert (wait.repair, f'reset to {after}' in wait.reason) == ('reset_status', True)
+    case.end()
+    assert asked(case) == effects
+
+
+@pytest.mark.parametrize('on_end', ['delete', 'detach'])
+def test_work_on_a_volume_that_a_server_has_is_reset_to_in_use(volumes, on_end):
+    case, _ = attached(volumes, on_end)
+    change(case, status='extending', next=[])
+    case.end_once()
+    case.time.forward(3600)
+    case.end()
+    assert asked(case)[:2] == ['os-reset_status', 'detach']
+
+
+def test_half_restored_data_is_left_to_a_person(volumes):
+    case = woken(volumes, 'backup', status='restoring-backup', next=[])
+    case.end_once()
+    case.time.forward(6 * 3600)
+    case.end_once()
+    with pytest.raises(exceptions.Transient, match='cannot be kept'):
+        case.end_once()
+    assert asked(case) == ['os-reset_status']
+
+
+@pytest.mark.parametrize(
+    ('before', 'command'),
+    [
+        ('uploading', 'openstack volume set --state available'),
+        ('retyping', 'cinder reset-state --state available --reset-migration-status'),
+        ('restoring-backup', 'openstack volume set --state error'),
+    ],
+)
+def test_where_the_status_of_work_cannot_be_reset_the_reason_says_what_to_type(
+    volumes, before, command
+):
+    case = woken(volumes, status=before, next=[])
+    case.end_once()
+    case.time.forward(6 * 3600)
+    volumes.fault('POST', '/action', 403)
+    with pytest.raises(exceptions.Transient, match=f'must run: {command} {case.resource_id}'):
+        case.end_once()
+
+
+def test_a_status_that_nobody_knows_is_told_and_left(volumes):
+    case = woken(volumes, status='unmanaging', next=[])
     for _ in range(3):
-        assert case.end_once().repair is None
-        case.time.forward(6 * 3600)
+        case.end_once()
+        case.time.forward(24 * 3600)
+    assert case.end_once().reason == 'The volume has been unmanaging for a long time already.'
     assert asked(case) == []
+
+
+def test_a_long_limit_is_told_before_its_half(volumes):
+    case = woken(volumes, status='uploading', next=[])
+    case.end_once()
+    case.time.forward(600)
+    assert 'uploading for a long time already' in case.end_once().reason
 
 
 def hang(case, kind, **fields):

@@ -211,6 +211,24 @@ def test_our_own_snapshot_that_hangs(stacks):
     assert left['status'] == 'IN_PROGRESS'
 
 
+def test_a_snapshot_that_no_engine_makes_is_told_then_left(stacks):
+    """An engine died before it showed in the stack what it does."""
+    case = woken(stacks, 'snapshot')
+    look(case)
+    change(case, status='CREATE_COMPLETE', next=[])
+    assert look(case).reason is None
+    case.time.forward(1800)
+    assert 'snapshot of the stack has been IN_PROGRESS without a change' in look(case).reason
+    case.time.forward(1800 - 60)
+    look(case)
+    assert effects(case) == ['snapshot']
+    case.time.forward(60)
+    assert look(case).repair == 'suspend'
+    case.end()
+    assert effects(case) == ['snapshot', 'suspend']
+    assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
+
+
 @pytest.mark.parametrize('on_end', ['suspend', 'snapshot'])
 def test_heat_is_busy_at_the_end(stacks, on_end):
     case = woken(stacks, on_end)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease service's own calls, sent to the cinder of a test."""
+
+import dataclasses
+from unittest import mock
+
+import requests
+
+from climate_core.cloud import volumes
+from tests.functional.cinder.base import CinderTest
+
+
+class LeaseServiceTest(CinderTest):
+    """A cinder whose API answers the calls of :mod:`climate_core.cloud.volumes` and ``copies``.
+
+    A user of :mod:`tests.functional.cinder.users` stands for a connection.
+    """
+
+    def setUp(self):
+        super().setUp()
+        cinder = dataclasses.replace(volumes.CINDER, client=self._client)
+        patch = mock.patch.object(volumes, 'CINDER', cinder)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def _client(self, user):
+        """What keystoneauth's adapter does, without a network."""
+
+        def request(path, method, json=None, params=None, microversion=None, raise_exc=True):
+            assert raise_exc is False
+            query = requests.models.PreparedRequest()
+            query.prepare_url(f'http://cinder{path}', params)
+            found = self.request(method, query.path_url, json, user=user, version=microversion)
+            answer = requests.Response()
+            answer.status_code, answer._content = found.status_int, found.body
+            return answer
+
+        return mock.Mock(request=request)
+
+    def available(self, **body):
+        volume = self.volume_create(**body)
+        assert volume['status'] == 'available'
+        return volume
