@@ -199,6 +199,7 @@ class StackPlugin(wakeable.WakeablePlugin):
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
         context = context.seeing(*lost_actions.state(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
+            # Asked for by its user. No limit: at the end of the lease it is asked for again.
             return context.wait(lost_actions.doing(stack))
         if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):
             return None

@@ -81,7 +81,8 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
 
     That is safe however often it is done: see cinder_ext/api/wake_up.py. One that was begun is
     waited for until the lease ends, and the user is told: a copy of an image or a backup may take
-    hours, and a cinder-volume that died puts the volume into error when it starts again.
+    hours, and a cinder-volume that died puts the volume into error when it starts again. Only the
+    lost message to restore a backup does not heal so: an administrator resets that to error.
     """
 
     def make() -> None:

@@ -79,6 +79,15 @@ class TestCinderBackup(WakeUpTest):
             self.volume, 'remove_export', 'delete_volume', 'create_volume_from_backup'
         )
 
+    def test_lost_restore_is_requested_again_after_a_reset_to_error(self):
+        self.wake_up(self.volume, status=409)
+        action = f'/volumes/{self.volume["id"]}/action'
+        self.post(action, {'os-reset_status': {'status': 'error'}}, ADMIN)
+        self.bus.casts.clear()
+        self.wake_up(self.volume)
+        self.assert_status(self.volume, 'creating')
+        assert self.bus.casts[-1] == ('restore_backup', 'cinder-backup', 'backup1')
+
 
 class TestFailure(WakeUpTest):
     """What goes wrong at the wake_up leaves a reservation that can be woken again."""

@@ -21,11 +21,12 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, services, stacks
-from climate_core.plugins.progress import START, Progress
-from climate_core.plugins.stack import lost_actions
-from climate_core.plugins.step_context import StepContext
+from climate_core.plugins.progress import END, START, Progress
+from climate_core.plugins.stack import end_steps, lost_actions
+from climate_core.plugins.step_context import EndContext, StepContext
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE, ALICES, BOB, User
+from tests.support import leases
 from tests.support.stacks import EMPTY
 
 NOTHING = {'a': {'type': 'OS::Heat::None'}, 'b': {'type': 'OS::Heat::TestResource'}}
@@ -180,6 +181,32 @@ class TestLeaseService(HeatTest):
         assert snapshot.status == 'IN_PROGRESS'
         with pytest.raises(exceptions.Permanent, match='in-progress'):
             stacks.delete_snapshot(ALICE, found, snapshot.id)
+
+    def test_a_snapshot_that_no_engine_makes_is_told_then_left(self):
+        """The engine dies after it has noted the snapshot, and before it begins."""
+        made, kept, waits = self.create(TEMPLATE), None, []
+        with mock.patch('heat.engine.stack.Stack.converge_stack'):
+            self.ask('stack_snapshot', ALICE, self._identity(made), f'kept_{made}')
+        one = leases.reservation(made, 'active', on_end='snapshot')
+        for minutes in (0, 30, 60, 61):
+            assert stacks.get(ALICE, made).status == 'CREATE_COMPLETE' or minutes == 61
+            now = NOW + datetime.timedelta(minutes=minutes)
+            context = EndContext(
+                ALICE,
+                mock.Mock(),
+                leases.lease(one),
+                one,
+                Progress.load(kept, END, now),
+                now,
+                OPTIONS,
+                prefix='kept_',
+            )
+            waits.append(end_steps.end(context))
+            kept = waits[-1] and waits[-1].progress
+        assert waits[0].reason is None
+        assert 'IN_PROGRESS without a change for 30 minutes' in waits[1].reason
+        assert (waits[2].repair, waits[3]) == ('suspend', None)
+        assert stacks.get(ALICE, made).status == 'SUSPEND_COMPLETE'
 
     def look(self, stack_id, action, ask, times):
         """Look at a stack some seconds after it was asked for something; return the waits."""
