@@ -21,6 +21,7 @@ IMPATIENT = """
 claim_ttl = 10
 retry_max_seconds = 10
 [virtual:instance]
+lost_build_minutes = 1
 lost_delete_minutes = 1
 lost_task_minutes = 1
 [virtual:volume]

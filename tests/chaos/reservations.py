@@ -12,7 +12,7 @@ from tests.cloud.reserving import RESERVED, Reserving
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import WITH_DISK, template
 
-SERVERS, VOLUMES, PAIRS, STACKS = 18, 3, 6, 3
+SERVERS, VOLUMES, PAIRS, STACKS, MADE = 16, 3, 6, 3, 4
 
 #: The event by which a nova-compute notes that it starts a server.
 BUILD = 'compute__do_build_and_run_instance'
@@ -26,14 +26,16 @@ class Reserved:
 
     :param leases: the ids of the leases
     :param servers: the ids of the servers
+    :param made_later: the ids of the leases whose server is made when they are about to start
     """
 
     leases: list[str]
     servers: list[str]
+    made_later: list[str]
 
 
 class Reservations:
-    """Reserves servers, volumes, servers with volumes, and stacks.
+    """Reserves servers, volumes, servers with volumes, stacks, and servers that are made later.
 
     All is asked for before anything is waited for.
     """
@@ -65,7 +67,31 @@ class Reservations:
             self.stacks.wait(stack_id, 'CREATE_COMPLETE')
             leases.append(lease_id)
             servers += self.stacks.ids(stack_id, 'OS::Nova::Server')
-        return Reserved(leases, servers + pairs)
+        later = [self._lease_later() for _ in range(MADE)]
+        return Reserved(leases + later, servers + pairs, later)
+
+    def _lease_later(self) -> str:
+        """Make a lease whose server is made when it is about to start, of the same name."""
+        name, booking = f'made-{uuid.uuid4().hex[:8]}', self.servers
+        server = {
+            'name': name,
+            'flavorRef': booking.flavor.id,
+            'imageRef': booking.image.id,
+            'networks': [{'uuid': booking.network.id}],
+        }
+        lease = self.person.leases.create(
+            name,
+            kind='scheduled',
+            start=at(hours=1),
+            end=at(hours=3),
+            reservations=[{'resource_type': 'virtual:instance', 'server': server}],
+        )
+        return str(lease.id)
+
+    def named(self, name: str) -> list[str]:
+        """Return the ids of the servers of a name."""
+        found = self.person.sdk.compute.servers(details=False, name=f'^{name}$')
+        return [each.id for each in found]
 
     def woken(self, server_id: str) -> list[str | None]:
         """Return how each start of a server by a nova-compute went, the first one first.

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from openstack.exceptions import ResourceTimeout
@@ -14,7 +14,7 @@ from openstack.exceptions import ResourceTimeout
 from climateclient import exceptions
 from tests.chaos.killer import Say, killing
 from tests.chaos.patience import ask
-from tests.chaos.reservations import Reservations
+from tests.chaos.reservations import Reservations, Reserved
 from tests.cloud.people import Person, at, wait_for
 
 #: Seconds until a lease starts, and until one that is active ends.
@@ -28,14 +28,19 @@ HEALING = 240
 class Course:
     """The way of leases to their end, as their owner goes it.
 
-    :param lease_ids: of the leases
+    :param made: the leases
     :param chance: chooses the times
+    :ivar servers: the ids of the servers in them
+    :ivar doubled: the ids of servers of which a lease should have only one, by its name
     """
 
     def __init__(
-        self, person: Person, lease_ids: Sequence[str], chance: random.Random, say: Say
+        self, reservations: Reservations, made: Reserved, chance: random.Random, say: Say
     ) -> None:
-        self.person, self.lease_ids = person, lease_ids
+        self.person, self._reservations = reservations.person, reservations
+        self.lease_ids, self._made_later = made.leases, made.made_later
+        self.servers = set(made.servers)
+        self.doubled: dict[str, list[str]] = {}
         self._chance, self._say = chance, say
         self._seen: dict[str, str] = {}
 
@@ -51,10 +56,24 @@ class Course:
         leases = [each for each in found if each.id in self.lease_ids]
         later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=30)
         for lease in leases:
+            if lease.id in self._made_later:
+                self._look_for_its_server(lease)
             if lease.status == 'ACTIVE' and lease.end_date > later:
                 self._end(lease.id, self._chance.randint(*ENDS))
         before, self._seen = self._seen, {each.id: each.status for each in leases}
         return before != self._seen
+
+    def _look_for_its_server(self, lease: Any) -> None:
+        """Note the server that was made; its owner deletes a lease for which none could be."""
+        if lease.status == 'ACTIVE':
+            held = [each.resource_id for each in lease.reservations]
+            self.servers.update(held)
+            named = ask(lambda: self._reservations.named(lease.name))
+            if named != held:
+                self.doubled[lease.name] = named
+        if lease.status == 'ERROR':
+            self._say(f'{lease.id} is deleted: {lease.status_reason}')
+            ask(lambda: self.person.leases.delete(lease.id))
 
     def tell_remaining(self) -> None:
         """Say of each lease that has not ended why, and what it holds."""
@@ -85,7 +104,7 @@ def test_leases_start_once_and_end_without_a_trace(
 ) -> None:
     made = reservations.make()
     say(f'{len(made.leases)} leases of {len(made.servers)} servers hold what they reserve')
-    course = Course(reservations.person, made.leases, random.Random(seed), say)
+    course = Course(reservations, made, random.Random(seed), say)
     course.start()
     with killing(seed, say) as killer:
         end = time.monotonic() + KILLING
@@ -97,12 +116,13 @@ def test_leases_start_once_and_end_without_a_trace(
         course.tell_remaining()
         raise
     wait_for(
-        lambda: not ask(lambda: traces(admin, reservations, made.servers, say)),
+        lambda: not ask(lambda: traces(admin, reservations, course.servers, say)),
         'nothing left of the leases',
         HEALING,
     )
-    woken = {each: reservations.woken(each) for each in made.servers}
+    woken = {each: reservations.woken(each) for each in course.servers}
     assert {each: went for each, went in woken.items() if not is_once(went)} == {}
+    assert course.doubled == {}
     say(f'each of {len(woken)} servers was woken once')
 
 
