@@ -3,7 +3,7 @@
 
 Nova has picked the host and holds the capacity already; here the server is woken at the start of
 the lease and its end action is done at the end. Where a request says what servers are to be made,
-each is made as such a server before that, see :mod:`climate_core.plugins.server.making`.
+each is made as such a server before that, see :mod:`climate_core.plugins.server.made_servers`.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from climate_core.cloud import errors, servers
 from climate_core.plugins import parent_stacks, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import START, Progress
-from climate_core.plugins.server import end_steps, lost_tasks, making, specification
+from climate_core.plugins.server import end_steps, lost_tasks, made_servers, specification
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class ServerPlugin(wakeable.HintedPlugin):
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         if reservation.is_made:
-            return self._start(making.watch, lease, reservation)
-        return making.make(
+            return self._start(made_servers.watch, lease, reservation)
+        return made_servers.make(
             self._step(lease, reservation), self.conf[self.resource_type].secret_keys
         )
 
@@ -199,7 +199,7 @@ class ServerPlugin(wakeable.HintedPlugin):
 
     def _end(self, context: EndContext) -> Wait | None:
         if not context.reservation.is_made:
-            return making.find_late(context)
+            return made_servers.find_late(context)
         return end_steps.end(context)
 
     def _is_there(self, server: Mapping[str, Any]) -> bool:

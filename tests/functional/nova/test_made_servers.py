@@ -17,7 +17,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import usage as db
 from climate_core.lease import usage
-from climate_core.plugins.server import making
+from climate_core.plugins.server import made_servers
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.functional.lease_service import refusal
 from tests.functional.nova.hosts import Cloud, Crash, HostsTest
@@ -200,7 +200,7 @@ class TestMadeServers(MadeServersTest):
                 self.time.forward(seconds=1)
             self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
             self.look_around(2)
-            self.time.forward(seconds=making.IN_FLIGHT)
+            self.time.forward(seconds=made_servers.IN_FLIGHT)
             self.look_around()
             assert self.state(lease_id)[0] == 'TERMINATED'
             self.assert_nothing_left()
@@ -296,7 +296,7 @@ class TestMadeServers(MadeServersTest):
                 self.world.run()
             self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
             self.look_around(2)
-            self.time.forward(seconds=making.IN_FLIGHT)
+            self.time.forward(seconds=made_servers.IN_FLIGHT)
             self.look_around()
             assert self.state(lease_id)[0] == 'TERMINATED'
             self.assert_nothing_left()
