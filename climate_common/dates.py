@@ -85,14 +85,19 @@ def isoformat(time: datetime.datetime | None) -> str | None:
     return None if time is None else time.astimezone(UTC).isoformat()
 
 
+def round_up(time: datetime.datetime) -> datetime.datetime:
+    """Return the first whole second that is not before a time; the last one that there is."""
+    whole = time.replace(microsecond=0)
+    is_later = time.microsecond and whole < _LAST
+    return whole + datetime.timedelta(seconds=1) if is_later else whole
+
+
 def sentence(time: datetime.datetime) -> str:
     """Write a time for a sentence that people read anywhere: ``2026-12-21 10:00 UTC``.
 
     Fractions of a second are rounded up: what is free from then on is free at the time shown.
     """
-    whole = time.astimezone(UTC).replace(microsecond=0)
-    if time.microsecond and whole < _LAST:
-        whole += datetime.timedelta(seconds=1)
+    whole = round_up(time).astimezone(UTC)
     shown = whole.replace(tzinfo=None).isoformat(' ', 'seconds' if whole.second else 'minutes')
     return f'{shown} UTC'
 

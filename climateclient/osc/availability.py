@@ -81,6 +81,10 @@ class Availability(command.Lister):
         if not found:
             print(_NOTHING, file=sys.stderr)
         return ('Start', 'End', 'Guaranteed'), [
-            (output.TimeColumn(each.start_date), output.TimeColumn(each.end_date), each.guaranteed)
+            (
+                output.EarliestColumn(each.start_date),
+                output.TimeColumn(each.end_date),
+                each.guaranteed,
+            )
             for each in found
         ]

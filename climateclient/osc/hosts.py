@@ -102,10 +102,17 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
     """
     read = [(resource_types.HOST, _read(HOSTS, text, _OF_HOSTS)) for text in parsed_args.hosts]
     for text in parsed_args.capacity:
-        values = _read(CAPACITY, text, _OF_CAPACITY)
+        values = _read(CAPACITY, text, {**_OF_CAPACITY, **_SIZES})
+        sizes = [each for each in _SIZES if each in values]
         if 'flavor' not in values:
-            read.append((resource_types.SERVER, _by_sizes(text)))
+            read.append((resource_types.SERVER, _by_sizes(text, values)))
             continue
+        if sizes:
+            raise exceptions.CommandError(
+                f'{CAPACITY} {text}: {sizes[0]} is the size of a server without a flavor, and the '
+                'flavor has its own: leave one of them out. What a host must have is written as '
+                f'{sizes[0]}>=<n>.'
+            )
         found = flavor_id(cmd, CAPACITY, text, values.pop('flavor'))
         read.append((resource_types.CAPACITY, {'flavor_id': found, **values}))
     return [{'resource_type': kind, **values} for kind, values in read]
@@ -135,8 +142,7 @@ def flavor_id(cmd: command.Command, option: str, text: str, name: str) -> str:
     return found
 
 
-def _by_sizes(text: str) -> dict[str, Any]:
-    values = _read(CAPACITY, text, {**_OF_CAPACITY, **_SIZES})
+def _by_sizes(text: str, values: dict[str, Any]) -> dict[str, Any]:
     missing = _SIZES.keys() - values.keys()
     if missing == _SIZES.keys():
         raise exceptions.CommandError(f'{CAPACITY} {text}: flavor=<name or id> is missing.')
@@ -149,6 +155,10 @@ def _by_sizes(text: str) -> dict[str, Any]:
 
 
 def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:
+    if not text.strip(' ,'):
+        raise exceptions.CommandError(
+            f"{option} is empty. Right would be: {option} '{_EXAMPLES[option]}'"
+        )
     values: dict[str, Any] = {}
     compared = []
     for number, part in enumerate((each.strip() for each in text.split(',')), start=1):

@@ -4,6 +4,7 @@
 import argparse
 import base64
 import pathlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from osc_lib import exceptions
@@ -63,12 +64,12 @@ def _server(cmd: command.Command, text: str, name: str | None) -> dict[str, Any]
     server['flavorRef'] = hosts.flavor_id(cmd, OPTION, text, flavor)
     sdk = options.clients(cmd).sdk_connection
     if 'image' in given:
-        server['imageRef'] = sdk.image.find_image(given['image'], ignore_missing=False).id
+        server['imageRef'] = _id(text, 'image', given['image'], sdk.image.find_image)
     if networks := given.get('network'):
         words = networks[0] if networks in (['none'], ['auto']) else None
         find = sdk.network.find_network
         server['networks'] = words or [
-            {'uuid': find(each, ignore_missing=False).id} for each in networks
+            {'uuid': _id(text, 'network', each, find)} for each in networks
         ]
     if groups := given.get('security_group'):
         server['security_groups'] = [{'name': each} for each in groups]
@@ -92,6 +93,13 @@ def _read(text: str) -> dict[str, Any]:
         else:
             given[key] = value
     return given
+
+
+def _id(text: str, key: str, name: str, find: Callable[..., Any]) -> str:
+    found = find(name, ignore_missing=True)
+    if found is None:
+        raise _wrong(text, f'{key}: there is no {key} "{name}" that you may use')
+    return str(found.id)
 
 
 def _count(text: str, value: str) -> int:

@@ -30,6 +30,13 @@ class TimeColumn(columns.FormattableColumn[Any]):
         return isinstance(other, TimeColumn) and _order(self._value) < _order(other._value)
 
 
+class EarliestColumn(TimeColumn):
+    """A time from which on something is free: in seconds it is the first that is not too early."""
+
+    def human_readable(self) -> str:
+        return dates.display(self._value and dates.round_up(self._value))
+
+
 class ReservationsColumn(columns.FormattableColumn[Any]):
     """The reservations of a lease, one a line."""
 
@@ -158,7 +165,7 @@ def dry_run(one: models.DryRun) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'granted': one.granted,
         'waits': one.waits,
         'refusals': RefusalsColumn(one.refusals),
-        'available_from': TimeColumn(one.available_from),
+        'available_from': EarliestColumn(one.available_from),
         'start_date': TimeColumn(one.start_date),
         'end_date': TimeColumn(one.end_date),
     }

@@ -28,6 +28,12 @@ def cloud(http):
         http.get(base, json={'versions': versions})
         http.get(f'{base}/', json={'versions': versions})
     http.get(f'{samples.GLANCE}/v2/images/{IMAGE}', json={'id': IMAGE, 'name': 'cirros'})
+    for service, kind in (
+        (f'{samples.GLANCE}/v2', 'images'),
+        (f'{samples.NEUTRON}/v2.0', 'networks'),
+    ):
+        http.get(f'{service}/{kind}/none', status_code=404)
+        http.get(f'{service}/{kind}', json={kind: []})
     network = {'id': NETWORK, 'name': 'shared'}
     http.get(f'{samples.NEUTRON}/v2.0/networks/{NETWORK}', json={'network': network})
 
@@ -77,6 +83,8 @@ def test_new_server_with_user_data_of_a_file(run, sent, tmp_path):
         ('flavor=a,flavour=b', '"flavour=b" is not one of name, key_name'),
         ('flavor=a,flavor=b', 'flavor is given twice'),
         (f'flavor={FLAVOR},count=many', 'count must be a number from 1 on, not "many"'),
+        (f'flavor={FLAVOR},image=none', 'image: there is no image "none" that you may use'),
+        (f'flavor={FLAVOR},network=none,network=none', 'network: there is no network "none" that'),
         (f'flavor={FLAVOR},user_data=/none', 'user_data: [Errno 2] No such file'),
     ],
 )

@@ -100,8 +100,11 @@ def test_end_of_capacity_by_sizes(run, sent, created, given):
         ('--hosts', 'min=1,many', '2, "many", is not <key>=<value> .* --hosts \'min=1,max=2,'),
         ('--hosts', 'min=1,vcpus>=', 'part 2, "vcpus>=", is not'),
         ('--hosts', 'min=1,min=2', 'min is given twice'),
+        ('--hosts', ' ,', "--hosts is empty. Right would be: --hosts 'min=1,max=2,"),
         ('--hosts', 'min=two', 'min must be an integer, not "two"'),
         ('--capacity', 'flavor=m1.small,affinity=1', 'affinity must be true or false, not "1"'),
+        ('--capacity', '', "--capacity is empty. Right would be: --capacity 'flavor="),
+        ('--capacity', 'flavor=a,vcpus=1', 'vcpus is the size of a server without a flavor, and'),
         ('--capacity', 'amount=2', 'flavor=<name or id> is missing'),
         ('--capacity', 'vcpus=2,disk_gb=1', 'memory_mb=<n> is missing'),
     ],
@@ -126,6 +129,15 @@ def test_availability_shows_windows_and_asks_for_the_duration(run, http):
     assert json.loads(query.pop('reservations')[0]) == wanted
     # Berlin is an hour ahead.
     assert query == {'duration': ['14400'], 'from': ['2026-12-01t15:00:00+00:00'], 'limit': ['3']}
+
+
+def test_start_that_is_shown_in_seconds_is_not_before_the_window(run, http):
+    times = {'start_date': '2026-12-01T16:00:00.000001', 'end_date': '2026-12-01T20:00:00.000001'}
+    answer = {'windows': [{**times, 'guaranteed': True}]}
+    http.get(f'{samples.ENDPOINT}/availability', json=answer)
+    shown = run('lease', 'availability', '--for', '4h', '--hosts', 'min=2')
+    assert '17:00:01+01:00' in shown
+    assert '21:00:00+01:00' in shown
 
 
 def test_availability_of_servers(run, http, flavor):
