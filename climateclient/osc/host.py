@@ -282,6 +282,11 @@ class UnsetPool(command.Command):
         def remove(present: Any) -> pool_access.Users:
             if parsed_args.all:
                 return set(), set()
+            if not (present.project_ids or present.domain_ids):
+                raise exceptions.CommandError(
+                    f'The pool {parsed_args.pool} is for everybody: nobody can be taken from it. '
+                    'openstack lease host pool set says who alone may use it.'
+                )
             for noun, given, known in (
                 ('project', projects, present.project_ids),
                 ('domain', domains, present.domain_ids),

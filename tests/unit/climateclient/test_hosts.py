@@ -275,6 +275,14 @@ def test_pool_is_not_opened_to_everybody_by_mistake(fail, sent, pools, argv, sai
     assert not sent('PUT')
 
 
+def test_nobody_is_taken_from_a_pool_that_is_for_everybody(http, fail, sent, pools):
+    everybody = POOL | {'project_ids': [], 'domain_ids': []}
+    http.get(f'{URL}/pools/gpu', json={'pool': everybody})
+    told = fail('lease', 'host', 'pool', 'unset', 'gpu', '--project', 'c' * 32)
+    assert 'The pool gpu is for everybody' in told
+    assert not sent('PUT')
+
+
 def test_pools_are_shown(run, pools):
     wanted = {'Pool': 'gpu', 'Hosts': 2, 'Projects': ['a' * 32], 'Domains': ['b' * 32]}
     assert json.loads(run('lease', 'host', 'pool', 'list', '-f', 'json')) == [wanted]
