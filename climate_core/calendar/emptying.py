@@ -154,6 +154,8 @@ def _refuse(
         reasons.append(f'There is no room elsewhere for the servers of {names}.')
     would_do = words.counted(len(listed), 'shared host')
     told = f'{would_do} would do, {count} must be emptied for it, and {found} can be.'
+    if not listed:
+        told = 'No shared host would do that could be emptied for it.'
     raise CannotMakeRoom(' '.join([told, *reasons]))
 
 

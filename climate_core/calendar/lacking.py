@@ -45,7 +45,7 @@ def lacking(
     lack = of_one(one, units) or _of_number(one, missing.count)
     told = f'{lack.text}.'
     if try_all(lambda unit: dataclasses.replace(unit, available=unit.lanes > 0)) is None:
-        told += ' More would do, but are disabled at the moment.'
+        told += ' More would do, but are disabled or serve ordinary servers at the moment.'
     return one, lack._replace(text=told)
 
 

@@ -188,7 +188,7 @@ def _count(count: int, least: int, noun: str) -> str:
         return (
             f'None of the {noun} that would do are'
             if least == 1
-            else (f'None of at least {least} {noun} are')
+            else f'At least {least} {noun} are needed, and none is'
         )
     return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"}'
 

@@ -27,7 +27,7 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
         return LeaseKind.SCHEDULED if items and not (held or made) else LeaseKind.IMMEDIATE
     if asked not in _OF_CALENDAR:
         return asked
-    if not items:
+    if not items and asked != LeaseKind.BEST_EFFORT:
         raise exceptions.BadRequest(
             f'A lease of the kind {asked} must ask for hosts or capacity, or for servers that are '
             'made for it.',

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import orm
 
+from climate_common import words
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
@@ -101,7 +102,8 @@ class WritePath:
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
                 emptied = self.room.find(draft, exc)
-                return dataclasses.replace(draft, waits=exc.message, emptied=emptied)
+                waits = f'{words.counted(len(emptied), "shared host")} must be emptied for it.'
+                return dataclasses.replace(draft, waits=waits, emptied=emptied)
             if not _may_wait(draft):
                 raise
             return dataclasses.replace(draft, waits=exc.message)

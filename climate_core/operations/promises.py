@@ -156,6 +156,9 @@ class Promises:
         wanted = self._wanted(_changed(before, after), {})
         if not wanted:
             return set()
+        dates = _moved_date(before, after)
+        if dates is not None:
+            wanted = [dataclasses.replace(each, field=dates) for each in wanted]
         started = before.has_started(now)
         if started and self.fewer(before, after, now).keys() - less.keys():
             raise NeedsReduction
@@ -230,6 +233,16 @@ def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]
     old = {each.id: each for each in before.live}
     moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)
     return [r for r in after.live if r.id in old and (moved or r.params != old[r.id].params)]
+
+
+def _moved_date(before: model.Lease, after: model.Lease) -> str | None:
+    """Return the date that is to blame for what a change demands; None: it is no date."""
+    old = {each.id: each.params for each in before.live}
+    if any(each.params != old.get(each.id) for each in after.live):
+        return None
+    if before.start_date != after.start_date:
+        return 'start_date'
+    return 'end_date' if before.end_date != after.end_date else None
 
 
 def _period(

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import conf as configuration
+from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cmd.manage import database, leases, repair, serve
 from climate_core.db import migration
@@ -19,6 +20,7 @@ from climate_core.plugins import loading
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
+    exceptions.LeaseNotFound,
     *errors.EXPECTED,
     Stale,
     OSError,

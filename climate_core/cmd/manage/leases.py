@@ -6,7 +6,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from climate_core.cmd.manage import output
+from climate_core.cmd.manage import arguments, output
 from climate_core.db import migration, stuck
 from climate_core.db.engine import Database
 
@@ -24,7 +24,7 @@ def add_commands(subparsers: Any) -> None:
         'ERROR for long, and what is left of leases that are over.',
     )
     add_thresholds(parser)
-    parser.add_argument('--lease', metavar='ID', help='only this lease')
+    arguments.add_lease(parser)
     output.add_format(parser)
     parser.set_defaults(run=_stuck)
 
@@ -33,20 +33,20 @@ def add_thresholds(parser: argparse.ArgumentParser) -> None:
     """Add the options that say when something counts as stuck."""
     parser.add_argument(
         '--attempts',
-        type=int,
+        type=arguments.count,
         default=_DEFAULT.attempts,
         help='failed attempts from which an event is listed (%(default)s)',
     )
     parser.add_argument(
         '--older',
-        type=float,
+        type=arguments.seconds,
         default=_DEFAULT.seconds,
         metavar='SECONDS',
         help='how long something may fail, or be what it should not stay (%(default)g)',
     )
     parser.add_argument(
         '--grace',
-        type=float,
+        type=arguments.seconds,
         default=_DEFAULT.grace,
         metavar='SECONDS',
         help='how long something due may wait for a manager (%(default)g)',
@@ -62,6 +62,7 @@ def _stuck(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
     options = conf.command
+    arguments.check_lease(database, options.lease)
     found = database.read(stuck.find, thresholds(options), options.lease)
     output.show(found, _COLUMNS, options.format)
     database.dispose()

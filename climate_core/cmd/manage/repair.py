@@ -14,7 +14,7 @@ from oslo_log import log
 
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
-from climate_core.cmd.manage import leases, output
+from climate_core.cmd.manage import arguments, leases, output
 from climate_core.context import RequestContext, RpcSerializer
 from climate_core.db import hosts, migration, utcnow
 from climate_core.db.engine import Database
@@ -76,11 +76,11 @@ def _add_repair(subparsers: Any) -> None:
         'history.',
     )
     parser.add_argument('--yes', action='store_true', help='do it')
-    parser.add_argument('--lease', metavar='ID', help='only this lease')
+    arguments.add_lease(parser)
     leases.add_thresholds(parser)
     parser.add_argument(
         '--safe',
-        type=float,
+        type=arguments.seconds,
         default=SAFE_SECONDS,
         metavar='SECONDS',
         help='leave resources without a lease that changed since (%(default)g)',
@@ -139,6 +139,7 @@ def _flavors(database: Database, cloud: Cloud, unseen: dict[str, str]) -> list[O
 def _repair(conf: cfg.ConfigOpts) -> int:
     database, cloud, plugins = _parts(conf)
     options = conf.command
+    arguments.check_lease(database, options.lease)
     work = repair.Repair(database, plugins, options.yes, getpass.getuser())
     now = database.read(utcnow.read)
     found = [

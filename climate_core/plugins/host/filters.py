@@ -253,6 +253,8 @@ def _condition(field: str, sign: str, name: str, value: Any, names: dict[str, st
             raise _wrong(field, f'{name} is a list: it can only be compared with == and !=.')
         return _listed(name, str(value), sign != '!=')
     wanted, compare = _plain(value), _OPERATORS[sign]
+    if name in _SIZES and isinstance(wanted, str):
+        raise _wrong(field, f'{name} must be compared with a number, not with {value!r}.')
 
     def matches(properties: Mapping[str, Any]) -> bool:
         if properties.get(name) is None:

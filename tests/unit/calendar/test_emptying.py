@@ -64,7 +64,7 @@ def test_servers_of_unknown_age_are_the_last() -> None:
 @pytest.mark.parametrize(
     ('hosts', 'targets', 'spares', 'told'),
     [
-        ([], [target('x', 9)], 0, '0 shared hosts would do, 1 must be emptied for it, and 0 can'),
+        ([], [target('x', 9)], 0, 'No shared host would do that could be emptied for it.'),
         ([BOUND], [target('x', 9)], 0, '0 can be. Servers cannot be moved: 1 is suspended.'),
         ([MANY], [target('x', 1)], 0, 'no room elsewhere for the servers of 1 host.'),
         ([MANY], [target('x', 2)], 1, 'no room elsewhere for the servers of 1 host.'),

@@ -36,7 +36,7 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
             demand(2),
             [timeline(1), timeline(2, available=False)],
             'there is room for 1 host in all, not for 2. '
-            'More would do, but are disabled at the moment.',
+            'More would do, but are disabled or serve ordinary servers at the moment.',
         ),
     ],
 )

@@ -108,7 +108,31 @@ def test_stuck_is_listed(
     assert found['lease_id'] == lease.id
     assert 3600 <= found['age'] < 3700
     assert run('lease', 'stuck', '--grace', '7200') == 0
-    assert run('lease', 'stuck', '--lease', 'other') == 0
+
+
+@pytest.mark.parametrize('words', [('lease', 'stuck'), ('repair',), ('repair', '--yes')])
+def test_lease_that_is_not_there_is_trouble(
+    run: Run, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert run(*words, '--lease', 'other') == 2
+    assert capsys.readouterr().err.endswith('climate-manage: Lease other was not found.\n')
+
+
+@pytest.mark.parametrize(
+    ('option', 'value', 'said'),
+    [
+        ('--grace', '-3', "must be a number of seconds, 0 or more, not '-3'"),
+        ('--older', 'nan', "must be a number of seconds, 0 or more, not 'nan'"),
+        ('--attempts', '0', "must be a number from 1 on, not '0'"),
+    ],
+)
+def test_thresholds_without_meaning_are_refused(
+    run: Run, capsys: pytest.CaptureFixture[str], option: str, value: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run('lease', 'stuck', option, value)
+    assert caught.value.code == 2
+    assert said in ' '.join(capsys.readouterr().err.split())
 
 
 def test_repair_does_nothing_without_yes(
@@ -191,9 +215,11 @@ def test_both_sides_are_listed(
     assert (reservation['side'], reservation['lease_id']) == ('reservation', lease.id)
 
 
-def test_a_server_that_waits_for_no_lease_is_deleted(run: Run, world: FakeServers) -> None:
+def test_a_server_that_waits_for_no_lease_is_deleted(
+    run: Run, world: FakeServers, reserve: Callable[..., model.Lease]
+) -> None:
     stray = nova.add(world.state)['id']
-    assert run('repair', '--yes', '--lease', 'other') == 0
+    assert run('repair', '--yes', '--lease', reserve().id) == 0
     assert stray in world.state.servers
     assert run('repair', '--yes') == 0
     assert world.effects(stray) == ['delete']

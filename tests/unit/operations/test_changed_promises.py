@@ -179,7 +179,8 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
     error = refused.value
     begin, end = (f'2026-12-01 {each} UTC' for each in period.split())
     assert f' free from {begin} to {end}' in error.message
-    assert error.field == plugin.amount_field
+    moved = [each for each in ('start_date', 'end_date') if each in values]
+    assert error.field == (moved[0] if moved == [*values] else plugin.amount_field)
     if later is None:
         assert 'not be enough at any time until the lease ends' in error.message
         assert error.available_from is None

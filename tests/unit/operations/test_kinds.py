@@ -58,6 +58,12 @@ def test_cell_is_true(resource: str, kind: str, said: str) -> None:
             kinds.of(kind, asked * 2)
 
 
+@pytest.mark.parametrize('asked', [[], items(ASKED['Capacity'])], ids=['nothing', 'capacity'])
+def test_best_effort_says_that_it_is_for_hosts(asked: list[Item]) -> None:
+    with pytest.raises(exceptions.BadRequest, match='must ask for hosts, in one reservation'):
+        kinds.of('best_effort', asked)
+
+
 def test_each_kind_that_a_resource_can_have_has_a_test() -> None:
     """What it does then is another test, which names its cell."""
     wanted = {(resource, kind) for resource, kind, said in CELLS if said.startswith('yes')}

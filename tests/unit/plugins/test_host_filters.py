@@ -107,6 +107,8 @@ def test_readable_conditions_are_compared(values: dict[str, Any], expected: bool
         ('hypervisor_properties', '[">", "$traits", "A"]', 'can only be compared with == and !='),
         ('resources', 'vcpus', 'must be the name of a property, one of'),
         ('resources', 'vcpus>=', 'must be the name of a property, one of'),
+        ('resources', 'vcpus>=x', "vcpus must be compared with a number, not with 'x'"),
+        ('resource_properties', '["==", "$memory_mb", "a"]', 'memory_mb must be compared with a'),
         ('resources', 'vcpus=>16', 'must be the name of a property, one of'),
         ('resources', 'vcpus>=16,', 'between its commas'),
         ('resources', {'vcpus': 16}, 'a list of texts'),
