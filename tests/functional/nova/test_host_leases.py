@@ -233,7 +233,7 @@ class TestHostLeases(HostLeasesTest):
         self.world.update(first.id, end_date='2026-12-01 15:00')
         with pytest.raises(exceptions.NotEnough) as caught:
             self.world.update(first.id, end_date='2026-12-01 15:01')
-        assert caught.value.field == 'min'
+        assert caught.value.field == 'end_date'
         (reservation,) = first.reservations
         shorter = {'id': reservation.id, 'min': 1, 'max': 1}
         self.world.update(first.id, end_date='2026-12-01 15:01', reservations=[shorter])
