@@ -15,7 +15,7 @@ from oslo_log import log  # noqa: E402
 
 from climate_core import conf as config  # noqa: E402
 from climate_core import report, service  # noqa: E402
-from climate_core.cmd import shutdown  # noqa: E402
+from climate_core.cmd import explain, shutdown  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.db.engine import TROUBLE  # noqa: E402
 from climate_core.delivery import metrics  # noqa: E402
@@ -37,15 +37,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a manager until SIGTERM or SIGINT.
 
     :returns: 0; 1 when it cannot start, broke, or left work to be taken up later
+    :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
-    conf = config.load(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    conf = explain.parsed('climate-manager', lambda: config.load(words))
     log.setup(conf, config.PROJECT)
     report.on_demand(conf)
     try:
         migration.check(conf)
         manager = service.ManagerService(conf)
     except _CANNOT_START as exc:
-        LOG.error('The manager does not start: %s', exc)
+        LOG.error('The manager does not start: %s', explain.explain(conf, exc))
         return 1
     return _run(manager)
 

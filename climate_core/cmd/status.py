@@ -12,6 +12,7 @@ from climate_core import conf as configuration
 from climate_core.api import policy
 from climate_core.cloud import Cloud, errors, placement_check
 from climate_core.cloud.placement import PLACEMENT
+from climate_core.cmd import explain
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
@@ -41,15 +42,18 @@ class Checks(upgradecheck.UpgradeCommands):
         except migration.WrongVersion as exc:
             return upgradecheck.Result(_FAILURE, str(exc))
         except _AWAY as exc:
-            return upgradecheck.Result(_FAILURE, f'The database does not answer: {exc}')
+            return upgradecheck.Result(_FAILURE, self._away(exc))
         return upgradecheck.Result(_SUCCESS)
+
+    def _away(self, exc: Exception) -> str:
+        return f'The database does not answer: {explain.explain(self.conf, exc)}'
 
     def _check_phase(self) -> upgradecheck.Result:
         """Check that nothing of the last upgrade is left to do."""
         try:
             contracted = migration.contracted(self.conf)
         except _AWAY as exc:
-            return upgradecheck.Result(_FAILURE, f'The database does not answer: {exc}')
+            return upgradecheck.Result(_FAILURE, self._away(exc))
         if not contracted:
             return upgradecheck.Result(
                 _WARNING,
@@ -89,7 +93,11 @@ class Checks(upgradecheck.UpgradeCommands):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_transport(self) -> upgradecheck.Result:
-        """Check that the API and the managers share a message bus."""
+        """Check that the API and the managers are told of a message bus that they can share.
+
+        Only the setting is looked at. oslo.messaging connects when something is sent, and what it
+        does then depends on the driver.
+        """
         url = self.conf.transport_url
         if url.startswith('fake:'):
             return upgradecheck.Result(
@@ -151,7 +159,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Rolling upgrade', _check_phase),
         ('Plugins', _check_plugins),
         ('Credentials', _check_credentials),
-        ('Message bus', _check_transport),
+        ('Setting transport_url', _check_transport),
         ('Placement', _check_placement),
         ('Hosts of the pools', _check_pool),
         ('Policy', _check_policy),
@@ -166,4 +174,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     conf = cfg.ConfigOpts()
     configuration.register(conf)
     words = list(sys.argv[1:] if argv is None else argv)
-    return int(upgradecheck.main(conf, configuration.PROJECT, Checks(conf), argv=words))
+    return int(
+        explain.parsed(
+            'climate-status',
+            lambda: upgradecheck.main(conf, configuration.PROJECT, Checks(conf), argv=words),
+        )
+    )

@@ -71,6 +71,8 @@ _UNREGISTERED = {
     'oslo_messaging._tracing.client': 'oslo_messaging_tracing',
 }
 _MIDDLEWARE = frozenset({'oslo_middleware', 'cors', 'healthcheck'})
+#: Where climate.conf is looked for if no file is named, as oslo.config does.
+PLACES = ('~/.climate', '~', '/etc/climate', '/etc')
 #: Where the data is when ``[database] connection`` says nothing: good for one machine.
 DATABASE = 'sqlite:///$state_path/climate.sqlite'
 #: How many connections stay open: as many as a manager with the default workers uses at once.

@@ -11,6 +11,7 @@ from oslo_log import log
 from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cmd import explain
 from climate_core.cmd.manage import database, leases, repair, serve
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Stale
@@ -36,8 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: the command line without the program's name
     :returns: the exit status: 0, or 1 with a sentence on standard error; see
         :mod:`climate_core.cmd.manage.output` for that of the commands that look for something
+    :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
-    conf = configuration.load(sys.argv[1:] if argv is None else argv, cli=[command()])
+    words = sys.argv[1:] if argv is None else argv
+    conf = explain.parsed('climate-manage', lambda: configuration.load(words, cli=[command()]))
     # Standard output is for the answers.
     conf.set_default('use_stderr', True)
     log.setup(conf, configuration.PROJECT)
@@ -45,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(conf)
     except _EXPECTED as exc:
-        print(f'climate-manage: {exc}', file=sys.stderr)
+        print(f'climate-manage: {explain.explain(conf, exc)}', file=sys.stderr)
         # The commands that look for something say with 1 that they found it.
         return getattr(conf.command, 'trouble', 1)
 

@@ -4,6 +4,7 @@
 import argparse
 import math
 
+from climate_core import exceptions
 from climate_core.db import leases
 from climate_core.db.engine import Database
 
@@ -38,6 +39,6 @@ def add_lease(parser: argparse.ArgumentParser) -> None:
 
 
 def check_lease(database: Database, lease_id: str | None) -> None:
-    """Raise LeaseNotFound if there is no such lease; None is any."""
-    if lease_id is not None:
-        database.read(leases.get, lease_id)
+    """Raise LeaseNotFound if there is no such lease, not even a deleted one; None is any."""
+    if lease_id is not None and database.read(leases.find, lease_id, parts=()) is None:
+        raise exceptions.LeaseNotFound(f'No lease has the id {lease_id}.')

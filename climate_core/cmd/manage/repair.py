@@ -16,7 +16,7 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd.manage import arguments, leases, output
 from climate_core.context import RequestContext, RpcSerializer
-from climate_core.db import hosts, migration, utcnow
+from climate_core.db import hosts, migration, stuck, utcnow
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
@@ -29,6 +29,12 @@ LOG = log.getLogger(__name__)
 
 #: Seconds that a resource without a lease is left alone: a boot may take its time.
 SAFE_SECONDS = 3600.0
+#: What an operator is told of events that were made due: options of the command, and [engine].
+_TAKEN_UP = (
+    'A running climate-manager takes up what is due now: at once, or within [engine] idle_seconds '
+    '({1.idle_seconds:g} s) if it was not told. After {0.grace:g} s (--grace) "climate-manage '
+    'lease stuck" says what was not taken up.'
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -154,6 +160,8 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     output.show(found, _REPAIRED_COLUMNS, options.format, work.unseen)
     if any(each.done for each in found):
         _nudge(conf)
+        if any(each.done and each.action in stuck.REMEDIES.values() for each in found):
+            _say(_TAKEN_UP.format(options, conf.engine), options.format)
     elif any(each.action for each in found) and not options.yes:
         _say('Nothing was done: say --yes to do it.', options.format)
     database.dispose()

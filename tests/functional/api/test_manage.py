@@ -3,15 +3,17 @@
 
 import datetime
 import pathlib
+from types import ModuleType
 
 import pytest
 import requests
 import sqlalchemy as sa
+from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core import conf as configuration
 from climate_core.cloud import Cloud
-from climate_core.cmd import manage, status
+from climate_core.cmd import manage, manager, status
 from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
 from climate_core.db import leases, migration, store, tables
@@ -101,6 +103,59 @@ def test_an_empty_connection_is_told(
     assert 'climate-manage: Could not parse' in capsys.readouterr().err
     assert check(file) == 2
     assert 'The database does not answer' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('program', 'words'),
+    [(manage, ('lease', 'stuck')), (manager, ()), (status, ('upgrade', 'check'))],
+)
+@pytest.mark.parametrize('name', ['nope.conf', 'bad.conf'])
+def test_a_configuration_that_cannot_be_read_is_told(
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    program: ModuleType,
+    words: tuple[str, ...],
+    name: str,
+) -> None:
+    (tmp_path / 'bad.conf').write_text('this is no setting\n')
+    with pytest.raises(SystemExit) as exited:
+        program.main(['--config-file', str(tmp_path / name), *words])
+    assert exited.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith('climate-')
+    assert str(tmp_path / name) in said
+    assert 'Traceback' not in said
+
+
+def test_a_database_that_does_not_answer_is_named(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(file, 'version') == 1
+    said = capsys.readouterr().err
+    assert f'The database is sqlite:///{file.parent}/new/climate.sqlite.' in said
+    assert 'sqlalche.me' not in said
+    assert 'No climate.conf' not in said
+    file.write_text(
+        '[database]\nconnection = mysql+pymysql://climate:secret@127.0.0.1:1/climate\n'
+    )
+    assert run(file, 'version') == 1
+    said = capsys.readouterr().err
+    assert 'mysql+pymysql://climate:***@127.0.0.1:1/climate' in said
+    assert 'secret' not in said
+
+
+def test_a_program_without_climate_conf_says_so(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cfg, 'find_config_files', lambda *_args, **_kwargs: [])
+    monkeypatch.setattr(cfg, 'find_config_dirs', lambda *_args, **_kwargs: [])
+    monkeypatch.setattr(configuration, 'DATABASE', f'sqlite:///{tmp_path}/nope/climate.sqlite')
+    assert manage.main(['db', 'version']) == 1
+    said = capsys.readouterr().err
+    assert f'The database is sqlite:///{tmp_path}/nope/climate.sqlite.' in said
+    assert 'No climate.conf was found in ~/.climate, ~, /etc/climate or /etc' in said
+    assert status.main(['upgrade', 'check']) == 2
+    assert 'No climate.conf was found' in ' '.join(words(capsys))
 
 
 def test_purge_wants_the_newest_form(

@@ -115,7 +115,16 @@ def test_lease_that_is_not_there_is_trouble(
     run: Run, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     assert run(*words, '--lease', 'other') == 2
-    assert capsys.readouterr().err.endswith('climate-manage: Lease other was not found.\n')
+    assert capsys.readouterr().err.endswith('climate-manage: No lease has the id other.\n')
+
+
+def test_deleted_lease_is_looked_at(
+    run: Run, database: Database, reserve: Callable[..., model.Lease]
+) -> None:
+    lease = reserve()
+    with database.writer() as session:
+        session.execute(sa.update(tables.LEASES).values(deleted_at=utcnow.now(session, 0.0)))
+    assert run('lease', 'stuck', '--lease', lease.id) == 0
 
 
 @pytest.mark.parametrize(
@@ -180,6 +189,10 @@ def test_repair_makes_what_is_stuck_due_and_remembers_it(
     [entry] = repairs(database, lease)
     assert entry.user_id
     assert run('lease', 'stuck') == 0
+    capsys.readouterr()
+    forget(database, lease)
+    assert run('repair', '--yes') == 0
+    assert 'within [engine] idle_seconds (600 s)' in capsys.readouterr().out
 
 
 def test_repair_marks_what_is_lost(

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program says on standard error, in a sentence, when it cannot use its configuration."""
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from climate_core import conf as configuration
+from climate_core.db.engine import TROUBLE
+
+T = TypeVar('T')
+
+#: The exit status for a command line, or a file that it names, that cannot be used; argparse's.
+USAGE = 2
+
+
+def parsed(program: str, parse: Callable[[], T]) -> T:
+    """Read the configuration; end the process with a sentence if a file of it cannot be used.
+
+    :param program: the name of the program
+    :param parse: reads the command line and the files
+    """
+    try:
+        return parse()
+    except cfg.Error as exc:
+        print(f'{program}: {exc}', file=sys.stderr)
+        raise SystemExit(USAGE) from exc
+
+
+def explain(conf: cfg.ConfigOpts, exc: Exception) -> str:
+    """Return what an error says, with the database if that is to blame.
+
+    If no climate.conf was read, that is said as well.
+    """
+    said = [str(exc)]
+    if isinstance(exc, TROUBLE):
+        # The lines below the first one are SQL, and an address with general advice.
+        said = [f'{str(exc).partition(chr(10))[0].rstrip(".")}.', *_database(conf)]
+    if not conf.config_file and not conf.config_dir:
+        looked = ', '.join(configuration.PLACES[:-1])
+        said.append(
+            f'No climate.conf was found in {looked} or {configuration.PLACES[-1]}: '
+            'name one with --config-file.'
+        )
+    return ' '.join(said)
+
+
+def _database(conf: cfg.ConfigOpts) -> list[str]:
+    try:
+        url = sa.make_url(conf.database.connection)
+    except sa.exc.ArgumentError:
+        return ['That is what [database] connection says.']
+    return [f'The database is {url.render_as_string(hide_password=True)}.']
