@@ -43,25 +43,36 @@ def allows(
 
 
 def authorize(
-    enforcer: policy.Enforcer, context: RequestContext, rule: str, target: Mapping[str, Any]
+    enforcer: policy.Enforcer,
+    context: RequestContext,
+    rule: str,
+    target: Mapping[str, Any],
+    field: str | None = None,
 ) -> None:
     """Refuse what the caller may not do.
 
+    :param field: of the request, without which the rule would not be asked
     :raises climate_core.exceptions.Forbidden: it is not allowed
     """
     if not allows(enforcer, context, rule, target):
-        raise exceptions.Forbidden(f'The policy does not allow {rule} to you.')
+        right = f': leave {field} out' if field else ''
+        raise exceptions.Forbidden(f'The policy does not allow {rule} to you{right}.', field)
 
 
 def authorize_lease(
-    enforcer: policy.Enforcer, context: RequestContext, rule: str, lease: Lease
+    enforcer: policy.Enforcer,
+    context: RequestContext,
+    rule: str,
+    lease: Lease,
+    field: str | None = None,
 ) -> None:
     """Refuse what the caller may not do with this lease.
 
+    :param field: see :func:`authorize`
     :raises climate_core.exceptions.LeaseNotFound: the caller may not know that it is there
     :raises climate_core.exceptions.Forbidden: the caller may see it, but not do this
     """
     target = {'project_id': lease.project_id, 'user_id': lease.user_id}
     if not allows(enforcer, context, leases.GET, target):
         raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
-    authorize(enforcer, context, rule, target)
+    authorize(enforcer, context, rule, target, field)

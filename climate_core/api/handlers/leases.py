@@ -48,9 +48,9 @@ def create(backend: Backend, request: Request) -> webob.Response:
             'id: must come without an Idempotency-Key; send one of them.', field='id'
         )
     if values.get('priority'):
-        policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target)
+        policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target, 'priority')
     if values.get('kind') == states.LeaseKind.BEST_EFFORT:
-        policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target)
+        policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target, 'kind')
     for number, each in enumerate(values.get('reservations', ())):
         reservations.check(backend, each, f'reservations[{number}]')
     with backend.reserving.turn(context, values):
@@ -113,7 +113,9 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         policy.authorize_lease(backend.enforcer, request.context, reservation_rules.UPDATE, lease)
         values['reservations'] = reservations.changes(backend, lease, values['reservations'])
     if values.get('priority', lease.priority) != lease.priority:
-        policy.authorize_lease(backend.enforcer, request.context, rules.SET_PRIORITY, lease)
+        policy.authorize_lease(
+            backend.enforcer, request.context, rules.SET_PRIORITY, lease, 'priority'
+        )
     generation = etag.expected(request, values.pop('generation', None))
     if values or generation is not None:
         backend.manager.update_lease(request.context, lease_id, values, generation)

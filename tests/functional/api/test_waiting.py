@@ -75,7 +75,8 @@ def test_higher_priority_comes_first_and_is_for_administrators(application: Any)
     late = world.ask(application, 'POST', '/v1/leases', body, ADMIN, 201).json['lease']
     assert (late['priority'], late['queue_position']) == (3, 1)
     path = f'/v1/leases/{early["id"]}'
-    world.ask(application, 'PUT', path, {'priority': 4}, status=403)
+    refused = world.ask(application, 'PUT', path, {'priority': 4}, status=403).json
+    assert refused['field'] == 'priority'
     # What it has already is no change.
     world.ask(application, 'PUT', path, {'priority': 0, 'name': 'other'}, status=200)
     early = world.ask(application, 'PUT', path, {'priority': 4}, ADMIN, 200).json['lease']
@@ -86,7 +87,8 @@ def test_policy_says_who_has_hosts_emptied(application: Any) -> None:
     guest = {'X-Roles': 'guest,member,reader'}
     body = lease('first', kind='best_effort')
     refused = world.ask(application, 'POST', '/v1/leases', body, guest, 403).json
-    assert 'climate:leases:make_room' in refused['error_message']
+    assert 'climate:leases:make_room to you: leave kind out.' in refused['error_message']
+    assert refused['field'] == 'kind'
     assert world.ask(application, 'GET', '/v1/leases', status=200).json['leases'] == []
     assert create(application, body)['status'] == 'PENDING'
 
