@@ -14,6 +14,9 @@ from tests.support.world import World
 
 TYPES = [handler.event_type for handler in events.TABLE]
 
+#: What to do about a new event that is not in the lists of these tests.
+LISTED = f'a new event is listed here as well, by its priority and if it is shown: {__file__}'
+
 
 @pytest.mark.parametrize('handler', events.TABLE, ids=TYPES)
 def test_every_row_can_be_documented(handler: events.EventHandler) -> None:
@@ -26,11 +29,13 @@ def test_every_row_can_be_documented(handler: events.EventHandler) -> None:
 
 def test_order_at_equal_times() -> None:
     ordered = sorted(TYPES, key=lambda each: events.of(each).priority)
-    assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}
-    assert set(ordered[4:6]) == {model.END, model.END_RESERVATION}
+    assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}, (
+        LISTED
+    )
+    assert set(ordered[4:6]) == {model.END, model.END_RESERVATION}, LISTED
     taking = {model.RETRY, model.MAKE_ROOM, model.START, model.PREPARE, model.REALLOCATE}
-    assert set(ordered[6:11]) == taking
-    assert set(ordered[11:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}
+    assert set(ordered[6:11]) == taking, LISTED
+    assert set(ordered[11:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}, LISTED
 
 
 def test_types_without_a_row_are_of_users() -> None:
@@ -46,7 +51,7 @@ def test_clients_refuse_the_types_of_the_table_that_users_cannot_give() -> None:
         events.OWN_TYPES - limits.OWN_EVENT_TYPES,
         limits.OWN_EVENT_TYPES - events.OWN_TYPES,
     )
-    place = 'climate_common.limits.OWN_EVENT_TYPES'
+    place = 'OWN_EVENT_TYPES in climate_common/limits.py'
     assert not missing, f'add {sorted(missing)} to {place}'
     assert not left, f'take {sorted(left)} out of {place}: the table has no such event'
     assert limits.BEFORE_END_EVENT == model.BEFORE_END
@@ -64,7 +69,7 @@ def test_hidden_events_are_not_shown() -> None:
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
     dated = {model.START, model.END, model.BEFORE_START, model.BEFORE_END}
     shown = {*dated, model.RETRY, model.MAKE_ROOM, model.READY, 'of_user', 'note'}
-    assert {each.event_type for each in events.shown(one)} == shown
+    assert {each.event_type for each in events.shown(one)} == shown, LISTED
 
 
 @pytest.mark.parametrize(
