@@ -137,6 +137,7 @@ def test_a_database_that_does_not_answer_is_named(
     assert 'No climate.conf' not in said
     file.write_text(
         '[database]\nconnection = mysql+pymysql://climate:secret@127.0.0.1:1/climate\n'
+        'max_retries = 0\n'
     )
     assert run(file, 'version') == 1
     said = capsys.readouterr().err
