@@ -142,7 +142,10 @@ def choose(
 def _refuse(
     listed: Sequence[CandidateHost], found: int, count: int, without_room: Sequence[CandidateHost]
 ) -> NoReturn:
-    reasons = []
+    if not listed:
+        raise CannotMakeRoom('No shared host would do that could be emptied for it.')
+    would_do = words.counted(len(listed), 'shared host')
+    reasons = [f'{would_do} would do, {count} must be emptied for it, and {found} can be.']
     obstacles = collections.Counter(
         server.obstacle for each in listed for server in each.servers if server.obstacle
     )
@@ -152,11 +155,7 @@ def _refuse(
     if without_room:
         names = words.counted(len(without_room), 'host')
         reasons.append(f'There is no room elsewhere for the servers of {names}.')
-    would_do = words.counted(len(listed), 'shared host')
-    told = f'{would_do} would do, {count} must be emptied for it, and {found} can be.'
-    if not listed:
-        told = 'No shared host would do that could be emptied for it.'
-    raise CannotMakeRoom(' '.join([told, *reasons]))
+    raise CannotMakeRoom(' '.join(reasons))
 
 
 def place(

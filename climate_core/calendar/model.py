@@ -91,7 +91,7 @@ class Order(enum.StrEnum):
 
 
 class Lack(NamedTuple):
-    """What is asked for and no unit has.
+    """Say what is asked for and no unit has.
 
     :param text: a part of a sentence, as ``no host has gpu==True``
     :param field: the field of the request that asks for it; None: no single one does

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program says on standard error, in a sentence, when it cannot use its configuration."""
+"""Explain in a sentence on standard error why a program cannot use its configuration."""
 
 import sys
 from collections.abc import Callable

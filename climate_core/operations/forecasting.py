@@ -23,6 +23,7 @@ from climate_core.context import RequestContext
 from climate_core.db import reservations as db
 from climate_core.db.engine import Database
 from climate_core.lease import states
+from climate_core.lease.changes.update import moved_date
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.model import Lease, Reservation
 from climate_core.operations.draft import Draft
@@ -92,8 +93,8 @@ class NeedsForecast(Exception):
 
 def check_change(before: Lease, after: Lease) -> None:
     """Raise :class:`NeedsForecast` if a change has to be admitted. Nothing is asked."""
-    same = (before.start_date, before.end_date) == (after.start_date, after.end_date)
-    if not same and after.kind == states.LeaseKind.SCHEDULED and _to_make(after):
+    moved = moved_date(before, after) is not None
+    if moved and after.kind == states.LeaseKind.SCHEDULED and _to_make(after):
         raise NeedsForecast(before, after)
 
 
@@ -107,7 +108,8 @@ def admit_change(
     :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
     """
     before, after = needed.before, needed.after
-    field = 'end_date' if before.start_date == after.start_date else 'start_date'
+    field = moved_date(before, after)
+    assert field is not None, 'the forecast is needed because a date moves'
     expected = Expectation(database, cloud, without=before.id)
     expected.take(_to_make(after), max(after.start_date, now), after.end_date, field)
 

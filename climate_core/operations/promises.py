@@ -156,9 +156,9 @@ class Promises:
         wanted = self._wanted(_changed(before, after), {})
         if not wanted:
             return set()
-        dates = _moved_date(before, after)
-        if dates is not None:
-            wanted = [dataclasses.replace(each, field=dates) for each in wanted]
+        date = _blamed_date(before, after)
+        if date is not None:
+            wanted = [dataclasses.replace(each, field=date) for each in wanted]
         started = before.has_started(now)
         if started and self.fewer(before, after, now).keys() - less.keys():
             raise NeedsReduction
@@ -231,18 +231,16 @@ def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]
     if after.status in states.ENDING | states.UNGRANTED:
         return []
     old = {each.id: each for each in before.live}
-    moved = (before.start_date, before.end_date) != (after.start_date, after.end_date)
+    moved = changes.update.moved_date(before, after) is not None
     return [r for r in after.live if r.id in old and (moved or r.params != old[r.id].params)]
 
 
-def _moved_date(before: model.Lease, after: model.Lease) -> str | None:
+def _blamed_date(before: model.Lease, after: model.Lease) -> str | None:
     """Return the date that is to blame for what a change demands; None: it is no date."""
     old = {each.id: each.params for each in before.live}
     if any(each.params != old.get(each.id) for each in after.live):
         return None
-    if before.start_date != after.start_date:
-        return 'start_date'
-    return 'end_date' if before.end_date != after.end_date else None
+    return changes.update.moved_date(before, after)
 
 
 def _period(

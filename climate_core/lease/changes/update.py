@@ -151,6 +151,13 @@ def _move(
     return notices.add_before_end(lease, after.with_events(*followed), now)
 
 
+def moved_date(before: Lease, after: Lease) -> str | None:
+    """Return the field of the date that a change moves, the start if both; None: it moves none."""
+    if before.start_date != after.start_date:
+        return 'start_date'
+    return 'end_date' if before.end_date != after.end_date else None
+
+
 def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late: float) -> None:
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(

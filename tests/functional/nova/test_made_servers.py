@@ -207,17 +207,25 @@ class TestMadeServers(MadeServersTest):
 
     def test_manager_that_dies_before_or_after_any_request_makes_none_twice(self):
         """Before the next request it is after the one before: nobody wrote what that did."""
+        self.die_at_each_request(self.lease, looks=5)
+
+    def die_at_each_request(self, begin, looks):
+        """Begin a lease and die after 0, 1, 2 ... requests; each time it has its one server.
+
+        :param begin: returns the id of the lease
+        :param looks: how often a manager looks before and after it dies
+        """
         for answered in range(40):
-            lease_id = self.lease()
+            lease_id = begin()
             self.cloud.left = answered
             try:
-                self.look_around()
+                self.look_around(looks)
             except Crash:
                 pass
             finally:
                 died, self.cloud.left = self.cloud.left == 0, None
             self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)
-            self.look_around()
+            self.look_around(looks)
             assert self.state(lease_id) == ('ACTIVE', ['active'])
             assert self.servers() == [('web', 'ACTIVE')]
             self.world.operations.delete_lease(user(self.api.project_id, 'fake'), lease_id)
@@ -262,29 +270,14 @@ class TestMadeServers(MadeServersTest):
         self.assert_nothing_left()
 
     def test_manager_that_dies_while_it_makes_a_server_again_makes_one(self):
-        for answered in range(40):
+        def begin():
             self.lose_builds(1)
             lease_id = self.lease(more={'end_date': None, 'duration': '1h'})
             self.look_around()
             self.time.forward(minutes=11)
-            self.cloud.left = answered
-            try:
-                self.look_around(10)
-            except Crash:
-                pass
-            finally:
-                died, self.cloud.left = self.cloud.left == 0, None
-            self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)
-            self.look_around(10)
-            assert self.servers() == [('web', 'ACTIVE')]
-            self.world.operations.delete_lease(user(self.api.project_id, 'fake'), lease_id)
-            self.look_around()
-            self.assert_nothing_left()
-            if not died:
-                break
-        else:
-            raise AssertionError('it never settled')
-        assert answered > 5
+            return lease_id
+
+        self.die_at_each_request(begin, looks=10)
 
     def test_lease_that_ends_while_a_server_is_made_again_leaves_nothing(self):
         for looks in range(1, 5):
