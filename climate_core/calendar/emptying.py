@@ -143,9 +143,9 @@ def _refuse(
     listed: Sequence[CandidateHost], found: int, count: int, without_room: Sequence[CandidateHost]
 ) -> NoReturn:
     if not listed:
-        raise CannotMakeRoom('No shared host would do that could be emptied for it.')
+        raise CannotMakeRoom('No host can be emptied for it: no shared host would do.')
     would_do = words.counted(len(listed), 'shared host')
-    reasons = [f'{would_do} would do, {count} must be emptied for it, and {found} can be.']
+    reasons = [f'{found} of {would_do} can be emptied for it, and {count} must be.']
     obstacles = collections.Counter(
         server.obstacle for each in listed for server in each.servers if server.obstacle
     )

@@ -217,8 +217,9 @@ class CalendarQueries:
         if not work.verified and work.verify():
             return self._find(work, wanted, searches, own, excluded, opened)
         self._thread.lost = 0
-        ends = [each.end for each in own]
-        until = min(ends, default=0)
+        blamed = wanted[missing.index].reservation_id
+        ends = [each.end for each in own if each.reservation_id == blamed]
+        until = min(ends or (each.end for each in own), default=0)
         raise TransactionRefused(
             lambda: refusal(wanted, searches, missing, kinds, self._dice, until)
         )

@@ -4,12 +4,14 @@
 import dataclasses
 import random
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import windows
+from climate_core.calendar.extension import latest_end
 from climate_core.calendar.lacking import lacking, of_one
-from climate_core.calendar.model import Lack, ReservationDemand
+from climate_core.calendar.model import Demand, Lack, ReservationDemand
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
@@ -19,6 +21,8 @@ from climate_core.calendar.together import Kinds, NoRoom, find_together
 HORIZON = 366 * 86_400 * 1_000_000
 #: How many looks at units that search may take.
 LOOKS = 25_000
+#: The field of a request that moves the end of a lease.
+_END: Final = 'end_date'
 
 
 def refusal(
@@ -32,8 +36,32 @@ def refusal(
     """Return the error that a user reads; it says nothing of what others have.
 
     :param kinds: as they were searched
-    :param until: when what a lease that runs, and is to be changed, has so far ends
+    :param until: when what a lease that is to be changed has so far ends
     """
+    error = _refusal(wanted, searches, missing, kinds, dice, until)
+    blamed = wanted[missing.index]
+    # Only a lease that is to end later, and nothing else, is to blame for that.
+    if blamed.field != _END or not isinstance(error, exceptions.NotEnough):
+        return error
+    lasts, looks = until - duration(blamed.after), windows.Looks(LOOKS)
+    latest = latest_end(wanted, searches, kinds, dice, lasts, looks)
+    if latest is None:
+        return error
+    return exceptions.NotEnough(
+        f'{error.message} This lease could be extended until {_text(latest)}.',
+        error.field,
+        error.available_from,
+    )
+
+
+def _refusal(
+    wanted: Sequence[ReservationDemand],
+    searches: Sequence[Search],
+    missing: NoRoom,
+    kinds: Kinds,
+    dice: random.Random,
+    until: int,
+) -> exceptions.ClimateError:
     blamed = wanted[missing.index]
     search = searches[missing.index]
     wrong = mistake(blamed, search, kinds)
@@ -42,8 +70,7 @@ def refusal(
     begin = search.start + duration(blamed.before)
     end = search.end - duration(blamed.after)
     sentence = (
-        f'{_count(missing.count, search.demand.least, blamed.noun)} free from '
-        f'{_text(begin)} to {_text(end)}'
+        f'{_count(missing.count, search.demand, blamed.noun)} from {_text(begin)} to {_text(end)}'
     )
     if any(each.keep for each in searches):
         last = min(until - duration(blamed.after), end)
@@ -183,14 +210,24 @@ def _unknown(search: Search, kinds: Kinds) -> tuple[str, str] | None:
     return next(((name, names[name]) for name in sorted(missing)), None)
 
 
-def _count(count: int, least: int, noun: str) -> str:
+def _count(count: int, demand: Demand, noun: str) -> str:
+    """Return the beginning of a sentence: how much there is of what is demanded."""
+    least = demand.least
+    if demand.piece is not None:
+        shape = 'of this shape'
+        if least == 1:
+            return f'There is no room for a {noun.removesuffix("s")} {shape}'
+        if demand.one_unit:
+            return f'There is no room for {least} {noun} {shape} on one {demand.kind}'
+        some = f'room for {count}' if count else 'no room for any'
+        return f'There is {some} of {least} {noun} {shape}'
     if not count:
         return (
-            f'None of the {noun} that would do are'
+            f'None of the {noun} that would do are free'
             if least == 1
-            else f'At least {least} {noun} are needed, and none is'
+            else f'At least {least} {noun} are needed, and none is free'
         )
-    return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"}'
+    return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"} free'
 
 
 def _later(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> int | None:

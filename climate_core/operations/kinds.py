@@ -13,6 +13,11 @@ from climate_core.operations.draft import Item
 _OF_CALENDAR: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
 
 
+def is_for_hosts(types: Sequence[str]) -> bool:
+    """Tell whether a lease of resources of these types may be of the kind best_effort."""
+    return list(types) == [resource_types.HOST]
+
+
 def of(asked: str | None, items: Sequence[Item]) -> str:
     """Return the kind of a lease.
 
@@ -27,7 +32,14 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
         return LeaseKind.SCHEDULED if items and not (held or made) else LeaseKind.IMMEDIATE
     if asked not in _OF_CALENDAR:
         return asked
-    if not items and asked != LeaseKind.BEST_EFFORT:
+    types = [each.reservation.resource_type for each in items]
+    if asked == LeaseKind.BEST_EFFORT and not is_for_hosts(types):
+        raise exceptions.BadRequest(
+            'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
+            'nothing else.',
+            field='kind',
+        )
+    if not items:
         raise exceptions.BadRequest(
             f'A lease of the kind {asked} must ask for hosts or capacity, or for servers that are '
             'made for it.',
@@ -40,18 +52,10 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             f'immediate; {asked} is for hosts and capacity.',
             field='kind',
         )
-    mixed = asked == LeaseKind.RETRY and len(made) < len(items)
-    if made and (mixed or asked == LeaseKind.BEST_EFFORT):
+    if made and asked == LeaseKind.RETRY and len(made) < len(items):
         raise exceptions.BadRequest(
             f'{made[0].field}: servers that are made for a lease can be in one of the kind '
             'immediate or scheduled, or retry if it has nothing else.',
-            field='kind',
-        )
-    types = [each.reservation.resource_type for each in items]
-    if asked == LeaseKind.BEST_EFFORT and types != [resource_types.HOST]:
-        raise exceptions.BadRequest(
-            'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
-            'nothing else.',
             field='kind',
         )
     return asked

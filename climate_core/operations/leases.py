@@ -15,6 +15,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from oslo_config import cfg
@@ -190,7 +191,9 @@ class LeaseOperations:
 
         generation = self._ask_external(lease_id, generation, change)
         limited = self._limits_of(lease_id, change) if values.get('reservations') else None
-        self._change(context, 'lease.update', lease_id, generation, change, limited)
+        places = enumerate(values.get('reservations') or ())
+        fields = {str(item.get('id')): f'reservations[{place}]' for place, item in places}
+        self._change(context, 'lease.update', lease_id, generation, change, limited, fields)
         return lease_id
 
     def delete_lease(
@@ -274,13 +277,15 @@ class LeaseOperations:
         generation: int | None,
         change: _Change,
         limited: tuple[str, Amounts] | None = None,
+        fields: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Change a lease; what it gives back while it runs is put out of use before that.
 
         :param limited: its project and the limits of that, if it may hold more than before
+        :param fields: reservation id -> its place in the request
         """
         write = functools.partial(
-            self._write_change, user_cause(context, action), lease_id, change, limited
+            self._write_change, user_cause(context, action), lease_id, change, limited, fields
         )
         try:
             write(generation)
@@ -298,6 +303,7 @@ class LeaseOperations:
         lease_id: str,
         change: _Change,
         limited: tuple[str, Amounts] | None,
+        fields: Mapping[str, str],
         generation: int | None,
         closed: ClosedUnits | None = None,
         is_admitted: bool = False,
@@ -327,7 +333,7 @@ class LeaseOperations:
                 db_limits.check(session, project_id, added(changed.lease, lease), most)
             after = store.save(session, lease, changed, now, cause)
             less = {} if closed is None else closed.less
-            more = self.promises.follow(session, lease, after, now, less)
+            more = self.promises.follow(session, lease, after, now, fields, less)
             if more:
                 awake = Change(reallocate.add(after, more, now))
                 store.save(session, after, awake, now, cause)

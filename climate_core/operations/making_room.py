@@ -124,7 +124,7 @@ class RoomMaker:
         try:
             return tuple(each.id for each in self.choose(lease, draft.now))
         except CannotMakeRoom as exc:
-            message = f'{refused.message} {exc}'
+            message = f'{exc} {refused.message}'
             raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
         except errors.EXPECTED as exc:
             raise exceptions.ServiceUnavailable(str(exc)) from exc

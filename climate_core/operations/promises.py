@@ -24,7 +24,7 @@ from climate_core.calendar.model import (
     Window,
 )
 from climate_core.lease import changes, model, states
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
@@ -142,23 +142,27 @@ class Promises:
         before: model.Lease,
         after: model.Lease,
         now: datetime.datetime,
+        fields: Mapping[str, str],
         less: Mapping[str, KeptPieces],
     ) -> set[str]:
         """Change what is promised to a lease that its user changed.
 
         What is in use stays where it is. Raises as :meth:`promise`.
 
+        :param fields: see :meth:`promise`
         :param less: what reservations of a lease that runs keep that give something back, by their
             ids: all that :meth:`fewer` names
         :returns: the ids of the reservations of a lease that runs that have something else now
         :raises GivesBack: others are to give something back, too
         """
-        wanted = self._wanted(_changed(before, after), {})
+        wanted = self._wanted(_changed(before, after), fields)
         if not wanted:
             return set()
-        date = _blamed_date(before, after)
-        if date is not None:
-            wanted = [dataclasses.replace(each, field=date) for each in wanted]
+        dates = _blamed_dates(before, after)
+        wanted = [
+            dataclasses.replace(each, field=dates.get(each.reservation_id, each.field))
+            for each in wanted
+        ]
         started = before.has_started(now)
         if started and self.fewer(before, after, now).keys() - less.keys():
             raise NeedsReduction
@@ -190,7 +194,9 @@ class Promises:
         for each in reservations:
             if each.unit_kind is None:
                 continue
-            wanted, place = self._plugin(each).wanted(each), fields.get(each.id)
+            place = fields.get(each.id, '')
+            with within(place):
+                wanted = self._plugin(each).wanted(each)
             field = f'{place}.{wanted.field}' if place else wanted.field
             found.append(dataclasses.replace(wanted, field=field))
         return found
@@ -235,12 +241,12 @@ def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]
     return [r for r in after.live if r.id in old and (moved or r.params != old[r.id].params)]
 
 
-def _blamed_date(before: model.Lease, after: model.Lease) -> str | None:
-    """Return the date that is to blame for what a change demands; None: it is no date."""
+def _blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
+    """Return the date that is to blame for what reservations demand that only move with it."""
+    date = changes.update.moved_date(before, after)
     old = {each.id: each.params for each in before.live}
-    if any(each.params != old.get(each.id) for each in after.live):
-        return None
-    return changes.update.moved_date(before, after)
+    same = (each.id for each in after.live if each.params == old.get(each.id))
+    return {} if date is None else dict.fromkeys(same, date)
 
 
 def _period(

@@ -19,6 +19,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases as db
 from climate_core.lease import api_view, states, times
 from climate_core.lease.model import Lease
+from climate_core.operations import kinds
 from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
 
@@ -49,10 +50,13 @@ def create(backend: Backend, request: Request) -> webob.Response:
         )
     if values.get('priority'):
         policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target, 'priority')
-    if values.get('kind') == states.LeaseKind.BEST_EFFORT:
-        policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target, 'kind')
-    for number, each in enumerate(values.get('reservations', ())):
+    listed = values.get('reservations', ())
+    for number, each in enumerate(listed):
         reservations.check(backend, each, f'reservations[{number}]')
+    best_effort = values.get('kind') == states.LeaseKind.BEST_EFFORT
+    # For anything else the manager refuses the kind, whoever asks for it.
+    if best_effort and kinds.is_for_hosts([each['resource_type'] for each in listed]):
+        policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target, 'kind')
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)

@@ -82,13 +82,33 @@ class Clause(NamedTuple):
 
     :param text: it, for people, as what a host has
     :param field: the field of the request that it stands in
-    :param size: the size of hosts that it wants to be large, if it does
+    :param size: the size of hosts that it compares, if it does
+    :param sign: how it compares that
     """
 
     matches: Matches
     text: str
     field: str
     size: str | None = None
+    sign: str = ''
+
+    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Lack:
+        """Return that no host meets it; of a size also what they have.
+
+        :param hosts: the properties of each, of at least one
+        """
+        text = f'no host has {self.text}'
+        if self.size is None:
+            return Lack(text, self.field)
+        sizes = [number(host.get(self.size) or 0) for host in hosts]
+        smallest, largest = min(sizes), max(sizes)
+        if self.sign in ('>', '>='):
+            told = f'the largest has {largest}'
+        elif self.sign in ('<', '<='):
+            told = f'the smallest has {smallest}'
+        else:
+            told = f'the smallest has {smallest}, the largest {largest}'
+        return Lack(f'{text}; {told}', self.field)
 
 
 class Filter(NamedTuple):
@@ -109,12 +129,8 @@ class Filter(NamedTuple):
         :param hosts: the properties of each, of at least one
         """
         for each in self.clauses:
-            if any(map(each.matches, hosts)):
-                continue
-            if each.size is None:
-                return Lack(f'no host has {each.text}', each.field)
-            largest = max(number(host.get(each.size) or 0) for host in hosts)
-            return Lack(f'no host has {each.text}; the largest has {largest}', each.field)
+            if not any(map(each.matches, hosts)):
+                return each.lacking(hosts)
         if any(map(self.matches, hosts)):
             return None
         return Lack(f'no host has all of {", ".join(each.text for each in self.clauses)}')
@@ -200,8 +216,8 @@ def _readable(field: str, text: str, names: dict[str, str]) -> Clause:
 
 
 def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> Clause:
-    size = name if name in _SIZES and sign in ('>', '>=') else None
-    return Clause(matches, f'{name}{sign}{value}', field, size)
+    size = name if name in _SIZES else None
+    return Clause(matches, f'{name}{sign}{value}', field, size, sign)
 
 
 def _of_json(field: str, text: Any, names: dict[str, str]) -> Sequence[Clause]:

@@ -90,6 +90,11 @@ def test_policy_says_who_has_hosts_emptied(application: Any) -> None:
     assert 'climate:leases:make_room to you: leave kind out.' in refused['error_message']
     assert refused['field'] == 'kind'
     assert world.ask(application, 'GET', '/v1/leases', status=200).json['leases'] == []
+    # That it is for hosts alone comes before who may ask for it.
+    for reservations in ([], body['reservations'] * 2):
+        other = {**body, 'reservations': reservations}
+        refused = world.ask(application, 'POST', '/v1/leases', other, guest, 400).json
+        assert refused['field'] == 'kind'
     assert create(application, body)['status'] == 'PENDING'
 
 
@@ -134,7 +139,8 @@ def test_host_is_emptied_for_it(application: Any) -> None:
     body = lease('second', kind='best_effort', best_effort_timeout=60)
     refused = create(application, body, 409)
     assert refused['error_name'] == 'calendar.not_enough'
-    assert 'No shared host would do that could be emptied for it.' in refused['error_message']
+    why = 'No host can be emptied for it: no shared host would do. None of the hosts that would do'
+    assert refused['error_message'].startswith(why)
     world.ask(application, 'POST', '/v1/os-hosts', {'name': 'cn2', 'shared': True}, ADMIN, 201)
     told = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, status=200).json
     assert (told['dry_run']['granted'], told['dry_run']['waits']) == (False, True)

@@ -64,8 +64,13 @@ def test_servers_of_unknown_age_are_the_last() -> None:
 @pytest.mark.parametrize(
     ('hosts', 'targets', 'spares', 'told'),
     [
-        ([], [target('x', 9)], 0, 'No shared host would do that could be emptied for it.'),
-        ([BOUND], [target('x', 9)], 0, '0 can be. Servers cannot be moved: 1 is suspended.'),
+        ([], [target('x', 9)], 0, 'No host can be emptied for it: no shared host would do.'),
+        (
+            [BOUND],
+            [target('x', 9)],
+            0,
+            '0 of 1 shared host can be .* 1 must be. Servers cannot be moved: 1 is suspended.',
+        ),
         ([MANY], [target('x', 1)], 0, 'no room elsewhere for the servers of 1 host.'),
         ([MANY], [target('x', 2)], 1, 'no room elsewhere for the servers of 1 host.'),
         # It does not move to itself, nor does half of one server.
@@ -84,7 +89,9 @@ def test_what_cannot_be_emptied_is_told(
 
 def test_hosts_fit_together_and_not_only_one_by_one() -> None:
     one, two = host(1, server('a', 2)), host(2, server('b', 2))
-    with pytest.raises(CannotMakeRoom, match='2 must be emptied for it, and 1 can be'):
+    with pytest.raises(
+        CannotMakeRoom, match='1 of 2 shared hosts can be emptied for it, and 2 must'
+    ):
         emptying.choose([one, two], 2, [target('x', 3)])
     # One that has no room is passed by for the next one.
     assert emptying.choose([one, two, EMPTY], 2, [target('x', 3)]) == [EMPTY, one]

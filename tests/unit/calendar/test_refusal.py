@@ -14,8 +14,8 @@ from tests.unit.calendar.units import GAPS, demand, search, timeline
 SECOND = 1_000_000
 
 
-def refused(wanted, timelines, count=0, field='min'):
-    one = ReservationDemand(reservation_id='r', demand=wanted, field=field, noun='hosts')
+def refused(wanted, timelines, count=0, field='min', noun='hosts'):
+    one = ReservationDemand(reservation_id='r', demand=wanted, field=field, noun=noun)
     place = search(wanted, 10 * SECOND, 20 * SECOND)
     return refusal.refusal(
         [one], [place], NoRoom(0, count), lambda _kind: timelines, random.Random(0)
@@ -34,6 +34,7 @@ def refused(wanted, timelines, count=0, field='min'):
             '1970-01-01 00:00:30 UTC on.',
             '1970-01-01T00:00:30.000000',
         ),
+        (demand(3), GAPS, 2, 'Only 2 of at least 3 hosts are free from 1970-01-01 00:00:10', None),
         (demand(4), GAPS, 3, 'There will not be enough at any time: there is room for 3', None),
     ],
 )
@@ -44,6 +45,22 @@ def test_refusal_says_when_there_is_enough_or_why_never(
     assert isinstance(error, exceptions.NotEnough)
     assert (error.field, error.available_from) == ('min', available)
     assert text in error.message
+
+
+@pytest.mark.parametrize(
+    ('least', 'count', 'one_unit', 'text'),
+    [
+        (1, 0, False, 'There is no room for a server of this shape from 1970-01-01'),
+        (1, 0, True, 'There is no room for a server of this shape from 1970-01-01'),
+        (4, 0, False, 'There is no room for any of 4 servers of this shape from 1970-01-01'),
+        (4, 3, False, 'There is room for 3 of 4 servers of this shape from 1970-01-01'),
+        (4, 0, True, 'There is no room for 4 servers of this shape on one host from 1970-01-01'),
+    ],
+)
+def test_refusal_speaks_of_room_for_servers(least, count, one_unit, text) -> None:
+    wanted = demand(least, piece={'vcpus': 1}, one_unit=one_unit)
+    error = refused(wanted, [timeline(1, (0, 30 * SECOND))], count, noun='servers')
+    assert error.message.startswith(text)
 
 
 @pytest.mark.parametrize(

@@ -178,9 +178,14 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
         change(start, others, values)
     error = refused.value
     begin, end = (f'2026-12-01 {each} UTC' for each in period.split())
-    assert f' free from {begin} to {end}' in error.message
+    of = {HostPlugin: 'free', SizesPlugin: 'of this shape'}[plugin]
+    assert f' {of} from {begin} to {end}' in error.message
     moved = [each for each in ('start_date', 'end_date') if each in values]
-    assert error.field == (moved[0] if moved == [*values] else plugin.amount_field)
+    amount = f'reservations[0].{plugin.amount_field}'
+    assert error.field == (moved[0] if moved == [*values] else amount)
+    # That is when what others have begins.
+    longer = error.message.endswith(' This lease could be extended until 2026-12-01 16:00 UTC.')
+    assert longer is ([*values] == ['end_date'])
     if later is None:
         assert 'not be enough at any time until the lease ends' in error.message
         assert error.available_from is None
@@ -214,7 +219,7 @@ def test_change_to_what_there_never_is_says_what_no_host_has(
         with pytest.raises(exceptions.NotEnough) as refused:
             change(start, [], {**TWO, **ANY, **values})
         assert f'{sentence}{told}.' in refused.value.message
-        assert refused.value.field == field
+        assert refused.value.field == f'reservations[0].{field}'
         assert refused.value.available_from is None
 
 

@@ -132,7 +132,21 @@ def test_what_is_no_filter_is_refused(field: str, value: Any, said: str) -> None
             'resources',
             'no host has vcpus>=64; the largest has 16',
         ),
-        ({'resources': 'vcpus==64'}, 'resources', 'no host has vcpus==64'),
+        (
+            {'resources': 'vcpus==64'},
+            'resources',
+            'no host has vcpus==64; the smallest has 4, the largest 16',
+        ),
+        (
+            {'resources': 'memory_mb<=7'},
+            'resources',
+            'no host has memory_mb<=7; the smallest has 8',
+        ),
+        (
+            {'resource_properties': '["<", "$vcpus", 4]'},
+            'resource_properties',
+            'no host has vcpus<4; the smallest has 4',
+        ),
         # Users need not know the values of this.
         ({'resources': 'gpus>16'}, 'resources', 'no host has gpus>16'),
         (

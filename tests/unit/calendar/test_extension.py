@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Until when leases could be extended; what their users read of it: test_changed_promises."""
+
+import datetime
+import random
+
+import pytest
+
+from climate_core.calendar import extension, windows
+from climate_core.calendar.model import ReservationDemand
+from climate_core.calendar.rooms import UnitPick
+from tests.unit.calendar.units import demand, search, timeline
+
+SECOND = 1_000_000
+#: Unit 1 is promised to others from 30.5 seconds on, unit 2 from 40 seconds on.
+TIMELINES = [
+    timeline(1, (30 * SECOND + 500_000, 60 * SECOND)),
+    timeline(2, (40 * SECOND, 60 * SECOND)),
+]
+
+
+def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
+    """Return until when reservations of one unit each could be extended, in seconds."""
+    cleaning = datetime.timedelta(seconds=after)
+    wanted = [
+        ReservationDemand(reservation_id='r', demand=demand(), field='end_date', after=cleaning)
+        for _ in units
+    ]
+    searches = [
+        search(
+            demand(),
+            10 * SECOND,
+            (end + after) * SECOND,
+            own={unit: UnitPick(unit, 1, 0)},
+            keep=keep,
+        )
+        for unit in units
+    ]
+    found = extension.latest_end(
+        wanted,
+        searches,
+        lambda _kind: TIMELINES,
+        random.Random(0),
+        until * SECOND,
+        windows.Looks(looks),
+    )
+    return None if found is None else found / SECOND
+
+
+@pytest.mark.parametrize(
+    ('values', 'seconds'),
+    [
+        ({'units': [2]}, 40),
+        # In whole seconds, and never too late.
+        ({'units': [1]}, 30),
+        ({'units': [1, 2]}, 30),
+        ({'units': [2], 'after': 3}, 37),
+        # Before the start it may move.
+        ({'units': [1], 'keep': False}, 40),
+        ({'units': [1, 2], 'keep': False}, 30),
+        ({'units': [1], 'until': 30}, None),
+        ({'units': [2], 'looks': 0}, None),
+    ],
+)
+def test_lease_could_be_extended_until_others_have_its_units(values, seconds) -> None:
+    assert latest(*values.pop('units'), **values) == seconds
