@@ -185,6 +185,8 @@ API: Seams = {
     ('nova.scheduler.utils', 'populate_filter_properties'): ('filter_properties', 'selection'),
     ('nova.scheduler.utils', 'setup_instance_group'): ('context', 'request_spec'),
     ('nova.scheduler.client.query', 'SchedulerQueryClient.select_destinations'): None,
+    ('nova.scheduler.client.report', 'report_client_singleton'): (),
+    ('nova.scheduler.client.report', 'SchedulerReportClient.get'): None,
 }  # fmt: skip
 
 SCHEDULER: Seams = {

@@ -17,7 +17,7 @@ from climateclient import models
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseUnavailable
 from climateclient.extension.leases import check_hints
-from nova_ext import conf, leases
+from nova_ext import conf, leases, providers
 from nova_ext.api import volumes
 
 #: Where hints are in the body; nova looks at the first that is there.
@@ -65,18 +65,32 @@ def _place(body: Any) -> str | None:
     return place if place and isinstance(body[place], dict) else None
 
 
+def _check_hosts(context: Any, reservation_id: str) -> None:
+    """Refuse a reservation that no host is prepared for, or open to, in any project.
+
+    Whether this server gets into one that is there Placement judges at the claim; that of one
+    that does not answer now, too.
+    """
+    members = [lanes.reservation_aggregate(reservation_id)]
+    if providers.exist(context, members) is False:
+        raise hints.BadHint(
+            lanes.HINT,
+            f'no host is there for the reservation {reservation_id}: it is unknown, has not '
+            'started, or is over',
+        )
+
+
 def _checked(
     context: Any, given: dict[str, Any]
 ) -> tuple[dict[str, Any], hints.ReservationHints | None, models.Lease | None]:
-    """Check hints by :func:`climateclient.extension.leases.check_hints`, and that of hosts.
-
-    Placement judges at the claim whether there is such a reservation of hosts.
-    """
+    """Check hints by :func:`climateclient.extension.leases.check_hints`, and that of hosts."""
     try:
         hosts = hints.reservation_of_hosts(given)
         checked, wanted, lease = check_hints(
             given, conf.rules(nova.conf.CONF), lambda: leases.service(context)
         )
+        if hosts:
+            _check_hosts(context, hosts)
         return checked | ({lanes.HINT: hosts} if hosts else {}), wanted, lease
     except hints.BadHint as error:
         raise exc.HTTPBadRequest(explanation=f'Invalid scheduler hint {error}') from error

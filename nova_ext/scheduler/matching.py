@@ -20,8 +20,8 @@ from nova.scheduler import utils
 from nova.scheduler.client import report
 
 from climate_common import lanes
+from nova_ext.providers import Recent
 from nova_ext.scheduler import requests
-from nova_ext.scheduler.providers import Recent
 
 RequestFilter = Callable[[Any, Any], bool]
 

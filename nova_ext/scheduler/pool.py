@@ -11,8 +11,8 @@ from typing import Any
 from nova.scheduler import request_filter
 
 from climate_common import lanes
-from nova_ext import seams
-from nova_ext.scheduler import matching, providers, requests
+from nova_ext import providers, seams
+from nova_ext.scheduler import matching, requests
 
 
 def install() -> None:

@@ -39,9 +39,9 @@ def test_only_the_project_with_the_lease_lands_on_its_host(
     (reservation,) = lease.reservations
     (host,) = hosts_of(lease)
     assert host in POOL
-    early = boot(booking, reservation=reservation.id)
-    assert early.status == 'ERROR'
-    assert 'No valid host' in early.fault['message']
+    early = booking.post({'reservation': reservation.id})
+    assert early.status_code == 400, early.text
+    assert 'no host is there for the reservation' in early.text
 
     booking.person.leases.update(lease.id, start='now')
     booking.wait_lease(lease.id, 'ACTIVE')

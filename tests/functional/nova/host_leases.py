@@ -71,6 +71,13 @@ class HostLeasesTest(HostsTest):
         made = self.boot({'reservation': reservation.id}, **server)
         return made, self.host_of(made)
 
+    def refused(self, lease):
+        """Tell whether nova-api refuses a server for it: no host is there for the lease."""
+        (reservation,) = lease.reservations
+        answer = self.post({'reservation': reservation.id}, status=400).body
+        told = f'no host is there for the reservation {reservation.id}'
+        return told in answer['badRequest']['message']
+
     def change(self, lease, **wanted):
         """Change what the one reservation of a lease wants."""
         (reservation,) = lease.reservations

@@ -14,9 +14,9 @@ from nova.compute import vm_states
 from nova.objects import fields
 from nova.scheduler import request_filter
 
-from nova_ext import conf, policies, states
+from nova_ext import conf, policies, providers, states
 from nova_ext.api import routes as api_routes
-from nova_ext.scheduler import matching, providers
+from nova_ext.scheduler import matching
 
 
 class Extension(fixtures.Fixture):

@@ -58,11 +58,14 @@ class TestCost(NovaTest):
         assert len(with_extension[1]) == len(stock[1]) > 2
         assert stock[0].total() > 20
 
-    def test_server_in_a_lane_costs_the_requests_of_an_ordinary_server(self):
+    def test_server_in_a_lane_costs_one_request_more_than_an_ordinary_server(self):
+        """With it nova-api looks whether there is a lane of the reservation."""
         _, ordinary = self.measure()
         lane = pool.Pool(self.placement).enrol('host1')
         reservation = str(uuid.uuid4())
         lane.open(lanes.lane_aggregates(reservation, [self.api.project_id]))
         _, inside = self.measure(reservation=reservation)
-        assert [method for method, _ in inside] == [method for method, _ in ordinary]
-        assert lanes.SLOT in inside[0][1]
+        (_, looked), *rest = inside
+        assert lanes.reservation_aggregate(reservation) in looked
+        assert [method for method, _ in rest] == [method for method, _ in ordinary]
+        assert lanes.SLOT in rest[0][1]

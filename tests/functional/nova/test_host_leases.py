@@ -29,7 +29,7 @@ class TestHostLeases(HostLeasesTest):
         assert (lease.status, reservation.unit_kind) == ('PENDING', 'host')
         (host,) = self.hosts_of(lease)
         assert serialize.reservation(reservation)['hosts'] == [host]
-        assert self.inside(lease)[1] is None
+        assert self.refused(lease)
 
         lease = self.settled(lease, hours=1)
         assert lease.status == 'ACTIVE'
@@ -41,7 +41,7 @@ class TestHostLeases(HostLeasesTest):
         lease = self.settled(lease, hours=1)
         assert (lease.status, lease.status_reason) == ('TERMINATED', None)
         self._wait_until_deleted(server)
-        assert self.inside(lease)[1] is None
+        assert self.refused(lease)
         assert placement.list_consumers(self.cloud.service(), self.provider(host)) == []
 
     def test_two_of_three_hosts_if_no_more_are_free_but_not_less_than_the_least(self):
@@ -102,7 +102,7 @@ class TestHostLeases(HostLeasesTest):
         self.world.plugins[self.TYPE].wake_up(first, first.reservations[0])
         assert self.inside(first)[1] == 'host1'
         HostRefresher(self.conf, self.world.database, self.cloud).refresh()
-        assert self.inside(first)[1] is None
+        assert self.refused(first)
 
     def test_start_says_how_it_can_go_on_and_does_so(self):
         """The lane is open to a lease that was purged."""
@@ -123,7 +123,7 @@ class TestHostLeases(HostLeasesTest):
         lease = self.settled(self.lease_hosts(min=1, names='host1'))
         lane_id = lane_of(lease.reservations[0].allocations[0])
         self.placement.delete(f'/resource_providers/{lane_id}', version='1.39')
-        assert self.inside(lease)[1] is None
+        assert self.refused(lease)
         (found,) = HostRepair(self.world.database, self.cloud.service(), True).run()
         assert found.done
         lease = self.settled(lease)

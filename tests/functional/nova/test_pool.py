@@ -5,6 +5,7 @@ import uuid
 
 import fixtures
 import pytest
+from keystoneauth1 import exceptions as ks_exceptions
 from nova.scheduler import host_manager, request_filter
 from nova.scheduler.client import report
 
@@ -36,11 +37,33 @@ class TestWhoGetsIn(PoolTest):
         self.assert_host(self.boot({'reservation': [self.reservation.upper()]}), 'host1')
         self.assert_no_host(
             self.inside(api=self.other),
-            self.boot({'reservation': str(uuid.uuid4())}),
             self.inside(api=self.admin_api, host='host3'),
         )
         self.lanes['host2'].open(self.whole_host(self.api.project_id, 'other'))
         self.assert_host(self.inside(api=self.other), 'host2')
+
+    def test_reservation_that_no_lane_is_for_is_refused_before_anything_is_built(self):
+        self.lanes['host1'].open(self.whole_host())
+        unknown = str(uuid.uuid4())
+        answer = self.post({'reservation': unknown}, status=400).body['badRequest']
+        assert answer['message'] == (
+            f'Invalid scheduler hint reservation: no host is there for the reservation {unknown}: '
+            'it is unknown, has not started, or is over'
+        )
+        assert self.api.get_servers() == []
+
+    def test_scheduler_judges_if_placement_does_not_answer_nova_api(self):
+        real = report.SchedulerReportClient.get
+
+        def get(client, url, *args, **kwargs):
+            if 'resource_providers?member_of' in url:
+                raise ks_exceptions.ConnectFailure
+            return real(client, url, *args, **kwargs)
+
+        self.lanes['host1'].open(self.whole_host())
+        with fixtures.MonkeyPatch('nova.scheduler.client.report.SchedulerReportClient.get', get):
+            self.assert_host(self.inside(), 'host1')
+            self.assert_no_host(self.boot({'reservation': str(uuid.uuid4())}))
 
     def test_next_boot_obeys_what_was_opened_or_closed(self):
         lane = self.lanes['host1'].prepare(self.whole_host(), 1000)

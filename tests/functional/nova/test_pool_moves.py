@@ -127,7 +127,7 @@ class TestAfterTheLease(MovesTest):
                 move(self, server)
                 self.assert_host(server, 'host3')
         assert lane.consumers == set()
-        self.assert_no_host(self.inside())
+        self.post({'reservation': self.reservation}, status=400)
 
     def test_resize_to_a_host_of_any_cell_is_a_move(self):
         assert self.asked(objects.Destination(host='host3', cell=None, allow_cross_cell_move=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask Placement whether there are lanes, by the client of nova-scheduler."""
+"""Ask Placement whether there are lanes, by the client that nova has for it."""
 
 import logging
 import time
@@ -21,8 +21,8 @@ def exist(context: Any, members: Iterable[str]) -> bool | None:
     :returns: None if Placement does not say
     """
     url = f'/resource_providers?member_of=in:{",".join(members)}'
-    client = report.report_client_singleton()
     try:
+        client = report.report_client_singleton()
         answer = client.get(url, version=_MICROVERSION, global_request_id=context.global_id)
     except ks_exceptions.ClientException as error:
         LOG.warning('Placement cannot be asked for lanes: %s', error)
