@@ -6,11 +6,15 @@ from typing import Any
 
 from heat.engine.resources.openstack.cinder import volume
 
-from heat_ext.members import deferred_create
+from heat_ext.members import deferred_create, lost_attachment
 from heat_ext.stacks import tree
 
 
-class VolumeAttachment(deferred_create.DeferredCreate, volume.CinderVolumeAttachment):
+class VolumeAttachment(
+    deferred_create.DeferredCreate,
+    lost_attachment.LostAttachment,
+    volume.CinderVolumeAttachment,
+):
     """An attachment that is created when its server runs and its volume exists."""
 
     def required_ids(self) -> tuple[str | None, ...]:

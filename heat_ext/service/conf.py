@@ -31,6 +31,14 @@ OPTS = [
         'nova or cinder has begun is requested again. More than [climate] wake_up_timeout of nova '
         'and cinder.',
     ),
+    cfg.IntOpt(
+        'lost_attach_seconds',
+        default=600,
+        min=1,
+        help='Seconds after which the attachment of a volume of a reserved stack counts as lost '
+        'if cinder does not show it complete: it is broken off and requested again. More than '
+        'the longest one takes.',
+    ),
 ]
 
 

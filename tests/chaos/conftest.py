@@ -4,7 +4,9 @@
 It must be up: ``devstack/local/cloud up``.
 """
 
+import contextlib
 import os
+import pathlib
 import random
 import time
 import uuid
@@ -13,10 +15,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.chaos.reservations import Reservations
-from tests.cloud.people import CONF, Person, cloud, environment, member_of
+from tests.cloud.people import CONF, STATE, Person, cloud, environment, member_of
 
 #: What counts as lost does so after a minute; what failed is tried again soon.
-IMPATIENT = """
+IMPATIENT_CLIMATE = """
 [engine]
 claim_ttl = 10
 retry_max_seconds = 10
@@ -30,6 +32,10 @@ lost_delete_minutes = 1
 lost_detach_minutes = 1
 [virtual:stack]
 lost_action_minutes = 1
+"""
+IMPATIENT_HEAT = """
+[climate]
+lost_attach_seconds = 60
 """
 
 
@@ -60,15 +66,24 @@ def admin() -> Person:
 
 @pytest.fixture(scope='session')
 def impatient() -> Iterator[None]:
-    """Let climate-manager run with other options."""
-    before = CONF.read_text(encoding='utf-8')
-    CONF.write_text(before + IMPATIENT, encoding='utf-8')
+    """Let climate-manager and heat-engine run with other options."""
+    with (
+        _configured(CONF, IMPATIENT_CLIMATE, 'climate-manager'),
+        _configured(STATE / 'etc/heat/heat.conf', IMPATIENT_HEAT, 'heat-engine'),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _configured(file: pathlib.Path, more: str, service: str) -> Iterator[None]:
+    before = file.read_text(encoding='utf-8')
+    file.write_text(before + more, encoding='utf-8')
     try:
-        cloud('restart', 'climate-manager')
+        cloud('restart', service)
         yield
     finally:
-        CONF.write_text(before, encoding='utf-8')
-        cloud('restart', 'climate-manager')
+        file.write_text(before, encoding='utf-8')
+        cloud('restart', service)
 
 
 @pytest.fixture

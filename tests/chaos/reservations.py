@@ -6,6 +6,8 @@ import json
 import uuid
 from typing import Any
 
+from openstack import exceptions
+
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at
 from tests.cloud.reserving import RESERVED, Reserving
@@ -114,6 +116,24 @@ class Reservations:
         response = self.person.sdk.compute.get(path, microversion='2.96')
         assert response.status_code == 200, response.text
         return response.json()[key]
+
+    def describe(self, reservation: Any) -> list[str]:
+        """Return what Nova, Cinder or Heat says of a reserved resource, in lines."""
+        resource_id, sdk = reservation.resource_id, self.person.sdk
+        try:
+            if reservation.resource_type == 'virtual:instance':
+                server = sdk.compute.get_server(resource_id)
+                return [f'{server.status}, task {server.task_state}, updated {server.updated_at}']
+            if reservation.resource_type == 'virtual:volume':
+                volume = sdk.block_storage.get_volume(resource_id)
+                return [f'{volume.status}, updated {volume.updated_at}']
+        except exceptions.NotFoundException as exc:
+            return [str(exc)]
+        return [
+            f'{each["resource_name"]} is {each["resource_status"]} since {each["updated_time"]}: '
+            f'{each["resource_status_reason"]}'
+            for each in self.stacks.resources(resource_id)
+        ]
 
     def left(self) -> dict[str, list[str]]:
         """Name what the project has of servers, volumes, stacks and ports."""

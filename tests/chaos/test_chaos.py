@@ -76,7 +76,7 @@ class Course:
             ask(lambda: self.person.leases.delete(lease.id))
 
     def tell_remaining(self) -> None:
-        """Say of each lease that has not ended why, and what it holds."""
+        """Say of each lease that has not ended why, and in which states is what it holds."""
         for lease_id, status in self._seen.items():
             if status == 'TERMINATED':
                 continue
@@ -85,6 +85,8 @@ class Course:
             for each in lease.reservations:
                 held = f'{each.resource_type} {each.resource_id}'
                 self._say(f'  {held} is {each.status}: {each.status_reason}')
+                for line in self._reservations.describe(each):
+                    self._say(f'    {line}')
 
     def _end(self, lease_id: str, seconds: int) -> None:
         """Let a lease end soon; the next look does if the service answers later than that."""

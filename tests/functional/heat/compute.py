@@ -252,6 +252,7 @@ class Compute(Interfaces, Service):
         server = self.find(request, key)
         if volume not in server['volumes']:
             raise Refusal(404, 'Not attached')
+        self.cloud.cinder.begin_detaching(volume)
         server['volumes'].remove(volume)
         self.cloud.cinder.leave(volume)
         self.changes.append(('detach', volume))

@@ -25,6 +25,7 @@ class Storage(Service):
     :ivar backups: id -> record
     :ivar full: whether there is no room for another one
     :ivar looks: how many looks find a volume ``creating`` before it is there
+    :ivar lost_attachments: how many attachments nova will not complete
     """
 
     TYPE = 'volumev3'
@@ -40,6 +41,8 @@ class Storage(Service):
         ('DELETE', '/volumes/([^/]+)', '_delete'),
         ('POST', '/volumes/([^/]+)/action', '_act'),
         ('PUT', '/volumes/([^/]+)/metadata', '_metadata'),
+        ('GET', '/attachments', '_attachments'),
+        ('POST', '/attachments/([^/]+)/action', '_act_on_attachment'),
         ('GET', '/backups/([^/]+)', '_backup'),
         ('GET', '/snapshots', '_snapshots'),
         ('GET', '/snapshots/detail', '_snapshots'),
@@ -48,6 +51,7 @@ class Storage(Service):
     def _setUp(self):
         super()._setUp()
         self.volumes, self.backups, self.full, self.looks = {}, {}, False, 3
+        self.lost_attachments = 0
 
     def statuses(self):
         """Statuses of all volumes, in order of their creation."""
@@ -176,6 +180,17 @@ class Storage(Service):
         if volume['status'] != status:
             raise Refusal(409, f'The volume is {volume["status"]}, not {status}')
 
+    def _attachments(self, request):
+        volume = self.find(request, request.params['volume_id'])
+        server = request.params['instance_id']
+        return {'attachments': [a for a in volume['attachments'] if a['server_id'] == server]}
+
+    def _act_on_attachment(self, request, key):
+        assert request.json == {'os-complete': {}}
+        self.find(request, key).update(status='in-use', next=[])
+        self.changes.append(('complete', key))
+        return 204, None
+
     # For nova.
 
     def attach(self, key, server):
@@ -185,6 +200,15 @@ class Storage(Service):
             raise Refusal(400, f'Volume {key} is {volume["status"]} and cannot be attached.')
         volume['attachments'] = [{'server_id': server, 'attachment_id': key, 'id': key}]
         volume.update(status='attaching', next=['attaching'] * self.looks + ['in-use'])
+        if self.lost_attachments:
+            self.lost_attachments -= 1
+            volume['next'] = []
+
+    def begin_detaching(self, key):
+        """Refuse what is not in use, as nova asks cinder before it detaches a volume."""
+        status = self.volumes[key]['status']
+        if status != 'in-use':
+            raise Refusal(400, f'Volume {key} is {status} and cannot be detached.')
 
     def leave(self, key):
         """Take a volume out of its server."""

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attachments and deployments wait for their reserved server, and do not fail meanwhile."""
 
+import itertools
+import types
+
+import fixtures
 from heat.objects import software_deployment as deployments
 
 from tests.functional.heat.bus import Killed
@@ -104,6 +108,41 @@ class TestAttachment(ReservedTest):
         self.record(stack, 'disk').update(status='available', next=[], attachments=[])
         self.patch_stack(stack)
         assert self.attached() == self.ids(stack, 'disk') * 2
+
+    def lose_attachments(self, number):
+        """Let nova lose attachments; the clock is 150 s later at each look."""
+        clock = types.SimpleNamespace(monotonic=itertools.count(0, 150).__next__)
+        self.useFixture(fixtures.MonkeyPatch('heat_ext.members.lost_attachment.time', clock))
+        self.cloud.cinder.lost_attachments = number
+
+    def test_lost_attachment_is_broken_off_and_requested_again(self):
+        stack = self.reserve_all(ATTACHED)
+        self.lose_attachments(2)
+        self.start(stack)
+        disk = self.ids(stack, 'disk')
+        assert self.attached() == disk * 3
+        assert self.cloud.cinder.changed('complete') == self.cloud.nova.changed('detach')
+        assert self.record(stack, 'server')['volumes'] == disk
+        assert self.cloud.cinder.statuses() == ['in-use']
+
+    def test_attachment_that_nova_completes_late_is_left_alone(self):
+        stack = self.reserve_all(ATTACHED)
+        self.lose_attachments(1)
+        volume = self.record(stack, 'disk')
+        self.while_waiting(lambda: volume.update(status='in-use'), until=self.attached)
+        self.start(stack)
+        self.assert_attached_once(stack)
+        assert self.cloud.nova.changed('detach') == []
+
+    def test_lost_attachment_that_nova_cannot_detach_fails_and_says_what_to_do(self):
+        stack = self.reserve_all(ATTACHED)
+        self.lose_attachments(1)
+        volume = self.record(stack, 'disk')
+        detached = lambda: self.cloud.nova.changed('detach')  # noqa: E731
+        self.while_waiting(lambda: volume.update(status='in-use', next=[]), until=detached)
+        found = self.start(stack, 'UPDATE_FAILED')
+        told = f'must detach it from server {self.ids(stack, "server")[0]}'
+        assert told in found.status_reason
 
     def test_attachment_added_after_the_start_is_created_at_once(self):
         stack = self.started(without(ATTACHED, 'attachment'))
