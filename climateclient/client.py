@@ -78,7 +78,7 @@ class Client(adapter.Adapter):
         """Return the earliest times in which reservations would be granted together.
 
         :param reservations: as a new lease has them; of types that are in the calendar
-        :param since: when it starts at the earliest; now if None
+        :param since: when it starts at the earliest, not in the past; now if None
         :param until: when it ends at the latest; the service's choice if None
         :raises BadRequest: a value is wrong; ``field`` says which
         """

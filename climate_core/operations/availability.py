@@ -43,7 +43,11 @@ def find_windows(
     """
     now = builder.clock.now()
     length = times.duration(values['duration'])
-    earliest = max(now, times.date(values.get('from') or 'now', now, 'from'))
+    since = times.date(values.get('from') or 'now', now, 'from')
+    if since < now - timedelta(seconds=builder.conf.manager.late_start_seconds):
+        # A lease could not start then either.
+        raise times.past('earliest start', 'from', now)
+    earliest = max(now, since)
     latest = times.date(values['to'], now, 'to') if values.get('to') else earliest + _USUAL
     if latest > earliest + _FARTHEST:
         raise exceptions.InvalidDate(

@@ -6,7 +6,7 @@ user and finds what the first one wrote, and a lost hint costs nothing, since th
 wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
-``end_lease``, ``update_reservation``, ``remove_reservation``, the operations on hosts, a
+``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts, a
 generation to ``delete_lease`` and ``add_reservation``, and more fields to the values of the
 others, as the template of a stack, or what a server is made from: a manager that does not know the
 event that makes them must not make one. Each call is sent with the lowest version that has what it
@@ -15,8 +15,9 @@ needs, so that releases of two ages understand each other in what both can.
 
 import functools
 import inspect
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import oslo_messaging as messaging
 from oslo_config import cfg
@@ -53,6 +54,18 @@ _CREATE = frozenset(
 #: What a reservation has whose resource is made for the lease, or was.
 _MADE = frozenset({'template', 'server', 'made_for'})
 _UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
+#: For so many seconds a manager that has answered is not asked whether it is there.
+_KNOWN: Final = 10.0
+#: So many seconds one has to say so.
+_PING: Final = 10
+_NOBODY: Final = (
+    'No climate-manager answers, so leases can be read, but nothing can be changed. Nothing was '
+    'done; try again later.'
+)
+_LOST: Final = (
+    'The climate-manager does not answer. What was asked may be done all the same: look before '
+    'you ask again.'
+)
 _TOO_NEW = (
     'This needs a newer lease manager, and the service is being upgraded. Try again when the '
     'upgrade is finished.'
@@ -118,6 +131,9 @@ class ManagerClient:
     Every method raises what the operation raises, and
     :class:`climate_core.exceptions.ServiceUnavailable` when no manager answers in time, or when
     ``[upgrade_levels] manager`` keeps back what is asked.
+
+    A call waits in the queue of a bus until a manager takes it, which may be one that is started
+    after its user has given up. So none is sent if no manager is there.
     """
 
     def __init__(
@@ -130,6 +146,9 @@ class ManagerClient:
             version_cap=conf.upgrade_levels.manager,
             serializer=RpcSerializer(),
         )
+        # oslo.messaging has registered the option by now.
+        self._ping_seconds = min(_PING, conf.rpc_response_timeout)
+        self._known_until = 0.0
 
     create_lease = _remote(LeaseOperations.create_lease, _first_creates)
     check_lease = _remote(LeaseOperations.check_lease)
@@ -158,10 +177,14 @@ class ManagerClient:
         client = self._client.prepare(version=version)
         if not client.can_send_version(version):
             raise exceptions.ServiceUnavailable(_TOO_NEW)
+        self._ping(context)
         try:
-            return client.call(context, method, **arguments)
+            answer = client.call(context, method, **arguments)
+            self._known_until = time.monotonic() + _KNOWN
+            return answer
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):
-            raise exceptions.ServiceUnavailable('The lease manager does not answer. Try again.')
+            self._known_until = 0.0
+            raise exceptions.ServiceUnavailable(_LOST)
         except messaging.UnsupportedVersion:
             raise exceptions.ServiceUnavailable(_TOO_NEW)
         except messaging.RemoteError as exc:
@@ -169,3 +192,17 @@ class ManagerClient:
             if exc.exc_type != messaging.UnsupportedVersion.__name__:
                 raise
             raise exceptions.ServiceUnavailable(_TOO_NEW)
+
+    def _ping(self, context: RequestContext) -> None:
+        """Make sure that a manager is there, unless one has answered a short time ago."""
+        client = self._client.prepare(version=VERSION, timeout=self._ping_seconds)
+        if time.monotonic() < self._known_until or not client.can_send_version(VERSION):
+            return
+        try:
+            client.call(context, 'ping')
+        except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):
+            raise exceptions.ServiceUnavailable(_NOBODY)
+        except (messaging.UnsupportedVersion, messaging.NoSuchMethod, messaging.RemoteError):
+            # An older one, which does not know this, is there as well.
+            pass
+        self._known_until = time.monotonic() + _KNOWN

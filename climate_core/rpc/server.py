@@ -147,6 +147,9 @@ class LeaseEndpoint(_Served):
     update_reservation = _writes(LeaseOperations.update_reservation)
     remove_reservation = _writes(LeaseOperations.remove_reservation)
 
+    def ping(self, context: 'RequestContext') -> None:
+        """Tell that a manager is there."""
+
     def nudge(self, context: 'RequestContext') -> None:
         """Wake the scheduler, since another manager wrote something."""
         self._nudged(context)

@@ -50,7 +50,7 @@ class Availability(command.Lister):
             '--from',
             dest='since',
             metavar='<time>',
-            help=f'When it starts at the earliest (default: now): {dates.FORMS}',
+            help=f'When it starts at the earliest (default: now; not in the past): {dates.FORMS}',
         )
         parser.add_argument(
             '--to',

@@ -40,7 +40,10 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
         'maxLength': limits.TIME_LENGTH,
         'description': f'How long the lease would last: {durations.FORMS}.',
     },
-    'from': {**common.DATE, 'description': f'Default now. {common.DATE["description"]}'},
+    'from': {
+        **common.DATE,
+        'description': f'Default now; not in the past. {common.DATE["description"]}',
+    },
     'to': {
         **common.DATE,
         'description': 'When the lease ends at the latest; default 30 days after from. '

@@ -121,6 +121,7 @@ def hosts(**values: Any) -> dict[str, str]:
         ),
         ({'duration': 'long'}, 'duration'),
         ({'from': 'soon'}, 'from'),
+        ({'from': '2020-01-01 10:00'}, 'from'),
         ({'to': f'{DAY} 10:30'}, 'to'),
         ({'to': '2101-01-01'}, 'to'),
         ({'limit': 0}, 'limit'),
