@@ -102,12 +102,15 @@ def sentence(time: datetime.datetime) -> str:
     return f'{shown} UTC'
 
 
-def display(time: datetime.datetime | None, zone: datetime.tzinfo | None = None) -> str:
+def display(
+    time: datetime.datetime | None, zone: datetime.tzinfo | None = None, is_named: bool = True
+) -> str:
     """Write a time for people, with its zone: ``2026-12-01 16:07:00+01:00 CET``.
 
     Nothing for None, and ``2026-12-01 15:07:00 UTC`` where that is the zone.
 
     :param zone: None for the zone of the machine
+    :param is_named: False: its offset is enough, where there is little room
     """
     if time is None:
         return ''
@@ -116,7 +119,7 @@ def display(time: datetime.datetime | None, zone: datetime.tzinfo | None = None)
         return f'{local.replace(tzinfo=None).isoformat(" ", "seconds")} UTC'
     shown, name = local.isoformat(' ', 'seconds'), local.tzname() or ''
     # Zones that have no name are called by their offset.
-    return f'{shown} {name}' if re.fullmatch('[A-Z]{1,5}', name) else shown
+    return f'{shown} {name}' if is_named and re.fullmatch('[A-Z]{1,5}', name) else shown
 
 
 def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.datetime:

@@ -30,6 +30,13 @@ class TimeColumn(columns.FormattableColumn[Any]):
         return isinstance(other, TimeColumn) and _order(self._value) < _order(other._value)
 
 
+class ListedTimeColumn(TimeColumn):
+    """A time in a table with many columns."""
+
+    def human_readable(self) -> str:
+        return dates.display(self._value, is_named=False)
+
+
 class EarliestColumn(TimeColumn):
     """A time from which on something is free: in seconds it is the first that is not too early."""
 
@@ -140,8 +147,8 @@ def row(lease: models.Lease, long: bool) -> tuple[Any, ...]:
         lease.id,
         lease.name,
         lease.status,
-        TimeColumn(lease.start_date),
-        TimeColumn(lease.end_date),
+        ListedTimeColumn(lease.start_date),
+        ListedTimeColumn(lease.end_date),
     )
     if not long:
         return short

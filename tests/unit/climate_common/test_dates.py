@@ -113,6 +113,7 @@ def test_display_names_the_zone_of_the_time(machine_in_berlin) -> None:
     assert dates.display(NOW) == '2026-12-01 13:00:01+01:00 CET'
     assert dates.display(NOW, datetime.UTC) == '2026-12-01 12:00:01 UTC'
     assert dates.display(NOW, zoneinfo.ZoneInfo('Asia/Tashkent')) == '2026-12-01 17:00:01+05:00'
+    assert dates.display(NOW, is_named=False) == '2026-12-01 13:00:01+01:00'
     assert dates.display(None) == ''
 
 

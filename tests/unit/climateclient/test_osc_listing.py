@@ -39,6 +39,14 @@ def test_list_shows_leases_by_their_start(run, http, listed):
     }
 
 
+def test_tables_fit_into_120_columns(run, http):
+    http.get(LEASES, json={'leases': [samples.lease(name='night-run', status='ACTIVE')]})
+    table = run('lease', 'list').splitlines()
+    assert LEASE_ID in table[3]
+    assert max(map(len, table)) <= 120
+    assert '2026-11-21 05:00:00+01:00 |' in table[3]
+
+
 def test_list_long_shows_reservations_and_owners(run, http, listed):
     out = run('lease', 'list', '--long', '-f', 'json')
     early = json.loads(out)[0]
