@@ -108,7 +108,10 @@ class TestBestEffort(BestEffortTest):
     def test_too_few_hosts_are_refused_and_leave_nothing(self):
         server = self.boot_on('host1')
         self._suspend_server(server)
-        for wanted, told in (({}, '1 in the status SUSPENDED'), ({'min': 2}, '2 must be emptied')):
+        for wanted, told in (
+            ({}, '1 in the status SUSPENDED'),
+            ({'min': 2}, 'emptied for it, and 2 must be'),
+        ):
             with pytest.raises(exceptions.NotEnough, match=told):
                 self.ask(**wanted)
         assert self.host().takes_ordinary

@@ -45,7 +45,7 @@ class KindsTest(HostLeasesTest):
         assert (lease.kind, lease.status) == ('scheduled', 'PENDING')
         with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 16:00 UTC on'):
             self.ask('scheduled', *wanted, start_date='2026-12-01 15:00')
-        assert not self.is_entered(lease)
+        assert self.refused(lease)
         assert self.is_entered(self.settled(lease, hours=2))
 
     def assert_retried(self, *wanted):

@@ -174,11 +174,11 @@ class TestShares(PreparingTest):
         first, _ = self.start(self.room('now', START, name='first'), seconds=0)
         assert self.lane(first) == self.lane(later)
         assert self.inside(first)[1] == 'host1'
-        assert self.inside(later)[1] is None
+        assert self.refused(later)
         self.world.run_until_idle(hours=1)
         later = self.settled(later, seconds=2)
         assert (later.status, self.inside(later)[1]) == ('ACTIVE', 'host1')
-        assert self.inside(first)[1] is None
+        assert self.refused(first)
 
     def test_host_that_was_leased_as_a_whole_is_shared_when_it_is_closed(self):
         self.TYPE = 'physical:host'
