@@ -5,7 +5,7 @@ What is done in which status is a table for each end action, :data:`STEPS`. A st
 the table is on its way to another one, so it is looked at again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_log import log
@@ -21,6 +21,9 @@ LOG = log.getLogger(__name__)
 
 #: Seconds in which Nova begins to upload an image whose record it has made.
 _UPLOAD_BEGINS = 10.0
+#: Seconds in which Nova begins an action that it accepted, also one for which it sets no task at
+#: once: confirmResize, and the deletion of a server that is being scheduled.
+_SHOWN = 10.0
 _DEACTIVATED = (
     'An administrator deactivated the image {0} of the server, which is not deleted before that '
     'can be used: reactivate the image, or delete it to have another one made.'
@@ -40,15 +43,33 @@ Server = Mapping[str, Any]
 
 def _action(name: str) -> Step:
     def step(context: EndContext, server: Server) -> Wait:
-        servers.act(context.conn, server['id'], name)
-        return context.wait()
+        return _ask(context, server, name, lambda: servers.act(context.conn, server['id'], name))
 
     return step
 
 
 def _delete(context: EndContext, server: Server) -> Wait:
-    servers.delete(context.conn, server['id'])
-    return context.wait()
+    return _ask(context, server, 'delete', lambda: servers.delete(context.conn, server['id']))
+
+
+def _ask(context: EndContext, server: Server, name: str, request: Callable[[], None]) -> Wait:
+    """Ask for an action; after a while without any effect tell that, and ask again.
+
+    nova-compute may fail after nova-api has accepted it: the server is as it was before, or in
+    ERROR.
+    """
+    if context.progress.asked == name and context.age < _SHOWN:
+        return context.wait()
+    return context.once(name, lambda: _failed(server, name), request)
+
+
+def _failed(server: Server, name: str) -> str:
+    told = (server.get('fault') or {}).get('message')
+    because = f': {told}' if told and server['status'] == 'ERROR' else ''
+    return (
+        f'The server is {server["status"]} after the action {name}{because}. See "openstack '
+        f'server event list {server["id"]}". The action is tried again.'
+    )
 
 
 def _wait(context: EndContext, server: Server) -> Wait:
@@ -62,7 +83,7 @@ def _move(name: str, argument: Any = None) -> Step:
     def step(context: EndContext, server: Server) -> Wait:
         return context.once(
             name,
-            lambda: 'Nova could not move the server: see "openstack server event list".',
+            lambda: _failed(server, name),
             lambda: servers.act(context.service, server['id'], name, argument),
         )
 
@@ -72,11 +93,15 @@ def _move(name: str, argument: Any = None) -> Step:
 def _offload(context: EndContext, server: Server) -> Wait | None:
     """Offload a shelved server now, as only an administrator may; else Nova does it later."""
     try:
-        servers.act(context.service, server['id'], 'shelveOffload')
+        return _ask(
+            context,
+            server,
+            'shelveOffload',
+            lambda: servers.act(context.service, server['id'], 'shelveOffload'),
+        )
     except errors.Refused as exc:
         LOG.info('Server %s stays on its host until Nova offloads it: %s', server['id'], exc)
         return None
-    return context.wait()
 
 
 def _image(context: EndContext, server: Server) -> Wait:

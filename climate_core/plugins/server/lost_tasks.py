@@ -66,6 +66,7 @@ _DELETING: Final = frozenset({'deleting', 'soft-deleting'})
 _UPLOADS: Final = ('image_', 'shelving')
 #: What counts as asked for while Nova makes an image.
 IMAGE: Final = 'image'
+_RESET: Final = 'reset_state'
 
 
 def repeat_wake_up(context: 'StepContext') -> Wait:
@@ -82,7 +83,12 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
     return lost.wait(context, doing, context.options.lost_wake_up_seconds, repair)
 
 
-def wait(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
+def is_deleting(server: Mapping[str, Any]) -> bool:
+    """Tell whether the deletion of a server was asked for; Nova ignores another request."""
+    return server.get('OS-EXT-STS:task_state') in _DELETING
+
+
+def wait(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
     """Wait for the task of a server that ends; repair it when it is lost.
 
     A server in BUILD that has a host is never touched: its host may come back and go on. One
@@ -90,18 +96,20 @@ def wait(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
     """
     status, task = server['status'], server.get('OS-EXT-STS:task_state') or ''
     doing = f'The server has been {f"{status}, {task}" if task else status}'
+    if is_deleting(server):
+        minutes = context.options.lost_delete_minutes
+        return lost.wait(context, doing, 60 * minutes, _delete(context, server['id']))
     if status == 'BUILD' and server.get('hostId'):
         return context.wait(doing)
     if status == 'BUILD':
         minutes = context.options.lost_task_minutes
         return lost.wait(context, doing, 60 * minutes, _give_up(context))
-    if task in _DELETING:
-        minutes = context.options.lost_delete_minutes
-        return lost.wait(context, doing, 60 * minutes, _delete(context))
     uploads = task.startswith(_UPLOADS)
     options = context.options
     minutes = options.lost_upload_minutes if uploads else options.lost_task_minutes
-    return lost.wait(context, doing, 60 * minutes, _reset(context))
+    # An image whose task was reset goes on being looked at; other actions are asked for again.
+    asked = None if context.progress.asked == IMAGE else _RESET
+    return lost.wait(context, doing, 60 * minutes, _reset(context, asked))
 
 
 def wait_for_image(context: 'EndContext', image: 'Copy') -> Wait:
@@ -129,9 +137,7 @@ def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     return images.describe(context.conn, context.reservation.id, f'{server["name"]}-shelved')
 
 
-def _delete(context: 'EndContext') -> lost.RepairStep:
-    server_id = context.resource_id
-
+def _delete(context: 'StepContext', server_id: str) -> lost.RepairStep:
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
         servers.delete(context.conn, server_id)
@@ -144,7 +150,7 @@ def _delete(context: 'EndContext') -> lost.RepairStep:
     )
 
 
-def _give_up(context: 'EndContext') -> lost.RepairStep:
+def _give_up(context: 'StepContext') -> lost.RepairStep:
     server_id = context.resource_id
     return lost.RepairStep(
         'delete_unbuilt',
@@ -154,15 +160,16 @@ def _give_up(context: 'EndContext') -> lost.RepairStep:
     )
 
 
-def _reset(context: 'EndContext') -> lost.RepairStep:
+def _reset(context: 'StepContext', asked: str | None) -> lost.RepairStep:
     server_id = context.resource_id
 
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
 
     return lost.RepairStep(
-        'reset_state',
+        _RESET,
         'its state was reset, and its end goes on.',
         make,
         f'openstack server set --state active {server_id}',
+        asked=asked,
     )

@@ -24,7 +24,7 @@ from climate_core.lease import model
 from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import END, Progress
-from climate_core.plugins.server import room, specification
+from climate_core.plugins.server import lost_tasks, room, specification
 from climate_core.plugins.step_context import AT_ONCE, EndContext, StepContext
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ def make(context: StepContext, keys: Sequence[str]) -> Wait:
 def watch(context: StepContext, server: Mapping[str, Any]) -> Wait | None:
     """Wait until a server that was made is RESERVED.
 
+    One that a host builds is waited for without an end, since the host may go on with it: Nova
+    itself gives up a build, after [DEFAULT] instance_build_timeout. So is one in a cell that does
+    not answer (UNKNOWN). The user is told after
+    :data:`climate_core.plugins.step_context.LONG`.
+
     :raises climate_core.exceptions.Permanent: Nova could not make it
     """
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
@@ -112,8 +117,12 @@ def _delete_lost(context: StepContext) -> Wait:
     found = servers.find(context.conn, tag, every_project=False)
     if found is None:
         return context.intend(_ASK)
+    server = servers.get(context.conn, found)
+    context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
+    if lost_tasks.is_deleting(server):
+        return lost_tasks.wait(context, server)
     servers.delete(context.conn, found)
-    return context.wait('The server that is to be made again has been deleting')
+    return context.wait()
 
 
 def find_late(context: EndContext) -> Wait | None:
@@ -129,7 +138,8 @@ def find_late(context: EndContext) -> Wait | None:
     found = servers.find(context.conn, tag, every_project=every_project)
     if found is not None:
         return Wait(AT_ONCE, None, Progress(END, context.now).dump(), resource_id=found)
-    if context.age >= IN_FLIGHT:
+    # Before a server is made again no request for one is on its way.
+    if stored['asked'] == _REMAKE or context.age >= IN_FLIGHT:
         return None
     return context.note(_ASK).wait()
 

@@ -32,7 +32,6 @@ _SENT = 'scheduling'
 _GONE = frozenset({'DELETED', 'SOFT_DELETED'})
 #: UNKNOWN is a server in a cell that does not answer.
 _UNSETTLED = frozenset({'BUILD', 'UNKNOWN'})
-_DELETING = frozenset({'deleting', 'soft-deleting'})
 #: Hints that ask for a reservation, see nova_ext.
 _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
@@ -173,7 +172,10 @@ class ServerPlugin(wakeable.HintedPlugin):
             raise errors.Gone(self.gone)
         if status == _RESERVED and task == _SENT:
             return lost_tasks.repeat_wake_up(context)
-        if task in _DELETING or status in _UNSETTLED or (status == _RESERVED and task):
+        # One that a host starts is waited for without an end, as one in a cell that is down: the
+        # host may go on, and Nova gives up a build itself ([DEFAULT] instance_build_timeout).
+        is_busy = status in _UNSETTLED or (status == _RESERVED and task)
+        if is_busy or lost_tasks.is_deleting(server):
             state = f'{status}, {task}' if task else status
             return context.wait(f'The server has been {state}')
         if status == _RESERVED:
@@ -210,7 +212,7 @@ class ServerPlugin(wakeable.HintedPlugin):
         return servers.every_id(self.cloud.service(), status=_RESERVED)
 
     def _asleep_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
-        if server['status'] != _RESERVED or server.get('OS-EXT-STS:task_state') in _DELETING:
+        if server['status'] != _RESERVED or lost_tasks.is_deleting(server):
             return None
         return datetime.datetime.fromisoformat(server.get('updated') or server['created'])
 

@@ -264,7 +264,8 @@ def _remove(request: Any, server_id: str) -> Any:
     if server['next'] == ['GONE']:
         # Another request is as good as a look.
         _step(state, server)
-    else:
+    elif server['task_state'] != 'deleting':
+        # Else it is ignored (nova/compute/api.py ``_delete``).
         _delete(state, server, {'what': 'delete', 'id': server_id, 'as': caller['user_id']})
     return 204, {}, None
 

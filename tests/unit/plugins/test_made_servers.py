@@ -161,3 +161,20 @@ def test_neither_or_both_of_a_server_and_what_to_make_is_refused(made, values, f
     with pytest.raises(exceptions.BadRequest) as caught:
         create(made, {'resource_type': 'virtual:instance', **values})
     assert caught.value.field == f'reservations[0].{field}'
+
+
+def test_lost_deletion_of_a_server_that_is_made_again_is_repaired(made, monkeypatch):
+    add = nova.add
+    monkeypatch.setattr(nova, 'add', lambda state, **fields: add(state, **{**fields, 'next': []}))
+    lease_id = create(made)
+    made.look_around(1)
+    monkeypatch.undo()
+    (server_id,) = made.stacks.state.servers
+    made.time.forward(minutes=11)
+    made.run_until_idle()
+    made.stacks.state.servers[server_id]['next'] = []
+    made.look_around(70)
+    told = [each['what'] for each in made.stacks.state.journal() if each['id'] == server_id]
+    assert told == ['server create', 'delete', 'os-resetState', 'delete', 'server gone']
+    assert names(made) == ['web']
+    made.run_for(lease_id, 'ACTIVE')

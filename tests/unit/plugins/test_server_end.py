@@ -167,3 +167,38 @@ def test_what_was_noted_as_awake_is_no_server_that_never_ran(world):
     case = woken(world, 'stop', status='ERROR', launched_at=None)
     case.end()
     assert asked(case) == ['os-stop']
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'before', 'action'),
+    [
+        ('stop', 'ACTIVE', 'os-stop'),
+        ('suspend', 'ACTIVE', 'suspend'),
+        ('shelve', 'ACTIVE', 'shelve'),
+        ('shelve', 'SHELVED', 'shelveOffload'),
+        ('stop', 'PAUSED', 'unpause'),
+        ('stop', 'RESCUE', 'unrescue'),
+        ('stop', 'VERIFY_RESIZE', 'confirmResize'),
+        ('delete', 'ACTIVE', 'delete'),
+        ('delete', 'SOFT_DELETED', 'forceDelete'),
+    ],
+)
+def test_an_action_that_nova_accepted_and_could_not_do_is_told_and_done_again(
+    world, on_end, before, action
+):
+    case = woken(world, on_end, status=before)
+    case.end_once()
+    change(case, task_state=None, next=[])
+    case.plugin = world.plugin()
+    with pytest.raises(exceptions.Transient, match=f'is {before} after the action {action}'):
+        case.end()
+    case.end()
+    assert asked(case)[:2] == [action, action]
+
+
+def test_the_fault_of_a_deletion_is_told(world):
+    case = woken(world, status='ERROR')
+    case.end_once()
+    change(case, task_state=None, next=[], fault={'code': 500, 'message': 'no such volume'})
+    with pytest.raises(exceptions.Transient, match='is ERROR after the action delete: no such'):
+        case.end()
