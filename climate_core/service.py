@@ -26,6 +26,7 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
+from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.queue import QueueWorker
@@ -129,7 +130,7 @@ class ManagerService:
             self.clock,
             self.claims,
             self.plugins,
-            self._calendar,
+            AllocationKeeper(self._calendar, self.plugins),
             operations.lease_calls,
             Backoff.of(self.conf),
             self.metrics,

@@ -6,32 +6,26 @@ manager too, without harm. Only the finish counts, and it is fenced by the claim
 """
 
 import dataclasses
-import datetime
 import functools
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import context, exceptions, test_points
 from climate_core.backoff import Backoff
-from climate_core.calendar.admission import Calendar
-from climate_core.db import leases, reservations, store
+from climate_core.db import leases, store
 from climate_core.db.clock import Clock
-from climate_core.db.engine import Database, signal
+from climate_core.db.engine import Database
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
 from climate_core.engine import ranks, retry
+from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease import events, history, model, results, states
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
-
-#: How much longer than until the next look a unit is kept that is still used.
-_KEPT = datetime.timedelta(seconds=60)
-_DELETING = states.ReservationStatus.DELETING
 
 
 class ClaimLost(Exception):
@@ -43,7 +37,7 @@ class EventExecutor:
     """Execute events that are due.
 
     :param plugins: resource type -> plugin
-    :param calendar: gets back what was promised to reservations that hold it no more
+    :param allocations: gives back what was promised to reservations that hold it no more
     :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
     :param seen_by: is told what became of claims
     """
@@ -52,7 +46,7 @@ class EventExecutor:
     clock: Clock
     claims: Claims
     plugins: Mapping[str, ResourcePlugin]
-    calendar: Calendar
+    allocations: AllocationKeeper
     lease_calls: Mapping[str, Callable[[model.Lease], Wait | None]]
     backoff: Backoff
     seen_by: metrics.Metrics | None = None
@@ -90,7 +84,10 @@ class EventExecutor:
             test_points.reached('finish.before', **_info(claim))
             before, after = self.database.write(self._finish, claim, outcomes)
         except ClaimLost:
-            self._end_again(claim)
+            # Ended again, so that what was begun late holds nothing.
+            lease = self.database.read(leases.find, claim.lease_id)
+            if lease is not None:
+                self.allocations.end_again(lease)
             raise
         test_points.reached('finish.after', **_info(claim))
         event = next(e for e in after.events if e.id == claim.event_id)
@@ -120,73 +117,10 @@ class EventExecutor:
         now = self.clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
         after = store.save(session, lease, change, now, _cause(claim))
-        held = {each.id for each in after.live}
-        promised = (each for each in lease.live if each.unit_kind is not None)
-        self._release(session, [each for each in promised if each.id not in held], now)
-        if any(each.amounts and each.id not in held for each in lease.live):
-            signal(session, reservations.FREED)
-        self._keep(session, after, claim, now)
+        left = next(each for each in after.events if each.id == claim.event_id)
+        next_look = max(now, left.next_at or now)
+        self.allocations.update(session, lease, after, next_look, now)
         return lease, after
-
-    def _end_again(self, claim: EventClaim) -> None:
-        """End what the calendar promised to reservations that end, after a claim was lost.
-
-        A start that is superseded by the end of its lease may open a host after the end has closed
-        it. If a manager dies before this, :mod:`climate_core.sync.hosts.lanes` closes it later.
-        """
-        lease = self.database.read(leases.find, claim.lease_id)
-        if lease is None:
-            return
-        for each in lease.reservations:
-            ending = not each.live or lease.status in states.ENDING or each.status == _DELETING
-            plugin = self.plugins.get(each.resource_type)
-            if plugin is None or each.unit_kind is None or not ending:
-                continue
-            try:
-                plugin.end(lease, each)
-            except retry.EXPECTED as exc:
-                LOG.warning('%s is not ended again: %s', each.id, exc)
-            except Exception:
-                # A mistake of one plugin keeps what others hold from being ended.
-                LOG.exception('%s is not ended again', each.id)
-
-    def _keep(
-        self, session: orm.Session, lease: model.Lease, claim: EventClaim, now: datetime.datetime
-    ) -> None:
-        """Keep the units that reservations still use that are being ended, until they are empty.
-
-        A unit is kept until a while after the next look, so that few looks write.
-        """
-        event = next(each for each in lease.events if each.id == claim.event_id)
-        next_at = max(now, event.next_at or now)
-        late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
-        for each in lease.live:
-            ending = lease.status in states.ENDING or each.status == _DELETING
-            plugin = self.plugins.get(each.resource_type)
-            if not ending or not each.allocations or plugin is None:
-                continue
-            used, cleaning = plugin.used_units(each), plugin.cleaning(each)
-            ends = (one.end for one in each.allocations if one.unit_id in used)
-            if any(end <= next_at + cleaning for end in ends):
-                late[next_at + cleaning + _KEPT][each.id] = used
-        for until, of_reservations in late.items():
-            self.calendar.extend(session, of_reservations, until)
-
-    def _cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
-        plugin = self.plugins.get(reservation.resource_type)
-        return plugin.cleaning(reservation) if plugin else datetime.timedelta(0)
-
-    def _release(
-        self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
-    ) -> None:
-        """Release what was promised, from when it is cleaned."""
-        by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
-        for each in freed:
-            plugin = self.plugins.get(each.resource_type)
-            used = plugin.used_units(each) if plugin else ()
-            by_time[self._cleaning(each)][each.id] = used
-        for cleaning, of_reservations in by_time.items():
-            self.calendar.release(session, of_reservations, now, cleaning)
 
     def _act(self, claim: EventClaim, work: results.EventWork) -> dict[str, results.Outcome]:
         handler = events.of(claim.event_type)

@@ -20,6 +20,7 @@ from climate_core.db import events, leases, tables
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import publisher
+from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.lease import model
@@ -152,7 +153,7 @@ class World:
             self.clock,
             claims or self.claims,
             self.plugins,
-            self.calendar,
+            AllocationKeeper(self.calendar, self.plugins),
             self.operations.lease_calls,
             Backoff.of(self.conf),
         )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the engine tells Prometheus."""
 
+import dataclasses
 import pathlib
 import urllib.request
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ from climate_core.db import counts, events
 from climate_core.delivery import metrics
 from climate_core.delivery.metrics import Metrics, _Database
 from climate_core.engine.claims import Claims
-from climate_core.engine.executor import EventExecutor
 from climate_core.plugins.base import Wait
 from tests.support.stopping import stop
 from tests.support.world import TYPE, Time, World, user
@@ -31,15 +31,11 @@ class Measured:
         self.world = world
         self.metrics = Metrics(world.database, 30.0, 0.0)
         self.claims = Claims(world.database, 60.0)
-        self.executor = EventExecutor(
-            world.database,
-            world.clock,
-            self.claims,
-            {TYPE: world.things},
-            world.calendar,
-            world.operations.lease_calls,
-            Backoff(2.0, 120.0),
-            self.metrics,
+        self.executor = dataclasses.replace(
+            world.executor,
+            claims=self.claims,
+            backoff=Backoff(2.0, 120.0),
+            seen_by=self.metrics,
         )
 
     def run(self) -> None:

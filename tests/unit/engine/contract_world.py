@@ -293,7 +293,8 @@ class ContractWorld(World):
             connection.execute(tables.UNITS.insert(), [ROOM] * ROOMS)
         # What is in memory is of other rooms; an example chooses the same ones each time.
         self.calendar = Calendar(self.database, random.Random(0))
-        self.operations.promises.calendar = self.executor.calendar = self.calendar
+        self.operations.promises.calendar = self.calendar
+        self.executor.allocations.calendar = self.calendar
         self.ledger.forget()
         self.trusts.present.clear()
         self.trusts.trouble.clear()

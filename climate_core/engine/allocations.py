@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give back what the calendar promised to reservations that an event has ended.
+
+A unit is given back when its reservation holds it no more, and kept for as long as the reservation
+uses it: also after its end, until its servers are gone and it is cleaned.
+"""
+
+import dataclasses
+import datetime
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core.calendar.admission import Calendar
+from climate_core.db import reservations
+from climate_core.db.engine import signal
+from climate_core.engine import retry
+from climate_core.lease import model, states
+from climate_core.plugins.base import ResourcePlugin
+
+LOG = log.getLogger(__name__)
+
+#: How much longer than until the next look a unit is kept that is still used.
+_KEPT = datetime.timedelta(seconds=60)
+
+
+@dataclasses.dataclass(eq=False)
+class AllocationKeeper:
+    """Release, or keep, the units of the reservations of a lease.
+
+    :param plugins: resource type -> plugin
+    """
+
+    calendar: Calendar
+    plugins: Mapping[str, ResourcePlugin]
+
+    def update(
+        self,
+        session: orm.Session,
+        before: model.Lease,
+        after: model.Lease,
+        next_look: datetime.datetime,
+        now: datetime.datetime,
+    ) -> None:
+        """Release what reservations hold no more; keep what they use until after the next look."""
+        held = {each.id for each in after.live}
+        freed = [each for each in before.live if each.id not in held]
+        self._release(session, [each for each in freed if each.unit_kind is not None], now)
+        if any(each.amounts for each in freed):
+            signal(session, reservations.FREED)
+        self._keep(session, after, next_look)
+
+    def end_again(self, lease: model.Lease) -> None:
+        """End the reservations of units that end, after the claim of an event was lost.
+
+        A start that is superseded by the end of its lease may open a host after the end has closed
+        it. If a manager dies before this, :mod:`climate_core.sync.hosts.lanes` closes it later.
+        """
+        for each in lease.reservations:
+            plugin = self.plugins.get(each.resource_type)
+            if plugin is None or each.unit_kind is None:
+                continue
+            if each.live and not _is_ending(lease, each):
+                continue
+            try:
+                plugin.end(lease, each)
+            except retry.EXPECTED as exc:
+                LOG.warning('%s is not ended again: %s', each.id, exc)
+            except Exception:
+                # A mistake of one plugin keeps what others hold from being ended.
+                LOG.exception('%s is not ended again', each.id)
+
+    def _release(
+        self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
+    ) -> None:
+        """Release what was promised, from when it is cleaned."""
+        by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
+        for each in freed:
+            plugin = self.plugins.get(each.resource_type)
+            cleaning = plugin.cleaning(each) if plugin else datetime.timedelta(0)
+            by_time[cleaning][each.id] = plugin.used_units(each) if plugin else ()
+        for cleaning, of_reservations in by_time.items():
+            self.calendar.release(session, of_reservations, now, cleaning)
+
+    def _keep(
+        self, session: orm.Session, lease: model.Lease, next_look: datetime.datetime
+    ) -> None:
+        """Keep the units that reservations still use that are being ended, until they are empty.
+
+        A unit is kept until a while after the next look, so that few looks write.
+        """
+        late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
+        for each in lease.live:
+            plugin = self.plugins.get(each.resource_type)
+            if plugin is None or not each.allocations or not _is_ending(lease, each):
+                continue
+            used, cleaning = plugin.used_units(each), plugin.cleaning(each)
+            ends = (one.end for one in each.allocations if one.unit_id in used)
+            if any(end <= next_look + cleaning for end in ends):
+                late[next_look + cleaning + _KEPT][each.id] = used
+        for until, of_reservations in late.items():
+            self.calendar.extend(session, of_reservations, until)
+
+
+def _is_ending(lease: model.Lease, reservation: model.Reservation) -> bool:
+    ending = reservation.status == states.ReservationStatus.DELETING
+    return ending or lease.status in states.ENDING
