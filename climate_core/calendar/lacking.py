@@ -74,4 +74,6 @@ def _of_number(wanted: ReservationDemand, count: int) -> Lack:
     if not count:
         return Lack(f'no {wanted.demand.kind} would do')
     room = words.counted(count, wanted.noun.removesuffix('s'))
-    return Lack(f'there is room for {room} in all, not for {wanted.demand.least}')
+    demand = wanted.demand
+    apart = f', each on another {demand.kind}' if demand.most_per_unit == 1 else ''
+    return Lack(f'there is room for {room} in all{apart}, not for {demand.least}')

@@ -150,7 +150,10 @@ def summarize_errors(reservations: Iterable[Reservation]) -> str:
 
 
 def _label(reservation: Reservation) -> str:
+    """Name a reservation; what the calendar promises has no id of its own."""
     shown = resource_types.shown(reservation.resource_type)
+    if reservation.unit_kind is not None:
+        return f'{shown} {reservation.id}'
     return f'{shown} {reservation.resource_id}' if reservation.is_made else shown
 
 

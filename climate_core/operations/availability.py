@@ -47,7 +47,8 @@ def find_windows(
     if since < now - timedelta(seconds=builder.conf.manager.late_start_seconds):
         # A lease could not start then either.
         raise times.past('earliest start', 'from', now)
-    earliest = max(now, since)
+    # Clients show whole seconds, and the time between them is to be the duration.
+    earliest = dates.round_up(max(now, since))
     latest = times.date(values['to'], now, 'to') if values.get('to') else earliest + _USUAL
     if latest > earliest + _FARTHEST:
         raise exceptions.InvalidDate(

@@ -77,6 +77,16 @@ def test_earliest_windows_are_guaranteed(
     assert all(each['guaranteed'] for each in windows)
 
 
+@pytest.mark.parametrize('since', ['now', f'{DAY} 08:30:00.25'])
+def test_window_begins_and_ends_at_whole_seconds(application: Any, since: str) -> None:
+    """Clients show seconds; what they show lasts as long as was asked for."""
+    (window, *_) = availability(application, **{'from': since})['windows']
+    start, end = (
+        datetime.datetime.fromisoformat(window[name]) for name in ('start_date', 'end_date')
+    )
+    assert (start.microsecond, end - start) == (0, datetime.timedelta(hours=1))
+
+
 def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
     early = lease('11:00', '13:00', min=2)
     refused = world.ask(application, 'POST', '/v1/leases', early, status=409).json

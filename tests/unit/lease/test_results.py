@@ -87,6 +87,12 @@ def test_permanent_errors_are_what_failed_and_what_was_lost() -> None:
     assert results.permanent_errors(lease(reservation())) is None
 
 
+def test_hosts_are_named_by_their_reservation() -> None:
+    made = reservation('a', 'error', 'never')
+    hosts = dataclasses.replace(made, id='b', unit_kind='host')
+    assert results.permanent_errors(lease(hosts)) == 't b: never'
+
+
 def test_summary_of_many_names_the_first_ten() -> None:
     many = [reservation(str(n), 'error', 'x') for n in range(12)]
     assert results.summarize_errors(many[:10]).count('x') == 10
