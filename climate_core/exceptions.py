@@ -231,3 +231,7 @@ class Transient(PluginFailure):
 
 class Permanent(PluginFailure):
     """Trying again will not help: the engine fails the reservation with this reason."""
+
+
+class NoRoom(Permanent):
+    """There is no room for it now: a lease of the kind retry waits until there is."""

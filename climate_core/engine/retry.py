@@ -35,7 +35,8 @@ def decide(
     permanent = isinstance(exc, exceptions.Permanent)
     handler = events.of(event.event_type)
     if permanent and not handler.retries_forever(lease, event):
-        return results.Outcome(results.Result.FAILED, reason=reason(exc))
+        no_room = isinstance(exc, exceptions.NoRoom)
+        return results.Outcome(results.Result.FAILED, reason=reason(exc), is_no_room=no_room)
     delay = backoff.most if permanent else backoff.delay(event.attempts)
     if handler.until_end:
         if _late(lease, now):

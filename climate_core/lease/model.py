@@ -160,10 +160,11 @@ class Lease:
     :param webhook: ``url``, ``secret`` and ``events`` of the address that gets its notifications
     :param request_digest: of the request that made it, if that had an Idempotency-Key
     :param kind: one of :class:`.states.Kind`
-    :param retries_left: of a lease that waits, how often it is tried again
+    :param retries_left: of a lease that waits, how often it is tried again; also of one whose
+        servers are being made, since it waits again if they find no room
     :param priority: of those that wait, the ones with a higher one come first
-    :param duration: of a lease that waits, the seconds that it lasts from when there is enough;
-        None: it ends at its end date in any case
+    :param duration: of the same, the seconds that it lasts from when there is enough; None: it
+        ends at its end date in any case
     :param reservations: ordered by creation
     :param events: ordered by time; hidden ones, too
     """

@@ -43,6 +43,7 @@ class Outcome:
     :param progress: what the plugin keeps until the next look; None leaves it as it is. When
         nothing is left to do it is forgotten, unless DONE says what is kept
     :param resource_id: the id of the resource, if it was made just now
+    :param is_no_room: whether it failed because there is no room for it now
     """
 
     result: Result
@@ -50,6 +51,7 @@ class Outcome:
     reason: str | None = None
     progress: Mapping[str, Any] | None = None
     resource_id: str | None = None
+    is_no_room: bool = False
 
 
 DONE = Outcome(Result.DONE)

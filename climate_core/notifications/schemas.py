@@ -82,7 +82,10 @@ _LEASE: dict[str, Any] = {
     'before_end_date': _date('When its end is told; null when it is not.', _NULLABLE),
     'kind': _status(states.LeaseKind, 'What it does if there is not enough.'),
     'retries_left': _value(
-        ['integer', 'null'], 'How often a lease that waits is tried again.', minimum=0
+        ['integer', 'null'],
+        'How often a lease that waits is tried again; also while the servers of one of the kind '
+        'retry are being made.',
+        minimum=0,
     ),
     'priority': _value('integer', 'Those with a higher one wait shorter.', minimum=0),
     'start_policy': _status(

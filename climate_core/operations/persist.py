@@ -144,7 +144,7 @@ class WritePath:
             lease = done.new_lease(draft)
             if draft.emptied:
                 lease = self.room.add(session, draft, lease)
-            elif draft.waits and _may_wait(draft):
+            elif _may_wait(draft):
                 lease = self.queue.add(draft, lease)
             adding = limits.amounts(lease.live, leases=1)
             db_limits.check(session, project_id, adding, most)

@@ -21,6 +21,7 @@ from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database, Stale, signal
 from climate_core.lease import changes, limits, model, states
+from climate_core.lease.events import wait_again
 from climate_core.lease.history import Cause
 from climate_core.operations import forecasting
 from climate_core.operations.draft import Draft
@@ -49,10 +50,12 @@ class Queue:
     cloud: forecasting.UserConnector | None = None
 
     def add(self, draft: Draft, lease: model.Lease) -> model.Lease:
-        """Return the new lease of a draft as one that waits."""
+        """Return the new lease of a draft as one that waits, or that may come to wait."""
         asked, queue = draft.asked, self.conf.queue
         assert asked is not None, 'a lease that waits was asked for as a whole'
         retries = asked.max_retries or queue.max_retries
+        if not draft.waits:
+            return changes.wait.may_wait_again(lease, retries, asked.lasts)
         interval = queue.retry_interval
         return changes.wait.wait(lease, retries, asked.lasts, draft.waits, draft.now, interval)
 
@@ -123,7 +126,7 @@ class Queue:
         for lease in waiting:
             with self._refused(lease.id, refused):
                 one = self.promises.waiting(lease, now)
-                if one.start >= one.end:
+                if one.start >= one.end or wait_again.is_freeing(lease):
                     continue
                 made = [each for each in changes.wait.asleep(lease) if each.group]
                 if made:
@@ -170,7 +173,7 @@ class Queue:
         now = self.clock.now()
         db_limits.lock(session, project_id, most)
         lease = leases.find(session, lease_id, lock=True)
-        if lease is None or lease.status != status:
+        if lease is None or lease.status != status or wait_again.is_freeing(lease):
             return False
         amounts = self._amounts(lease)
         change = changes.wait.grant(lease, amounts, now, self.conf.manager.before_start_seconds)

@@ -228,7 +228,8 @@ SHOWN: dict[str, Any] = common.closed(
         'kind': _KIND,
         'retries_left': {
             'type': ['integer', 'null'],
-            'description': 'How often a lease that waits is tried again.',
+            'description': 'How often a lease that waits is tried again; also while the servers '
+            'of one of the kind retry are being made.',
         },
         'priority': _PRIORITY,
         'queue_position': {

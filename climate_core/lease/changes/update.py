@@ -72,14 +72,16 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateR
         )
     if after != dataclasses.replace(lease, name=after.name):
         wait.check_not_given_up(lease)
+    if lease.retries_left is not None:
+        after = _with_duration(after, wanted)
     if lease.status == _WAITING:
-        after = wait.try_now(_with_duration(after, wanted), now)
+        after = wait.try_now(after, now)
     revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
 
 
 def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
-    """Return a lease that waits with the duration that it has by now, if that was given."""
+    """Return a lease that waits, or may do so, with the duration that it has by now."""
     if 'duration' in wanted:
         seconds = round(times.duration(wanted['duration']).total_seconds())
         return dataclasses.replace(lease, duration=seconds)

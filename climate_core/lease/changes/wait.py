@@ -9,7 +9,7 @@ from typing import Any, Final
 from climate_core import exceptions
 from climate_core.lease import events, model, schedule, states
 from climate_core.lease.changes.create import first_events
-from climate_core.lease.events import retry, room
+from climate_core.lease.events import retry, room, wait_again
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change
 
@@ -35,7 +35,7 @@ def wait(
     """
     due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
     nothing = (dataclasses.replace(each, amounts={}) for each in lease.reservations)
-    after = _ungranted(lease, due, duration, nothing)
+    after = wait_again.without_grant(lease, due, duration, nothing)
     return dataclasses.replace(
         after, status=_L.WAITING, status_reason=reason, retries_left=retries
     )
@@ -58,25 +58,20 @@ def begin_room(
     """
     due = model.new_event(lease.id, model.MAKE_ROOM, now, now)
     reservations = (dataclasses.replace(each, progress=progress) for each in lease.reservations)
-    after = _ungranted(lease, due, duration, reservations)
+    after = wait_again.without_grant(lease, due, duration, reservations)
     return dataclasses.replace(after, status=_L.IN_PROGRESS, status_reason=reason)
 
 
-def _ungranted(
-    lease: Lease, due: Event, duration: timedelta | None, reservations: Iterable[Reservation]
-) -> Lease:
-    """Return a new lease with one event in place of its start."""
-    kept = tuple(e for e in lease.events if not events.of(e.event_type).follows_grant)
-    if duration is not None:
-        # When it ends is not known before it is granted.
-        ends = lease.events_of(model.END)
-        kept = tuple(each for each in kept if each not in ends)
-    return dataclasses.replace(
-        lease,
-        duration=None if duration is None else round(duration.total_seconds()),
-        reservations=tuple(reservations),
-        events=(*kept, due),
-    )
+def may_wait_again(lease: Lease, retries: int, duration: timedelta | None) -> Lease:
+    """Return a new lease that is granted at once, and is tried again if servers find no room.
+
+    :param retries: how often
+    :param duration: as :func:`wait` takes it
+    """
+    if not any(each.group for each in lease.reservations):
+        return lease
+    seconds = None if duration is None else round(duration.total_seconds())
+    return dataclasses.replace(lease, retries_left=retries, duration=seconds)
 
 
 def grant(
@@ -103,9 +98,10 @@ def grant(
         start_date=start,
         end_date=end,
         before_end_date=before_end,
-        retries_left=None,
-        duration=None,
     )
+    if not any(each.group for each in asleep(after)):
+        # What is made may find no room, and then the lease waits again.
+        after = dataclasses.replace(after, retries_left=None, duration=None)
     moved = (events.of(e.event_type).move(e, lease, after, now) for e in lease.events)
     after = after.with_events(*moved)
     after = schedule.cancel_events(after, _tries(after), _GRANTED, now)

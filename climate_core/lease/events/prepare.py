@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from climate_core.lease import model, results, schedule, states
-from climate_core.lease.events import base
+from climate_core.lease.events import base, wait_again
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change, EventWork, Outcome, Result
 
@@ -37,7 +37,8 @@ class PrepareReservation(base.EventHandler):
     )
     on_failure = (
         'retried until the start; a permanent failure puts the reservation and the lease in error '
-        'and frees the resource, which is retried for ever'
+        'and frees the resource, which is retried for ever; a lease of the kind retry for whose '
+        'servers there is no room waits again'
     )
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2
@@ -70,6 +71,9 @@ class PrepareReservation(base.EventHandler):
         # It is freed after its failure, which stays readable.
         if outcome.result is not Result.DONE:
             return Change(lease.with_events(schedule.retry(event, [outcome], now)))
+        if lease.status == _L.WAITING:
+            lease = lease.with_reservations(wait_again.unmade(ours, now))
+            return Change(lease.with_events(schedule.complete(event, None, now)))
         if ours.group:
             # What was made for it is gone, so it counts no more.
             lease = lease.with_reservations(dataclasses.replace(ours, amounts={}, updated_at=now))
@@ -101,6 +105,9 @@ def _settle_pending(
     lease: Lease, event: Event, reservation: Reservation, outcome: Outcome, now: datetime
 ) -> Change:
     failed = outcome.result is Result.FAILED
+    if outcome.is_no_room and wait_again.is_possible(lease):
+        after = wait_again.apply(lease, outcome.reason or '', now)
+        return Change(after, {'lease.update': after.status_reason})
     new = reservation
     # What is missing of it says why until it is there.
     told = failed or not reservation.missing_resources
@@ -139,11 +146,17 @@ def _fail_group(lease: Lease, failed: Reservation, now: datetime) -> Lease:
 
 
 def holding_start(lease: Lease) -> frozenset[str]:
-    """Return the ids of the reservations that are being made, for which the start waits."""
+    """Return the ids of the reservations with which the start waits until all are made.
+
+    It waits for the whole group; of a lease of the kind retry, that waits again if one finds no
+    room, for all groups.
+    """
+    made = [r for r in lease.reservations if r.group and r.status == _R.PENDING]
     open_ = {e.reservation_id for e in lease.events_of(model.PREPARE) if e.open}
-    return frozenset(
-        r.id for r in lease.reservations if r.group and r.status == _R.PENDING and r.id in open_
-    )
+    making = {r.group for r in made if r.id in open_}
+    if making and lease.kind == states.LeaseKind.RETRY:
+        return frozenset(r.id for r in made)
+    return frozenset(r.id for r in made if r.group in making)
 
 
 def _let_start(before: Lease, after: Lease, now: datetime) -> Lease:

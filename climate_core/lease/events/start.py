@@ -72,6 +72,7 @@ class StartLease(base.EventHandler):
             event = schedule.complete(event, reason, now, _E.ERROR)
             return Change(after.with_events(event), {FAILED: reason})
         after = after.moved_to(_L.ACTIVE, results.permanent_errors(after))
+        after = dataclasses.replace(after, retries_left=None, duration=None)
         return Change(after.with_events(schedule.complete(event, None, now)), {DONE: None})
 
     def skip(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:

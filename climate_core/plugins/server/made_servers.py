@@ -85,7 +85,8 @@ def watch(context: StepContext, server: Mapping[str, Any]) -> Wait | None:
     context = context.seeing(status, task)
     if status == 'ERROR':
         told = str((server.get('fault') or {}).get('message') or 'Nova does not say why')
-        raise exceptions.Permanent(_failed(context.reservation, told + _lacking(context, told)))
+        kind = exceptions.NoRoom if _NO_HOST in told else exceptions.Permanent
+        raise kind(_failed(context.reservation, told + _lacking(context, told)))
     if status not in _COMING:
         return None
     doing = f'The server has been {status}'

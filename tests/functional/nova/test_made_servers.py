@@ -3,6 +3,7 @@
 
 import base64
 import datetime
+from unittest import mock
 
 import fixtures
 import pytest
@@ -14,6 +15,7 @@ from nova.conductor.api import ComputeTaskAPI
 from openstack import connection
 
 from climate_core import exceptions
+from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.db import usage as db
 from climate_core.lease import usage
@@ -26,6 +28,7 @@ from tests.support.world import NOON, Time, World, user
 
 IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 SCRIPT = base64.b64encode(b'#!/bin/sh\n').decode()
+HOUR = datetime.timedelta(hours=1)
 START, END = '2026-12-01 13:00', '2026-12-01 14:00'
 
 
@@ -150,6 +153,37 @@ class MadeServersTest(HostsTest):
         assert not any(each.get('device_id') for each in ports)
         assert self.used() == 0
 
+    def die_at_each_request(self, begin, looks, make_room=lambda: None, step=1):
+        """Begin a lease and die after 0, 1, 2 ... requests; each time it has its one server.
+
+        :param begin: returns the id of the lease
+        :param looks: how often a manager looks before and after it dies
+        :param make_room: called when both have looked
+        :param step: die after each so many requests only
+        """
+        for answered in range(0, 60, step):
+            lease_id = begin()
+            self.cloud.left = answered
+            try:
+                self.look_around(looks)
+            except Crash:
+                pass
+            finally:
+                died, self.cloud.left = self.cloud.left == 0, None
+            self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)
+            self.look_around(looks)
+            make_room()
+            assert self.state(lease_id) == ('ACTIVE', ['active'])
+            assert self.servers() == [('web', 'ACTIVE')]
+            self.world.operations.delete_lease(user(self.api.project_id, 'fake'), lease_id)
+            self.look_around()
+            self.assert_nothing_left()
+            if not died:
+                break
+        else:
+            raise AssertionError('it never settled')
+        assert answered > 5
+
 
 class TestMadeServers(MadeServersTest):
     @kind_cell('Servers that are made for the lease', 'immediate')
@@ -208,34 +242,6 @@ class TestMadeServers(MadeServersTest):
     def test_manager_that_dies_before_or_after_any_request_makes_none_twice(self):
         """Before the next request it is after the one before: nobody wrote what that did."""
         self.die_at_each_request(self.lease, looks=5)
-
-    def die_at_each_request(self, begin, looks):
-        """Begin a lease and die after 0, 1, 2 ... requests; each time it has its one server.
-
-        :param begin: returns the id of the lease
-        :param looks: how often a manager looks before and after it dies
-        """
-        for answered in range(40):
-            lease_id = begin()
-            self.cloud.left = answered
-            try:
-                self.look_around(looks)
-            except Crash:
-                pass
-            finally:
-                died, self.cloud.left = self.cloud.left == 0, None
-            self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)
-            self.look_around(looks)
-            assert self.state(lease_id) == ('ACTIVE', ['active'])
-            assert self.servers() == [('web', 'ACTIVE')]
-            self.world.operations.delete_lease(user(self.api.project_id, 'fake'), lease_id)
-            self.look_around()
-            self.assert_nothing_left()
-            if not died:
-                break
-        else:
-            raise AssertionError('it never settled')
-        assert answered > 5
 
     def lose_builds(self, count):
         """Lose the messages to nova-conductor of so many builds."""
@@ -419,9 +425,15 @@ class TestScheduled(SmallHostTest):
 
 
 class TestRetry(SmallHostTest):
-    def retry(self, **server):
-        more = {'kind': 'retry', 'end_date': None, 'duration': '1h'}
+    def retry(self, more=None, **server):
+        more = {'kind': 'retry', 'end_date': None, 'duration': '1h', **(more or {})}
         return self.lease(more=more, **server)
+
+    def granted_too_late(self, **more):
+        """Ask for two servers while there is room; return the lease and who is faster."""
+        lease_id = self.retry(more, count=2)
+        assert self.world.lease(lease_id).status == 'PENDING'
+        return lease_id, self.others(1)[0]
 
     @kind_cell('Servers that are made for the lease', 'retry')
     def test_waits_until_there_is_room_and_is_made_then(self):
@@ -451,6 +463,73 @@ class TestRetry(SmallHostTest):
         lease_id = self.retry(count=2)
         self.look_around()
         assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
+
+    def test_what_finds_no_room_after_the_grant_waits_again(self):
+        lease_id, other = self.granted_too_late()
+        self.look_around(6)
+        lease = self.world.lease(lease_id)
+        assert self.state(lease_id) == ('WAITING', ['pending'] * 2)
+        assert 'No valid host was found' in lease.status_reason
+        assert lease.retries_left == self.world.conf.queue.max_retries - 1
+        assert not any(each.amounts for each in lease.reservations)
+        assert self.servers() == [('other', 'ACTIVE')]
+        assert self.used() == 1
+        self.delete(other)
+        self.world.run_until_idle(minutes=1)
+        self.look_around()
+        lease = self.world.lease(lease_id)
+        assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)
+        assert (lease.end_date - lease.start_date, lease.retries_left) == (HOUR, None)
+        assert lease.start_date > lease.created_at
+        self.world.run_until_idle(hours=1)
+        self.look_around()
+        assert self.state(lease_id)[0] == 'TERMINATED'
+        self.assert_nothing_left()
+
+    def test_it_waits_as_often_as_it_may_be_tried(self):
+        lease_id, _ = self.granted_too_late(max_retries=1)
+        self.look_around(6)
+        assert self.state(lease_id)[0] == 'WAITING'
+        self.world.run_until_idle(minutes=1)
+        assert self.state(lease_id) == ('ERROR', ['error'] * 2)
+        assert 'as often as it was tried' in self.world.lease(lease_id).status_reason
+        assert self.servers() == [('other', 'ACTIVE')]
+
+    def test_it_fails_for_another_reason_at_once(self):
+        lease_id = self.retry(count=2)
+        with mock.patch.object(servers, 'create', side_effect=exceptions.Permanent('Quota.')):
+            self.look_around(6)
+        assert self.state(lease_id) == ('ERROR', ['error'] * 2)
+        self.assert_nothing_left()
+
+    def test_it_ends_while_what_was_made_is_freed(self):
+        for looks in range(1, 8):
+            lease_id, other = self.granted_too_late()
+            for _ in range(looks):
+                self.world.run()
+            self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
+            self.look_around(20)
+            assert self.state(lease_id)[0] == 'TERMINATED'
+            assert self.servers() == [('other', 'ACTIVE')]
+            self.delete(other)
+            self.assert_nothing_left()
+
+    def test_manager_that_dies_frees_what_it_made_and_waits_again(self):
+        others = []
+
+        def begin():
+            lease_id = self.retry()
+            others.extend(self.others(2))
+            return lease_id
+
+        def make_room():
+            assert self.servers() == [('other', 'ACTIVE')] * 2
+            while others:
+                self.delete(others.pop())
+            self.world.run_until_idle(minutes=5)
+            self.look_around()
+
+        self.die_at_each_request(begin, looks=6, make_room=make_room, step=4)
 
     def test_those_that_wait_are_granted_no_more_than_there_is(self):
         """A small one may pass a large one."""

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases of the kind retry whose servers found no room after the grant."""
+
+import dataclasses
+
+import pytest
+
+from climate_core.lease import events, model, results
+from climate_core.lease.events import wait_again
+from climate_core.lease.model import Event, Lease
+from tests.support.leases import HOUR, NOON, event, lease, reservation
+
+HANDLER = events.of(model.PREPARE)
+NO_ROOM = results.Outcome(results.Result.FAILED, reason='No room.', is_no_room=True)
+FAILED = dataclasses.replace(NO_ROOM, is_no_room=False)
+
+
+def granted(
+    status: str = 'PENDING', retries: int | None = 3, second: str = 'pending', kind: str = 'retry'
+) -> tuple[Lease, Event]:
+    """Return a lease of two servers of one group, and the event that makes the first."""
+    made = [reservation('a', group='g'), reservation('b', second, group='g')]
+    made = [
+        dataclasses.replace(each, params={model.GROUP: 'g'}, amounts={'vcpus': 1}) for each in made
+    ]
+    one = lease(*made, status=status, kind=kind, retries_left=retries, duration=3600)
+    due = [model.new_event('lease', model.PREPARE, NOON, NOON, each.id) for each in made]
+    tried = model.new_event('lease', model.RETRY, NOON - HOUR, NOON - HOUR)
+    return one.with_events(*due, dataclasses.replace(tried, status='DONE', next_at=None)), due[0]
+
+
+@pytest.mark.parametrize('status', ['PENDING', 'STARTING'])
+def test_it_waits_again_and_frees_what_was_made(status: str) -> None:
+    one, due = granted(status)
+    change = HANDLER.settle(one, due, {'a': NO_ROOM}, NOON)
+    after = change.lease
+    assert (after.status, after.status_reason, after.retries_left) == ('WAITING', 'No room.', 2)
+    assert change.notifications == {'lease.update': 'No room.'}
+    assert [each.status for each in after.reservations] == ['error', 'error']
+    assert wait_again.is_freeing(after)
+    assert after.next_retry_at == NOON + wait_again.PAUSE
+    assert {each.event_type for each in after.events} == {model.PREPARE, model.RETRY}
+    assert len(after.events_of(model.RETRY)) == 1
+    for each in after.reservations:
+        assert HANDLER.plugin_method(after, each) == 'rollback_prepare'
+
+
+def test_what_is_freed_is_to_be_made_again() -> None:
+    one, due = granted()
+    after = HANDLER.settle(one, due, {'a': NO_ROOM}, NOON).lease
+    for name in ('a', 'b'):
+        (freed,) = after.events_of(model.PREPARE, reservation_id=name)
+        assert wait_again.is_freeing(after)
+        after = HANDLER.settle(after, freed, {name: results.DONE}, NOON).lease
+    assert not wait_again.is_freeing(after)
+    for each in after.reservations:
+        assert (each.status, each.status_reason, each.amounts) == ('pending', None, {})
+        assert not each.is_made
+    assert not any(each.open for each in after.events_of(model.PREPARE))
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'fields'),
+    [
+        (FAILED, {}),
+        (NO_ROOM, {'retries': 0}),
+        (NO_ROOM, {'retries': None}),
+        (NO_ROOM, {'kind': 'scheduled'}),
+        (NO_ROOM, {'second': 'active', 'status': 'STARTING'}),
+    ],
+)
+def test_what_cannot_wait_again_is_in_error(outcome: results.Outcome, fields: dict) -> None:
+    one, due = granted(**fields)
+    after = HANDLER.settle(one, due, {'a': outcome}, NOON).lease
+    assert after.status == 'ERROR'
+
+
+def test_start_waits_for_all_of_a_group() -> None:
+    one, _ = granted()
+    (other,) = one.events_of(model.PREPARE, reservation_id='b')
+    one = HANDLER.settle(one, other, {'b': results.DONE}, NOON).lease
+    work = events.of(model.START).begin(one, event(one, model.START), NOON)
+    assert work.reservations == ()
+
+
+def test_lease_that_runs_does_not_wait_any_more() -> None:
+    one, _ = granted('STARTING')
+    woken = {each.id: results.DONE for each in one.reservations}
+    after = events.of(model.START).settle(one, event(one, model.START), woken, NOON).lease
+    assert (after.status, after.retries_left, after.duration) == ('ACTIVE', None, None)
