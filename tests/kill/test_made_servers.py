@@ -2,7 +2,9 @@
 """A manager dies on the way of servers that it makes for a lease."""
 
 import pytest
+import sqlalchemy as sa
 
+from climate_core.db import tables
 from climate_core.lease import model
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
@@ -61,7 +63,7 @@ def test_after_nova_has_made_one_and_before_that_is_written(stage, number):
     check_each_once(stage)
 
 
-@pytest.mark.parametrize('look', [1, 2, 4])
+@pytest.mark.parametrize('look', [1, 2, 3])
 @pytest.mark.parametrize('point', EVENT)
 def test_start_that_waits_for_them(stage, point, look):
     lease = lease_of_two(stage)
@@ -86,6 +88,26 @@ def test_giving_back_when_there_is_no_room(stage, point, look):
     assert (after.status, {each.status for each in after.reservations}) == ('ERROR', {'error'})
     assert 'No valid host' in after.status_reason
     check_none_left(stage)
+
+
+@pytest.mark.parametrize('look', [3, 4, 5, 6])
+@pytest.mark.parametrize('point', EVENT)
+def test_waiting_again_when_there_is_no_room(stage, point, look):
+    lease = lease_of_two(stage, flavor='none', start=OF_START)
+    # As one that was granted: the cloud of these tests has no forecast.
+    granted = sa.update(tables.LEASES).values(kind='retry', retries_left=3, duration=3600)
+    stage.database.write(lambda session: session.execute(granted))
+
+    stage.survive(f'{point}:prepare_reservation:{look}')
+    stage.until(lambda: waits_for_room(stage.lease(lease)))
+
+    assert 'No valid host' in stage.lease(lease).status_reason
+    check_none_left(stage)
+
+
+def waits_for_room(lease):
+    made = [each for each in lease.reservations if each.is_made]
+    return (lease.status, made) == ('WAITING', [])
 
 
 def gave_back(lease):
