@@ -2,6 +2,7 @@
 """What all tests share: compiled statements, handlers of logs, and how Hypothesis judges."""
 
 import logging
+import time
 from collections.abc import Iterator
 
 import hypothesis
@@ -15,6 +16,16 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile('climate')
 statements.share()
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine, or its user, is in Berlin: +01:00 in winter, +02:00 in summer."""
+    monkeypatch.setenv('TZ', 'Europe/Berlin')
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture(autouse=True)

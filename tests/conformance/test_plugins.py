@@ -99,12 +99,14 @@ def test_wake_up_of_what_is_gone(world):
         case.wake()
 
 
-def test_wake_up_while_the_cloud_is_away(world):
+@pytest.mark.parametrize('action', ['wake', 'end'])
+def test_action_goes_on_after_the_cloud_was_away(world, action):
     case = reserved(world)
+    act = getattr(case, action)
     with world.unreachable(), pytest.raises(exceptions.Transient):
-        case.wake()
-    case.wake()
-    assert world.wakes(case.resource_id) == 1
+        act()
+    act()
+    assert world.gone(case.resource_id) if action == 'end' else world.wakes(case.resource_id) == 1
 
 
 def test_wake_up_without_the_rights_of_the_owner(world):
@@ -145,14 +147,6 @@ def test_end_of_what_is_gone(world):
     case = reserved(world)
     world.destroy(case.resource_id)
     assert case.end_once() is None
-
-
-def test_end_while_the_cloud_is_away(world):
-    case = reserved(world)
-    with world.unreachable(), pytest.raises(exceptions.Transient):
-        case.end()
-    case.end()
-    assert world.gone(case.resource_id)
 
 
 def test_end_without_the_rights_of_the_owner(world):

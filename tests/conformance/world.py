@@ -99,29 +99,26 @@ class PluginWorld(abc.ABC):
         """Make a trust of the user."""
         return self.trusts.create(self.user())
 
-    @contextlib.contextmanager
-    def unreachable(self) -> Iterator[None]:
+    def unreachable(self) -> contextlib.AbstractContextManager[None]:
         """Cut every connection to the cloud."""
-        session = self.cloud._base.session
-        before = dict(session.adapters)
-        session.mount('http://', _NoWay())
-        session.mount('https://', _NoWay())
-        try:
-            yield
-        finally:
-            for prefix, adapter in before.items():
-                session.mount(prefix, adapter)
+        return self._sending(lambda _adapter: _NoWay())
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[list[str]]:
         """Collect the requests that are sent meanwhile: ``'GET http://...'``."""
-        session = self.cloud._base.session
         sent: list[str] = []
+        with self._sending(lambda adapter: _Counting(adapter, sent)):
+            yield sent
+
+    @contextlib.contextmanager
+    def _sending(self, way: Callable[[Any], requests.adapters.BaseAdapter]) -> Iterator[None]:
+        """Send what is sent to the cloud another way."""
+        session = self.cloud._base.session
         before = dict(session.adapters)
         for prefix, adapter in before.items():
-            session.mount(prefix, _Counting(adapter, sent))
+            session.mount(prefix, way(adapter))
         try:
-            yield sent
+            yield
         finally:
             for prefix, adapter in before.items():
                 session.mount(prefix, adapter)

@@ -8,20 +8,16 @@ import collections
 import uuid
 
 from nova.compute.manager import ComputeManager as NovaManager
-from nova.tests import fixtures as nova_fixtures
 
 from climate_common import lanes
 from nova_ext.compute.manager import ComputeManager
 from tests.functional import cost
 from tests.functional.nova import pool
-from tests.functional.nova.base import FILTERS, NovaTest
+from tests.functional.nova.base import NovaTest
 
 
 class TestCost(NovaTest):
-    def _setup_services(self):
-        # What services do by their clocks, on a busy machine in the middle of a boot.
-        self.flags(report_interval=0, service_down_time=3600, periodic_enable=False)
-        super()._setup_services()
+    HAS_PERIODIC_TASKS = False
 
     def measure(self, **hints):
         """Boot and delete twice: caches are filled by the first."""
@@ -42,14 +38,8 @@ class TestCost(NovaTest):
         with_extension = self.measure()
         assert self.lease_service.requests == []
 
-        self.extension.disable()
-        self.compute = self.restart_compute_service(self.compute)
+        self.become_stock_nova()
         assert type(self.compute.manager) is NovaManager
-        api = self.useFixture(nova_fixtures.OSAPIFixture(api_version='v2.1', stub_keystone=False))
-        self.api, self.admin_api = api.api, api.admin_api
-        self.api.microversion = self.admin_api.microversion = self.microversion
-        filters = self.scheduler.manager.host_manager.enabled_filters
-        filters[:] = [each for each in filters if type(each).__name__ not in FILTERS]
         stock = self.measure()
 
         (more,) = (with_extension[0] - stock[0]).elements()

@@ -226,10 +226,15 @@ class TestMadeServers(MadeServersTest):
         assert {str(each.amounts) for each in self.world.lease(lease_id).reservations} == {'{}'}
         self.assert_nothing_left()
 
-    def test_ended_while_they_are_made(self):
-        for looks in range(1, 6):
-            lease_id = self.lease(START, count=2)
-            for _ in range(looks):
+    def end_after_looks(self, begin, looks):
+        """End a lease after so many looks; nothing is left of it.
+
+        :param begin: returns the id of the lease
+        :param looks: how many, in turn
+        """
+        for count in looks:
+            lease_id = begin()
+            for _ in range(count):
                 self.world.run()
                 self.time.forward(seconds=1)
             self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
@@ -238,6 +243,9 @@ class TestMadeServers(MadeServersTest):
             self.look_around()
             assert self.state(lease_id)[0] == 'TERMINATED'
             self.assert_nothing_left()
+
+    def test_ended_while_they_are_made(self):
+        self.end_after_looks(lambda: self.lease(START, count=2), range(1, 6))
 
     def test_manager_that_dies_before_or_after_any_request_makes_none_twice(self):
         """Before the next request it is after the one before: nobody wrote what that did."""
@@ -286,19 +294,14 @@ class TestMadeServers(MadeServersTest):
         self.die_at_each_request(begin, looks=10)
 
     def test_lease_that_ends_while_a_server_is_made_again_leaves_nothing(self):
-        for looks in range(1, 5):
+        def begin():
             self.lose_builds(1)
             lease_id = self.lease(START)
             self.look_around()
             self.time.forward(minutes=11)
-            for _ in range(looks):
-                self.world.run()
-            self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
-            self.look_around(2)
-            self.time.forward(seconds=made_servers.IN_FLIGHT)
-            self.look_around()
-            assert self.state(lease_id)[0] == 'TERMINATED'
-            self.assert_nothing_left()
+            return lease_id
+
+        self.end_after_looks(begin, range(1, 5))
 
     def test_refusals_name_the_field_and_leave_nothing(self):
         for field, wanted in {

@@ -4,11 +4,9 @@
 import fixtures
 from nova import objects, rpc
 from nova.compute import manager
-from nova.tests import fixtures as nova_fixtures
 
 from tests.functional import cost
 from tests.functional.lease_service import refusal
-from tests.functional.nova.base import FILTERS
 from tests.functional.nova.pool import LOOKUP
 from tests.functional.nova.reserved_volumes import (
     DATA,
@@ -252,10 +250,7 @@ class TestReschedule(VolumesTest):
 
 
 class TestCost(VolumesTest):
-    def _setup_services(self):
-        # What services do by their clocks, on a busy machine in the middle of a boot.
-        self.flags(report_interval=0, service_down_time=3600, periodic_enable=False)
-        super()._setup_services()
+    HAS_PERIODIC_TASKS = False
 
     def ordinary(self):
         """Boot and delete a server with a volume twice: caches are filled by the first.
@@ -274,13 +269,7 @@ class TestCost(VolumesTest):
 
     def test_ordinary_volume_costs_what_it_costs_in_stock_nova(self):
         ours = self.ordinary()
-        self.extension.disable()
-        self.compute = self.restart_compute_service(self.compute)
-        api = self.useFixture(nova_fixtures.OSAPIFixture(api_version='v2.1', stub_keystone=False))
-        self.api, self.admin_api = api.api, api.admin_api
-        self.api.microversion = self.admin_api.microversion = self.microversion
-        filters = self.scheduler.manager.host_manager.enabled_filters
-        filters[:] = [each for each in filters if type(each).__name__ not in FILTERS]
+        self.become_stock_nova()
         assert ours == self.ordinary()
         assert ('attachment_create', ORDINARY) in ours[1]
         assert self.lease_service.requests == []

@@ -86,43 +86,26 @@ def test_lease_that_breaks_the_schema_is_refused_and_names_the_field(
 
 
 @pytest.mark.parametrize(
-    ('values', 'field'),
+    ('plugin', 'values', 'field'),
     [
-        ({'resource_id': 'vm1'}, 'reservations[2].resource_id'),
-        ({'resource_id': SERVER, 'on_end': 'explode'}, 'reservations[2].on_end'),
-        ({'resource_id': SERVER, 'vcpus': 2}, 'reservations[2].vcpus'),
+        (ServerPlugin, {'resource_id': SERVER, 'on_end': 'shelve'}, None),
+        (ServerPlugin, {'resource_id': 'vm1'}, 'resource_id'),
+        (ServerPlugin, {'resource_id': SERVER, 'on_end': 'explode'}, 'on_end'),
+        (ServerPlugin, {'resource_id': SERVER, 'vcpus': 2}, 'vcpus'),
+        (HostPlugin, {'share_with': ['p1', 'p1']}, 'share_with'),
+        (HostPlugin, {'share_with': [f'p{number}' for number in range(101)]}, 'share_with'),
+        (HostPlugin, {'share_with': ['p1', 'my project']}, 'share_with[1]'),
+        *((HostPlugin, {'share_with': [each]}, 'share_with[0]') for each in ('0' * 65, '', 'p\n')),
     ],
 )
-def test_bad_reservations_of_servers(values: dict[str, Any], field: str) -> None:
-    schema = reservation.of_plugin(ServerPlugin)
-    with pytest.raises(exceptions.BadRequest) as caught:
-        validation.check(
-            {'resource_type': 'virtual:instance', **values}, schema, 'reservations[2]'
-        )
-    assert caught.value.field == field
-
-
-def test_good_reservation_of_a_server() -> None:
-    values = {'resource_type': 'virtual:instance', 'resource_id': SERVER, 'on_end': 'shelve'}
-    validation.check(values, reservation.of_plugin(ServerPlugin))
-
-
-@pytest.mark.parametrize(
-    ('shared', 'field'),
-    [
-        (['p1', 'p1'], 'share_with'),
-        ([f'p{number}' for number in range(101)], 'share_with'),
-        (['p1', 'my project'], 'share_with[1]'),
-        (['0' * 65], 'share_with[0]'),
-        ([''], 'share_with[0]'),
-        (['p1\n'], 'share_with[0]'),
-    ],
-)
-def test_bad_projects_to_share_with(shared: list[str], field: str) -> None:
-    values = {'resource_type': 'physical:host', 'share_with': shared}
-    with pytest.raises(exceptions.BadRequest) as caught:
-        validation.check(values, reservation.of_plugin(HostPlugin))
-    assert caught.value.field == field
+def test_wrong_value_of_a_reservation_is_refused(
+    plugin: Any, values: dict[str, Any], field: str | None
+) -> None:
+    values = {'resource_type': plugin.resource_type, **values}
+    errors = ErrorCollector()
+    with errors.collected():
+        validation.check(values, reservation.of_plugin(plugin), 'reservations[2]')
+    assert [each.field for each in errors.found] == [f'reservations[2].{field}'] * bool(field)
 
 
 JSON = st.recursive(

@@ -463,20 +463,6 @@ def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
     assert hall.promised() == periods
 
 
-def test_promise_after_a_release_in_one_transaction(any_hall: Hall) -> None:
-    hall = any_hall
-    (unit,) = hall.units()
-    (old,) = hall.book(demand())
-
-    def write(session: orm.Session) -> None:
-        hall.calendar.release(session, [old.reservation_id], hall.at(-1))
-        new = [hall.wanted(hall.reserve(session), demand())]
-        hall.calendar.promise(session, new, hall.at(0), hall.at(2))
-
-    hall.database.write(write)
-    assert hall.promised() == [(unit, 0, 2, 1, 0)]
-
-
 def test_promise_that_is_rolled_back_leaves_nothing(any_hall: Hall) -> None:
     hall = any_hall
     hall.units()

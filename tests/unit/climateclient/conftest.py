@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lease service, Keystone, Nova and Cinder at the HTTP edge: all above is the real thing."""
 
-import time
-
 import pytest
 import requests_mock
 from keystoneauth1 import fixture, session, token_endpoint
@@ -22,16 +20,6 @@ def http():
 def client():
     auth = token_endpoint.Token(samples.ENDPOINT, 'a-token')
     return Client(session.Session(auth=auth))
-
-
-@pytest.fixture
-def berlin(monkeypatch):
-    """The user sits in Berlin: +01:00 in winter, +02:00 in summer."""
-    monkeypatch.setenv('TZ', 'Europe/Berlin')
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture

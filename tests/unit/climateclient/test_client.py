@@ -237,14 +237,6 @@ def test_error_has_the_message_of_the_service(client, http, status, kind, ksa_ki
     assert str(error) == f'end_date: It is wrong. (HTTP {status}) (Request-ID: req-1)'
 
 
-def test_error_names_the_field_once(client, http):
-    body = samples.error(400, 'end_date: is missing.', 'lease.bad', field='end_date')
-    http.get(LEASE, status_code=400, json=body)
-    with pytest.raises(exceptions.BadRequest) as caught:
-        client.leases.get(LEASE_ID)
-    assert str(caught.value) == 'end_date: is missing. (HTTP 400)'
-
-
 @pytest.mark.parametrize(
     'answer',
     [

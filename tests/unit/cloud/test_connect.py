@@ -15,14 +15,6 @@ def test_nothing_is_sent_before_the_first_call(world):
     assert len(world.state.requests) == before
 
 
-def test_the_token_of_an_owner_is_kept(world):
-    case = reserved(world)
-    case.wake()
-    with world.counted() as sent:
-        world.cloud.owner(case.lease.trust_id)
-    assert sent == []
-
-
 def test_a_refused_token_is_replaced(world):
     case = reserved(world)
     owner = world.cloud.owner(case.lease.trust_id)
@@ -30,7 +22,7 @@ def test_a_refused_token_is_replaced(world):
     assert servers.get(owner, case.resource_id)['id'] == case.resource_id
 
 
-def test_the_owner_alone_cannot_wake(world):
+def test_the_owner_alone_cannot_wake_and_its_token_is_kept(world):
     server = nova.add(world.state)
     token = world.user().auth_token
     alone = world.state.tokens[token]
@@ -39,6 +31,9 @@ def test_the_owner_alone_cannot_wake(world):
     case.wake()
     entry = next(e for e in world.state.journal() if e['what'] == 'wake_up')
     assert entry['as'] == 'alice-id'
+    with world.counted() as sent:
+        world.cloud.owner(case.lease.trust_id)
+    assert sent == []
 
 
 @pytest.mark.parametrize('disabled', [True, False])

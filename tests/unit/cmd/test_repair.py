@@ -26,6 +26,8 @@ from tests.support.fakes import cloud_server, leases, nova, settings
 from tests.support.hosts import EnrolledHosts
 
 Run = Callable[..., int]
+Reserve = Callable[..., model.Lease]
+Capsys = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def run(tmp_path: pathlib.Path, fake: cloud_server.Server, database: Database) -
 
 
 @pytest.fixture
-def reserve(world: FakeServers, database: Database) -> Callable[..., model.Lease]:
+def reserve(world: FakeServers, database: Database) -> Reserve:
     """Write a lease of a server."""
 
     def make(**fields: Any) -> model.Lease:
@@ -75,14 +77,12 @@ def repairs(database: Database, lease: model.Lease) -> list[Any]:
     return [entry for _, entry in page if entry.action == 'operator.repair']
 
 
-def answer(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def answer(capsys: Capsys) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return found
 
 
-def test_nothing_is_wrong(
-    run: Run, reserve: Callable[..., model.Lease], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_wrong(run: Run, reserve: Reserve, capsys: Capsys) -> None:
     reserve()
     for words in (('lease', 'stuck'), ('orphans',), ('repair',), ('repair', '--yes')):
         assert run(*words) == 0
@@ -91,12 +91,7 @@ def test_nothing_is_wrong(
         assert answer(capsys) == []
 
 
-def test_stuck_is_listed(
-    run: Run,
-    database: Database,
-    reserve: Callable[..., model.Lease],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_stuck_is_listed(run: Run, database: Database, reserve: Reserve, capsys: Capsys) -> None:
     lease = reserve()
     forget(database, lease)
     assert run('lease', 'stuck') == 1
@@ -112,15 +107,13 @@ def test_stuck_is_listed(
 
 @pytest.mark.parametrize('words', [('lease', 'stuck'), ('repair',), ('repair', '--yes')])
 def test_lease_that_is_not_there_is_trouble(
-    run: Run, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    run: Run, capsys: Capsys, words: tuple[str, ...]
 ) -> None:
     assert run(*words, '--lease', 'other') == 2
     assert capsys.readouterr().err.endswith('climate-manage: No lease has the id other.\n')
 
 
-def test_deleted_lease_is_looked_at(
-    run: Run, database: Database, reserve: Callable[..., model.Lease]
-) -> None:
+def test_deleted_lease_is_looked_at(run: Run, database: Database, reserve: Reserve) -> None:
     lease = reserve()
     with database.writer() as session:
         session.execute(sa.update(tables.LEASES).values(deleted_at=utcnow.now(session, 0.0)))
@@ -136,7 +129,7 @@ def test_deleted_lease_is_looked_at(
     ],
 )
 def test_thresholds_without_meaning_are_refused(
-    run: Run, capsys: pytest.CaptureFixture[str], option: str, value: str, said: str
+    run: Run, capsys: Capsys, option: str, value: str, said: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         run('lease', 'stuck', option, value)
@@ -145,11 +138,7 @@ def test_thresholds_without_meaning_are_refused(
 
 
 def test_repair_does_nothing_without_yes(
-    run: Run,
-    world: FakeServers,
-    database: Database,
-    reserve: Callable[..., model.Lease],
-    capsys: pytest.CaptureFixture[str],
+    run: Run, world: FakeServers, database: Database, reserve: Reserve, capsys: Capsys
 ) -> None:
     stuck, lost = reserve(), reserve()
     forget(database, stuck)
@@ -168,10 +157,7 @@ def test_repair_does_nothing_without_yes(
 
 
 def test_repair_makes_what_is_stuck_due_and_remembers_it(
-    run: Run,
-    database: Database,
-    reserve: Callable[..., model.Lease],
-    capsys: pytest.CaptureFixture[str],
+    run: Run, database: Database, reserve: Reserve, capsys: Capsys
 ) -> None:
     lease = reserve()
     forget(database, lease)
@@ -196,7 +182,7 @@ def test_repair_makes_what_is_stuck_due_and_remembers_it(
 
 
 def test_repair_marks_what_is_lost(
-    run: Run, world: FakeServers, database: Database, reserve: Callable[..., model.Lease]
+    run: Run, world: FakeServers, database: Database, reserve: Reserve
 ) -> None:
     lease, other = reserve(), reserve()
     for each in (lease, other):
@@ -213,10 +199,7 @@ def test_repair_marks_what_is_lost(
 
 
 def test_both_sides_are_listed(
-    run: Run,
-    world: FakeServers,
-    reserve: Callable[..., model.Lease],
-    capsys: pytest.CaptureFixture[str],
+    run: Run, world: FakeServers, reserve: Reserve, capsys: Capsys
 ) -> None:
     lease = reserve()
     world.destroy(lease.reservations[0].resource_id)
@@ -229,7 +212,7 @@ def test_both_sides_are_listed(
 
 
 def test_a_server_that_waits_for_no_lease_is_deleted(
-    run: Run, world: FakeServers, reserve: Callable[..., model.Lease]
+    run: Run, world: FakeServers, reserve: Reserve
 ) -> None:
     stray = nova.add(world.state)['id']
     assert run('repair', '--yes', '--lease', reserve().id) == 0
@@ -242,7 +225,7 @@ def test_a_server_that_waits_for_no_lease_is_deleted(
 
 
 def test_a_server_whose_lease_may_be_on_its_way_is_left(
-    run: Run, world: FakeServers, capsys: pytest.CaptureFixture[str]
+    run: Run, world: FakeServers, capsys: Capsys
 ) -> None:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
     made = nova.add(world.state, created=now, updated=now)['id']
@@ -306,7 +289,7 @@ def test_trusts_are_looked_at_twice(
     run: Run,
     world: FakeServers,
     database: Database,
-    reserve: Callable[..., model.Lease],
+    reserve: Reserve,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = reserve().trust_id
@@ -328,11 +311,7 @@ def test_trusts_are_looked_at_twice(
 
 @pytest.mark.parametrize('words', [('orphans',), ('repair', '--yes')])
 def test_a_cloud_that_is_away_is_trouble(
-    run: Run,
-    world: FakeServers,
-    reserve: Callable[..., model.Lease],
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
+    run: Run, world: FakeServers, reserve: Reserve, capsys: Capsys, words: tuple[str, ...]
 ) -> None:
     reserve()
     away = {'method': 'GET', 'path': '/servers', 'status': 503, 'count': 100}
@@ -343,7 +322,7 @@ def test_a_cloud_that_is_away_is_trouble(
 
 @pytest.mark.parametrize('words', [('orphans',), ('repair',)])
 def test_what_another_service_has_is_looked_for(
-    run: Run, world: FakeServers, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    run: Run, world: FakeServers, capsys: Capsys, words: tuple[str, ...]
 ) -> None:
     stray = nova.add(world.state, updated='2020-01-01T00:00:00Z')['id']
     world.state.faults.append({'method': 'GET', 'path': '/stacks', 'status': 503, 'count': 100})
@@ -355,7 +334,7 @@ def test_what_another_service_has_is_looked_for(
 
 @pytest.mark.parametrize('words', [('lease', 'stuck'), ('orphans',), ('repair',)])
 def test_a_database_that_does_not_fit_is_trouble(
-    run: Run, database: Database, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    run: Run, database: Database, capsys: Capsys, words: tuple[str, ...]
 ) -> None:
     with database.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
@@ -364,10 +343,7 @@ def test_a_database_that_does_not_fit_is_trouble(
 
 
 def test_the_managers_are_told(
-    run: Run,
-    database: Database,
-    reserve: Callable[..., model.Lease],
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, database: Database, reserve: Reserve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
     monkeypatch.setattr(command, '_nudge', told.append)
@@ -380,27 +356,26 @@ def test_the_managers_are_told(
 
 
 def test_hosts_are_repaired(
-    run: Run,
-    database: Database,
-    fake: cloud_server.Server,
-    capsys: pytest.CaptureFixture[str],
+    run: Run, database: Database, fake: cloud_server.Server, capsys: Capsys
 ) -> None:
+    forbidden = {'method': 'GET', 'path': 'placement', 'status': 403, 'count': 1}
+    fake.state.faults.append(forbidden)
+    # Without hosts Placement is not asked.
+    assert run('repair') == 0
+    fake.state.faults.clear()
     enrolled = EnrolledHosts(fake, database)
     placement.update_pool_aggregate(enrolled.conn, enrolled.read().provider_id, lambda: False)
     assert run('repair') == 1
     assert run('repair', '--yes') == 0
     assert 'ordinary servers are not kept off it' in capsys.readouterr().out
     assert enrolled.in_pool() == {'cn1', 'cn2'}
-    fake.state.faults.append({'method': 'GET', 'path': 'placement', 'status': 403, 'count': 1})
+    fake.state.faults.append(forbidden)
     assert run('repair') == 2
     assert 'Host: not looked for: Placement answered 403' in capsys.readouterr().err
 
 
 def test_flavors_of_reservations_that_are_over_are_deleted(
-    run: Run,
-    database: Database,
-    fake: cloud_server.Server,
-    capsys: pytest.CaptureFixture[str],
+    run: Run, database: Database, fake: cloud_server.Server, capsys: Capsys
 ) -> None:
     EnrolledHosts(fake, database)
     for flavor_id, name, reserved in (('a', 'a', 'a'), ('b', 'named', 'b'), ('c', 'c', 'other')):
@@ -415,8 +390,3 @@ def test_flavors_of_reservations_that_are_over_are_deleted(
     assert run('repair') == 1
     assert run('repair', '--yes') == 0
     assert list(fake.state.flavors) == ['b', 'c']
-
-
-def test_placement_is_not_needed_without_hosts(run: Run, fake: cloud_server.Server) -> None:
-    fake.state.faults.append({'method': 'GET', 'path': 'placement', 'status': 403, 'count': 1})
-    assert run('repair') == 0

@@ -182,7 +182,7 @@ def test_what_is_no_http(receiver: Receiver) -> None:
     assert _reason(receiver.url()) == 'It could not be reached by HTTP.'
 
 
-def test_the_certificate_is_verified_by_the_name(
+def test_the_certificate_is_verified_by_the_name_or_address(
     tmp_path: pathlib.Path, names: dict[str, list[str]]
 ) -> None:
     tls, trusted = fake.certificate(tmp_path, 'hook.example')
@@ -197,9 +197,6 @@ def test_the_certificate_is_verified_by_the_name(
         names['hook.example'] = ['127.0.0.1']
         assert _reason(secure.url('hook.example')) == bad
         assert len(secure.got) == 1
-
-
-def test_the_certificate_of_an_address(tmp_path: pathlib.Path) -> None:
     tls, trusted = fake.certificate(tmp_path, '127.0.0.1')
     with fake.running(tls) as secure:
         assert _post(secure.url(), cafile=trusted) == 204

@@ -59,6 +59,7 @@ def measured(tmp_path: pathlib.Path, time: Time) -> Iterator[Measured]:
 
 
 def test_lateness_of_a_claim_and_of_a_finish(measured: Measured, time: Time) -> None:
+    other = Metrics(measured.world.database, 30.0, 0.0)
     measured.world.create('a')
     time.forward(seconds=3)
     measured.run()
@@ -67,6 +68,8 @@ def test_lateness_of_a_claim_and_of_a_finish(measured: Measured, time: Time) -> 
         assert measured.value(f'{name}_count', **START) == 1
         assert measured.value(f'{name}_bucket', **START, le='2.0') == 0
         assert measured.value(f'{name}_bucket', **START, le='5.0') == 1
+        # Managers in one process do not share a registry.
+        assert other.registry.get_sample_value(f'{name}_count', START) is None
 
 
 def test_a_finish_counts_from_the_first_time_it_was_due(measured: Measured, time: Time) -> None:
@@ -150,11 +153,6 @@ def test_counts_of_the_database_take_one_statement(measured: Measured, time: Tim
     assert found == [counts.Counts({'PENDING': 2}, due=1, overdue=1, outbox=2, deliveries=0)]
     time.forward(seconds=-2)
     assert world.database.read(counts.read, 30.0).overdue == 0
-
-
-def test_an_event_that_is_worked_on_is_not_due(measured: Measured) -> None:
-    world = measured.world
-    world.create('a')
     [due] = world.due()
     assert world.database.write(events.claim, due.id, due.generation, 60.0)
     assert world.database.read(counts.read, 30.0).due == 0
@@ -210,13 +208,6 @@ def test_they_are_served_by_http(measured: Measured) -> None:
     assert 'climate_build_info{version="' in text
     # The registry of the whole process has these.
     assert 'python_info' not in text
-
-
-def test_managers_in_one_process_do_not_share_a_registry(measured: Measured) -> None:
-    other = Metrics(measured.world.database, 30.0, 0.0)
-    measured.world.create('a')
-    measured.run()
-    assert other.registry.get_sample_value(f'{LATE}_count', START) is None
 
 
 @pytest.mark.parametrize(

@@ -78,24 +78,24 @@ def world(time: Time) -> Iterator[RankedWorld]:
     made.database.dispose()
 
 
-def test_the_order_of_a_life(world: RankedWorld) -> None:
-    lease_id = world.create('server1', 'base1', 'server2', 'base2')
+@pytest.mark.parametrize(
+    ('things', 'woken', 'ended'),
+    [
+        (
+            'server1 base1 server2 base2',
+            'base1 base2 server1 server2',
+            'server1 server2 base1 base2',
+        ),
+        ('server1 base1 parent1', 'parent1 base1 server1', 'parent1 server1 base1'),
+    ],
+)
+def test_the_order_of_a_life(world: RankedWorld, things: str, woken: str, ended: str) -> None:
+    lease_id = world.create(*things.split())
     world.run_until_idle()
-    assert world.things.journal == [
-        ('wake', 'base1'),
-        ('wake', 'base2'),
-        ('wake', 'server1'),
-        ('wake', 'server2'),
-    ]
+    assert world.things.journal == [('wake', each) for each in woken.split()]
     world.things.journal.clear()
-    world.run_until_idle(hours=2)
-    assert world.things.journal == [
-        ('end', 'server1'),
-        ('end', 'server2'),
-        ('end', 'base1'),
-        ('end', 'base2'),
-    ]
-    assert world.lease(lease_id).status == 'TERMINATED'
+    assert world.settle(lease_id, hours=2).status == 'TERMINATED'
+    assert world.things.journal == [('end', each) for each in ended.split()]
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
@@ -181,15 +181,6 @@ def test_one_that_is_given_back_waits_for_nobody(world: RankedWorld) -> None:
     world.run_until_idle()
     assert world.things.journal[-1] == ('end', 'base1')
     assert world.things.state == {'server1': 'awake'}
-
-
-def test_a_parent_is_the_first_at_both_ends(world: RankedWorld) -> None:
-    world.create('server1', 'base1', 'parent1')
-    world.run_until_idle()
-    assert world.things.journal == [('wake', 'parent1'), ('wake', 'base1'), ('wake', 'server1')]
-    world.things.journal.clear()
-    world.run_until_idle(hours=2)
-    assert world.things.journal == [('end', 'parent1'), ('end', 'server1'), ('end', 'base1')]
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])

@@ -15,21 +15,34 @@ ROOT = str(uuid.uuid4())
 FOR_ALL = {'climate_lease_id': LEASE, 'something': 'else'}
 
 
-@pytest.mark.parametrize('own', [None, {}, {'group': 'x'}, {'reserved': False}])
-def test_resource_without_hints_is_not_reserved(own):
-    assert reservation_request.parse(own, {}) is None
+@pytest.mark.parametrize(
+    ('own', 'defaults'),
+    [
+        *((each, {}) for each in (None, {}, {'group': 'x'}, {'reserved': False})),
+        ({'reserved': 'no'}, FOR_ALL),
+    ],
+)
+def test_resource_without_hints_or_left_out_is_not_reserved(own, defaults):
+    assert reservation_request.parse(own, defaults) is None
 
 
-@pytest.mark.parametrize('value', ['', None])
-def test_an_empty_lease_of_the_stack_is_no_way_to_run_at_once(value):
-    with pytest.raises(hints.BadHint, match='climate_lease_id: must be the id of a lease'):
-        reservation_request.parse(None, {'climate_lease_id': value})
-
-
-@pytest.mark.parametrize('value', ['x', 17, ['x'], {'a': 'b'}])
-def test_what_is_no_lease_of_the_stack(value):
-    with pytest.raises(hints.BadHint, match='climate_lease_id'):
-        reservation_request.parse(None, {'climate_lease_id': value})
+@pytest.mark.parametrize(
+    ('own', 'defaults', 'told'),
+    [
+        *(
+            (None, {'climate_lease_id': each}, 'climate_lease_id: must be the id of a lease')
+            for each in ('', None, 'x', 17, ['x'], {'a': 'b'})
+        ),
+        *(
+            ({'reserved': False, each: LEASE}, {}, f'{each}: must be left out where reserved is')
+            for each in ('lease_id', 'lease_params')
+        ),
+        ({'reserved': 'perhaps'}, {}, 'reserved'),
+    ],
+)
+def test_wrong_hint_is_refused(own, defaults, told):
+    with pytest.raises(hints.BadHint, match=told):
+        reservation_request.parse(own, defaults)
 
 
 @pytest.mark.parametrize(
@@ -45,33 +58,33 @@ def test_the_lease_of_the_stack(own):
         'lease_id': LEASE,
         'heat_root_stack_id': ROOT,
     }
+    # The extensions of nova and cinder understand it as it is meant.
+    assert hints.wants_reservation(request.to_hints(LEASE, ROOT))
 
 
-@pytest.mark.parametrize('defaults', [{}, {'climate_lease_id': OTHER}])
-def test_own_lease_wins(defaults):
-    request = reservation_request.parse({'lease_id': [OTHER]}, defaults)
+@pytest.mark.parametrize(
+    ('own', 'defaults', 'sent'),
+    [
+        ({'lease_id': [OTHER]}, {}, {'lease_id': OTHER, 'heat_root_stack_id': ROOT}),
+        (
+            {'lease_id': [OTHER]},
+            {'climate_lease_id': OTHER},
+            {'lease_id': OTHER, 'heat_root_stack_id': ROOT},
+        ),
+        # It is not woken by another lease than that of the stack.
+        ({'lease_id': OTHER}, FOR_ALL, {'lease_id': OTHER}),
+        ({'lease_params': {'id': OTHER}}, {}, {'lease_params': f'{{"id": "{OTHER}"}}'}),
+        (
+            {'lease_id': OTHER, 'lease_params': {'on_end': 'stop'}},
+            {},
+            {'lease_id': OTHER, 'lease_params': '{"on_end": "stop"}', 'heat_root_stack_id': ROOT},
+        ),
+    ],
+)
+def test_own_lease_wins(own, defaults, sent):
+    request = reservation_request.parse(own, defaults)
     assert request.choose_lease_id() == OTHER
-    assert request.to_hints(OTHER, ROOT)['heat_root_stack_id'] == ROOT
-
-
-def test_another_lease_than_that_of_the_stack_is_not_woken_by_it():
-    request = reservation_request.parse({'lease_id': OTHER}, FOR_ALL)
-    assert request.to_hints(OTHER, ROOT) == {'reserved': 'True', 'lease_id': OTHER}
-
-
-def test_resource_that_is_left_out_is_not_reserved():
-    assert reservation_request.parse({'reserved': 'no'}, FOR_ALL) is None
-
-
-@pytest.mark.parametrize('name', ['lease_id', 'lease_params'])
-def test_left_out_and_named_at_once(name):
-    with pytest.raises(hints.BadHint, match=f'{name}: must be left out where reserved is False'):
-        reservation_request.parse({'reserved': False, name: LEASE}, {})
-
-
-def test_what_is_no_boolean():
-    with pytest.raises(hints.BadHint, match='reserved'):
-        reservation_request.parse({'reserved': 'perhaps'}, {})
+    assert request.to_hints(OTHER, ROOT) == {'reserved': 'True', **sent}
 
 
 @pytest.mark.parametrize('params', [{'name': 'l', 'end': '1h'}, '{"name": "l", "end": "1h"}'])
@@ -82,11 +95,6 @@ def test_new_lease_gets_an_id_to_know_it_by(params):
     assert set(sent) == {'reserved', 'lease_params'}
     assert json.loads(sent['lease_params']) == {'name': 'l', 'end': '1h', 'id': made}
     assert request.choose_lease_id() != made
-
-
-def test_id_of_a_new_lease_that_is_given():
-    request = reservation_request.parse({'lease_params': {'id': OTHER}}, {})
-    assert request.choose_lease_id() == OTHER
 
 
 def test_new_lease_without_a_word_about_it():
@@ -100,16 +108,3 @@ def test_what_is_no_object_is_left_to_nova(params):
     assert uuid.UUID(request.choose_lease_id())
     sent = request.to_hints(OTHER, ROOT)['lease_params']
     assert sent in (params, json.dumps(json.loads('[1]')))
-
-
-def test_what_happens_at_the_end_goes_along():
-    request = reservation_request.parse(
-        {'lease_id': LEASE, 'lease_params': {'on_end': 'stop'}}, {}
-    )
-    assert request.to_hints(LEASE, ROOT)['lease_params'] == '{"on_end": "stop"}'
-
-
-def test_hints_read_what_is_sent():
-    """The extensions of nova and cinder understand it as it is meant."""
-    sent = reservation_request.parse({'reserved': True}, FOR_ALL).to_hints(LEASE, ROOT)
-    assert hints.wants_reservation(sent)

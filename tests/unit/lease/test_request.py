@@ -79,7 +79,7 @@ def test_read_request_returns_fields(values, fields) -> None:
             'events',
             'past',
         ),
-        ({**END, 'events': [{'event_type': 'start_lease', 'time': 'now'}]}, 'events', ''),
+        ({**END, 'events': [{'event_type': 'end_lease', 'time': 'now'}]}, 'events', 'end_lease'),
         ({**END, 'webhook': 'http://x/'}, 'webhook', 'must be an object'),
     ],
 )

@@ -2,7 +2,9 @@
 """Reserved resources of the fake cloud, and looks at their end."""
 
 import dataclasses
+from collections.abc import Callable
 
+from climate_core import exceptions
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder, nova
 
@@ -28,6 +30,18 @@ def asked(case):
     """What was asked for beside the wake-up."""
     told = case.world.effects(case.resource_id)
     return [each for each in told if each not in ('wake_up', 'os-wake_up')]
+
+
+def count_failures(call: Callable[[], None]) -> int:
+    """Repeat a wake-up or an end until it is done; count what went wrong on the way."""
+    count = 0
+    while True:
+        try:
+            call()
+        except exceptions.Transient:
+            count += 1
+        else:
+            return count
 
 
 def without_rights(case):

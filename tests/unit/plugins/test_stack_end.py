@@ -8,14 +8,7 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reservation_of, reserved
 from tests.support.fakes import heat, nova
-
-
-def look(case):
-    return case.end_once()
-
-
-def change(case, **fields):
-    case.world.state.stacks[case.resource_id].update(fields)
+from tests.unit.plugins.cases import change, count_failures
 
 
 def woken(stacks, on_end, **fields):
@@ -32,20 +25,9 @@ def effects(case):
     return case.world.effects(case.resource_id)[before:]
 
 
-def tries(case):
-    """End it; count what went wrong on the way."""
-    count = 0
-    while True:
-        try:
-            case.end()
-        except exceptions.Transient:
-            count += 1
-        else:
-            return count
-
-
-def test_snapshot_comes_before_the_suspension(stacks):
-    case = woken(stacks, 'snapshot')
+@pytest.mark.parametrize('fields', [{}, {'status': 'SUSPEND_COMPLETE'}])
+def test_snapshot_comes_before_the_suspension(stacks, fields):
+    case = woken(stacks, 'snapshot', **fields)
     case.end()
     assert effects(case) == ['snapshot', 'suspend']
     (made,) = stacks.state.stack_snapshots.values()
@@ -63,7 +45,7 @@ def test_the_longest_name_of_a_snapshot(stacks):
 
 def test_the_prefix_may_change_meanwhile(stacks):
     case = woken(stacks, 'snapshot')
-    look(case)
+    case.end_once()
     stacks.conf.set_override('snapshot_prefix', 'other_', group='virtual:stack')
     case.end()
     assert len(stacks.state.stack_snapshots) == 1
@@ -82,7 +64,7 @@ def test_a_failed_snapshot_is_deleted_and_made_again(stacks):
     with pytest.raises(exceptions.Transient, match=r'snapshot: .*No valid host'):
         case.end()
     assert stacks.state.stack_snapshots == {}
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     assert effects(case) == ['snapshot']
     case.end()
     assert effects(case) == ['snapshot', 'snapshot', 'suspend']
@@ -92,7 +74,7 @@ def test_a_failed_snapshot_is_deleted_and_made_again(stacks):
 
 def test_a_snapshot_that_vanishes(stacks):
     case = woken(stacks, 'snapshot')
-    look(case)
+    case.end_once()
     stacks.state.stack_snapshots.clear()
     with pytest.raises(exceptions.Transient, match='gone before it was complete'):
         case.end()
@@ -102,29 +84,17 @@ def test_a_snapshot_that_vanishes(stacks):
 
 def test_a_snapshot_that_is_being_made_is_waited_for(stacks):
     case = woken(stacks, 'snapshot')
-    look(case)
+    case.end_once()
     change(case, status='SNAPSHOT_COMPLETE', next=[])
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     assert effects(case) == ['snapshot']
-
-
-def test_a_suspended_stack_gets_its_snapshot(stacks):
-    case = woken(stacks, 'snapshot', status='SUSPEND_COMPLETE')
-    case.end()
-    assert effects(case) == ['snapshot', 'suspend']
-
-
-def test_a_stack_that_is_suspended_already(stacks):
-    case = woken(stacks, 'suspend', status='SUSPEND_COMPLETE')
-    assert look(case) is None
-    assert effects(case) == []
 
 
 @pytest.mark.parametrize('on_end', ['suspend', 'snapshot'])
 @pytest.mark.parametrize('status', ['UPDATE_IN_PROGRESS', 'SUSPEND_IN_PROGRESS'])
 def test_what_is_done_with_a_stack_is_waited_for(stacks, on_end, status):
     case = woken(stacks, on_end, status=status)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     assert effects(case) == []
 
 
@@ -138,42 +108,43 @@ def test_a_failure_says_why_and_is_tried_again(stacks, on_end, field):
     for _ in range(2):
         with pytest.raises(exceptions.Transient, match='No valid host was found'):
             case.end()
-        rests.append(look(case).seconds)
+        rests.append(case.end_once().seconds)
     assert rests[0] < rests[1]
     case.end()
     assert effects(case) == [on_end] * 3
     assert stacks.ended(case.reservation)
 
 
-def test_a_suspension_that_never_succeeds_is_left_to_the_members(stacks):
-    case = woken(stacks, 'suspend', suspend_failures=99)
-    assert tries(case) == end_steps.TRIES
-    assert effects(case) == ['suspend'] * end_steps.TRIES
+N = end_steps.TRIES
 
 
-def test_a_suspension_that_is_refused_is_left_to_the_members(stacks):
-    case = woken(stacks, 'suspend')
-    stacks.fault('POST', '/actions', 403, 99)
-    assert tries(case) == end_steps.TRIES
-
-
-def test_a_snapshot_that_never_succeeds_is_left_out(stacks):
-    case = woken(stacks, 'snapshot', snapshot_failures=99)
-    assert tries(case) == end_steps.TRIES
-    assert effects(case) == ['snapshot'] * end_steps.TRIES + ['suspend']
-    assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
+@pytest.mark.parametrize(
+    ('failures', 'tried', 'asked', 'left'),
+    [
+        ({'suspend_failures': 99}, N, ['suspend'] * N, 'SUSPEND_FAILED'),
+        ({'snapshot_failures': 99}, N, ['snapshot'] * N + ['suspend'], 'SUSPEND_COMPLETE'),
+        (
+            {'snapshot_failures': 99, 'suspend_failures': 99},
+            2 * N,
+            ['snapshot'] * N + ['suspend'] * N,
+            'SUSPEND_FAILED',
+        ),
+        ({'delete_failures': 9}, 9, ['delete'] * 10, None),
+    ],
+)
+def test_all_but_a_deletion_is_given_up_after_so_many_tries(stacks, failures, tried, asked, left):
+    """A suspension is left to the members then, and a snapshot is left out."""
+    case = woken(stacks, next(iter(failures)).removesuffix('_failures'), **failures)
+    assert count_failures(case.end) == tried
+    assert effects(case) == asked
+    assert stacks.state.stacks.get(case.resource_id, {}).get('status') == left
     assert stacks.state.stack_snapshots == {}
 
 
-def test_neither_a_snapshot_nor_a_suspension(stacks):
-    case = woken(stacks, 'snapshot', snapshot_failures=99, suspend_failures=99)
-    assert tries(case) == 2 * end_steps.TRIES
-
-
-def test_a_deletion_is_never_given_up(stacks):
-    case = woken(stacks, 'delete', delete_failures=9)
-    assert tries(case) == 9
-    assert stacks.gone(case.resource_id)
+def test_suspension_that_is_refused_is_left_to_the_members(stacks):
+    case = woken(stacks, 'suspend')
+    stacks.fault('POST', '/actions', 403, 99)
+    assert count_failures(case.end) == N
 
 
 @pytest.mark.parametrize('on_end', ['suspend', 'snapshot'])
@@ -184,12 +155,12 @@ def test_what_hangs_at_the_end_is_taken_over(stacks, on_end, status):
     case = woken(stacks, on_end, status=status, next=[status] * 999)
     slow = status == 'SNAPSHOT_IN_PROGRESS'
     case.time.forward(1)
-    look(case)
+    case.end_once()
     case.time.forward((3600 if slow else 600) - 60)
-    look(case)
+    case.end_once()
     assert effects(case) == []
     case.time.forward(60)
-    look(case)
+    case.end_once()
     assert effects(case) == ['suspend']
     case.end()
     assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
@@ -198,11 +169,11 @@ def test_what_hangs_at_the_end_is_taken_over(stacks, on_end, status):
 def test_our_own_snapshot_that_hangs(stacks):
     """Heat does not delete it, either."""
     case = woken(stacks, 'snapshot')
-    look(case)
+    case.end_once()
     change(case, next=['SNAPSHOT_IN_PROGRESS'] * 999)
-    look(case)
+    case.end_once()
     case.time.forward(3600 - 60)
-    look(case)
+    case.end_once()
     assert effects(case) == ['snapshot']
     case.time.forward(60)
     case.end()
@@ -214,16 +185,16 @@ def test_our_own_snapshot_that_hangs(stacks):
 def test_a_snapshot_that_no_engine_makes_is_told_then_left(stacks):
     """An engine died before it showed in the stack what it does."""
     case = woken(stacks, 'snapshot')
-    look(case)
+    case.end_once()
     change(case, status='CREATE_COMPLETE', next=[])
-    assert look(case).reason is None
+    assert case.end_once().reason is None
     case.time.forward(1800)
-    assert 'snapshot of the stack has been IN_PROGRESS without a change' in look(case).reason
+    assert 'snapshot of the stack has been IN_PROGRESS without a change' in case.end_once().reason
     case.time.forward(1800 - 60)
-    look(case)
+    case.end_once()
     assert effects(case) == ['snapshot']
     case.time.forward(60)
-    assert look(case).repair == 'suspend'
+    assert case.end_once().repair == 'suspend'
     case.end()
     assert effects(case) == ['snapshot', 'suspend']
     assert stacks.state.stacks[case.resource_id]['status'] == 'SUSPEND_COMPLETE'
@@ -234,35 +205,28 @@ def test_heat_is_busy_at_the_end(stacks, on_end):
     case = woken(stacks, on_end)
     path = '/actions' if on_end == 'suspend' else '/snapshots'
     stacks.state.faults.append({'method': 'POST', 'path': path, 'status': 409, 'count': 2})
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     case.end()
     assert stacks.ended(case.reservation)
-
-
-def test_a_deletion_does_not_wait_for_an_update(stacks):
-    case = woken(stacks, 'delete', status='UPDATE_IN_PROGRESS')
-    case.end()
-    assert effects(case) == ['delete']
-    assert stacks.gone(case.resource_id)
 
 
 @pytest.mark.parametrize('on_end', ['delete', 'suspend', 'snapshot', 'nothing'])
 def test_a_deletion_by_the_user_is_waited_for(stacks, on_end):
     case = woken(stacks, on_end, status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 2)
-    assert isinstance(look(case), Wait)
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), Wait)
     change(case, next=['DELETE_COMPLETE'])
-    assert look(case) is None
+    assert case.end_once() is None
     assert effects(case) == []
 
 
 def test_a_deletion_whose_engine_died_is_asked_for_again(stacks):
     case = woken(stacks, 'delete', status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
     for _ in range(2):
-        assert isinstance(look(case), Wait)
+        assert isinstance(case.end_once(), Wait)
         case.time.forward(300)
     assert effects(case) == []
-    assert isinstance(look(case), Wait)
+    assert isinstance(case.end_once(), Wait)
     assert effects(case) == ['delete']
     case.end()
     assert effects(case) == ['delete']
@@ -276,40 +240,49 @@ def test_a_hung_deletion_of_a_stack_that_another_user_updated(stacks):
     assert stacks.gone(case.resource_id)
 
 
-@pytest.mark.parametrize('on_end', ['delete', 'suspend', 'snapshot', 'nothing'])
-def test_a_deletion_that_failed_is_asked_again(stacks, on_end):
-    case = woken(stacks, on_end, status='DELETE_FAILED')
+@pytest.mark.parametrize(
+    ('on_end', 'status'),
+    [
+        *((each, 'DELETE_FAILED') for each in ('delete', 'suspend', 'snapshot', 'nothing')),
+        ('delete', 'UPDATE_IN_PROGRESS'),
+    ],
+)
+def test_deletion_that_failed_is_asked_again_and_waits_for_no_update(stacks, on_end, status):
+    case = woken(stacks, on_end, status=status)
     case.end()
     assert effects(case) == ['delete']
     assert stacks.gone(case.resource_id)
 
 
-@pytest.mark.parametrize('on_end', ['delete', 'suspend'])
-def test_a_deleted_stack_that_heat_still_shows(stacks, on_end):
-    case = woken(stacks, on_end, status='DELETE_COMPLETE')
-    assert look(case) is None
+@pytest.mark.parametrize(
+    ('on_end', 'status'),
+    [
+        ('delete', 'DELETE_COMPLETE'),
+        ('suspend', 'DELETE_COMPLETE'),
+        ('suspend', 'SUSPEND_COMPLETE'),
+    ],
+)
+def test_nothing_is_asked_of_a_stack_that_is_ended_already(stacks, on_end, status):
+    case = woken(stacks, on_end, status=status)
+    assert case.end_once() is None
     assert effects(case) == []
 
 
 def test_a_stack_that_vanishes_between_look_and_deletion(stacks):
     case = woken(stacks, 'delete')
     stacks.fault('DELETE', '/stacks/', 404)
-    assert look(case) is None
+    assert case.end_once() is None
 
 
-def test_a_stack_that_another_user_updated_is_deleted_by_the_service(stacks):
-    case = woken(stacks, 'delete', creds='bob-id')
+@pytest.mark.parametrize(
+    ('fields', 'user'), [({}, 'alice-id'), ({'creds': 'bob-id'}, 'climate-id')]
+)
+def test_stack_that_another_user_updated_is_deleted_by_the_service(stacks, fields, user):
+    case = woken(stacks, 'delete', **fields)
     case.end()
     assert stacks.gone(case.resource_id)
     (entry,) = [e for e in stacks.state.journal() if e['what'] == 'delete']
-    assert entry['as'] == 'climate-id'
-
-
-def test_a_deletion_is_the_owners(stacks):
-    case = woken(stacks, 'delete')
-    case.end()
-    (entry,) = [e for e in stacks.state.journal() if e['what'] == 'delete']
-    assert entry['as'] == 'alice-id'
+    assert entry['as'] == user
 
 
 @pytest.mark.parametrize('trust', [True, False])
@@ -319,7 +292,7 @@ def test_a_deletion_that_the_service_may_not_ask_for_either(stacks, trust):
         case.lease = dataclasses.replace(case.lease, trust_id=None)
     stacks.fault('DELETE', '/stacks/', 403, 2 if trust else 1)
     with pytest.raises(exceptions.Transient, match='403'):
-        look(case)
+        case.end_once()
     assert not stacks.state.faults
     case.end()
     assert stacks.gone(case.resource_id)
@@ -329,7 +302,7 @@ def test_what_heat_refuses_is_tried_again(stacks):
     case = woken(stacks, 'suspend')
     stacks.fault('POST', '/actions', 403)
     with pytest.raises(exceptions.Transient):
-        look(case)
+        case.end_once()
     case.end()
     assert stacks.ended(case.reservation)
 
@@ -385,7 +358,7 @@ def test_others_in_the_lease_do_not_count(stacks):
 def test_a_stack_whose_lease_is_taken_out_goes_on(stacks, status):
     case = reserved(stacks, on_end='nothing')
     change(case, status=status)
-    assert look(case) is None
+    assert case.end_once() is None
     assert not stacks.gone(case.resource_id)
 
 

@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.plugins.base import Wait
 from tests.conformance.world import reserved
 from tests.support.fakes import heat, nova
-from tests.unit.plugins.cases import change
+from tests.unit.plugins.cases import change, count_failures
 
 UPDATE = 'PATCH', '/stacks/'
 RESUME = 'POST', '/actions'
@@ -119,6 +119,8 @@ def test_another_manager_does_not_ask_again(stacks):
     case.wake(stacks.plugin())
     assert stacks.effects(case.resource_id) == ['update']
     assert stacks.wakes(case.resource_id) == 1
+    (update,) = [e for e in stacks.state.journal() if e['what'] == 'update']
+    assert update['as'] == 'alice-id'
 
 
 @pytest.mark.parametrize('after', ['CHECK_COMPLETE', 'SNAPSHOT_COMPLETE'])
@@ -179,19 +181,27 @@ def test_a_stack_that_is_being_deleted_is_waited_for(stacks):
     assert stacks.effects(case.resource_id) == []
 
 
-def test_a_stack_whose_deletion_failed_may_be_deleted_again(stacks):
+@pytest.mark.parametrize(
+    ('fields', 'refusals', 'error', 'told'),
+    [
+        ({'status': 'DELETE_COMPLETE'}, 0, exceptions.Permanent, 'deleted'),
+        # It may be deleted again.
+        (
+            {'status': 'DELETE_FAILED', 'reason': 'It is in use.'},
+            0,
+            exceptions.Transient,
+            'It is in use',
+        ),
+        ({}, 1, exceptions.Permanent, '403'),
+    ],
+)
+def test_nothing_is_asked_of_a_stack_that_cannot_be_woken(stacks, fields, refusals, error, told):
     case = reserved(stacks)
-    change(case, status='DELETE_FAILED', reason='It is in use.')
-    with pytest.raises(exceptions.Transient, match='It is in use'):
+    change(case, **fields)
+    stacks.fault(*UPDATE, 403, count=refusals)
+    with pytest.raises(error, match=told):
         case.wake_once()
     assert stacks.effects(case.resource_id) == []
-
-
-def test_a_deleted_stack_that_heat_still_shows(stacks):
-    case = reserved(stacks)
-    change(case, status='DELETE_COMPLETE')
-    with pytest.raises(exceptions.Permanent, match='deleted'):
-        case.wake_once()
 
 
 @pytest.mark.parametrize('status', ['SUSPEND_COMPLETE', 'CREATE_COMPLETE'])
@@ -218,13 +228,6 @@ def test_heat_does_not_take_the_update_now(stacks, answer):
     assert stacks.wakes(case.resource_id) == 1
 
 
-def test_heat_does_not_let_us(stacks):
-    case = reserved(stacks)
-    stacks.fault(*UPDATE, 403)
-    with pytest.raises(exceptions.Permanent):
-        case.wake_once()
-
-
 def test_a_stack_that_another_user_updated(stacks):
     """It is woken as soon as its own user has updated it."""
     case = reserved(stacks)
@@ -236,34 +239,24 @@ def test_a_stack_that_another_user_updated(stacks):
     assert stacks.wakes(case.resource_id) == 1
 
 
-def until_awake(case):
-    """Wake it; count what went wrong on the way."""
-    count = 0
-    while True:
-        try:
-            case.wake()
-        except exceptions.Transient:
-            count += 1
-        else:
-            return count
-
-
-def test_an_answer_that_was_lost(stacks):
+@pytest.mark.parametrize(
+    ('fields', 'fault', 'asked'),
+    [
+        ({}, {'count': 99, 'after': True}, ['update']),
+        ({'status': 'SUSPEND_COMPLETE'}, {'count': 99, 'after': True}, ['resume', 'update']),
+        # The question was lost, not the answer.
+        ({'status': 'UPDATE_COMPLETE', 'updated': 7}, {}, ['update']),
+    ],
+)
+def test_request_whose_answer_is_lost_is_not_repeated(stacks, fields, fault, asked):
     """Heat takes longer to answer than we wait, each time."""
     case = reserved(stacks)
-    stacks.fault(*UPDATE, 0, count=99, after=True)
-    assert until_awake(case) == 1
-    assert stacks.effects(case.resource_id) == ['update']
+    change(case, **fields)
+    stacks.fault(*(UPDATE if asked == ['update'] else RESUME), 0, **fault)
+    assert count_failures(case.wake) == 1
+    assert stacks.effects(case.resource_id) == asked
     assert stacks.wakes(case.resource_id) == 1
     assert case.wake_once() is None
-
-
-def test_a_question_that_was_lost(stacks):
-    case = reserved(stacks)
-    change(case, status='UPDATE_COMPLETE', updated=7)
-    stacks.fault(*UPDATE, 0)
-    assert until_awake(case) == 1
-    assert stacks.effects(case.resource_id) == ['update']
 
 
 def test_a_lost_answer_to_an_update_that_fails(stacks):
@@ -276,18 +269,3 @@ def test_a_lost_answer_to_an_update_that_fails(stacks):
         case.wake()
     case.wake()
     assert stacks.effects(case.resource_id) == ['update', 'update']
-
-
-def test_a_resume_whose_answers_are_lost(stacks):
-    case = reserved(stacks)
-    change(case, status='SUSPEND_COMPLETE')
-    stacks.fault(*RESUME, 0, count=99, after=True)
-    assert until_awake(case) == 1
-    assert stacks.effects(case.resource_id) == ['resume', 'update']
-
-
-def test_waking_is_the_owners(stacks):
-    case = reserved(stacks)
-    case.wake()
-    (update,) = [e for e in stacks.state.journal() if e['what'] == 'update']
-    assert update['as'] == 'alice-id'

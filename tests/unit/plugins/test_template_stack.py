@@ -134,47 +134,47 @@ def test_environments_that_say_nothing(stacks, environment):
     assert reserve(stacks, environment=environment)
 
 
-def test_a_template_of_flow_style(stacks):
-    template = '{heat_template_version: 2021-04-16, parameters: {}}'
-    assert template_stack.placeholder(wanted(template=template)) == {
-        'heat_template_version': '2021-04-16',
-        'parameters': {},
-    }
+FLOW_STYLE = '{heat_template_version: 2021-04-16, parameters: {}}'
+PARAMETERS = {'a': {'Type': 'String'}}
 
 
-@pytest.mark.parametrize('version', ['AWSTemplateFormatVersion', 'HeatTemplateFormatVersion'])
-def test_the_placeholder_of_other_formats(version):
-    template = {version: '2010-09-09', 'Parameters': {'a': {'Type': 'String'}}, 'Resources': {}}
-    del template['Resources']
-    assert template_stack.placeholder(wanted(template={**template, 'Resources': {}})) == template
+@pytest.mark.parametrize(
+    ('template', 'placeholder'),
+    [
+        (FLOW_STYLE, {'heat_template_version': '2021-04-16', 'parameters': {}}),
+        *(
+            ({**made, 'Resources': {}}, made)
+            for version in ('AWSTemplateFormatVersion', 'HeatTemplateFormatVersion')
+            for made in [{version: '2010-09-09', 'Parameters': PARAMETERS}]
+        ),
+    ],
+)
+def test_placeholder_has_the_template_without_its_resources(template, placeholder):
+    assert template_stack.placeholder(wanted(template=template)) == placeholder
 
 
-def test_a_name_that_is_taken(stacks):
+def test_name_that_is_taken_in_the_project_is_refused(stacks):
+    heat.add(stacks.state, stack_name='web', project_id='other-id')
+    assert reserve(stacks)
     heat.add(stacks.state, stack_name='web')
     field, message = refused(stacks, exceptions.NameTaken)
     assert field == 'name'
     assert 'web' in message
 
 
-def test_a_name_that_is_taken_in_another_project(stacks):
-    heat.add(stacks.state, stack_name='web', project_id='other-id')
-    assert reserve(stacks)
-
-
-@pytest.mark.parametrize('status', [500, 503])
-def test_heat_does_not_answer(stacks, status):
+@pytest.mark.parametrize(
+    ('status', 'error', 'field'),
+    [
+        (500, exceptions.ServiceUnavailable, None),
+        (503, exceptions.ServiceUnavailable, None),
+        (403, exceptions.Forbidden, 'template'),
+        # A proxy finds it too large.
+        (413, exceptions.BadRequest, 'template'),
+    ],
+)
+def test_refusal_of_the_preview_is_told_with_its_field(stacks, status, error, field):
     stacks.fault('POST', '/preview', status)
-    refused(stacks, exceptions.ServiceUnavailable)
-
-
-def test_heat_does_not_let_them(stacks):
-    stacks.fault('POST', '/preview', 403)
-    assert refused(stacks, exceptions.Forbidden)[0] == 'template'
-
-
-def test_a_proxy_finds_it_too_large(stacks):
-    stacks.fault('POST', '/preview', 413)
-    assert refused(stacks)[0] == 'template'
+    assert refused(stacks, error)[0] == field
 
 
 @pytest.mark.parametrize(('hold', 'prepare'), [(None, True), ('now', True), ('start', False)])
@@ -212,10 +212,19 @@ def test_the_placeholder_of_another_request(stacks, lease_id, values):
         assert caught.value.field == 'name'
 
 
-def test_hidden_parameters_cannot_be_guessed(stacks):
+HIDDEN = {'type': 'string', 'hidden': True}
+OF_AWS = {'AWSTemplateFormatVersion': '2010-09-09'}
+
+
+@pytest.mark.parametrize(
+    'template',
+    [
+        {**TEMPLATE, 'parameters': {'a': HIDDEN, 'b': {**HIDDEN, 'hidden': 'true'}}},
+        {**OF_AWS, 'Parameters': {key: {'Type': 'String', 'NoEcho': 'true'} for key in 'ab'}},
+    ],
+)
+def test_hidden_parameters_cannot_be_guessed(template):
     """Everybody in the project sees the tags of a stack."""
-    hidden = {'type': 'string', 'hidden': True}
-    template = {**TEMPLATE, 'parameters': {'a': hidden, 'b': {**hidden, 'hidden': 'true'}}}
     tags = [
         template_stack._tags(LEASE, given, template_stack.placeholder(given))
         for given in (
@@ -225,16 +234,6 @@ def test_hidden_parameters_cannot_be_guessed(stacks):
         )
     ]
     assert all(each == tags[0] for each in tags)
-
-
-def test_hidden_parameters_of_aws():
-    hidden = {'Type': 'String', 'NoEcho': 'true'}
-    template = {'AWSTemplateFormatVersion': '2010-09-09', 'Parameters': {'a': hidden}}
-    one, other = (wanted(template=template, parameters={'a': each}) for each in 'xy')
-    placeholder = template_stack.placeholder(one)
-    assert template_stack._tags(LEASE, one, placeholder) == template_stack._tags(
-        LEASE, other, placeholder
-    )
 
 
 def test_a_placeholder_that_is_being_deleted(stacks):

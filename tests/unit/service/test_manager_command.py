@@ -80,27 +80,24 @@ def _terminate(process: 'subprocess.Popen[str]') -> None:
     assert process.returncode == 0
 
 
-def test_it_reports_on_its_threads_and_runs_until_sigterm(start: Start, url: str) -> None:
+def test_it_serves_its_metrics_reports_on_its_threads_and_runs_until_sigterm(
+    start: Start, url: str
+) -> None:
     migration.upgrade(configure(url))
-    with start() as process:
+    with start(extra='[metrics]\nlisten = 127.0.0.1:0\n') as process:
+        found, _ = _read_until(process, 'Metrics are at (http://.*)$')
         _read_until(process, 'is running')
+        with urllib.request.urlopen(found[1], timeout=PATIENCE) as answer:
+            metrics = answer.read().decode()
         process.send_signal(signal.SIGUSR2)
         _, text = _read_until(process, 'Configuration')
         _terminate(process)
+    assert 'climate_database_up 1.0' in metrics
+    assert 'climate_leases{status="ACTIVE"} 0.0' in metrics
     assert 'Guru Meditation' in text
     assert 'vendor = OpenStack' in text
     # The thread that looks for what is due, and where it is.
     assert 'climate_core/threads.py' in text
-
-
-def test_it_serves_its_metrics(start: Start, url: str) -> None:
-    migration.upgrade(configure(url))
-    with start(extra='[metrics]\nlisten = 127.0.0.1:0\n') as process:
-        found, _ = _read_until(process, 'Metrics are at (http://.*)$')
-        with urllib.request.urlopen(found[1], timeout=PATIENCE) as answer:
-            text = answer.read().decode()
-    assert 'climate_database_up 1.0' in text
-    assert 'climate_leases{status="ACTIVE"} 0.0' in text
 
 
 @pytest.mark.parametrize(
