@@ -8,11 +8,11 @@ VOLUME = 'virtual:volume'
 STACK = 'virtual:stack'
 HOST = 'physical:host'
 CAPACITY = 'flavor:instance'
-#: Room for servers by their sizes. On the wire it is :data:`SERVER` without a ``resource_id``, as
+#: Room for servers by their sizes. In the API it is :data:`SERVER` without a ``resource_id``, as
 #: Blazar has it.
 SIZES = 'size:instance'
 
-_SHOWN = {SIZES: SERVER}
+_API_NAMES = {SIZES: SERVER}
 
 #: What may happen to a resource at the end of its lease (``on_end``); the first is the default.
 ON_END = {
@@ -25,16 +25,16 @@ ON_END = {
 }
 
 
-def shown(resource_type: str) -> str:
-    """Return the name that a type has on the wire."""
-    return _SHOWN.get(resource_type, resource_type)
+def api_name(resource_type: str) -> str:
+    """Return the name that a type has in the API."""
+    return _API_NAMES.get(resource_type, resource_type)
 
 
 def names(resource_types: Iterable[str]) -> list[str]:
-    """Return the names that types have on the wire, each once, in order."""
-    return sorted({shown(each) for each in resource_types})
+    """Return the names that types have in the API, each once, in order."""
+    return sorted({api_name(each) for each in resource_types})
 
 
 def stored(name: str) -> tuple[str, ...]:
-    """Return the types that have a name on the wire."""
-    return (name, *(each for each, shown_as in _SHOWN.items() if shown_as == name))
+    """Return the types that have a name in the API."""
+    return (name, *(each for each, shown in _API_NAMES.items() if shown == name))

@@ -244,6 +244,10 @@ def _opened(kinds: Kinds, opened: Collection[int]) -> Kinds:
 def searches_of(
     now: int, wanted: Sequence[ReservationDemand], start: datetime, end: datetime
 ) -> list[Search]:
+    """Return the search of each demand, with the time before and after it that it keeps free.
+
+    :param now: the moment from which on units can be had
+    """
     return [
         Search(
             demand=one.demand,

@@ -80,9 +80,10 @@ def next_room(
     dice: random.Random,
     looks: Looks,
 ) -> int | None:
-    """Return the next delay at which there is enough, if there is one.
+    """Return the next delay at which there is enough, in microseconds; None if there is none.
 
-    :param delay: of when there is not
+    :param delay: of when there is not, in microseconds
+    :param latest: the longest delay that would do, in microseconds
     """
     watched = _Watched([shifted(each, delay) for each in searches], kinds)
     missing = [1 if each.demand.one_unit else each.demand.least for each in searches]

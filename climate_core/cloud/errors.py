@@ -139,6 +139,11 @@ def for_user(field: str | None = None) -> Iterator[None]:
     """Turn the engine's exceptions into those that the API answers with.
 
     :param field: the field of the request that names the thing
+    :raises climate_core.exceptions.ResourceNotFound: it is gone
+    :raises climate_core.exceptions.Forbidden: the service refuses it to its user
+    :raises climate_core.exceptions.Unauthorized: the token is not accepted
+    :raises climate_core.exceptions.ServiceUnavailable: the same request may succeed later
+    :raises climate_core.exceptions.BadRequest: it will not
     """
     try:
         yield

@@ -63,14 +63,14 @@ class External:
         :raises climate_core.exceptions.LeaseNotPermitted: with what the service says
         :raises climate_core.exceptions.ServiceUnavailable: it does not answer, or not as it should
         """
-        self._check('check_create', {'context': self._context(lease), 'lease': shown(lease)})
+        self._check('check_create', {'context': self._context(lease), 'lease': to_body(lease)})
 
     def check_update(self, before: model.Lease, after: model.Lease) -> None:
         """Ask whether a lease may be changed; raises as :meth:`check_create` does."""
         body = {
             'context': self._context(before),
-            'current_lease': shown(before),
-            'lease': shown(after),
+            'current_lease': to_body(before),
+            'lease': to_body(after),
         }
         self._check('check_update', body)
 
@@ -84,7 +84,7 @@ class External:
         if url is None:
             return
         try:
-            response = self._post(url, {'context': self._context(lease), 'lease': shown(lease)})
+            response = self._post(url, {'context': self._context(lease), 'lease': to_body(lease)})
         except exceptions.ServiceUnavailable as exc:
             raise exceptions.Transient(str(exc)) from exc
         try:
@@ -146,7 +146,7 @@ class External:
         }
 
 
-def shown(lease: model.Lease) -> dict[str, Any]:
+def to_body(lease: model.Lease) -> dict[str, Any]:
     """Write a lease as the external service reads it."""
     return {
         'id': lease.id,
@@ -164,7 +164,7 @@ def _reservation(reservation: model.Reservation) -> dict[str, Any]:
     return {
         **serialize.params(reservation),
         'id': reservation.id,
-        'resource_type': resource_types.shown(reservation.resource_type),
+        'resource_type': resource_types.api_name(reservation.resource_type),
         'resource_id': reservation.resource_id,
         'amounts': dict(reservation.amounts),
         'allocations': [allocation] if reservation.live else [],

@@ -57,7 +57,7 @@ class Limits:
         # The library registers options on the global configuration when it is imported.
         from oslo_limit import limit
 
-        with _lock, _lent(limit, self._conf):
+        with _lock, _replaced_globals(limit, self._conf):
             return limit.Enforcer(_count_nothing, cache=False)
 
 
@@ -67,7 +67,7 @@ def _count_nothing(_project_id: str | None, _names: Any) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _lent(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
+def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
     section = conf[conf_group.GROUP]
     if section.auth_type is None and section.auth_section is None:
         conf.set_default('auth_section', cloud_conf.GROUP, conf_group.GROUP)

@@ -68,6 +68,7 @@ class Stack(NamedTuple):
 
     @property
     def path(self) -> str:
+        """Return its path below the project in the API of Heat."""
         return f'/stacks/{self.name}/{self.id}'
 
 

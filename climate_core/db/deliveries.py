@@ -146,7 +146,7 @@ def done(session: orm.Session, delivery: Delivery) -> bool:
 
 
 def later(session: orm.Session, delivery: Delivery, seconds: float) -> None:
-    """Release a delivery that failed, to be sent again."""
+    """Release a delivery that failed, to be sent again in so many seconds."""
     again = {
         'attempts': _ROW.c.attempts + 1,
         'claim': None,

@@ -27,6 +27,8 @@ _LATER = re.compile(r'\d+_after_(?P<contract>\d+)')
 
 
 class Phase(enum.StrEnum):
+    """A half of an upgrade: add what is new while the release before runs, then drop the old."""
+
     EXPAND = 'expand'
     CONTRACT = 'contract'
 

@@ -81,7 +81,10 @@ def due_in(
 def take(
     session: orm.Session, table: sa.Table, ids: Collection[int], ttl: float
 ) -> tuple[str, int]:
-    """Claim rows of a queue that are still due; return the name of the claim and how many."""
+    """Claim rows of a queue that are still due; return the name of the claim and how many.
+
+    :param ttl: seconds until they are due again, unless the claim is finished or renewed
+    """
     if not ids:
         return '', 0
     name = uuidutils.generate_uuid()

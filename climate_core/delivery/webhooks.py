@@ -138,10 +138,10 @@ class Sender(PoolWorker[Delivery]):
         elif status == _GONE:
             self._database.write(_gone, delivery, self._clock.now())
         else:
-            self._again(delivery, reason)
+            self._reschedule(delivery, reason)
         return True
 
-    def _again(self, delivery: Delivery, reason: str) -> None:
+    def _reschedule(self, delivery: Delivery, reason: str) -> None:
         now = self._clock.now()
         left = (delivery.created_at + self._give_up - now).total_seconds()
         taker = f'The webhook of lease {delivery.lease_id}'

@@ -42,7 +42,7 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
         'created_at': stamp(one.created_at),
         'updated_at': stamp(one.updated_at),
         'reservations': [reservation(each) for each in one.reservations],
-        'events': [event(each) for each in events.shown(one)],
+        'events': [event(each) for each in events.visible(one)],
     }
 
 

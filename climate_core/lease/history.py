@@ -145,20 +145,20 @@ def _given(lease: Lease | None) -> list[str]:
 
 def _reservation(before: Reservation | None, after: Reservation) -> Iterator[tuple[str, Any]]:
     if before is None:
-        yield 'resource', f'{resource_types.shown(after.resource_type)} {after.resource_id}'
+        yield 'resource', f'{resource_types.api_name(after.resource_type)} {after.resource_id}'
     yield from _differences(before, after, _RESERVATION_FIELDS)
 
 
 def _differences(before: Any, after: Any, fields: Sequence[str]) -> Iterator[tuple[str, Any]]:
     for field in fields:
-        old, new = _shown(before, field), _shown(after, field)
+        old, new = _serialize_field(before, field), _serialize_field(after, field)
         # The secret of a webhook is never shown, so one that is new looks as before.
         secret = field == 'webhook' and before is not None and before.webhook != after.webhook
         if old != new or secret:
             yield field, [old, new]
 
 
-def _shown(one: Any, field: str) -> Any:
+def _serialize_field(one: Any, field: str) -> Any:
     value = getattr(one, field, None)
     if isinstance(value, datetime.datetime):
         return dates.serialize(value)

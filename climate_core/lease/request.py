@@ -181,7 +181,10 @@ def kind(value: Any) -> str | None:
 
 
 def max_retries(value: Any, of_kind: Any) -> int | None:
-    """Read how often a lease of a kind may be tried again, None if nothing is said."""
+    """Read how often a lease of a kind may be tried again, None if nothing is said.
+
+    :raises climate_core.exceptions.BadRequest: it is no such number, or the kind is not retry
+    """
     if value is None:
         return None
     if of_kind != states.LeaseKind.RETRY:
@@ -196,7 +199,10 @@ def max_retries(value: Any, of_kind: Any) -> int | None:
 
 
 def priority(value: Any) -> int | None:
-    """Read the priority of a lease that may wait, None if nothing is said."""
+    """Read the priority of a lease that may wait, None if nothing is said.
+
+    :raises climate_core.exceptions.BadRequest: it is no such number
+    """
     if value is None:
         return None
     most = limits.PRIORITY
@@ -214,7 +220,11 @@ def _priority_of(value: Any, of_kind: Any) -> int | None:
 
 
 def best_effort_timeout(value: Any, of_kind: Any) -> int | None:
-    """Read how many seconds it may take to empty hosts for a lease of a kind."""
+    """Read how many seconds it may take to empty hosts for a lease of a kind; None: not said.
+
+    :raises climate_core.exceptions.BadRequest: it is no such number, or the kind is not
+        best_effort
+    """
     if value is None:
         return None
     field = 'best_effort_timeout'
@@ -229,7 +239,10 @@ def best_effort_timeout(value: Any, of_kind: Any) -> int | None:
 
 
 def before_start(value: Any) -> tuple[int, ...] | None:
-    """Read how many seconds before its start a lease is told, longest first; None if not said."""
+    """Read how many seconds before its start a lease is told, longest first; None if not said.
+
+    :raises climate_core.exceptions.BadRequest: it is no list of such numbers
+    """
     if value is None:
         return None
     seconds = _checked(limits.check_start_notices, value, 'before_start')
@@ -269,7 +282,10 @@ def check_before_end(
     end: datetime,
     field: str = 'before_end_date',
 ) -> datetime:
-    """Return the time, which must lie within the lease."""
+    """Return the time of the notification before the end.
+
+    :raises climate_core.exceptions.InvalidDate: it does not lie within the lease
+    """
     if not start <= time <= end:
         raise exceptions.InvalidDate(
             f'It must lie between the start and the end of the lease ({dates.sentence(start)} to '

@@ -28,9 +28,14 @@ class Change:
 
 
 class Result(enum.Enum):
+    """What came of a call of a plugin."""
+
     DONE = 'done'
+    #: It is in progress, and looked at again later.
     WAIT = 'wait'
+    #: It failed for a reason that may pass.
     RETRY = 'retry'
+    #: It failed for good.
     FAILED = 'failed'
 
 
@@ -153,7 +158,7 @@ def summarize_errors(reservations: Iterable[Reservation]) -> str:
 
 def _label(reservation: Reservation) -> str:
     """Name a reservation; what the calendar promises has no id of its own."""
-    shown = resource_types.shown(reservation.resource_type)
+    shown = resource_types.api_name(reservation.resource_type)
     if reservation.unit_kind is not None:
         return f'{shown} {reservation.id}'
     return f'{shown} {reservation.resource_id}' if reservation.is_made else shown

@@ -33,7 +33,7 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
         **_allocated(one),
         'id': one.id,
         'resource_id': one.resource_id,
-        'resource_type': resource_types.shown(one.resource_type),
+        'resource_type': resource_types.api_name(one.resource_type),
         'status': one.status,
         'status_reason': one.status_reason,
         'missing_resources': one.missing_resources,

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 
 class LeaseStatus(enum.StrEnum):
+    """The status of a lease, as the API shows it; :data:`LEASE` has the moves between them."""
+
     WAITING = 'WAITING'
     IN_PROGRESS = 'IN_PROGRESS'
     PENDING = 'PENDING'
@@ -24,6 +26,8 @@ class LeaseStatus(enum.StrEnum):
 
 
 class ReservationStatus(enum.StrEnum):
+    """The status of one resource of a lease."""
+
     PENDING = 'pending'
     ACTIVE = 'active'
     DELETING = 'deleting'
@@ -32,6 +36,8 @@ class ReservationStatus(enum.StrEnum):
 
 
 class EventStatus(enum.StrEnum):
+    """The status of an event; one that is IN_PROGRESS is claimed by a manager."""
+
     UNDONE = 'UNDONE'
     IN_PROGRESS = 'IN_PROGRESS'
     DONE = 'DONE'
@@ -39,6 +45,8 @@ class EventStatus(enum.StrEnum):
 
 
 class StartPolicy(enum.StrEnum):
+    """Whether a lease starts by itself at its start date, or when its user starts it."""
+
     AUTO = 'auto'
     MANUAL = 'manual'
 

@@ -35,7 +35,11 @@ def past(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
 
 @contextlib.contextmanager
 def in_field(name: str) -> Iterator[None]:
-    """Name the field of the request in an error of the grammar."""
+    """Name the field of the request in an error of the grammar.
+
+    :raises climate_core.exceptions.InvalidDate: the block raised that of ``dates``
+    :raises climate_core.exceptions.InvalidDuration: the block raised that of ``durations``
+    """
     try:
         yield
     except dates.InvalidDate as error:

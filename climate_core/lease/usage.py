@@ -43,6 +43,7 @@ class Span:
 
     @property
     def hours(self) -> float:
+        """Return how many hours it lasts."""
         return (self.end - self.begin) / HOUR
 
     def within(self, period: 'Span') -> 'Span | None':
@@ -91,6 +92,7 @@ class Total:
     used: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
 
     def add(self, use: ReservationUse, period: Span) -> None:
+        """Add the hours of a reservation that lie in the period."""
         self.leases.add(use.lease_id)
         for total, span in (
             (self.reserved, use.reserved(period)),

@@ -44,6 +44,6 @@ def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
         'created_at': dates.serialize(lease.created_at),
         'updated_at': dates.serialize(lease.updated_at),
         'reservations': [serialize.reservation(each) for each in lease.reservations],
-        'events': [serialize.event(each) for each in events.shown(lease)],
+        'events': [serialize.event(each) for each in events.visible(lease)],
         'reason': reason,
     }

@@ -30,7 +30,7 @@ def payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> dict[st
         'resources': [
             {
                 'reservation_id': each.id,
-                'resource_type': resource_types.shown(each.resource_type),
+                'resource_type': resource_types.api_name(each.resource_type),
                 'resource_id': each.resource_id,
                 'units': dict(each.amounts),
                 'reserved': _span(each.reserved(period)),

@@ -64,7 +64,7 @@ def find_windows(
         assert cloud is not None, 'it told what the servers are'
         forecast = forecasting.read(builder.database, cloud)
         expected = forecasting.find(forecast, servers, length, earliest, latest, limit)
-        return [_shown(*each, guaranteed=False) for each in expected]
+        return [_serialize_window(*each, guaranteed=False) for each in expected]
     reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now)
     items, _ = reserver.reserve_items(values['reservations'])
     for item in items:
@@ -75,7 +75,7 @@ def find_windows(
                 field=f'{item.field}.resource_type',
             )
     found = promises.windows(items, length, earliest, latest, limit)
-    return [_shown(each.start, each.end, guaranteed=True) for each in found]
+    return [_serialize_window(each.start, each.end, guaranteed=True) for each in found]
 
 
 def _servers(
@@ -98,7 +98,7 @@ def _servers(
     return forecasting.read_servers(cloud, context, asked)
 
 
-def _shown(start: datetime, end: datetime, *, guaranteed: bool) -> dict[str, Any]:
+def _serialize_window(start: datetime, end: datetime, *, guaranteed: bool) -> dict[str, Any]:
     return {
         'start_date': dates.serialize(start),
         'end_date': dates.serialize(end),

@@ -47,7 +47,10 @@ def release(session: orm.Session, host_id: int, lease_id: str) -> None:
 
 
 def open_all(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
-    """Let hosts that were emptied for a lease take promises."""
+    """Let hosts that were emptied for a lease take promises.
+
+    :raises climate_core.exceptions.Transient: one is not emptied for it any more
+    """
     for host_id in emptied:
         if db.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)

@@ -41,8 +41,11 @@ _AHEAD: Final = datetime.timedelta(days=30)
 class UserConnector(Protocol):
     """Give connections with the rights of the service, and of a user."""
 
-    def service(self) -> 'connection.Connection': ...
-    def user(self, context: RequestContext) -> 'connection.Connection': ...
+    def service(self) -> 'connection.Connection':
+        """Return the connection with the rights of the service."""
+
+    def user(self, context: RequestContext) -> 'connection.Connection':
+        """Return the connection with the rights of the user of a request."""
 
 
 def admit(

@@ -39,7 +39,8 @@ _LEFT: Final = 'A lease that runs gave it up. It is looked at for servers that a
 class ServiceConnector(Protocol):
     """Give the connection with the rights of the service, see ``climate_core.cloud``."""
 
-    def service(self) -> 'connection.Connection': ...
+    def service(self) -> 'connection.Connection':
+        """Return the connection."""
 
 
 @dataclasses.dataclass

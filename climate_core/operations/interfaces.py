@@ -11,34 +11,60 @@ from climate_core.lease.model import Lease
 class LimitsService(Protocol):
     """Return the limits of a project by name, see ``climate_core.cloud.limits``."""
 
-    def of(self, project_id: str) -> Mapping[str, int]: ...
+    def of(self, project_id: str) -> Mapping[str, int]:
+        """Return the limits of a project by the names of amounts; -1 is none.
+
+        :raises climate_core.exceptions.ServiceUnavailable: they cannot be read now
+        """
 
 
 class ExternalService(Protocol):
     """Permit or refuse leases, see ``climate_core.cloud.external``."""
 
     @property
-    def on_create(self) -> bool: ...
+    def on_create(self) -> bool:
+        """Return whether it is asked about new leases."""
+
     @property
-    def on_update(self) -> bool: ...
+    def on_update(self) -> bool:
+        """Return whether it is asked about changes."""
+
     @property
-    def on_end(self) -> bool: ...
-    def check_create(self, lease: Lease) -> None: ...
-    def check_update(self, before: Lease, after: Lease) -> None: ...
-    def tell_end(self, lease: Lease) -> None: ...
+    def on_end(self) -> bool:
+        """Return whether it is told of ends."""
+
+    def check_create(self, lease: Lease) -> None:
+        """Raise LeaseNotPermitted if a lease may not be made."""
+
+    def check_update(self, before: Lease, after: Lease) -> None:
+        """Raise LeaseNotPermitted if a lease may not be changed so."""
+
+    def tell_end(self, lease: Lease) -> None:
+        """Tell that a lease is over; it may be told twice.
+
+        :raises climate_core.exceptions.Transient: say it again later
+        """
 
 
 class TrustService(Protocol):
     """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
 
-    def create(self, context: RequestContext) -> str: ...
-    def delete(self, trust_id: str) -> None: ...
+    def create(self, context: RequestContext) -> str:
+        """Make a trust of the user of a request; return its id."""
+
+    def delete(self, trust_id: str) -> None:
+        """Delete a trust; one that is gone is no error.
+
+        :raises climate_core.exceptions.Transient: try again later
+        :raises climate_core.exceptions.Permanent: Keystone does not let the service
+        """
 
 
 class NoLimits:
     """Limit no project."""
 
     def of(self, project_id: str) -> Mapping[str, int]:  # noqa: ARG002
+        """Return no limit."""
         return {}
 
 

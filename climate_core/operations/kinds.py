@@ -46,7 +46,7 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             field='kind',
         )
     if held:
-        shown = resource_types.shown(held[0].reservation.resource_type)
+        shown = resource_types.api_name(held[0].reservation.resource_type)
         raise exceptions.BadRequest(
             f'{held[0].field} ({shown}) is held already or not at all, so the kind must be '
             f'immediate; {asked} is for hosts and capacity.',

@@ -36,6 +36,8 @@ class Reserver:
         :param listed: what the request says of each
         :param field: where that stands; empty if one reservation is the whole request
         :returns: those that are new, and those that the lease has
+        :raises climate_core.exceptions.ClimateError: one cannot be reserved, or is named twice;
+            ``errors`` may collect it
         """
         items: dict[model.Key, Item] = {}
         found: list[model.Reservation] = []

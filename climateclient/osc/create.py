@@ -69,7 +69,7 @@ class CreateLease(command.ShowOne):
             made = leases.create(
                 parsed_args.name, idempotency_key=parsed_args.idempotency_key, **properties
             )
-            return lease.shown(self, parsed_args, made, limit)
+            return lease.show_lease(self, parsed_args, made, limit)
         from climateclient.osc import output
 
         result = leases.dry_run(parsed_args.name, **properties)

@@ -31,7 +31,7 @@ class ShowLease(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         limit = options.limit(parsed_args)
         lease = options.leases(self).find(parsed_args.lease)
-        return shown(self, parsed_args, lease, limit)
+        return show_lease(self, parsed_args, lease, limit)
 
 
 class StartLease(command.ShowOne):
@@ -47,7 +47,7 @@ class StartLease(command.ShowOne):
         limit = options.limit(parsed_args)
         leases = options.leases(self)
         lease = leases.start(leases.find(parsed_args.lease).id)
-        return shown(self, parsed_args, lease, limit)
+        return show_lease(self, parsed_args, lease, limit)
 
 
 class _Several(command.Command):
@@ -131,7 +131,7 @@ class DeleteLease(_Several):
         return lease_id
 
 
-def shown(
+def show_lease(
     cmd: command.Command,
     parsed_args: argparse.Namespace,
     lease: Any,

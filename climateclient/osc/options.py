@@ -26,6 +26,7 @@ def leases(cmd: command.Command) -> Any:
 
 
 def add_before_end(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the time of the notification before the end."""
     parser.add_argument(
         '--before-end',
         '--before-end-date',
@@ -35,6 +36,7 @@ def add_before_end(parser: argparse.ArgumentParser) -> None:
 
 
 def add_priority(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the priority of a lease that waits."""
     parser.add_argument(
         '--priority',
         metavar='<0-9>',
@@ -45,6 +47,7 @@ def add_priority(parser: argparse.ArgumentParser) -> None:
 
 
 def add_terms(parser: argparse.ArgumentParser) -> None:
+    """Add the options of how a lease starts and what is told of it."""
     parser.add_argument(
         '--start-policy',
         choices=('auto', 'manual'),
@@ -81,6 +84,7 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
 
 
 def add_events(parser: argparse.ArgumentParser) -> None:
+    """Add the option of events that users name themselves."""
     parser.add_argument(
         '--event',
         metavar='type=<name>,time=<time>',
@@ -91,10 +95,15 @@ def add_events(parser: argparse.ArgumentParser) -> None:
 
 
 def add_lease(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of a lease."""
     parser.add_argument('lease', metavar='<lease>', help='Name or id of the lease')
 
 
 def add_wait(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the options of waiting for a lease.
+
+    :param text: the help of ``--wait``
+    """
     parser.add_argument('--wait', action='store_true', help=text)
     parser.add_argument(
         '--timeout', metavar='<duration>', help='Wait so long at most (default: for ever)'
@@ -102,6 +111,7 @@ def add_wait(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def limit(parsed_args: argparse.Namespace) -> datetime.timedelta | None:
+    """Read how long to wait at most; None: for ever."""
     return arguments.duration('--timeout', parsed_args.timeout) if parsed_args.timeout else None
 
 
@@ -148,6 +158,10 @@ def new_end(
 def before_end(
     parsed_args: argparse.Namespace, end: datetime.datetime | str
 ) -> datetime.datetime | None:
+    """Read when to notify that the end is near: a time, or so long before the end; None: not said.
+
+    :param end: the end of the lease; a text is "now"
+    """
     text = parsed_args.before_end
     if not text:
         return None

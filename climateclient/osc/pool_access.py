@@ -16,11 +16,16 @@ _TRIES = 5
 
 
 def add_pool(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the argument of a pool of hosts; return the parser."""
     parser.add_argument('pool', metavar='<pool>', help='Name of the pool')
     return parser
 
 
 def add_users(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentParser:
+    """Add the options of projects and domains; return the parser.
+
+    :param text: what happens to them, for the help
+    """
     for kind in ('project', 'domain'):
         parser.add_argument(
             f'--{kind}',

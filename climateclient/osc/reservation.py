@@ -93,7 +93,10 @@ class RemoveReservation(command.Command):
 
 
 def select(lease: Any, text: str) -> Any:
-    """Return the live reservation of a lease with this id or that of its resource."""
+    """Return the live reservation of a lease with this id or that of its resource.
+
+    :raises osc_lib.exceptions.CommandError: there is none
+    """
     live = [each for each in lease.reservations if each.status in LIVE]
     for each in live:
         if text in (each.id, each.resource_id):

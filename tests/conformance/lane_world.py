@@ -88,7 +88,7 @@ class LaneWorld:
         """Create a lease, and do no more than that; return it."""
         body = {'name': start, 'start_date': start, 'end_date': end}
         wanted = self.ask(**values)
-        shown = {**wanted, 'resource_type': resource_types.shown(self.plugin.resource_type)}
+        shown = {**wanted, 'resource_type': resource_types.api_name(self.plugin.resource_type)}
         validation.check(shown, reservation.of_plugin(self.kind.plugin), 'reservations[0]')
         body['reservations'] = [wanted]
         return self.engine.lease(self.engine.operations.create_lease(self.user, body))

@@ -20,6 +20,8 @@ def get(backend: Backend, request: Request) -> webob.Response:
     Of servers that are not made yet it shows when they are expected to find room.
 
     Nothing is held: what is free now may be taken by the next request.
+
+    :raises climate_core.exceptions.BadRequest: naming the parameter
     """
     context, values = request.context, dict(request.parameters)
     target = {'project_id': context.project_id, 'user_id': context.user_id}

@@ -17,7 +17,10 @@ from climate_core.policies import leases as rules
 
 
 def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """List the changes of a lease, oldest first; also of a deleted one, until it is purged."""
+    """List the changes of a lease, oldest first; also of a deleted one, until it is purged.
+
+    :raises climate_core.exceptions.LeaseNotFound: there is none, or its user may not see it
+    """
     lease = backend.database.read(leases.find, lease_id, parts=())
     if lease is None:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
@@ -25,12 +28,12 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     limit = paging.limit(backend, request)
     after = request.parameters.get('marker', 0)
     found = backend.database.read(db.page, lease_id, after, limit + 1)
-    entries = [_shown(number, each) for number, each in found[:limit]]
+    entries = [_serialize(number, each) for number, each in found[:limit]]
     links = paging.links(request, str(found[limit - 1][0])) if len(found) > limit else None
     return answer(200, paging.body('history', entries, links))
 
 
-def _shown(number: int, entry: history.HistoryEntry) -> dict[str, Any]:
+def _serialize(number: int, entry: history.HistoryEntry) -> dict[str, Any]:
     shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
     return shown

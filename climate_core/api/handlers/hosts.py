@@ -58,7 +58,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
 def show(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Show one host."""
     policy.authorize(backend.enforcer, request.context, rules.GET, {})
-    return _shown(backend, request, 200, _number(host_id))
+    return _answer(backend, request, 200, _number(host_id))
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -71,7 +71,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     for name in ('shared', 'empty'):
         values[name] = _flag(values['extra'].pop(name, False))
     host_id = backend.manager.create_host(request.context, values)
-    return _shown(backend, request, 201, host_id)
+    return _answer(backend, request, 201, host_id)
 
 
 def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
@@ -79,7 +79,7 @@ def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     policy.authorize(backend.enforcer, request.context, rules.UPDATE, {})
     values = _normal(request.read(schema.UPDATE))
     backend.manager.update_host(request.context, _number(host_id), values)
-    return _shown(backend, request, 200, _number(host_id))
+    return _answer(backend, request, 200, _number(host_id))
 
 
 def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
@@ -208,7 +208,7 @@ def _number(host_id: str) -> int:
     return int(host_id)
 
 
-def _shown(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
+def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
     host = backend.database.read(db.get, host_id)
     return answer(status, {'host': render.host(host, _hidden(backend, request))})
 

@@ -54,7 +54,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     for number, each in enumerate(listed):
         reservations.check(backend, each, f'reservations[{number}]')
     best_effort = values.get('kind') == states.LeaseKind.BEST_EFFORT
-    # For anything else the manager refuses the kind, whoever asks for it.
+    # For anything else the manager refuses the kind, to administrators, too.
     if best_effort and kinds.is_for_hosts([each['resource_type'] for each in listed]):
         policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target, 'kind')
     with backend.reserving.turn(context, values):

@@ -12,7 +12,10 @@ from climate_core.policies import limits as rules
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
-    """Show the limits of a project, by default the caller's, and what its live leases hold."""
+    """Show the limits of a project, by default the caller's, and what its live leases hold.
+
+    :raises climate_core.exceptions.BadRequest: neither the request nor the token names a project
+    """
     context = request.context
     project_id = request.parameters.get('project_id', context.project_id)
     target = {'project_id': project_id, 'user_id': context.user_id}

@@ -16,12 +16,12 @@ from climate_core.policies import plugins as rules
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List every type of resource, with the schema of a reservation."""
     policy.authorize(backend.enforcer, request.context, rules.GET, {})
-    return answer(200, {'plugins': [_shown(each) for each in backend.plugins.values()]})
+    return answer(200, {'plugins': [_serialize(each) for each in backend.plugins.values()]})
 
 
-def _shown(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
+def _serialize(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
     return {
-        'resource_type': resource_types.shown(plugin.resource_type),
+        'resource_type': resource_types.api_name(plugin.resource_type),
         'title': plugin.title,
         'description': plugin.description,
         'schema': reservation.of_plugin(plugin),

@@ -28,7 +28,7 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         reservation_id = backend.manager.add_reservation(
             request.context, lease_id, values, generation
         )
-    return _shown(backend, 201, lease_id, reservation_id)
+    return _answer(backend, 201, lease_id, reservation_id)
 
 
 def update(
@@ -44,7 +44,7 @@ def update(
     backend.manager.update_reservation(
         request.context, lease_id, reservation_id, values, generation
     )
-    return _shown(backend, 200, lease_id, reservation_id)
+    return _answer(backend, 200, lease_id, reservation_id)
 
 
 def delete(
@@ -78,7 +78,7 @@ def changes(
                 f'{field}: the lease has no reservation {wanted}.', field=field
             )
         values = {name: value for name, value in each.items() if name != 'id'}
-        if values.get('resource_type') == resource_types.shown(found.resource_type):
+        if values.get('resource_type') == resource_types.api_name(found.resource_type):
             del values['resource_type']
         _check_change(backend, found, values, within)
         checked.append({'id': wanted, **values})
@@ -100,7 +100,7 @@ def _check_change(
     validation.check(values, schema.change_of_plugin(plugin), within)
 
 
-def _shown(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
+def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
     reservation = api_view.reservation(lease.get_reservation(reservation_id))
     return etag.mark(answer(status, {'reservation': reservation}), lease.generation)
@@ -121,7 +121,7 @@ def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None
             f'{field}: must be left out: a reservation of {kind} is one resource.',
             field=field,
         )
-    kind = resource_types.shown(kind)
+    kind = resource_types.api_name(kind)
     validation.check({**values, 'resource_type': kind}, schema.of_plugin(plugin), within)
 
 

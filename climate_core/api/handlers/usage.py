@@ -57,10 +57,10 @@ def _usage(
     totals = usage.by_project(db.uses(session, period, project_id), period)
     if project_id is not None:
         totals.setdefault(project_id, usage.Total())
-    return [_shown(each, totals[each], period) for each in sorted(totals)]
+    return [_serialize(each, totals[each], period) for each in sorted(totals)]
 
 
-def _shown(project_id: str, total: usage.Total, period: usage.Span) -> dict[str, Any]:
+def _serialize(project_id: str, total: usage.Total, period: usage.Span) -> dict[str, Any]:
     return {
         'project_id': project_id,
         'start': dates.serialize(period.begin),

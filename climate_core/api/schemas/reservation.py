@@ -57,7 +57,7 @@ def of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
     properties = {
         'resource_type': {
             'type': 'string',
-            'enum': [resource_types.shown(plugin.resource_type)],
+            'enum': [resource_types.api_name(plugin.resource_type)],
         },
         **plugin.schema,
     }

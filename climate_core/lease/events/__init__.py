@@ -56,7 +56,7 @@ register(TABLE)
 OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accepted)
 
 
-def shown(lease: Lease) -> tuple[Event, ...]:
+def visible(lease: Lease) -> tuple[Event, ...]:
     """Return the events of a lease that users may see, by their times."""
     seen = (each for each in lease.events if not of(each.event_type).hidden)
     return tuple(sorted(seen, key=lambda each: (each.time, each.id)))

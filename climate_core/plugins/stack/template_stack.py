@@ -194,11 +194,15 @@ def make(
 
 
 def is_unfilled(stack: 'Stack') -> bool:
+    """Tell whether a stack is still the placeholder that was made at the request."""
     return UNFILLED in stack.tags
 
 
 def fill(conn: 'connection.Connection', stack: 'Stack', reservation: 'Reservation') -> None:
-    """Ask Heat, with the rights of the lease's owner, to make what the template says."""
+    """Ask Heat, with the rights of the lease's owner, to make what the template says.
+
+    :raises climate_core.exceptions.Permanent: the stack does not have its template any more
+    """
     template = stacks.files(conn, stack).get(_FILE)
     if template is None:
         raise exceptions.Permanent(

@@ -11,7 +11,7 @@ from tests.support.world import Time, World, statuses
 
 
 def _types(world: World, lease_id: str) -> dict[str, str]:
-    return {e.event_type: e.status for e in events.shown(world.lease(lease_id))}
+    return {e.event_type: e.status for e in events.visible(world.lease(lease_id))}
 
 
 def test_start_and_end(world: World) -> None:

@@ -20,7 +20,7 @@ def test_taking_a_resource_out(world: World, time: Time) -> None:
     world.run_until_idle()
     world.remove(lease_id, 'a')
     assert world.reservation(lease_id, 'a').status == 'deleting'
-    assert 'end_reservation' not in {e.event_type for e in events.shown(world.lease(lease_id))}
+    assert 'end_reservation' not in {e.event_type for e in events.visible(world.lease(lease_id))}
     world.remove(lease_id, 'a')
     lease = world.settle(lease_id)
     assert (lease.status, lease.degraded) == ('ACTIVE', False)

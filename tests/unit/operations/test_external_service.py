@@ -105,7 +105,7 @@ def test_the_end_is_told_when_all_is_freed(world: World, time: Time, way: str) -
     world.run_until_idle()
     (lease,) = told
     assert (lease.id, lease.live) == (lease_id, ())
-    assert all(e.event_type != model.EXTERNAL_END for e in events.shown(lease))
+    assert all(e.event_type != model.EXTERNAL_END for e in events.visible(lease))
     if way == 'end':
         world.delete(lease_id)
         world.run_until_idle()

@@ -114,7 +114,7 @@ def test_what_is_kept_and_not_shown(templated):
     (one,) = lease.reservations
     assert one.params['_said']
     entry = history.entry(None, lease, history.Cause('lease.create'), lease.created_at)
-    for told in (serialize.reservation(one), external.shown(lease), entry.changes):
+    for told in (serialize.reservation(one), external.to_body(lease), entry.changes):
         assert '_said' not in str(told)
         assert "'name': 'web'" in str(told)
 

@@ -69,7 +69,7 @@ def test_hidden_events_are_not_shown() -> None:
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
     dated = {model.START, model.END, model.BEFORE_START, model.BEFORE_END}
     shown = {*dated, model.RETRY, model.MAKE_ROOM, model.READY, 'of_user', 'note'}
-    assert {each.event_type for each in events.shown(one)} == shown, LISTED
+    assert {each.event_type for each in events.visible(one)} == shown, LISTED
 
 
 @pytest.mark.parametrize(
